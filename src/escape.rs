@@ -1,0 +1,53 @@
+//! Bytes of an image as text for a terminal or a report.
+//!
+//! Names in an image are bytes that somebody else chose: they may hold terminal sequences, line breaks or
+//! no text at all. This is the only way from such bytes to text.
+
+use std::fmt::Write as _;
+
+/// Returns `bytes` as printable text: UTF-8 stays, control characters, line breaks, direction marks and
+/// bytes that are not UTF-8 become `\xNN` or `\u{NNNN}`, and a backslash is doubled.
+pub fn text(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            push(&mut out, c);
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+fn push(out: &mut String, c: char) {
+    match c {
+        '\\' => out.push_str("\\\\"),
+        c if c.is_ascii_control() => {
+            let _ = write!(out, "\\x{:02x}", u32::from(c));
+        }
+        c if c.is_control() || reorders(c) => {
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        }
+        c => out.push(c),
+    }
+}
+
+/// Whether `c` changes the direction of the text around it (Unicode Standard Annex 9) or hides in it.
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn hostile_names_are_printable_and_plain_names_stay() {
+        assert_eq!(text(b"/usr/lib/libcupti.so.12"), "/usr/lib/libcupti.so.12");
+        assert_eq!(text("/süß".as_bytes()), "/süß");
+        assert_eq!(text(b"a\x1b[31m\n\\b"), "a\\x1b[31m\\x0a\\\\b");
+        assert_eq!(text(b"\xff\xc3("), "\\xff\\xc3(");
+        assert_eq!(text("gpj.\u{202e}exe".as_bytes()), "gpj.\\u{202e}exe");
+    }
+}

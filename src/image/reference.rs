@@ -1,0 +1,253 @@
+//! What the user wrote, read into the source that it names.
+
+use std::path::PathBuf;
+
+use oci_spec::distribution::Reference as RegistryReference;
+
+use super::ImageError;
+
+/// The source that a reference names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An image in a registry, with Docker Hub's defaults filled in.
+    Registry(RegistryReference),
+    /// An image of a Docker Engine, by name or id.
+    DockerDaemon(String),
+    /// An image of Podman, by name or id.
+    Podman(String),
+    /// The output of `docker save`.
+    DockerArchive {
+        /// The file.
+        file: PathBuf,
+        /// The image in it; needed only when there are several.
+        reference: Option<String>,
+    },
+    /// The output of `docker save` on standard input.
+    Stdin,
+    /// An OCI image layout in a folder.
+    Oci {
+        /// The folder.
+        dir: PathBuf,
+        /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
+        tag: Option<String>,
+    },
+    /// An OCI image layout in a tar archive.
+    OciArchive {
+        /// The file.
+        file: PathBuf,
+        /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
+        tag: Option<String>,
+    },
+    /// An unpacked root file system.
+    Rootfs(PathBuf),
+}
+
+/// What a path on the host turned out to be, by its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathKind {
+    /// A folder with an `oci-layout` file.
+    OciLayout,
+    /// Any other folder.
+    Folder,
+    /// A tar archive with a `manifest.json`.
+    DockerArchive,
+    /// A tar archive with an `oci-layout` and no `manifest.json`.
+    OciArchive,
+    /// A file that is neither.
+    Other,
+}
+
+/// Reads a reference. `look` says what lies at a path of the host, `None` where nothing does.
+///
+/// # Errors
+/// [`ImageError::Reference`] with what is wrong and what would do.
+pub fn parse(text: &str, look: impl Fn(&str) -> Option<PathKind>) -> Result<Target, ImageError> {
+    let invalid = |reason: &str| ImageError::Reference {
+        reference: text.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if text.is_empty() {
+        return Err(invalid(
+            "it is empty; name an image, such as ubuntu:22.04 or oci:DIR",
+        ));
+    }
+    if text == "-" {
+        return Ok(Target::Stdin);
+    }
+    if let Some(name) = text.strip_prefix("docker://") {
+        return registry(text, name);
+    }
+    if let Some((scheme, rest)) = text.split_once(':')
+        && let Some(target) = schemed(scheme, rest, &look)
+    {
+        return if rest.is_empty() {
+            Err(invalid("nothing stands after the scheme"))
+        } else {
+            Ok(target)
+        };
+    }
+    match look(text) {
+        Some(PathKind::OciLayout) => Ok(Target::Oci {
+            dir: text.into(),
+            tag: None,
+        }),
+        Some(PathKind::Folder) => Ok(Target::Rootfs(text.into())),
+        Some(PathKind::DockerArchive) => Ok(Target::DockerArchive {
+            file: text.into(),
+            reference: None,
+        }),
+        Some(PathKind::OciArchive) => Ok(Target::OciArchive {
+            file: text.into(),
+            tag: None,
+        }),
+        Some(PathKind::Other) => Err(invalid(
+            "the file is neither the output of docker save nor an OCI archive; docker://… names a registry's image",
+        )),
+        None if is_path(text) => Err(invalid("no such file or folder")),
+        None => registry(text, text),
+    }
+}
+
+fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -> Option<Target> {
+    match scheme {
+        "docker-daemon" => Some(Target::DockerDaemon(rest.to_owned())),
+        "podman" => Some(Target::Podman(rest.to_owned())),
+        "docker-archive" => {
+            let (file, reference) = split_tag(rest, look);
+            Some(Target::DockerArchive {
+                file: file.into(),
+                reference,
+            })
+        }
+        "oci" => {
+            let (dir, tag) = split_tag(rest, look);
+            Some(Target::Oci {
+                dir: dir.into(),
+                tag,
+            })
+        }
+        "oci-archive" => {
+            let (file, tag) = split_tag(rest, look);
+            Some(Target::OciArchive {
+                file: file.into(),
+                tag,
+            })
+        }
+        "rootfs" => Some(Target::Rootfs(rest.into())),
+        _ => None,
+    }
+}
+
+/// Splits `PATH[:TAG]`. A path that exists as a whole is a path; else the first colon splits, as in skopeo.
+fn split_tag<'a>(
+    rest: &'a str,
+    look: &impl Fn(&str) -> Option<PathKind>,
+) -> (&'a str, Option<String>) {
+    if look(rest).is_some() {
+        return (rest, None);
+    }
+    match rest.split_once(':') {
+        Some((path, tag)) if !tag.is_empty() => (path, Some(tag.to_owned())),
+        Some((path, _)) => (path, None),
+        None => (rest, None),
+    }
+}
+
+/// Whether a text can only be meant as a path.
+fn is_path(text: &str) -> bool {
+    text.starts_with('/')
+        || text.starts_with("./")
+        || text.starts_with("../")
+        || text.starts_with('~')
+}
+
+fn registry(text: &str, name: &str) -> Result<Target, ImageError> {
+    RegistryReference::try_from(name).map(Target::Registry).map_err(|error| ImageError::Reference {
+        reference: text.to_owned(),
+        reason: format!("{error}; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PathKind, Target, parse};
+
+    fn look(path: &str) -> Option<PathKind> {
+        match path {
+            "layout" | "a:b" => Some(PathKind::OciLayout),
+            "/rootfs" => Some(PathKind::Folder),
+            "saved.tar" => Some(PathKind::DockerArchive),
+            "oci.tar" => Some(PathKind::OciArchive),
+            "notes.txt" => Some(PathKind::Other),
+            _ => None,
+        }
+    }
+
+    fn check(text: &str, expected: &str) {
+        let found = match parse(text, look) {
+            Ok(Target::Registry(reference)) => format!("registry {reference}"),
+            Ok(target) => format!("{target:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn bare_names_get_docker_hubs_defaults() {
+        check("ubuntu", "registry docker.io/library/ubuntu:latest");
+        check(
+            "nvidia/cuda:12.4.0-runtime-ubuntu22.04",
+            "registry docker.io/nvidia/cuda:12.4.0-runtime-ubuntu22.04",
+        );
+        check("docker://ghcr.io/a/b", "registry ghcr.io/a/b:latest");
+        check("localhost:5000/x:1", "registry localhost:5000/x:1");
+        let digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        check(
+            &format!("x@{digest}"),
+            &format!("registry docker.io/library/x@{digest}"),
+        );
+    }
+
+    #[test]
+    fn schemes_name_sources_and_existing_paths_are_recognised() {
+        check("-", "Stdin");
+        check("docker-daemon:app:1", "DockerDaemon(\"app:1\")");
+        check("podman:app", "Podman(\"app\")");
+        check(
+            "oci:layout:v1",
+            "Oci { dir: \"layout\", tag: Some(\"v1\") }",
+        );
+        check("oci:a:b", "Oci { dir: \"a:b\", tag: None }");
+        check(
+            "docker-archive:saved.tar:app:1",
+            "DockerArchive { file: \"saved.tar\", reference: Some(\"app:1\") }",
+        );
+        check("layout", "Oci { dir: \"layout\", tag: None }");
+        check(
+            "saved.tar",
+            "DockerArchive { file: \"saved.tar\", reference: None }",
+        );
+        check("oci.tar", "OciArchive { file: \"oci.tar\", tag: None }");
+        check("/rootfs", "Rootfs(\"/rootfs\")");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_one_sentence() {
+        check(
+            "",
+            "invalid reference \"\": it is empty; name an image, such as ubuntu:22.04 or oci:DIR",
+        );
+        check(
+            "./missing",
+            "invalid reference \"./missing\": no such file or folder",
+        );
+        check(
+            "oci:",
+            "invalid reference \"oci:\": nothing stands after the scheme",
+        );
+        check(
+            "Ubuntu",
+            "invalid reference \"Ubuntu\": invalid reference format; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)",
+        );
+    }
+}

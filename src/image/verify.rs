@@ -1,0 +1,172 @@
+//! Bytes checked against the digest and size that name them.
+
+use std::io::{self, Read};
+
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
+
+use super::{Digest, ImageError};
+use oci_spec::image::DigestAlgorithm;
+
+/// A running digest of one of the algorithms that image-spec registers (descriptor.md, "Registered
+/// Algorithms").
+#[derive(Clone)]
+pub enum Hasher {
+    /// SHA-256.
+    Sha256(Sha256),
+    /// SHA-384.
+    Sha384(Sha384),
+    /// SHA-512.
+    Sha512(Sha512),
+}
+
+impl Hasher {
+    /// A hasher for the algorithm of `digest`; SHA-256 when there is nothing to compare with.
+    ///
+    /// # Errors
+    /// The algorithm, when it is not one of the registered ones.
+    pub fn for_digest(digest: Option<&Digest>) -> Result<Self, String> {
+        match digest.map(Digest::algorithm) {
+            None | Some(DigestAlgorithm::Sha256) => Ok(Self::Sha256(Sha256::new())),
+            Some(DigestAlgorithm::Sha384) => Ok(Self::Sha384(Sha384::new())),
+            Some(DigestAlgorithm::Sha512) => Ok(Self::Sha512(Sha512::new())),
+            Some(other) => Err(other.to_string()),
+        }
+    }
+
+    /// Takes in `bytes`.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha256(hasher) => hasher.update(bytes),
+            Self::Sha384(hasher) => hasher.update(bytes),
+            Self::Sha512(hasher) => hasher.update(bytes),
+        }
+    }
+
+    /// The digest of everything taken in, as `algorithm:hex`.
+    pub fn finish(self) -> String {
+        match self {
+            Self::Sha256(hasher) => format!("sha256:{}", hex(&hasher.finalize())),
+            Self::Sha384(hasher) => format!("sha384:{}", hex(&hasher.finalize())),
+            Self::Sha512(hasher) => format!("sha512:{}", hex(&hasher.finalize())),
+        }
+    }
+}
+
+/// Lowercase hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}
+
+/// Reads a whole small document and verifies it against `digest` and `size`, where they are given.
+///
+/// # Errors
+/// [`ImageError::TooLarge`] past `limit` bytes, [`ImageError::Size`] and [`ImageError::Digest`] on a
+/// mismatch, [`ImageError::Io`] when reading fails.
+pub fn document(
+    what: &str,
+    reader: impl Read,
+    digest: Option<&Digest>,
+    size: Option<u64>,
+    limit: u64,
+) -> Result<Vec<u8>, ImageError> {
+    let mut bytes = Vec::new();
+    reader
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|source| ImageError::Io {
+            what: what.to_owned(),
+            source,
+        })?;
+    let found = bytes.len() as u64;
+    if found > limit {
+        return Err(ImageError::TooLarge {
+            what: what.to_owned(),
+            limit,
+        });
+    }
+    if let Some(expected) = size.filter(|&expected| expected != found) {
+        return Err(ImageError::Size {
+            what: what.to_owned(),
+            expected,
+            found,
+        });
+    }
+    if let Some(expected) = digest {
+        check(what, &bytes, expected)?;
+    }
+    Ok(bytes)
+}
+
+/// Compares `bytes` with the digest that names them.
+///
+/// # Errors
+/// [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
+pub fn check(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
+    let mut hasher =
+        Hasher::for_digest(Some(expected)).map_err(|algorithm| ImageError::NotAnImage {
+            what: what.to_owned(),
+            reason: format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512"),
+        })?;
+    hasher.update(bytes);
+    let found = hasher.finish();
+    if found == expected.to_string() {
+        Ok(())
+    } else {
+        Err(ImageError::Digest {
+            what: what.to_owned(),
+            expected: expected.clone(),
+            found,
+        })
+    }
+}
+
+/// Hashes and counts the bytes that are read through it, and refuses the first byte past `limit`.
+pub struct HashingReader<R> {
+    inner: R,
+    hasher: Hasher,
+    read: u64,
+    limit: Option<u64>,
+}
+
+impl<R: Read> HashingReader<R> {
+    /// Reads from `inner`; more than `limit` bytes are an error at the first surplus byte.
+    pub fn new(inner: R, hasher: Hasher, limit: Option<u64>) -> Self {
+        Self {
+            inner,
+            hasher,
+            read: 0,
+            limit,
+        }
+    }
+
+    /// The bytes read so far.
+    pub fn count(&self) -> u64 {
+        self.read
+    }
+
+    /// The digest and the number of the bytes read.
+    pub fn finish(self) -> (String, u64) {
+        (self.hasher.finish(), self.read)
+    }
+}
+
+impl<R: Read> Read for HashingReader<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.hasher.update(buf.get(..n).unwrap_or_default());
+        self.read += n as u64;
+        match self.limit {
+            Some(limit) if self.read > limit => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("more than the expected {limit} bytes"),
+            )),
+            _ => Ok(n),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Will CUPTI load in this container image, for whom, and if not, why.
+//!
+//! The flow is one way, and the modules stand in its order: an image is opened ([`image`]), each layer is
+//! read once as a stream into an index of facts ([`layer`], [`elf`]), the indexes are applied to one file
+//! system ([`rootfs`]), the dynamic loader's search is followed on it ([`loader`]), what that says of CUPTI
+//! is gathered ([`facts`]), judged by the rules ([`rule`]) and written down ([`report`]). Only the image
+//! sources and [`cli`] touch the host.
+
+pub mod image;
+pub mod layer;
+
+pub mod elf;
+pub mod escape;
+pub mod limits;
+pub mod path;

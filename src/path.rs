@@ -1,0 +1,149 @@
+//! A path inside an image.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use crate::escape;
+
+/// A normalised path inside an image's root, kept as bytes without the leading `/`; the root is empty.
+///
+/// It holds no `.`, no `..`, no empty component and no NUL. It is never a path of the host.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct RootPath(Box<[u8]>);
+
+impl RootPath {
+    /// Returns the path that the name of a tar member, or a path inside the image, stands for. `..` goes up
+    /// and stops at the root, as it does after `chroot`.
+    pub fn new(name: &[u8]) -> Self {
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in components(name) {
+            if part == b".." {
+                parts.pop();
+            } else {
+                parts.push(part);
+            }
+        }
+        Self(parts.join(&b'/').into_boxed_slice())
+    }
+
+    /// Whether `name` would leave the root: `..` at a point where nothing is left to go up from.
+    pub fn escapes(name: &[u8]) -> bool {
+        let mut depth = 0_usize;
+        components(name).any(|part| {
+            let up = part == b"..";
+            let out = up && depth == 0;
+            depth = if up {
+                depth.saturating_sub(1)
+            } else {
+                depth + 1
+            };
+            out
+        })
+    }
+
+    /// The path's bytes, without a leading `/`.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path's bytes with the leading `/`.
+    pub fn absolute(&self) -> Vec<u8> {
+        [b"/", &*self.0].concat()
+    }
+
+    /// The components, from the root down.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.0.split(|&b| b == b'/').filter(|part| !part.is_empty())
+    }
+
+    /// The last component; empty for the root.
+    pub fn name(&self) -> &[u8] {
+        self.components().next_back().unwrap_or_default()
+    }
+
+    /// The path without its last component; the root is its own parent.
+    pub fn parent(&self) -> Self {
+        let cut = self.0.iter().rposition(|&b| b == b'/').unwrap_or(0);
+        Self(self.0.get(..cut).unwrap_or_default().into())
+    }
+
+    /// This path with `name`, a single component or a relative path, below it.
+    pub fn join(&self, name: &[u8]) -> Self {
+        Self::new(&[self.as_bytes(), b"/", name].concat())
+    }
+
+    /// Whether this path is `other` or lies below it, by components.
+    pub fn starts_with(&self, other: &Self) -> bool {
+        self.0
+            .strip_prefix(other.as_bytes())
+            .is_some_and(|rest| other.0.is_empty() || rest.first().is_none_or(|&b| b == b'/'))
+    }
+}
+
+/// The components of a path as written: empty ones and `.` left out.
+pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&b| b == b'/')
+        .filter(|part| !part.is_empty() && *part != b".")
+}
+
+impl fmt::Display for RootPath {
+    /// Writes the absolute path, escaped for a terminal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", escape::text(&self.0))
+    }
+}
+
+impl fmt::Debug for RootPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl From<&str> for RootPath {
+    fn from(path: &str) -> Self {
+        Self::new(path.as_bytes())
+    }
+}
+
+impl Borrow<[u8]> for RootPath {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RootPath;
+
+    #[test]
+    fn every_spelling_of_a_member_name_is_one_path() {
+        for name in [
+            "usr/lib/x",
+            "./usr/lib/x",
+            "/usr//lib/./x",
+            "usr/y/../lib/x",
+            "../../usr/lib/x",
+            "usr/lib/x/",
+        ] {
+            assert_eq!(RootPath::from(name).to_string(), "/usr/lib/x", "{name}");
+        }
+        assert_eq!(RootPath::from("./").to_string(), "/");
+    }
+
+    #[test]
+    fn only_names_that_leave_the_root_escape() {
+        assert!(RootPath::escapes(b"../etc/passwd"));
+        assert!(RootPath::escapes(b"a/../../b"));
+        assert!(!RootPath::escapes(b"a/../b"));
+        assert!(!RootPath::escapes(b"/abs"));
+    }
+
+    #[test]
+    fn prefixes_are_compared_by_component() {
+        let out = RootPath::from("out");
+        assert!(RootPath::from("out/x").starts_with(&out));
+        assert!(out.starts_with(&out));
+        assert!(!RootPath::from("out-evil/x").starts_with(&out));
+        assert!(out.starts_with(&RootPath::default()));
+    }
+}
