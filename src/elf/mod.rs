@@ -1,5 +1,158 @@
-//! Facts of ELF objects, taken from a stream.
+//! Facts of ELF objects, taken from a stream of their bytes.
+//!
+//! What is read is what the loader reads: the header, the program headers and the dynamic section; section
+//! headers are never looked at. [`stream::ElfStream`] holds the few ranges that matter while the rest passes,
+//! [`tables`] reads them, [`mentions`] finds names that a program may dlopen. Damage is data: it stands in
+//! [`ElfFacts::problems`], and what could be read is kept.
 
-/// What the loader and the audit need to know of one ELF object.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ElfFacts {}
+pub mod mentions;
+pub mod stream;
+mod tables;
+
+pub use stream::ElfStream;
+
+/// A byte string of an image: a soname, a path, a symbol.
+pub type Bytes = Box<[u8]>;
+
+/// What the loader and the audit need to know of one ELF object (System V gABI; glibc elf/elf.h).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ElfFacts {
+    /// `e_ident` as it stands in the file.
+    pub ident: [u8; 16],
+    /// `e_type`: 2 is `ET_EXEC`, 3 is `ET_DYN`.
+    pub kind: u16,
+    /// `e_machine`: 62 is x86-64, 183 is AArch64.
+    pub machine: u16,
+    /// `e_version`.
+    pub version: u32,
+    /// `e_phentsize`.
+    pub phentsize: u16,
+    /// The number of `PT_LOAD` segments.
+    pub loads: u32,
+    /// Whether there is a `PT_DYNAMIC`.
+    pub dynamic: bool,
+    /// `PT_INTERP`, without the final NUL.
+    pub interp: Option<Bytes>,
+    /// `DT_SONAME`.
+    pub soname: Option<Bytes>,
+    /// `DT_NEEDED`, in order.
+    pub needed: Vec<Bytes>,
+    /// `DT_AUXILIARY` and `DT_FILTER`, in order.
+    pub filters: Vec<Bytes>,
+    /// `DT_RPATH`, also where a `DT_RUNPATH` makes the loader ignore it.
+    pub rpath: Option<Bytes>,
+    /// `DT_RUNPATH`.
+    pub runpath: Option<Bytes>,
+    /// `DT_FLAGS`.
+    pub flags: u64,
+    /// `DT_FLAGS_1`.
+    pub flags_1: u64,
+    /// `DT_VERNEED`, in order.
+    pub verneed: Vec<VersionNeed>,
+    /// The names that `DT_VERDEF` defines, in order; the first is usually the soname.
+    pub verdef: Vec<Bytes>,
+    /// `GNU_PROPERTY_X86_ISA_1_NEEDED`: bit 0 is the baseline, bits 1 to 3 are x86-64-v2 to v4.
+    pub isa_needed: u32,
+    /// The JSON of each `.note.dlopen` (UAPI group, "ELF dlopen metadata").
+    pub dlopen_notes: Vec<Bytes>,
+    /// The dynamic symbols whose names begin with a prefix that was asked for.
+    pub symbols: Vec<Symbol>,
+    /// Strings outside the dynamic string table that hold a name that was asked for.
+    pub mentions: Vec<Bytes>,
+    /// What could not be read.
+    pub problems: Vec<ElfProblem>,
+}
+
+/// The versions that an object needs of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionNeed {
+    /// The file, by the name it has in `DT_NEEDED`.
+    pub file: Bytes,
+    /// The versions.
+    pub versions: Vec<NeededVersion>,
+}
+
+/// One version that an object needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeededVersion {
+    /// The version's name, such as `GLIBC_2.34`.
+    pub name: Bytes,
+    /// `VER_FLG_WEAK`: its absence is only a warning.
+    pub weak: bool,
+}
+
+/// One dynamic symbol.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Symbol {
+    /// The name.
+    pub name: Bytes,
+    /// The version, where the object uses versions.
+    pub version: Option<Bytes>,
+    /// Whether the object imports or exports it.
+    pub role: SymbolRole,
+}
+
+/// What an object does with a symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SymbolRole {
+    /// Undefined here, and needed.
+    Import,
+    /// Undefined here, and resolved to nothing when absent (`STB_WEAK`).
+    WeakImport,
+    /// Defined here.
+    Export,
+}
+
+/// What could not be read of an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ElfProblem {
+    /// The file ends before its header does, or before a segment does: mapping it would crash the process.
+    #[error("truncated: {what} ends at byte {end}, the file at {bytes}")]
+    Truncated {
+        /// The part that is cut.
+        what: &'static str,
+        /// Where the part ends.
+        end: u64,
+        /// The size of the file.
+        bytes: u64,
+    },
+    /// A table holds what no such table may hold.
+    #[error("malformed {what}")]
+    Malformed {
+        /// The table.
+        what: &'static str,
+    },
+    /// A table lies between the part that is held and the point where its place becomes known.
+    #[error("{what} at byte {offset} had passed before its place was known")]
+    OutOfReach {
+        /// The table.
+        what: &'static str,
+        /// Its place in the file.
+        offset: u64,
+    },
+    /// A table is larger than the bound on it.
+    #[error("{what} of {bytes} bytes is larger than the limit of {limit}")]
+    TooLarge {
+        /// The table.
+        what: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// The bound.
+        limit: u64,
+    },
+}
+
+impl ElfFacts {
+    /// The class byte of the identification: 1 is 32-bit, 2 is 64-bit.
+    pub fn class(&self) -> u8 {
+        let [_, _, _, _, class, ..] = self.ident;
+        class
+    }
+
+    /// The facts of a whole object held in memory.
+    pub fn of_bytes(bytes: &[u8], interest: &mentions::Interest) -> Self {
+        let mut stream = ElfStream::new(interest, bytes.len());
+        stream.push(bytes);
+        stream.finish()
+    }
+}

@@ -3,13 +3,22 @@
 //! Nothing is unpacked, and memory does not grow with the size of what a layer holds. An index knows facts
 //! about files, nothing of CUPTI or of other layers: it can be cached by the layer's digest.
 
+mod changeset;
+pub mod decompress;
+mod file;
+pub mod interest;
+mod pipeline;
+mod read_ahead;
+mod walk;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::sync::Arc;
+
+pub use file::facts_of_file;
+pub use pipeline::index;
 
 use crate::elf::ElfFacts;
 use crate::image::Digest;
-use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// What one layer says: its entries and what it hides of the layers below.
@@ -94,25 +103,4 @@ pub struct LayerError {
     pub layer: String,
     /// What is wrong, where, and what to do.
     pub reason: String,
-}
-
-/// Reads a layer's blob to its end and returns what it holds, verified against `expected`.
-///
-/// `name` names the layer in errors. The compression is recognised by magic bytes: gzip (all members), zstd
-/// (all frames) or none.
-///
-/// # Errors
-/// [`LayerError`] when the bytes cannot be read, are cut short, differ from `expected`, are no tar, or cross
-/// a limit.
-pub fn index(
-    name: &str,
-    blob: impl Read + Send,
-    expected: &Expected<'_>,
-    limits: &Limits,
-) -> Result<LayerIndex, LayerError> {
-    let _ = (blob, expected, limits);
-    Err(LayerError {
-        layer: name.to_owned(),
-        reason: "not written yet".to_owned(),
-    })
 }

@@ -1,0 +1,175 @@
+//! Strings in an object that hold a name somebody asked for: the evidence of a dlopen.
+//!
+//! A name that is opened at run time stands in the file as a string. The scanner sees every byte once, at
+//! the speed of a vectorised search, and keeps the whole string around each hit.
+
+use aho_corasick::AhoCorasick;
+
+use super::Bytes;
+
+/// What to look for in objects.
+#[derive(Debug, Clone)]
+pub struct Interest {
+    needles: AhoCorasick,
+    names: usize,
+    symbol_prefixes: Vec<Bytes>,
+}
+
+impl Interest {
+    /// Looks for strings that hold one of `names`, and for dynamic symbols that begin with one of
+    /// `symbol_prefixes`.
+    pub fn new(names: &[&str], symbol_prefixes: &[&str]) -> Self {
+        let needles = AhoCorasick::builder()
+            .match_kind(aho_corasick::MatchKind::LeftmostFirst)
+            .build(names.iter().chain(symbol_prefixes))
+            .expect("a handful of short needles always builds");
+        Self {
+            needles,
+            names: names.len(),
+            symbol_prefixes: symbol_prefixes
+                .iter()
+                .map(|prefix| prefix.as_bytes().into())
+                .collect(),
+        }
+    }
+
+    /// Whether a symbol of this name was asked for.
+    pub fn wants_symbol(&self, name: &[u8]) -> bool {
+        self.symbol_prefixes
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    }
+}
+
+/// The bytes kept around a hit, in each direction: a longer string is cut.
+const REACH: usize = 256;
+/// The strings kept of one object.
+const STRINGS: usize = 512;
+
+/// Scans an object chunk by chunk.
+pub struct Scanner<'a> {
+    interest: &'a Interest,
+    /// The end of what was scanned, kept so that a string over the edge of a chunk is whole.
+    window: Vec<u8>,
+    /// The offset in the file of the window's first byte.
+    start: u64,
+    /// The offset up to which hits have been taken.
+    done: u64,
+    found: Vec<(u64, Bytes)>,
+    symbols: bool,
+}
+
+impl<'a> Scanner<'a> {
+    /// A scanner at the start of an object.
+    pub fn new(interest: &'a Interest) -> Self {
+        Self {
+            interest,
+            window: Vec::new(),
+            start: 0,
+            done: 0,
+            found: Vec::new(),
+            symbols: false,
+        }
+    }
+
+    /// Takes the next bytes of the object.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.window.extend_from_slice(bytes);
+        self.scan(REACH);
+        let keep = self.window.len().min(2 * REACH);
+        let cut = self.window.len() - keep;
+        self.window.drain(..cut);
+        self.start += cut as u64;
+    }
+
+    /// Whether anything was seen that may be a symbol with a wanted prefix.
+    pub fn saw_symbols(&self) -> bool {
+        self.symbols
+    }
+
+    /// The strings found, each with the offset of its hit, in the order of the file.
+    pub fn finish(mut self) -> Vec<(u64, Bytes)> {
+        self.scan(0);
+        self.found
+    }
+
+    /// Takes the hits that have at least `margin` bytes behind them.
+    fn scan(&mut self, margin: usize) {
+        let limit = self.window.len().saturating_sub(margin);
+        for hit in self.interest.needles.find_iter(&self.window) {
+            let offset = self.start + hit.start() as u64;
+            if offset < self.done || hit.start() >= limit {
+                continue;
+            }
+            self.symbols = true;
+            if hit.pattern().as_usize() < self.interest.names && self.found.len() < STRINGS {
+                self.found
+                    .push((offset, string_around(&self.window, hit.start())));
+            }
+        }
+        self.done = self.done.max(self.start + limit as u64);
+    }
+}
+
+/// The printable string that holds the byte at `at`.
+fn string_around(bytes: &[u8], at: usize) -> Bytes {
+    let (before, after) = bytes.split_at(at.min(bytes.len()));
+    let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
+    let left = before
+        .iter()
+        .rev()
+        .take(REACH)
+        .take_while(printable)
+        .count();
+    let right = after.iter().take(REACH).take_while(printable).count();
+    bytes.get(at - left..at + right).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Interest, Scanner};
+
+    fn found(chunks: &[&[u8]]) -> (Vec<String>, bool) {
+        let interest = Interest::new(&["libcupti.so"], &["cupti"]);
+        let mut scanner = Scanner::new(&interest);
+        chunks.iter().for_each(|chunk| scanner.push(chunk));
+        let symbols = scanner.saw_symbols();
+        (
+            scanner
+                .finish()
+                .into_iter()
+                .map(|(_, text)| String::from_utf8(text.to_vec()).unwrap())
+                .collect(),
+            symbols,
+        )
+    }
+
+    #[test]
+    fn the_whole_string_is_kept_wherever_the_chunks_end() {
+        let bytes = [
+            &[0_u8; 700][..],
+            b"\0cannot load libcupti.so.%d\0",
+            &[1; 700],
+            b"\0libcupti.so\0",
+        ]
+        .concat();
+        let whole = found(&[&bytes]).0;
+        assert_eq!(whole, ["cannot load libcupti.so.%d", "libcupti.so"]);
+        for size in [1, 7, 13, 300, 701, 710] {
+            assert_eq!(
+                found(&bytes.chunks(size).collect::<Vec<_>>()).0,
+                whole,
+                "chunks of {size}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_symbol_prefix_alone_is_no_mention() {
+        assert_eq!(
+            found(&[&[b"\0cuptiSubscribe\0".as_slice(), &[0; 600]].concat()]),
+            (vec![], true)
+        );
+        assert_eq!(found(&[&[0; 2000]]), (vec![], false));
+    }
+}

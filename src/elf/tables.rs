@@ -1,0 +1,388 @@
+//! Reads the tables of an object from the bytes that were held of them.
+
+use elf::abi;
+use elf::dynamic::Dyn;
+use elf::endian::{AnyEndian, EndianParse};
+use elf::file::Class;
+use elf::gnu_symver::{VerDefIterator, VerNeedIterator, VersionIndex};
+use elf::note::{Note, NoteIterator};
+use elf::parse::ParsingTable;
+use elf::segment::ProgramHeader;
+use elf::symbol::Symbol as RawSymbol;
+
+use super::mentions::Interest;
+use super::stream::{Encoding, Range};
+use super::{Bytes, ElfFacts, ElfProblem, NeededVersion, Symbol, SymbolRole, VersionNeed};
+
+/// The entries of a dynamic section that are read; real objects have some forty.
+const DYNAMIC_ENTRIES: usize = 16_384;
+/// The version names of one object; libc, which has the most, has some fifty.
+const VERSIONS: usize = 8_192;
+/// The symbols kept of one object; libcupti exports some 220.
+const SYMBOLS: usize = 8_192;
+
+/// A table that the dynamic section points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Strings,
+    Symbols,
+    VersionIndexes,
+    VersionNeeds,
+    VersionDefinitions,
+}
+
+/// The dynamic section: offsets into the string table, and the places of the tables.
+#[derive(Debug, Default)]
+pub(super) struct Dynamic {
+    needed: Vec<u64>,
+    filters: Vec<u64>,
+    soname: Option<u64>,
+    rpath: Option<u64>,
+    runpath: Option<u64>,
+    flags: u64,
+    flags_1: u64,
+    need_count: u64,
+    definition_count: u64,
+    tables: Vec<(Table, Range)>,
+}
+
+impl Dynamic {
+    pub fn range(&self, table: Table) -> Option<Range> {
+        self.tables
+            .iter()
+            .find(|(kind, _)| *kind == table)
+            .map(|(_, range)| *range)
+    }
+
+    pub fn ranges(&self) -> impl Iterator<Item = Range> {
+        self.tables.iter().map(|(_, range)| *range)
+    }
+}
+
+/// The size of a program header.
+pub(super) fn segment_size(class: Class) -> usize {
+    match class {
+        Class::ELF32 => 32,
+        Class::ELF64 => 56,
+    }
+}
+
+/// The bytes up to the first NUL.
+pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// Reads the dynamic section up to `DT_NULL` and maps the addresses in it to the file.
+#[expect(clippy::too_many_lines, reason = "one arm per DT_ tag")]
+pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeader]) -> Dynamic {
+    let table = ParsingTable::<AnyEndian, Dyn>::new(encoding.endian, encoding.class, bytes);
+    let mut dynamic = Dynamic::default();
+    let mut places = Vec::new();
+    let mut bounds = Vec::new();
+    let mut string_bytes = None;
+    for entry in table
+        .iter()
+        .take(DYNAMIC_ENTRIES)
+        .take_while(|entry| entry.d_tag != abi::DT_NULL)
+    {
+        let value = entry.d_val();
+        match entry.d_tag {
+            abi::DT_NEEDED => dynamic.needed.push(value),
+            DT_AUXILIARY | DT_FILTER => dynamic.filters.push(value),
+            abi::DT_SONAME => dynamic.soname = Some(value),
+            abi::DT_RPATH => dynamic.rpath = Some(value),
+            abi::DT_RUNPATH => dynamic.runpath = Some(value),
+            abi::DT_FLAGS => dynamic.flags = value,
+            abi::DT_FLAGS_1 => dynamic.flags_1 = value,
+            abi::DT_VERNEEDNUM => dynamic.need_count = value,
+            abi::DT_VERDEFNUM => dynamic.definition_count = value,
+            abi::DT_STRSZ => string_bytes = Some(value),
+            abi::DT_STRTAB => places.push((Table::Strings, value)),
+            abi::DT_SYMTAB => places.push((Table::Symbols, value)),
+            abi::DT_VERSYM => places.push((Table::VersionIndexes, value)),
+            abi::DT_VERNEED => places.push((Table::VersionNeeds, value)),
+            abi::DT_VERDEF => places.push((Table::VersionDefinitions, value)),
+            abi::DT_HASH
+            | abi::DT_GNU_HASH
+            | abi::DT_RELA
+            | abi::DT_REL
+            | abi::DT_JMPREL
+            | DT_RELR => bounds.push(value),
+            _ => {}
+        }
+    }
+    bounds.extend(places.iter().map(|(_, address)| *address));
+    for (table, address) in places {
+        let next = bounds
+            .iter()
+            .copied()
+            .filter(|&bound| bound > address)
+            .min();
+        let bytes = match table {
+            Table::Strings => string_bytes,
+            _ => next.map(|next| next - address),
+        };
+        if let Some(range) = place(table, address, bytes, segments) {
+            dynamic.tables.push((table, range));
+        }
+    }
+    dynamic
+}
+
+/// `DT_RELR`, which the `elf` crate does not name, as the next two.
+const DT_RELR: i64 = 36;
+/// `DT_AUXILIARY`.
+const DT_AUXILIARY: i64 = 0x7fff_fffd;
+/// `DT_FILTER`.
+const DT_FILTER: i64 = 0x7fff_ffff;
+
+/// The part of the file that is mapped at `address`: `bytes` long, or to the end of its segment. An object
+/// has no size for its symbol table but through its hash table; the next table bounds it from above.
+fn place(
+    table: Table,
+    address: u64,
+    bytes: Option<u64>,
+    segments: &[ProgramHeader],
+) -> Option<Range> {
+    let segment = segments.iter().find(|segment| {
+        segment.p_type == abi::PT_LOAD
+            && address >= segment.p_vaddr
+            && address - segment.p_vaddr < segment.p_filesz
+    })?;
+    let into = address - segment.p_vaddr;
+    let rest = segment.p_filesz - into;
+    let what = match table {
+        Table::Strings => "the dynamic string table",
+        Table::Symbols => "the dynamic symbol table",
+        Table::VersionIndexes => "the symbol version table",
+        Table::VersionNeeds => "the table of needed versions",
+        Table::VersionDefinitions => "the table of defined versions",
+    };
+    Some(Range {
+        what,
+        offset: segment.p_offset.checked_add(into)?,
+        bytes: bytes.unwrap_or(rest).min(rest),
+    })
+}
+
+/// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
+const STRING: usize = 64 << 10;
+
+/// The string at `offset` of the string table.
+fn string(strings: &[u8], offset: u64) -> Option<Bytes> {
+    let tail = tail(strings, offset)?;
+    let end = tail.iter().take(STRING).position(|&byte| byte == 0)?;
+    tail.get(..end).map(Into::into)
+}
+
+fn tail(strings: &[u8], offset: u64) -> Option<&[u8]> {
+    strings.get(usize::try_from(offset).ok()?..)
+}
+
+/// The names and flags of the dynamic section.
+pub(super) fn strings(dynamic: &Dynamic, strings: &[u8], facts: &mut ElfFacts) {
+    let mut lost = false;
+    let mut read = |offset: u64| {
+        let found = string(strings, offset);
+        lost |= found.is_none();
+        found
+    };
+    facts.soname = dynamic.soname.and_then(&mut read);
+    facts.rpath = dynamic.rpath.and_then(&mut read);
+    facts.runpath = dynamic.runpath.and_then(&mut read);
+    facts.needed = dynamic
+        .needed
+        .iter()
+        .copied()
+        .filter_map(&mut read)
+        .collect();
+    facts.filters = dynamic
+        .filters
+        .iter()
+        .copied()
+        .filter_map(&mut read)
+        .collect();
+    facts.flags = dynamic.flags;
+    facts.flags_1 = dynamic.flags_1;
+    if lost {
+        facts.problems.push(ElfProblem::Malformed {
+            what: "dynamic string table",
+        });
+    }
+}
+
+/// The needed and the defined versions.
+pub(super) fn versions<'a>(
+    encoding: Encoding,
+    dynamic: &Dynamic,
+    get: impl Fn(Table) -> &'a [u8],
+    facts: &mut ElfFacts,
+) {
+    let Encoding { endian, class } = encoding;
+    let strings = get(Table::Strings);
+    let mut budget = VERSIONS;
+    for (need, versions) in VerNeedIterator::new(
+        endian,
+        class,
+        dynamic.need_count,
+        0,
+        get(Table::VersionNeeds),
+    ) {
+        let Some(file) = string(strings, u64::from(need.vn_file)) else {
+            continue;
+        };
+        let versions: Vec<_> = versions
+            .take(budget)
+            .filter_map(|version| {
+                let weak = version.vna_flags & abi::VER_FLG_WEAK != 0;
+                Some(NeededVersion {
+                    name: string(strings, u64::from(version.vna_name))?,
+                    weak,
+                })
+            })
+            .collect();
+        budget = budget.saturating_sub(versions.len() + 1);
+        facts.verneed.push(VersionNeed { file, versions });
+        if budget == 0 {
+            break;
+        }
+    }
+    for (_, mut names) in VerDefIterator::new(
+        endian,
+        class,
+        dynamic.definition_count,
+        0,
+        get(Table::VersionDefinitions),
+    )
+    .take(budget)
+    {
+        facts.verdef.extend(
+            names
+                .next()
+                .and_then(|name| string(strings, u64::from(name.vda_name))),
+        );
+    }
+    let found = (facts.verneed.len() as u64, facts.verdef.len() as u64);
+    if found < (dynamic.need_count, dynamic.definition_count) {
+        facts.problems.push(ElfProblem::Malformed {
+            what: "table of symbol versions",
+        });
+    }
+}
+
+/// The dynamic symbols that were asked for, sorted, each once.
+pub(super) fn symbols<'a>(
+    encoding: Encoding,
+    get: impl Fn(Table) -> &'a [u8],
+    interest: &Interest,
+    facts: &mut ElfFacts,
+) {
+    let Encoding { endian, class } = encoding;
+    let strings = get(Table::Strings);
+    let indexes =
+        ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, get(Table::VersionIndexes));
+    let names = version_names(encoding, &get);
+    let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, get(Table::Symbols));
+    let mut symbols: Vec<Symbol> = table
+        .iter()
+        .enumerate()
+        .filter_map(|(at, symbol)| {
+            let offset = u64::from(symbol.st_name);
+            tail(strings, offset).filter(|tail| interest.wants_symbol(tail))?;
+            let name = string(strings, offset)?;
+            let index = indexes.get(at).ok().map(|index| index.index());
+            let version = index.and_then(|index| names.iter().find(|(number, _)| *number == index));
+            Some(Symbol {
+                name,
+                version: version.map(|(_, name)| name.clone()),
+                role: role(&symbol),
+            })
+        })
+        .take(SYMBOLS)
+        .collect();
+    symbols.sort();
+    symbols.dedup();
+    facts.symbols = symbols;
+}
+
+fn role(symbol: &RawSymbol) -> SymbolRole {
+    match (symbol.is_undefined(), symbol.st_bind()) {
+        (true, abi::STB_WEAK) => SymbolRole::WeakImport,
+        (true, _) => SymbolRole::Import,
+        (false, _) => SymbolRole::Export,
+    }
+}
+
+/// The names behind the version indexes of symbols: needed versions by `vna_other`, defined by `vd_ndx`.
+fn version_names<'a>(encoding: Encoding, get: &impl Fn(Table) -> &'a [u8]) -> Vec<(u16, Bytes)> {
+    let Encoding { endian, class } = encoding;
+    let strings = get(Table::Strings);
+    let limit = VERSIONS as u64;
+    let needed = VerNeedIterator::new(endian, class, limit, 0, get(Table::VersionNeeds)).flat_map(
+        |(_, versions)| versions.map(|version| (version.vna_other & 0x7fff, version.vna_name)),
+    );
+    let defined = VerDefIterator::new(endian, class, limit, 0, get(Table::VersionDefinitions))
+        .filter_map(|(definition, mut names)| {
+            Some((definition.vd_ndx & 0x7fff, names.next()?.vda_name))
+        });
+    needed
+        .chain(defined)
+        .take(VERSIONS)
+        .filter_map(|(index, name)| Some((index, string(strings, u64::from(name))?)))
+        .collect()
+}
+
+/// `NT_GNU_PROPERTY_TYPE_0`.
+const PROPERTY_NOTE: u64 = 5;
+/// `GNU_PROPERTY_X86_ISA_1_NEEDED`.
+const ISA_NEEDED: u32 = 0xc000_8002;
+/// The type of a `.note.dlopen` (UAPI group, "ELF dlopen metadata").
+const DLOPEN_NOTE: u64 = 0x407c_0c0a;
+
+/// The ISA level and the dlopen metadata of a note segment.
+pub(super) fn notes(
+    encoding: Encoding,
+    segment: &ProgramHeader,
+    bytes: &[u8],
+    facts: &mut ElfFacts,
+) {
+    let align = if segment.p_align == 8 { 8 } else { 4 };
+    for note in NoteIterator::new(encoding.endian, encoding.class, align, bytes) {
+        let Note::Unknown(note) = note else { continue };
+        match (until_nul(note.name), note.n_type) {
+            (b"GNU", PROPERTY_NOTE) => facts.isa_needed |= isa_needed(encoding, note.desc),
+            (b"FDO", DLOPEN_NOTE) => {
+                let json: Bytes = until_nul(note.desc).into();
+                if !facts.dlopen_notes.contains(&json) {
+                    facts.dlopen_notes.push(json);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The ISA levels of a property note: entries of type, size and data, padded to the word size (Linux
+/// Extensions to gABI, "Program Property").
+fn isa_needed(encoding: Encoding, desc: &[u8]) -> u32 {
+    let word = match encoding.class {
+        Class::ELF32 => 4,
+        Class::ELF64 => 8,
+    };
+    let mut at = 0;
+    let mut levels = 0;
+    while let (Ok(kind), Ok(size)) = (
+        encoding.endian.parse_u32_at(&mut at, desc),
+        encoding.endian.parse_u32_at(&mut at, desc),
+    ) {
+        let mut value_at = at;
+        if kind == ISA_NEEDED && size == 4 {
+            levels |= encoding
+                .endian
+                .parse_u32_at(&mut value_at, desc)
+                .unwrap_or_default();
+        }
+        at = at.saturating_add(size as usize).next_multiple_of(word);
+    }
+    levels
+}

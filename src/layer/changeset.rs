@@ -1,0 +1,288 @@
+//! Gathers the members of a layer into entries and whiteouts (image-spec, layer.md, "Changesets").
+//!
+//! A path is taken in the layer's own tree: where a directory of the path is a symbolic link of the same
+//! layer, the member lies behind the link, as it does when an engine unpacks the layer into an empty folder.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::{Entry, LayerProblem};
+use crate::path::{self, RootPath};
+
+/// The problems kept of one layer; the rest are counted.
+const PROBLEMS: usize = 200;
+/// The prefix that marks a whiteout.
+const WHITEOUT: &[u8] = b".wh.";
+/// The name that marks an opaque directory.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// What has been gathered of a layer so far.
+#[derive(Debug, Default)]
+pub struct Changeset {
+    /// What lies at each path.
+    pub entries: BTreeMap<RootPath, Entry>,
+    /// Paths of lower layers that are deleted.
+    pub whiteouts: BTreeSet<RootPath>,
+    /// Directories whose content in lower layers is hidden.
+    pub opaque: BTreeSet<RootPath>,
+    /// Damage and oddities.
+    pub problems: Vec<LayerProblem>,
+    surplus_problems: usize,
+    links: HashSet<RootPath>,
+    /// The directory that was placed last, and where its members lie.
+    last_parent: Option<(RootPath, RootPath)>,
+}
+
+impl Changeset {
+    /// Records an oddity at `path`.
+    pub fn problem(&mut self, path: &RootPath, what: impl Into<String>) {
+        if self.problems.len() < PROBLEMS {
+            self.problems.push(LayerProblem {
+                path: path.clone(),
+                what: what.into(),
+            });
+        } else {
+            self.surplus_problems += 1;
+        }
+    }
+
+    /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name that cannot
+    /// lie anywhere.
+    pub fn place(&mut self, name: &[u8], limit: usize, links: usize) -> Option<RootPath> {
+        let written = RootPath::new(name);
+        if name.contains(&0) || name.len() > limit {
+            self.problem(
+                &written,
+                format!(
+                    "the name holds a NUL or is longer than {limit} bytes; the entry is ignored"
+                ),
+            );
+            return None;
+        }
+        if RootPath::escapes(name) {
+            self.problem(
+                &written,
+                "the name leads out of the root with \"..\"; it is taken inside the root",
+            );
+        }
+        let parent = written.parent();
+        let placed = match &self.last_parent {
+            Some((asked, placed)) if *asked == parent => placed.clone(),
+            _ => {
+                let placed = self.follow(&parent, links)?;
+                self.last_parent = Some((parent, placed.clone()));
+                placed
+            }
+        };
+        Some(if placed == written.parent() {
+            written
+        } else {
+            placed.join(written.name())
+        })
+    }
+
+    /// Resolves the links of this layer on the way to a directory.
+    fn follow(&mut self, directory: &RootPath, limit: usize) -> Option<RootPath> {
+        let mut pending: Vec<Box<[u8]>> = directory.components().rev().map(Into::into).collect();
+        let mut at = RootPath::default();
+        let mut followed = 0;
+        while let Some(part) = pending.pop() {
+            if &*part == b".." {
+                at = at.parent();
+                continue;
+            }
+            let next = at.join(&part);
+            let target = match self.entries.get(&next) {
+                Some(Entry::Symlink(target)) if self.links.contains(&next) => target,
+                _ => {
+                    at = next;
+                    continue;
+                }
+            };
+            followed += 1;
+            if followed > limit {
+                self.problem(
+                    directory,
+                    format!(
+                        "more than {limit} links lead to the directory; its entries are ignored"
+                    ),
+                );
+                return None;
+            }
+            if target.starts_with(b"/") {
+                at = RootPath::default();
+            }
+            let parts: Vec<Box<[u8]>> = path::components(target).map(Into::into).collect();
+            pending.extend(parts.into_iter().rev());
+        }
+        Some(at)
+    }
+
+    /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
+    pub fn add(&mut self, path: RootPath, entry: Entry) {
+        let name = path.name();
+        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            return self.add_whiteout(&path, hidden);
+        }
+        let is_directory = entry == Entry::Directory;
+        if path == RootPath::default() {
+            if !is_directory {
+                self.problem(
+                    &path,
+                    "an entry that is no directory stands at the root; it is ignored",
+                );
+            }
+            return;
+        }
+        if !is_directory {
+            self.remove_below(&path);
+        }
+        let is_link = matches!(entry, Entry::Symlink(_));
+        if is_link != self.links.contains(&path) {
+            self.last_parent = None;
+            if is_link {
+                self.links.insert(path.clone());
+            } else {
+                self.links.remove(&path);
+            }
+        }
+        self.entries.insert(path, entry);
+    }
+
+    fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {
+        let parent = path.parent();
+        match hidden {
+            _ if path.name() == OPAQUE => {
+                self.opaque.insert(parent);
+            }
+            b"" | b"." | b".." => {
+                self.problem(path, "the whiteout names nothing; it deletes nothing")
+            }
+            _ => {
+                self.whiteouts.insert(parent.join(hidden));
+            }
+        }
+    }
+
+    fn remove_below(&mut self, path: &RootPath) {
+        let below = |candidate: &RootPath| candidate != path && candidate.starts_with(path);
+        let first = RootPath::new(&[path.as_bytes(), b"/\x01"].concat());
+        // `/` sorts before every other byte of a name, so what lies below stands together.
+        if !self
+            .entries
+            .range(first..)
+            .next()
+            .is_some_and(|(next, _)| below(next))
+        {
+            return;
+        }
+        let gone: Vec<RootPath> = self
+            .entries
+            .range(path.clone()..)
+            .map(|(path, _)| path)
+            .filter(|candidate| below(candidate))
+            .cloned()
+            .collect();
+        for path in gone {
+            self.entries.remove(&path);
+            self.links.remove(&path);
+        }
+        self.last_parent = None;
+    }
+
+    /// The problems, with a last one that counts those left out.
+    pub fn take_problems(&mut self) -> Vec<LayerProblem> {
+        let mut problems = std::mem::take(&mut self.problems);
+        if self.surplus_problems > 0 {
+            let what = format!("{} more oddities are not listed", self.surplus_problems);
+            problems.push(LayerProblem {
+                path: RootPath::default(),
+                what,
+            });
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Changeset;
+    use crate::layer::Entry;
+    use crate::path::RootPath;
+
+    fn link(target: &str) -> Entry {
+        Entry::Symlink(target.as_bytes().into())
+    }
+
+    fn changeset(members: &[(&str, Entry)]) -> Changeset {
+        let mut changeset = Changeset::default();
+        for (name, entry) in members {
+            if let Some(path) = changeset.place(name.as_bytes(), 4096, 40) {
+                changeset.add(path, entry.clone());
+            }
+        }
+        changeset
+    }
+
+    fn paths(changeset: &Changeset) -> Vec<String> {
+        changeset.entries.keys().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_member_behind_a_link_of_its_layer_lies_at_the_target() {
+        let found = changeset(&[
+            ("etc", Entry::Directory),
+            ("a", link("/etc")),
+            ("b", link("a")),
+            ("b/x", Entry::Special),
+        ]);
+        assert_eq!(paths(&found), ["/a", "/b", "/etc", "/etc/x"]);
+        let up = changeset(&[("d/a", link("../../../etc")), ("d/a/x", Entry::Special)]);
+        assert_eq!(paths(&up), ["/d/a", "/etc/x"]);
+    }
+
+    #[test]
+    fn the_last_entry_of_a_path_wins_and_takes_what_lay_below() {
+        let found = changeset(&[
+            ("a/x", Entry::Special),
+            ("a/y/z", Entry::Special),
+            ("a-b", Entry::Directory),
+            ("a", link("b")),
+        ]);
+        assert_eq!(paths(&found), ["/a", "/a-b"]);
+        let back = changeset(&[
+            ("a", link("b")),
+            ("a", Entry::Directory),
+            ("a/x", Entry::Special),
+        ]);
+        assert_eq!(paths(&back), ["/a", "/a/x"]);
+    }
+
+    #[test]
+    fn whiteouts_are_marks_and_odd_ones_delete_nothing() {
+        let found = changeset(&[
+            ("d/.wh.gone", Entry::Special),
+            ("d/.wh..wh..opq", Entry::Special),
+            ("d/.wh..wh..opqX", Entry::Special),
+            ("d/.wh.", Entry::Special),
+            ("d/.wh...", Entry::Special),
+        ]);
+        let text = |set: &std::collections::BTreeSet<RootPath>| {
+            set.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(text(&found.whiteouts), ["/d/.wh..opqX", "/d/gone"]);
+        assert_eq!(text(&found.opaque), ["/d"]);
+        assert_eq!((paths(&found).len(), found.problems.len()), (0, 2));
+    }
+
+    #[test]
+    fn the_root_cannot_be_replaced_and_loops_end() {
+        let found = changeset(&[
+            ("/.", link("/tmp")),
+            ("./", Entry::Directory),
+            ("l", link("l")),
+            ("l/x", Entry::Special),
+        ]);
+        assert_eq!(paths(&found), ["/l"]);
+        assert_eq!(found.problems.len(), 2);
+    }
+}

@@ -1,0 +1,118 @@
+//! Reads on another thread, a bounded number of chunks ahead.
+
+use std::io::{self, BufRead, Read};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// The chunks that may wait between two threads.
+const DEPTH: usize = 8;
+
+/// The receiving end: what the other thread has read.
+pub struct ReadAhead {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    chunk: Vec<u8>,
+    at: usize,
+}
+
+/// Starts a thread that reads `inner` in chunks of up to `chunk` bytes. The thread ends at the end of
+/// `inner`, at its first error, or when the [`ReadAhead`] is dropped, and returns `inner`.
+pub fn read_ahead<'scope, R: Read + Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    inner: R,
+    chunk: usize,
+) -> (ReadAhead, ScopedJoinHandle<'scope, R>) {
+    let (sender, chunks) = sync_channel(DEPTH);
+    let thread = scope.spawn(move || send_all(inner, chunk, &sender));
+    (
+        ReadAhead {
+            chunks,
+            chunk: Vec::new(),
+            at: 0,
+        },
+        thread,
+    )
+}
+
+fn send_all<R: Read>(mut inner: R, size: usize, sender: &SyncSender<io::Result<Vec<u8>>>) -> R {
+    loop {
+        let mut chunk = vec![0; size];
+        let message = match inner.read(&mut chunk) {
+            Ok(0) => return inner,
+            Ok(n) => {
+                chunk.truncate(n);
+                Ok(chunk)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => Err(error),
+        };
+        let last = message.is_err();
+        if sender.send(message).is_err() || last {
+            return inner;
+        }
+    }
+}
+
+impl BufRead for ReadAhead {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at >= self.chunk.len()
+            && let Ok(message) = self.chunks.recv()
+        {
+            self.at = 0;
+            self.chunk = Vec::new();
+            self.chunk = message?;
+        }
+        Ok(self.chunk.get(self.at..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.at += amount;
+    }
+}
+
+impl Read for ReadAhead {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.fill_buf()?.read(buf)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read};
+
+    use super::read_ahead;
+
+    struct FailsAfter(&'static [u8]);
+
+    impl Read for FailsAfter {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buf)? {
+                0 => Err(io::Error::other("cable pulled")),
+                n => Ok(n),
+            }
+        }
+    }
+
+    #[test]
+    fn all_bytes_arrive_and_then_the_error() {
+        std::thread::scope(|scope| {
+            let (mut ahead, _thread) = read_ahead(scope, FailsAfter(b"abcdefgh"), 3);
+            let mut got = Vec::new();
+            let error = ahead.read_to_end(&mut got).unwrap_err();
+            assert_eq!(
+                (got.as_slice(), error.to_string().as_str()),
+                (b"abcdefgh".as_slice(), "cable pulled")
+            );
+        });
+    }
+
+    #[test]
+    fn dropping_the_receiver_ends_the_thread() {
+        std::thread::scope(|scope| {
+            let (ahead, thread) = read_ahead(scope, io::repeat(1), 8);
+            drop(ahead);
+            assert!(thread.join().is_ok());
+        });
+    }
+}
