@@ -8,6 +8,8 @@
 
 pub mod image;
 pub mod layer;
+pub mod loader;
+pub mod rootfs;
 
 pub mod elf;
 pub mod escape;

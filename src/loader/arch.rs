@@ -1,0 +1,172 @@
+//! What differs between processors: names, directories and cache flags (glibc sysdeps/*/dl-cache.h,
+//! sysdeps/*/ldconfig.h).
+
+/// A processor and word size that glibc knows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arch {
+    /// The name used in reports.
+    pub name: &'static str,
+    /// `e_machine`.
+    pub machine: u16,
+    /// The class byte: 1 is 32-bit, 2 is 64-bit.
+    pub class: u8,
+    /// The data byte: 1 is little-endian, 2 is big-endian.
+    pub data: u8,
+    /// The path of glibc's loader, from the processor's ABI supplement.
+    pub interpreter: &'static str,
+    /// The path of musl's loader.
+    pub musl: &'static str,
+    /// The flags of an entry of `ld.so.cache` for this processor.
+    pub cache_flags: i32,
+    /// What `$PLATFORM` stands for.
+    pub platform: &'static str,
+    /// The name that Debian's directories use.
+    pub multiarch: &'static str,
+}
+
+/// The processors, the most common first.
+pub static ARCHES: [Arch; 6] = [
+    Arch {
+        name: "x86-64",
+        machine: 62,
+        class: 2,
+        data: 1,
+        interpreter: "/lib64/ld-linux-x86-64.so.2",
+        musl: "/lib/ld-musl-x86_64.so.1",
+        cache_flags: 0x0303,
+        platform: "x86_64",
+        multiarch: "x86_64-linux-gnu",
+    },
+    Arch {
+        name: "aarch64",
+        machine: 183,
+        class: 2,
+        data: 1,
+        interpreter: "/lib/ld-linux-aarch64.so.1",
+        musl: "/lib/ld-musl-aarch64.so.1",
+        cache_flags: 0x0a03,
+        platform: "aarch64",
+        multiarch: "aarch64-linux-gnu",
+    },
+    Arch {
+        name: "i386",
+        machine: 3,
+        class: 1,
+        data: 1,
+        interpreter: "/lib/ld-linux.so.2",
+        musl: "/lib/ld-musl-i386.so.1",
+        cache_flags: 0x0003,
+        platform: "i686",
+        multiarch: "i386-linux-gnu",
+    },
+    Arch {
+        name: "ppc64le",
+        machine: 21,
+        class: 2,
+        data: 1,
+        interpreter: "/lib64/ld64.so.2",
+        musl: "/lib/ld-musl-powerpc64le.so.1",
+        cache_flags: 0x0503,
+        platform: "power8",
+        multiarch: "powerpc64le-linux-gnu",
+    },
+    Arch {
+        name: "arm",
+        machine: 40,
+        class: 1,
+        data: 1,
+        interpreter: "/lib/ld-linux-armhf.so.3",
+        musl: "/lib/ld-musl-armhf.so.1",
+        cache_flags: 0x0903,
+        platform: "v7l",
+        multiarch: "arm-linux-gnueabihf",
+    },
+    Arch {
+        name: "riscv64",
+        machine: 243,
+        class: 2,
+        data: 1,
+        interpreter: "/lib/ld-linux-riscv64-lp64d.so.1",
+        musl: "/lib/ld-musl-riscv64.so.1",
+        cache_flags: 0x1003,
+        platform: "riscv64",
+        multiarch: "riscv64-linux-gnu",
+    },
+];
+
+impl Arch {
+    /// The processor of an object; `None` for one that is not known here.
+    pub fn of(facts: &crate::elf::ElfFacts) -> Option<&'static Self> {
+        ARCHES
+            .iter()
+            .find(|arch| arch.machine == facts.machine && arch.class == facts.class())
+    }
+
+    /// The processor of a platform, by Go's name.
+    pub fn of_platform(goarch: &str) -> Option<&'static Self> {
+        let name = match goarch {
+            "amd64" => "x86-64",
+            "arm64" => "aarch64",
+            "386" => "i386",
+            other => other,
+        };
+        ARCHES.iter().find(|arch| arch.name == name)
+    }
+}
+
+/// The name of a processor by `e_machine`, also of one whose loader is not known here.
+pub fn machine_name(machine: u16) -> String {
+    match ARCHES.iter().find(|arch| arch.machine == machine) {
+        Some(arch) => arch.name.to_owned(),
+        None => format!("machine {machine}"),
+    }
+}
+
+/// The micro-architecture level of an x86-64 processor (x86-64 psABI, "Micro-Architecture Levels").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CpuLevel {
+    /// The baseline.
+    V1,
+    /// SSE4.2 and POPCNT.
+    V2,
+    /// AVX2 and FMA: every machine that GPUs are rented with.
+    V3,
+    /// AVX-512.
+    V4,
+}
+
+impl CpuLevel {
+    /// Reads `x86-64`, `x86-64-v1` … `x86-64-v4`.
+    ///
+    /// # Errors
+    /// The names that would do.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "x86-64" | "x86-64-v1" => Ok(Self::V1),
+            "x86-64-v2" => Ok(Self::V2),
+            "x86-64-v3" => Ok(Self::V3),
+            "x86-64-v4" => Ok(Self::V4),
+            _ => Err("expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4".to_owned()),
+        }
+    }
+
+    /// The subdirectories of `glibc-hwcaps` that are searched, the best first.
+    pub fn subdirectories(self) -> &'static [&'static str] {
+        match self {
+            Self::V1 => &[],
+            Self::V2 => &["x86-64-v2"],
+            Self::V3 => &["x86-64-v3", "x86-64-v2"],
+            Self::V4 => &["x86-64-v4", "x86-64-v3", "x86-64-v2"],
+        }
+    }
+
+    /// The bits of `GNU_PROPERTY_X86_ISA_1_NEEDED` that the processor has.
+    pub fn isa_bits(self) -> u32 {
+        match self {
+            Self::V1 => 0b0001,
+            Self::V2 => 0b0011,
+            Self::V3 => 0b0111,
+            Self::V4 => 0b1111,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `/etc/ld.so.cache`, as the loader reads it (glibc sysdeps/generic/dl-cache.h, elf/dl-cache.c).
+//!
+//! Three kinds of file occur: the new format, the old one, and the old one with the new one behind it. A
+//! file whose header does not fit is ignored as a whole, as the loader does; it is a problem, no failure.
+
+use std::collections::BTreeMap;
+
+use super::Arch;
+use crate::elf::Bytes;
+
+const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
+const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+/// The old header: the magic, padded, and the number of entries.
+const OLD_HEADER: usize = 16;
+const OLD_ENTRY: usize = 12;
+const NEW_HEADER: usize = 48;
+const NEW_ENTRY: usize = 24;
+/// The magic of the extension directory.
+const EXTENSIONS: u32 = 0xeaa4_2174;
+/// The extension that lists the names of `glibc-hwcaps` subdirectories.
+const HWCAPS_TAG: u32 = 1;
+/// The bit of an entry's hwcap that makes its low half an index into that list.
+const HWCAP_NAMED: u64 = 1 << 62;
+/// The entries that are read; Debian's largest known cache has some 3,000.
+const ENTRIES: usize = 200_000;
+
+/// The cache, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cache {
+    entries: BTreeMap<Bytes, Vec<CacheEntry>>,
+}
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheEntry {
+    /// The path.
+    pub path: Bytes,
+    /// The processor and libc it is for.
+    pub flags: i32,
+    /// The `glibc-hwcaps` subdirectory it is from.
+    pub hwcaps: Option<Bytes>,
+    /// Whether it is from one of the legacy hardware subdirectories.
+    pub legacy: bool,
+}
+
+impl Cache {
+    /// Adds an entry behind those of the same name.
+    pub fn add(&mut self, name: &[u8], entry: CacheEntry) {
+        self.entries.entry(name.into()).or_default().push(entry);
+    }
+
+    /// All entries in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &CacheEntry)> {
+        self.entries
+            .iter()
+            .flat_map(|(name, entries)| entries.iter().map(|entry| (&**name, entry)))
+    }
+
+    /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry of `levels`, else the
+    /// first plain one (elf/dl-cache.c, `search_cache`).
+    pub fn lookup(&self, name: &[u8], arch: &Arch, levels: &[Bytes]) -> Option<&[u8]> {
+        let entries = self.entries.get(name)?;
+        let usable = || {
+            entries.iter().filter(|entry| {
+                (entry.flags == arch.cache_flags || entry.flags == 1) && !entry.legacy
+            })
+        };
+        let rank = |entry: &CacheEntry| {
+            levels
+                .iter()
+                .position(|level| Some(level) == entry.hwcaps.as_ref())
+        };
+        let named = usable()
+            .filter_map(|entry| Some((rank(entry)?, entry)))
+            .min_by_key(|(rank, _)| *rank);
+        let exact =
+            || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == arch.cache_flags);
+        let any = || usable().find(|entry| entry.hwcaps.is_none());
+        named
+            .map(|(_, entry)| entry)
+            .or_else(exact)
+            .or_else(any)
+            .map(|entry| &*entry.path)
+    }
+}
+
+/// Reads a cache for a processor whose data byte is `data`.
+///
+/// # Errors
+/// Why the loader ignores the file.
+pub fn read(bytes: &[u8], data: u8) -> Result<Cache, String> {
+    if bytes.starts_with(NEW_MAGIC) {
+        return read_new(bytes, data);
+    }
+    if !bytes.starts_with(OLD_MAGIC) {
+        return Err("it does not begin as a cache does".to_owned());
+    }
+    let count = number(bytes, 12, data).ok_or("its header is cut short")? as usize;
+    let end = count
+        .checked_mul(OLD_ENTRY)
+        .and_then(|entries| entries.checked_add(OLD_HEADER));
+    let end = end
+        .filter(|&end| end <= bytes.len())
+        .ok_or_else(|| format!("it says {count} entries and is too short for them"))?;
+    let new = end.next_multiple_of(8);
+    match bytes.get(new..) {
+        Some(rest) if rest.starts_with(NEW_MAGIC) => read_new(rest, data),
+        _ => Ok(read_old(bytes, count, end, data)),
+    }
+}
+
+fn read_old(bytes: &[u8], count: usize, strings: usize, data: u8) -> Cache {
+    let mut cache = Cache::default();
+    for at in (0..count.min(ENTRIES)).map(|index| OLD_HEADER + index * OLD_ENTRY) {
+        let text = |offset| {
+            string(
+                bytes,
+                strings.checked_add(number(bytes, at + offset, data)? as usize)?,
+            )
+        };
+        if let (Some(flags), Some(name), Some(path)) = (number(bytes, at, data), text(4), text(8)) {
+            cache.add(
+                name,
+                CacheEntry {
+                    path: path.into(),
+                    flags: flags.cast_signed(),
+                    hwcaps: None,
+                    legacy: false,
+                },
+            );
+        }
+    }
+    cache
+}
+
+/// Reads the new format; offsets of strings count from its own header.
+fn read_new(bytes: &[u8], data: u8) -> Result<Cache, String> {
+    let endian = bytes.get(28).copied().unwrap_or_default() & 3;
+    // 0 is a file from before the field; 2 is little-endian, 3 is big-endian.
+    if endian == 1 || (endian != 0 && endian != data + 1) {
+        return Err("it was made for the other byte order".to_owned());
+    }
+    let count = number(bytes, 20, data).ok_or("its header is cut short")? as usize;
+    if bytes.len() < NEW_HEADER || (bytes.len() - NEW_HEADER) / NEW_ENTRY < count {
+        return Err(format!("it says {count} entries and is too short for them"));
+    }
+    let hwcaps = hwcap_names(bytes, data);
+    let mut cache = Cache::default();
+    for at in (0..count.min(ENTRIES)).map(|index| NEW_HEADER + index * NEW_ENTRY) {
+        let text = |offset| string(bytes, number(bytes, at + offset, data)? as usize);
+        let hwcap = number(bytes, at + 16, data)
+            .zip(number(bytes, at + 20, data))
+            .map_or(0, |(first, second)| {
+                let (low, high) = if data == 2 {
+                    (second, first)
+                } else {
+                    (first, second)
+                };
+                u64::from(high) << 32 | u64::from(low)
+            });
+        let index = usize::try_from(hwcap & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        let named =
+            (hwcap & HWCAP_NAMED != 0).then(|| hwcaps.get(index).cloned().unwrap_or_default());
+        if let (Some(flags), Some(name), Some(path)) = (number(bytes, at, data), text(4), text(8)) {
+            let legacy = named.is_none() && hwcap != 0;
+            cache.add(
+                name,
+                CacheEntry {
+                    path: path.into(),
+                    flags: flags.cast_signed(),
+                    hwcaps: named,
+                    legacy,
+                },
+            );
+        }
+    }
+    Ok(cache)
+}
+
+/// The names of the `glibc-hwcaps` subdirectories, from the extension directory.
+fn hwcap_names(bytes: &[u8], data: u8) -> Vec<Bytes> {
+    let names = || {
+        let at = number(bytes, 32, data).filter(|&offset| offset > 0)? as usize;
+        if number(bytes, at, data)? != EXTENSIONS {
+            return None;
+        }
+        let sections = number(bytes, at.checked_add(4)?, data)?.min(64) as usize;
+        let section = (0..sections)
+            .filter_map(|index| at.checked_add(8 + index * 16))
+            .find(|&section| number(bytes, section, data) == Some(HWCAPS_TAG))?;
+        let offset = number(bytes, section.checked_add(8)?, data)? as usize;
+        let count = (number(bytes, section.checked_add(12)?, data)? / 4).min(1024) as usize;
+        let name = |index: usize| {
+            string(
+                bytes,
+                number(bytes, offset.checked_add(index * 4)?, data)? as usize,
+            )
+        };
+        Some(
+            (0..count)
+                .map(|index| name(index).unwrap_or_default().into())
+                .collect(),
+        )
+    };
+    names().unwrap_or_default()
+}
+
+fn number(bytes: &[u8], at: usize, data: u8) -> Option<u32> {
+    let field = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    Some(if data == 2 {
+        u32::from_be_bytes(field)
+    } else {
+        u32::from_le_bytes(field)
+    })
+}
+
+fn string(bytes: &[u8], at: usize) -> Option<&[u8]> {
+    let tail = bytes.get(at..)?;
+    let tail = tail.get(..tail.len().min(8192))?;
+    tail.get(..tail.iter().position(|&byte| byte == 0)?)
+}

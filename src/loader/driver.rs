@@ -1,0 +1,58 @@
+//! The libraries that come from the driver on the host, never from an image.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// The libraries by capability, as the container runtime injects them.
+static LIBRARIES: LazyLock<Vec<Capability>> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../profiles/cupti/driver-libraries.yaml"))
+        .expect("the file is part of the program and read by a test")
+});
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Capability {
+    capability: String,
+    libraries: Vec<String>,
+}
+
+/// Whether a library of this name is injected for any of the capabilities in `wanted`, the value of
+/// `NVIDIA_DRIVER_CAPABILITIES`. `all` means every one; without the variable it is `utility,compute`.
+pub fn provides(name: &[u8], wanted: Option<&str>) -> bool {
+    let wanted = wanted
+        .filter(|wanted| !wanted.is_empty())
+        .unwrap_or("utility,compute");
+    let asked = |capability: &str| {
+        wanted
+            .split(',')
+            .map(str::trim)
+            .any(|word| word == "all" || word == capability)
+    };
+    LIBRARIES
+        .iter()
+        .filter(|entry| asked(&entry.capability))
+        .flat_map(|entry| &entry.libraries)
+        .any(|library| is_version_of(name, library.as_bytes()))
+}
+
+/// Whether `name` is `library` or `library` with a version behind it.
+fn is_version_of(name: &[u8], library: &[u8]) -> bool {
+    name.strip_prefix(library)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::provides;
+
+    #[test]
+    fn capabilities_decide_which_libraries_come_from_the_host() {
+        assert!(provides(b"libcuda.so.1", None));
+        assert!(provides(b"libnvidia-ml.so.1", Some("utility")));
+        assert!(!provides(b"libcuda.so.1", Some("utility")));
+        assert!(provides(b"libcuda.so.1", Some("all")));
+        assert!(!provides(b"libcupti.so.12", Some("all")));
+        assert!(!provides(b"libcudart.so.12", Some("all")));
+    }
+}

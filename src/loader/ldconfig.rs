@@ -1,0 +1,1 @@
+//! What `ldconfig` would do.

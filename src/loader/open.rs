@@ -1,0 +1,124 @@
+//! Opens a candidate and checks what the loader checks before it maps it (glibc elf/dl-load.c,
+//! `open_verify` and `_dl_map_object_from_fd`), in the loader's words.
+
+use std::sync::Arc;
+
+use super::{Arch, Tried};
+use crate::elf::{ElfFacts, ElfProblem};
+use crate::layer::FileFacts;
+use crate::path::RootPath;
+use crate::rootfs::{NodeKind, Rootfs};
+
+/// A file that can be mapped.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The path without links.
+    pub real_path: RootPath,
+    /// The file's facts; the same allocation is the same inode.
+    pub facts: Arc<FileFacts>,
+}
+
+/// The size of a 64-bit ELF header; shorter files are "too short".
+const HEADER: [u64; 3] = [0, 52, 64];
+
+/// Opens `path` in a process of the processor `arch`.
+pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch) -> (Tried, Option<Opened>) {
+    let found = match rootfs.lookup(path) {
+        Ok(found) => found,
+        Err(error) => return (Tried::Missing(error), None),
+    };
+    let facts = match &rootfs.node(found.node).kind {
+        NodeKind::File(facts) => facts,
+        NodeKind::Directory(_) => {
+            return (
+                Tried::Refused("cannot read file data: Is a directory".to_owned()),
+                None,
+            );
+        }
+        _ => return (Tried::Refused("file too short".to_owned()), None),
+    };
+    match verify(facts, arch) {
+        Tried::Found => (
+            Tried::Found,
+            Some(Opened {
+                real_path: found.path,
+                facts: Arc::clone(facts),
+            }),
+        ),
+        other => (other, None),
+    }
+}
+
+fn verify(facts: &FileFacts, arch: &Arch) -> Tried {
+    let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
+    if facts.bytes < header {
+        return Tried::Refused("file too short".to_owned());
+    }
+    let Some(elf) = &facts.elf else {
+        return Tried::Refused("invalid ELF header".to_owned());
+    };
+    if elf.class() != arch.class {
+        return Tried::WrongClass;
+    }
+    let refused = ident(elf, arch).or_else(|| {
+        if elf.machine == arch.machine {
+            mapping(elf)
+        } else {
+            None
+        }
+    });
+    match refused {
+        Some(words) => Tried::Refused(words),
+        None if elf.machine != arch.machine => Tried::WrongMachine,
+        None => Tried::Found,
+    }
+}
+
+/// What `open_verify` says of the identification, and of the version.
+fn ident(elf: &ElfFacts, arch: &Arch) -> Option<String> {
+    let [
+        _,
+        _,
+        _,
+        _,
+        _,
+        data,
+        version,
+        osabi,
+        abiversion,
+        padding @ ..,
+    ] = elf.ident;
+    let words = match () {
+        () if data != arch.data && arch.data == 1 => "ELF file data encoding not little-endian",
+        () if data != arch.data => "ELF file data encoding not big-endian",
+        () if version != 1 => "ELF file version ident does not match current one",
+        () if osabi != 0 && osabi != 3 => "ELF file OS ABI invalid",
+        () if abiversion != 0 && (osabi != 3 || abiversion > 4) => "ELF file ABI version invalid",
+        () if padding.iter().any(|&byte| byte != 0) => "nonzero padding in e_ident",
+        () if elf.version != 1 => "ELF file version does not match current one",
+        () => return None,
+    };
+    Some(words.to_owned())
+}
+
+/// What is said of an object that is for this processor and still cannot be mapped.
+fn mapping(elf: &ElfFacts) -> Option<String> {
+    let entry_size = if elf.class() == 1 { 32 } else { 56 };
+    let words = match () {
+        () if elf.kind != 2 && elf.kind != 3 => "only ET_DYN and ET_EXEC can be loaded",
+        () if elf.phentsize != entry_size => "ELF file's phentsize not the expected size",
+        () if let Some(cut) = truncation(elf) => {
+            return Some(format!("{cut}; the process would die of SIGBUS"));
+        }
+        () if elf.loads == 0 => "object file has no loadable segments",
+        () if !elf.dynamic => "object file has no dynamic section",
+        () => return None,
+    };
+    Some(words.to_owned())
+}
+
+fn truncation(elf: &ElfFacts) -> Option<&ElfProblem> {
+    elf.problems
+        .iter()
+        .find(|problem| matches!(problem, ElfProblem::Truncated { .. }))
+}

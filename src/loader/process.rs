@@ -1,0 +1,479 @@
+//! A process as the loader sees it: the objects it has mapped, and the two ways to get more.
+
+use std::sync::Arc;
+
+use super::linker::{Libc, Linker};
+use super::open::Opened;
+use super::token::Tokens;
+use super::{CpuLevel, How, Object, Outcome, Resolution, Step, Unresolved, glibc, musl, version};
+use crate::elf::{Bytes, ElfFacts};
+use crate::layer::FileFacts;
+use crate::path::RootPath;
+use crate::rootfs::{NodeKind, Rootfs};
+
+/// The objects of one process; real ones have some hundreds.
+const OBJECTS: usize = 4096;
+
+/// What a process runs in.
+pub struct Setup<'a> {
+    /// The file system.
+    pub rootfs: &'a Rootfs,
+    /// The loader.
+    pub linker: &'a Linker,
+    /// The environment.
+    pub environment: &'a Environment,
+    /// The processor's level.
+    pub cpu: CpuLevel,
+    /// Whether a library of this name comes from the driver on the host.
+    pub from_driver: &'a dyn Fn(&[u8]) -> bool,
+}
+
+/// The part of the environment that the loader looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// `LD_LIBRARY_PATH`.
+    pub library_path: Option<Bytes>,
+    /// `LD_PRELOAD`.
+    pub preload: Option<Bytes>,
+    /// The working directory, absolute; empty means `/`.
+    pub working_dir: Bytes,
+}
+
+/// A process and what it has mapped.
+pub struct Process<'a> {
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) maps: Vec<Map>,
+    /// The maps in the order in which they are reported, by number.
+    order: Vec<usize>,
+}
+
+/// One mapped object (`struct link_map`).
+pub(super) struct Map {
+    pub path: Bytes,
+    pub real_path: RootPath,
+    pub facts: Arc<FileFacts>,
+    /// The names it answers to, besides its soname.
+    pub names: Vec<Bytes>,
+    /// The object whose search paths count for what this one needs; none for what was opened by dlopen.
+    pub loader: Option<usize>,
+    /// The directory that `$ORIGIN` names.
+    pub origin: Bytes,
+    /// Its place in the report.
+    object: Option<Object>,
+    needs: Vec<(Bytes, Option<usize>)>,
+}
+
+impl Map {
+    pub fn elf(&self) -> &ElfFacts {
+        static NONE: std::sync::LazyLock<ElfFacts> = std::sync::LazyLock::new(ElfFacts::default);
+        self.facts.elf.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Whether this is the object that was started.
+    pub fn is_main(&self) -> bool {
+        self.object
+            .as_ref()
+            .is_some_and(|object| object.how == How::Start)
+    }
+
+    fn answers_to(&self, name: &[u8]) -> bool {
+        *self.path == *name
+            || self.names.iter().any(|own| **own == *name)
+            || self.elf().soname.as_deref() == Some(name)
+    }
+}
+
+/// What a search found.
+pub(super) struct Hit {
+    pub path: Bytes,
+    pub opened: Opened,
+    pub how: How,
+}
+
+/// Why a search found nothing.
+pub(super) struct Miss {
+    pub outcome: Outcome,
+    pub message: String,
+}
+
+/// How an object is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// By the kernel: `$ORIGIN` is the directory of the file itself.
+    Executed,
+    /// As an argument of the loader: `$ORIGIN` is the directory in the path as written.
+    Listed,
+}
+
+impl<'a> Process<'a> {
+    /// A process in which nothing but the loader is mapped.
+    pub fn new(setup: &'a Setup<'a>) -> Self {
+        let mut process = Self {
+            setup,
+            maps: Vec::new(),
+            order: Vec::new(),
+        };
+        let linker = setup.linker;
+        if let Ok(found) = setup.rootfs.lookup(&linker.path)
+            && let NodeKind::File(facts) = &setup.rootfs.node(found.node).kind
+        {
+            let opened = Opened {
+                real_path: found.path,
+                facts: Arc::clone(facts),
+            };
+            process.map(
+                Hit {
+                    path: linker.path.clone(),
+                    opened,
+                    how: How::Interpreter,
+                },
+                None,
+            );
+        }
+        process
+    }
+
+    /// Starts the object at `path` and loads what it needs.
+    pub fn start(&mut self, path: &[u8], start: Start) -> Resolution {
+        let mut resolution = Resolution::default();
+        let (tried, opened) = super::open::open(self.setup.rootfs, path, self.setup.linker.arch);
+        let Some(opened) = opened else {
+            resolution.unresolved.push(refusal(path, &tried));
+            return resolution;
+        };
+        let real_path = opened.real_path.absolute();
+        let main = self.map(
+            Hit {
+                path: path.into(),
+                opened,
+                how: How::Start,
+            },
+            None,
+        );
+        if start == Start::Executed
+            && let Some(map) = self.maps.get_mut(main)
+        {
+            map.origin = directory(&real_path).into();
+        }
+        self.list(main, None, path, 0, Vec::new(), How::Start);
+        let mut roots = vec![main];
+        roots.extend(self.preload(main, &mut resolution));
+        self.load_needs(&roots, &mut resolution);
+        self.finish(main, resolution)
+    }
+
+    /// Opens `name` as dlopen does, for the caller with this number, or for a caller without search paths.
+    /// What was mapped before stays.
+    pub fn open(&mut self, name: &[u8], caller: Option<usize>) -> Resolution {
+        let mut resolution = Resolution::default();
+        let mut trace = Vec::new();
+        let known = self.maps.len();
+        match self.request(name, caller, &mut trace) {
+            Err(miss) => {
+                resolution
+                    .unresolved
+                    .push(unresolved(name, None, miss, trace));
+                self.finish(usize::MAX, resolution)
+            }
+            Ok((root, how)) => {
+                if root >= known
+                    && let Some(map) = self.maps.get_mut(root)
+                {
+                    // `__RTLD_CALLMAP`: the caller's paths were for finding it, not for what it needs.
+                    map.loader = None;
+                }
+                self.list(root, None, name, 0, trace, how);
+                self.load_needs(&[root], &mut resolution);
+                self.finish(root, resolution)
+            }
+        }
+    }
+
+    /// The number by which [`Process::open`] takes the mapped object at this path as its caller.
+    pub fn caller(&self, real_path: &RootPath) -> Option<usize> {
+        self.maps.iter().position(|map| map.real_path == *real_path)
+    }
+
+    fn preload(&mut self, main: usize, resolution: &mut Resolution) -> Vec<usize> {
+        let mut maps = Vec::new();
+        for name in self.preload_names() {
+            let mut trace = Vec::new();
+            match self.request(&name, Some(main), &mut trace) {
+                Ok((map, _)) => {
+                    self.list(map, None, &name, 1, trace, How::Preload);
+                    maps.push(map);
+                }
+                Err(miss) => resolution
+                    .preload_warnings
+                    .push(unresolved(&name, None, miss, trace)),
+            }
+        }
+        maps
+    }
+
+    /// `LD_PRELOAD`, divided by spaces and colons, then `/etc/ld.so.preload`, whose comments count as space
+    /// (glibc elf/rtld.c, `handle_preload_list`).
+    fn preload_names(&self) -> Vec<Bytes> {
+        let environment = self
+            .setup
+            .environment
+            .preload
+            .as_deref()
+            .unwrap_or_default();
+        let mut names: Vec<Bytes> = environment
+            .split(|byte| b" :".contains(byte))
+            .filter(|name| !name.is_empty())
+            .map(Into::into)
+            .collect();
+        if matches!(self.setup.linker.libc, Libc::Glibc(_)) {
+            let file = self
+                .setup
+                .rootfs
+                .content(b"/etc/ld.so.preload")
+                .unwrap_or_default();
+            for line in file.split(|&byte| byte == b'\n') {
+                let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
+                names.extend(
+                    line.split(|byte| b": \t".contains(byte))
+                        .filter(|name| !name.is_empty())
+                        .map(Bytes::from),
+                );
+            }
+        }
+        names
+    }
+
+    /// Loads what the roots need, breadth first (glibc elf/dl-deps.c, `_dl_map_object_deps`).
+    fn load_needs(&mut self, roots: &[usize], resolution: &mut Resolution) {
+        let mut queue: Vec<(usize, usize)> =
+            roots.iter().map(|&root| (root, self.depth(root))).collect();
+        let mut next = 0;
+        while let Some(&(map, depth)) = queue.get(next) {
+            next += 1;
+            for name in self.needs_of(map) {
+                let mut trace = Vec::new();
+                let answer = match self.request(&name, Some(map), &mut trace) {
+                    Ok((found, how)) => {
+                        self.list(found, Some(map), &name, depth + 1, trace, how);
+                        if !queue.iter().any(|(queued, _)| *queued == found)
+                            && queue.len() < OBJECTS
+                        {
+                            queue.push((found, depth + 1));
+                        }
+                        Some(found)
+                    }
+                    Err(miss) => {
+                        resolution
+                            .unresolved
+                            .push(unresolved(&name, Some(map), miss, trace));
+                        None
+                    }
+                };
+                if let Some(map) = self.maps.get_mut(map) {
+                    map.needs.push((name, answer));
+                }
+            }
+        }
+    }
+
+    /// What a map needs, tokens expanded; nothing for a map whose needs were loaded before.
+    fn needs_of(&self, map: usize) -> Vec<Bytes> {
+        let Some(map) = self.maps.get(map).filter(|map| map.needs.is_empty()) else {
+            return Vec::new();
+        };
+        let tokens = self.tokens(map);
+        map.elf()
+            .needed
+            .iter()
+            .filter_map(|name| super::token::expand(name, &tokens))
+            .map(Vec::into_boxed_slice)
+            .collect()
+    }
+
+    fn depth(&self, map: usize) -> usize {
+        self.maps
+            .get(map)
+            .and_then(|map| map.object.as_ref())
+            .map_or(0, |object| object.depth)
+    }
+
+    /// The map that answers to `name`, loaded now if need be, and how it was found.
+    fn request(
+        &mut self,
+        name: &[u8],
+        loader: Option<usize>,
+        trace: &mut Vec<Step>,
+    ) -> Result<(usize, How), Miss> {
+        let name = match self.setup.linker.libc {
+            Libc::Musl => musl::own_name(name, &self.setup.linker.path),
+            Libc::Glibc(_) => name,
+        };
+        if let Some(map) = self.maps.iter().position(|map| map.answers_to(name)) {
+            return Ok((map, How::Interpreter));
+        }
+        let searched = match self.setup.linker.libc {
+            Libc::Glibc(_) => glibc::search(self, name, loader, trace),
+            Libc::Musl => musl::search(self, name, loader, trace),
+        };
+        let hit = searched.map_err(|miss| self.from_driver(name, miss))?;
+        let how = hit.how;
+        if let Some(map) = self
+            .maps
+            .iter_mut()
+            .position(|map| Arc::ptr_eq(&map.facts, &hit.opened.facts))
+        {
+            if let Some(map) = self.maps.get_mut(map) {
+                map.names.push(name.into());
+            }
+            return Ok((map, how));
+        }
+        let map = self.map(hit, loader);
+        if let Some(map) = self.maps.get_mut(map) {
+            map.names.push(name.into());
+        }
+        Ok((map, how))
+    }
+
+    fn from_driver(&self, name: &[u8], miss: Miss) -> Miss {
+        if miss.outcome == Outcome::NotFound && (self.setup.from_driver)(name) {
+            return Miss {
+                outcome: Outcome::ProvidedAtRuntime,
+                ..miss
+            };
+        }
+        miss
+    }
+
+    fn map(&mut self, hit: Hit, loader: Option<usize>) -> usize {
+        let absolute = self.absolute(&hit.path);
+        self.maps.push(Map {
+            origin: directory(&absolute).into(),
+            path: hit.path,
+            real_path: hit.opened.real_path,
+            facts: hit.opened.facts,
+            names: Vec::new(),
+            loader,
+            object: None,
+            needs: Vec::new(),
+        });
+        self.maps.len() - 1
+    }
+
+    /// Puts a map into the report, the first time that it is met.
+    fn list(
+        &mut self,
+        map: usize,
+        requested_by: Option<usize>,
+        name: &[u8],
+        depth: usize,
+        trace: Vec<Step>,
+        how: How,
+    ) {
+        let Some(entry) = self.maps.get_mut(map).filter(|map| map.object.is_none()) else {
+            return;
+        };
+        entry.object = Some(Object {
+            path: entry.path.clone(),
+            real_path: entry.real_path.clone(),
+            soname: entry.elf().soname.clone(),
+            requested_by,
+            name: name.into(),
+            how,
+            depth,
+            trace,
+            needs: Vec::new(),
+        });
+        self.order.push(map);
+    }
+
+    /// `path` from the root, for a path relative to the working directory.
+    pub(super) fn absolute(&self, path: &[u8]) -> Vec<u8> {
+        if path.starts_with(b"/") {
+            path.to_vec()
+        } else {
+            [&*self.setup.environment.working_dir, b"/", path].concat()
+        }
+    }
+
+    pub(super) fn tokens<'m>(&'m self, map: &'m Map) -> Tokens<'m> {
+        let linker = self.setup.linker;
+        Tokens {
+            origin: Some(&map.origin),
+            lib: &linker.lib,
+            platform: linker.arch.platform.as_bytes(),
+        }
+    }
+
+    /// Checks the versions and turns numbers of maps into numbers of objects.
+    fn finish(&self, root: usize, mut resolution: Resolution) -> Resolution {
+        if matches!(self.setup.linker.libc, Libc::Glibc(_)) {
+            resolution
+                .unresolved
+                .extend(version::check(self, &self.order));
+        }
+        let number = |map: usize| self.order.iter().position(|&listed| listed == map);
+        let how = |how: How| match how {
+            How::Rpath(map) => How::Rpath(number(map).unwrap_or_default()),
+            How::Runpath(map) => How::Runpath(number(map).unwrap_or_default()),
+            other => other,
+        };
+        let renumber = |step: &mut Step| {
+            if let Step::Tried { how: found, .. } | Step::NoDirectory { how: found, .. } = step {
+                *found = how(*found);
+            }
+        };
+        for missing in resolution
+            .unresolved
+            .iter_mut()
+            .chain(&mut resolution.preload_warnings)
+        {
+            missing.requested_by = missing.requested_by.and_then(number);
+            missing.trace.iter_mut().for_each(renumber);
+        }
+        for map in self.order.iter().filter_map(|&map| self.maps.get(map)) {
+            let Some(mut object) = map.object.clone() else {
+                continue;
+            };
+            object.requested_by = object.requested_by.and_then(number);
+            object.how = how(object.how);
+            object.trace.iter_mut().for_each(renumber);
+            object.needs = map
+                .needs
+                .iter()
+                .map(|(name, answer)| (name.clone(), answer.and_then(number)))
+                .collect();
+            resolution.objects.push(object);
+        }
+        resolution.root = number(root);
+        resolution
+    }
+}
+
+/// The directory of a path, without the final `/` but for the root.
+fn directory(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(0) => b"/",
+        Some(at) => path.get(..at).unwrap_or_default(),
+        None => b"",
+    }
+}
+
+fn unresolved(
+    name: &[u8],
+    requested_by: Option<usize>,
+    miss: Miss,
+    trace: Vec<Step>,
+) -> Unresolved {
+    Unresolved {
+        name: name.into(),
+        requested_by,
+        outcome: miss.outcome,
+        message: miss.message,
+        trace,
+    }
+}
+
+fn refusal(path: &[u8], tried: &super::Tried) -> Unresolved {
+    let miss = glibc::miss_at(path, tried);
+    unresolved(path, None, miss, Vec::new())
+}

@@ -1,0 +1,72 @@
+//! Checks that each needed version is defined (glibc elf/dl-version.c, `_dl_check_map_versions`), and that
+//! the processor has the level an object asks for (sysdeps/x86/dl-prop.h).
+
+use super::process::{Map, Process};
+use super::{Outcome, Unresolved};
+use crate::escape;
+
+/// The version needs of the maps in `order` that are not met, in the loader's words.
+pub(super) fn check(process: &Process<'_>, order: &[usize]) -> Vec<Unresolved> {
+    let maps = order
+        .iter()
+        .filter_map(|&number| Some((number, process.maps.get(number)?)));
+    maps.flat_map(|(number, map)| {
+        versions(process, number, map)
+            .into_iter()
+            .chain(level(process, number, map))
+    })
+    .collect()
+}
+
+fn versions(process: &Process<'_>, number: usize, map: &Map) -> Vec<Unresolved> {
+    let mut missing = Vec::new();
+    for need in &map.elf().verneed {
+        let answers = |candidate: &&Map| {
+            *candidate.path == *need.file
+                || candidate.names.contains(&need.file)
+                || candidate.elf().soname.as_ref() == Some(&need.file)
+        };
+        // An object without definitions is accepted with a warning; one that is missing is reported already.
+        let Some(found) = process
+            .maps
+            .iter()
+            .find(answers)
+            .filter(|found| !found.elf().verdef.is_empty())
+        else {
+            continue;
+        };
+        for version in need
+            .versions
+            .iter()
+            .filter(|version| !version.weak && !found.elf().verdef.contains(&version.name))
+        {
+            missing.push(Unresolved {
+                name: need.file.clone(),
+                requested_by: Some(number),
+                outcome: Outcome::Refused,
+                message: format!(
+                    "{}: version `{}' not found (required by {})",
+                    escape::text(&found.path),
+                    escape::text(&version.name),
+                    escape::text(&map.path)
+                ),
+                trace: Vec::new(),
+            });
+        }
+    }
+    missing
+}
+
+fn level(process: &Process<'_>, number: usize, map: &Map) -> Option<Unresolved> {
+    let lacks = map.elf().isa_needed & !process.setup.cpu.isa_bits() & 0b1111 != 0;
+    (lacks && process.setup.linker.arch.name == "x86-64").then(|| Unresolved {
+        name: map.path.clone(),
+        requested_by: Some(number),
+        outcome: Outcome::Refused,
+        message: format!(
+            "{}: CPU ISA level is lower than required",
+            escape::text(&map.path)
+        ),
+        trace: Vec::new(),
+    })
+}

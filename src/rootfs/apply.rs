@@ -1,0 +1,172 @@
+//! Puts layers on top of each other, as overlayfs shows them (image-spec, layer.md, "Applying Changesets").
+//!
+//! A layer's paths are its own: a directory of a layer that meets a symbolic link below hides the link, it
+//! is not redirected by it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Node, NodeId, NodeKind, ROOT, Rootfs};
+use crate::layer::{Entry, LayerIndex};
+use crate::path::RootPath;
+
+/// Something in a layer that could not be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplyProblem {
+    /// The layer, counted from 0 at the bottom.
+    pub layer: usize,
+    /// The path it concerns.
+    pub path: RootPath,
+    /// What is wrong, as a sentence fragment.
+    pub what: String,
+}
+
+/// Hard links that lead to hard links are followed this far.
+const HARDLINK_DEPTH: usize = 40;
+
+/// Applies the layers, lowest first.
+pub fn merge<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Rootfs, Vec<ApplyProblem>) {
+    let mut rootfs = Rootfs::default();
+    let mut problems = Vec::new();
+    for (number, layer) in layers.into_iter().enumerate() {
+        rootfs.apply(number, layer, &mut problems);
+    }
+    (rootfs, problems)
+}
+
+impl Rootfs {
+    fn apply(&mut self, number: usize, layer: &LayerIndex, problems: &mut Vec<ApplyProblem>) {
+        // Hard links are resolved before anything is hidden: they may lead to a file of a lower layer.
+        let linked: Vec<(&RootPath, NodeKind)> = layer
+            .entries
+            .iter()
+            .filter_map(|(path, entry)| match entry {
+                Entry::Hardlink(target) => Some((path, target)),
+                _ => None,
+            })
+            .filter_map(|(path, target)| match self.hardlink(layer, target) {
+                Some(kind) => Some((path, kind)),
+                None => {
+                    let what = format!("the target {target} of the hard link is no file of this layer or of one below");
+                    problems.push(ApplyProblem { layer: number, path: path.clone(), what });
+                    None
+                }
+            })
+            .collect();
+        for path in &layer.opaque {
+            self.hide_content(path);
+        }
+        for path in &layer.whiteouts {
+            self.remove(path);
+        }
+        for (path, entry) in &layer.entries {
+            let kind = match entry {
+                Entry::Directory => NodeKind::Directory(BTreeMap::new()),
+                Entry::File(facts) => NodeKind::File(Arc::clone(facts)),
+                Entry::Symlink(target) => NodeKind::Symlink(target.clone()),
+                Entry::Special => NodeKind::Special,
+                Entry::Hardlink(_) => continue,
+            };
+            self.place(path, kind, number);
+        }
+        for (path, kind) in linked {
+            self.place(path, kind, number);
+        }
+    }
+
+    /// What a hard link of `layer` to `target` names: content of the same layer first.
+    fn hardlink(&self, layer: &LayerIndex, target: &RootPath) -> Option<NodeKind> {
+        let mut target = target;
+        for _ in 0..HARDLINK_DEPTH {
+            match layer.entries.get(target) {
+                Some(Entry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
+                Some(Entry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
+                Some(Entry::Special) => return Some(NodeKind::Special),
+                Some(Entry::Hardlink(next)) => target = next,
+                Some(Entry::Directory) => return None,
+                None => break,
+            }
+        }
+        match &self.node(self.exact(target)?).kind {
+            NodeKind::Directory(_) => None,
+            kind => Some(kind.clone()),
+        }
+    }
+
+    /// The node at exactly this path: no link is followed.
+    fn exact(&self, path: &RootPath) -> Option<NodeId> {
+        path.components()
+            .try_fold(ROOT, |id, name| self.child(id, name))
+    }
+
+    fn hide_content(&mut self, path: &RootPath) {
+        if let Some(id) = self.exact(path)
+            && let Some(NodeKind::Directory(children)) = self.kind_mut(id)
+        {
+            children.clear();
+        }
+    }
+
+    fn remove(&mut self, path: &RootPath) {
+        if let Some(parent) = self.exact(&path.parent())
+            && let Some(NodeKind::Directory(children)) = self.kind_mut(parent)
+        {
+            children.remove(path.name());
+        }
+    }
+
+    fn place(&mut self, path: &RootPath, kind: NodeKind, layer: usize) {
+        let mut parent = ROOT;
+        for name in path.parent().components() {
+            parent = self.directory(parent, name, layer);
+        }
+        if matches!(kind, NodeKind::Directory(_)) {
+            let id = self.directory(parent, path.name(), layer);
+            if let Some(node) = self.nodes.get_mut(id.0) {
+                node.layer = layer;
+            }
+        } else {
+            self.insert(parent, path.name(), Node { kind, layer });
+        }
+    }
+
+    /// The directory of this name; whatever else stands there makes way for it.
+    fn directory(&mut self, parent: NodeId, name: &[u8], layer: usize) -> NodeId {
+        match self.child(parent, name) {
+            Some(id) if matches!(self.node(id).kind, NodeKind::Directory(_)) => id,
+            _ => self.insert(
+                parent,
+                name,
+                Node {
+                    kind: NodeKind::Directory(BTreeMap::new()),
+                    layer,
+                },
+            ),
+        }
+    }
+
+    fn insert(&mut self, parent: NodeId, name: &[u8], node: Node) -> NodeId {
+        let id = NodeId(self.nodes.len());
+        self.nodes.push(node);
+        if let Some(NodeKind::Directory(children)) = self.kind_mut(parent) {
+            children.insert(name.into(), id);
+        }
+        id
+    }
+
+    fn kind_mut(&mut self, id: NodeId) -> Option<&mut NodeKind> {
+        self.nodes.get_mut(id.0).map(|node| &mut node.kind)
+    }
+
+    /// Adds a symbolic link on top, as a program that runs in the container would. Its directory must be there.
+    pub(crate) fn add_link(&mut self, directory: NodeId, name: &[u8], target: &[u8], layer: usize) {
+        self.insert(
+            directory,
+            name,
+            Node {
+                kind: NodeKind::Symlink(target.into()),
+                layer,
+            },
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! Walks a path inside the root, component by component, as the kernel does (path_resolution(7)).
+
+use super::{NodeId, NodeKind, ROOT, Rootfs};
+use crate::path::{self, RootPath};
+
+/// The symbolic links followed in one lookup (`MAXSYMLINKS` of Linux).
+const LINKS: usize = 40;
+/// The longest path (`PATH_MAX` of Linux, with the final NUL).
+const PATH: usize = 4096;
+/// The longest name (`NAME_MAX` of Linux).
+const NAME: usize = 255;
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The node.
+    pub node: NodeId,
+    /// The path without links.
+    pub path: RootPath,
+    /// The links that were followed, in order.
+    pub links: Vec<RootPath>,
+}
+
+/// Why a path leads nowhere, in the system's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// `ENOENT`.
+    #[error("No such file or directory")]
+    NotFound,
+    /// `ENOTDIR`.
+    #[error("Not a directory")]
+    NotDirectory,
+    /// `ELOOP`.
+    #[error("Too many levels of symbolic links")]
+    Loop,
+    /// `ENAMETOOLONG`.
+    #[error("File name too long")]
+    TooLong,
+}
+
+/// What happens to a link that is the last component.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Follow,
+    Stay,
+}
+
+impl Rootfs {
+    /// Follows `path` from the root, links included, as `stat` does.
+    pub fn lookup(&self, path: &[u8]) -> Result<Found, LookupError> {
+        self.walk(path, Last::Follow)
+    }
+
+    /// Follows `path` from the root but not a link at its end, as `lstat` does.
+    pub fn lookup_link(&self, path: &[u8]) -> Result<Found, LookupError> {
+        self.walk(path, Last::Stay)
+    }
+
+    fn walk(&self, path: &[u8], last: Last) -> Result<Found, LookupError> {
+        if path.len() >= PATH {
+            return Err(LookupError::TooLong);
+        }
+        let mut walk = Walk {
+            rootfs: self,
+            trail: Vec::new(),
+            links: Vec::new(),
+        };
+        let mut pending: Vec<&[u8]> = path::components(path).collect();
+        pending.reverse();
+        // A path that ends in `/` or `/.` names a directory.
+        let directory = path.ends_with(b"/") || path.ends_with(b"/.");
+        while let Some(part) = pending.pop() {
+            let is_last = pending.is_empty() && !directory;
+            if let Some(target) = walk.step(part, is_last && last == Last::Stay)? {
+                let mut parts: Vec<&[u8]> = path::components(target).collect();
+                parts.reverse();
+                pending.extend(parts);
+            }
+        }
+        let node = walk.here();
+        if directory && !matches!(self.node(node).kind, NodeKind::Directory(_)) {
+            return Err(LookupError::NotDirectory);
+        }
+        Ok(Found {
+            node,
+            path: walk.path(),
+            links: walk.links,
+        })
+    }
+}
+
+struct Walk<'a> {
+    rootfs: &'a Rootfs,
+    /// The directories and the node from the root down, by name.
+    trail: Vec<(&'a [u8], NodeId)>,
+    links: Vec<RootPath>,
+}
+
+impl<'a> Walk<'a> {
+    fn here(&self) -> NodeId {
+        self.trail.last().map_or(ROOT, |(_, id)| *id)
+    }
+
+    fn path(&self) -> RootPath {
+        let names: Vec<&[u8]> = self.trail.iter().map(|(name, _)| *name).collect();
+        RootPath::new(&names.join(&b'/'))
+    }
+
+    /// Takes one component; returns the target of a link that has to be followed from here.
+    fn step(&mut self, part: &[u8], stay: bool) -> Result<Option<&'a [u8]>, LookupError> {
+        let NodeKind::Directory(children) = &self.rootfs.node(self.here()).kind else {
+            return Err(LookupError::NotDirectory);
+        };
+        if part == b".." {
+            self.trail.pop();
+            return Ok(None);
+        }
+        if part.len() > NAME {
+            return Err(LookupError::TooLong);
+        }
+        let (name, id) = children.get_key_value(part).ok_or(LookupError::NotFound)?;
+        self.trail.push((name, *id));
+        let NodeKind::Symlink(target) = &self.rootfs.node(*id).kind else {
+            return Ok(None);
+        };
+        if stay {
+            return Ok(None);
+        }
+        if self.links.len() >= LINKS {
+            return Err(LookupError::Loop);
+        }
+        self.links.push(self.path());
+        self.trail.pop();
+        if target.is_empty() {
+            return Err(LookupError::NotFound);
+        }
+        if target.starts_with(b"/") {
+            self.trail.clear();
+        }
+        Ok(Some(target))
+    }
+}

@@ -1,0 +1,129 @@
+//! The merged file system of an image: layers applied in order, every node knowing its layer.
+//!
+//! [`apply`] puts a layer on top; [`lookup`] walks a path as the kernel does inside the root.
+
+mod apply;
+mod lookup;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use apply::{ApplyProblem, merge};
+pub use lookup::{Found, LookupError};
+
+use crate::layer::FileFacts;
+use crate::path::RootPath;
+
+/// The number of a node in its file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(usize);
+
+/// The merged file system of an image.
+#[derive(Debug, Clone)]
+pub struct Rootfs {
+    nodes: Vec<Node>,
+}
+
+/// A node and the layer that brought it.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// What the node is.
+    pub kind: NodeKind,
+    /// The layer it comes from, counted from 0 at the bottom.
+    pub layer: usize,
+}
+
+/// What a node is.
+#[derive(Debug, Clone)]
+pub enum NodeKind {
+    /// A directory and what it holds, by name.
+    Directory(BTreeMap<Box<[u8]>, NodeId>),
+    /// A regular file. Hard links share their facts, as they share an inode.
+    File(Arc<FileFacts>),
+    /// A symbolic link and its target, as written.
+    Symlink(Box<[u8]>),
+    /// A device, a FIFO or a socket.
+    Special,
+}
+
+/// The root directory, which is always there.
+const ROOT: NodeId = NodeId(0);
+
+impl Default for Rootfs {
+    fn default() -> Self {
+        Self {
+            nodes: vec![Node {
+                kind: NodeKind::Directory(BTreeMap::new()),
+                layer: 0,
+            }],
+        }
+    }
+}
+
+impl Rootfs {
+    /// The node of a number that this file system gave out.
+    pub fn node(&self, id: NodeId) -> &Node {
+        self.nodes
+            .get(id.0)
+            .or(self.nodes.first())
+            .expect("a file system has its root")
+    }
+
+    /// What a directory holds, sorted by name; nothing for a node that is no directory.
+    pub fn children(&self, id: NodeId) -> impl Iterator<Item = (&[u8], NodeId)> {
+        let children = match &self.node(id).kind {
+            NodeKind::Directory(children) => Some(children.iter()),
+            _ => None,
+        };
+        children
+            .into_iter()
+            .flatten()
+            .map(|(name, id)| (&**name, *id))
+    }
+
+    /// The child of this name.
+    pub fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
+        match &self.node(id).kind {
+            NodeKind::Directory(children) => children.get(name).copied(),
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with every node below the root, parents first, sorted by name within a directory.
+    pub fn visit(&self, mut visit: impl FnMut(&RootPath, NodeId, &Node)) {
+        let mut pending = vec![(RootPath::default(), ROOT)];
+        while let Some((path, id)) = pending.pop() {
+            if id != ROOT {
+                visit(&path, id, self.node(id));
+            }
+            let below: Vec<_> = self
+                .children(id)
+                .map(|(name, child)| (path.join(name), child))
+                .collect();
+            pending.extend(below.into_iter().rev());
+        }
+    }
+
+    /// The number of nodes below the root, those hidden by later layers included.
+    pub fn len(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    /// Whether nothing lies below the root.
+    pub fn is_empty(&self) -> bool {
+        self.children(ROOT).next().is_none()
+    }
+
+    /// The facts of the file at `path`, links followed; `None` when there is no regular file.
+    pub fn file(&self, path: &[u8]) -> Option<&FileFacts> {
+        match &self.node(self.lookup(path).ok()?.node).kind {
+            NodeKind::File(facts) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// The content of a small file that was kept, links followed.
+    pub fn content(&self, path: &[u8]) -> Option<&[u8]> {
+        self.file(path)?.kept.as_deref()
+    }
+}

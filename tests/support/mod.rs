@@ -1,0 +1,64 @@
+//! What the tests with real parts share: where the parts lie, and what to say when one is missing.
+
+#![allow(
+    dead_code,
+    reason = "each test target uses its own part of this module"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive real programs on the host"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder that `tests/parts.sh` fills.
+pub fn parts() -> PathBuf {
+    std::env::var_os("CUPTI_AUDIT_PARTS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/parts"),
+        PathBuf::from,
+    )
+}
+
+/// Says that the test cannot run without `what`, or fails where every part is required (in CI).
+pub fn missing(what: &str) {
+    assert!(
+        std::env::var_os("CUPTI_AUDIT_REQUIRE_PARTS")
+            .is_none_or(|value| value.is_empty() || value == "0"),
+        "a required part is missing: {what}; `make parts` gets it"
+    );
+    println!("skipped: {what} is missing; `make parts` gets it");
+}
+
+/// The path of a part, or `None` with a word about it.
+pub fn part(name: &str) -> Option<PathBuf> {
+    let path = parts().join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    missing(&path.display().to_string());
+    None
+}
+
+/// Whether `program`, from the Debian package `package`, can be run.
+pub fn have(program: &str, package: &str) -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path)
+            .chain(["/usr/sbin".into(), "/sbin".into()])
+            .any(|dir| dir.join(program).is_file())
+    });
+    if !found {
+        missing(&format!("{program} (Debian package {package})"));
+    }
+    found
+}
+
+/// Whether the test runs as root, which chroot needs.
+pub fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    let root = id.is_ok_and(|output| output.stdout.starts_with(b"0\n"));
+    if !root {
+        missing("root, for chroot");
+    }
+    root
+}
