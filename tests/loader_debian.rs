@@ -13,8 +13,9 @@ use std::process::Command;
 
 use cupti_audit::layer::{self, Expected};
 use cupti_audit::limits::Limits;
+use cupti_audit::loader::cache::CacheEntry;
 use cupti_audit::loader::{
-    Arch, CpuLevel, Environment, How, Linker, Process, Resolution, Setup, Start,
+    Arch, CpuLevel, Environment, How, Linker, Process, Resolution, Setup, Start, ldconfig,
 };
 use cupti_audit::rootfs::{self, NodeKind, Rootfs};
 
@@ -112,5 +113,53 @@ fn tree_agrees_with_the_real_loader_on_every_executable() {
     assert!(
         agreed > 100,
         "a Debian has more than {agreed} dynamic executables"
+    );
+}
+
+#[test]
+fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
+    let (Some(root), Some(tar)) = (support::part("bookworm"), support::part("bookworm.tar")) else {
+        return;
+    };
+    if !support::is_root() {
+        return;
+    }
+    let rootfs = rootfs_of_tar(&tar);
+    let linker = Linker::find(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4).unwrap();
+    let regenerated = ldconfig::regenerate(&rootfs, &linker);
+    let print = |cache: &cupti_audit::loader::cache::Cache| {
+        let line = |(name, entry): (&[u8], &CacheEntry)| {
+            format!(
+                "{} => {}",
+                String::from_utf8_lossy(name),
+                String::from_utf8_lossy(&entry.path)
+            )
+        };
+        let mut lines: Vec<String> = cache.iter().map(line).collect();
+        lines.sort();
+        lines
+    };
+    let output = Command::new("chroot")
+        .arg(&root)
+        .args(["/sbin/ldconfig", "-p"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut real: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.trim().split_once(" => "))
+        .map(|(name, path)| format!("{} => {path}", name.split(" (").next().unwrap_or_default()))
+        .collect();
+    real.sort();
+    assert_eq!(
+        print(linker.cache.as_ref().unwrap()),
+        real,
+        "the cache as we read it"
+    );
+    assert_eq!(print(&regenerated.cache), real, "the cache as we make it");
+    assert_eq!(regenerated.links, []);
+    println!(
+        "the cache that we read and the one that we make have the {} entries of ldconfig -p",
+        real.len()
     );
 }
