@@ -1,1 +1,11 @@
 //! Makes the ELF objects, layers and images that the tests and `testdata/images` are built from.
+//!
+//! No compiler, no container engine and no network is needed, and the same input gives the same bytes.
+//! [`elf`], [`ldcache`] and [`layer`] make parts, [`oci`] puts them together, and [`spec`] reads a whole
+//! image from a readable file.
+
+pub mod elf;
+pub mod layer;
+pub mod ldcache;
+pub mod oci;
+pub mod spec;

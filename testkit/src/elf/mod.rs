@@ -1,0 +1,372 @@
+//! ELF objects that the real glibc loader accepts, written byte by byte.
+//!
+//! An object has program headers and a dynamic section and no section headers, as the loader reads it. All
+//! of it lies in one writable segment, so nothing is padded to pages and a library takes some 1.5 KiB.
+
+mod layout;
+mod note;
+mod program;
+mod tables;
+mod write;
+
+pub use note::IsaLevel;
+
+use note::Note;
+use tables::{Need, Symbol};
+
+/// Values of `DT_FLAGS` (gABI, "Dynamic Section").
+pub mod df {
+    /// `$ORIGIN` is used.
+    pub const ORIGIN: u64 = 0x1;
+    /// Symbols are looked up in the object itself first; `libcupti` sets it.
+    pub const SYMBOLIC: u64 = 0x2;
+    /// Every symbol is bound at load.
+    pub const BIND_NOW: u64 = 0x8;
+}
+
+/// Values of `DT_FLAGS_1`.
+pub mod df_1 {
+    /// `DT_RPATH` and `DT_RUNPATH` may hold `$ORIGIN`.
+    pub const ORIGIN: u64 = 0x80;
+    /// The default directories and their part of `ld.so.cache` are not searched.
+    pub const NODEFLIB: u64 = 0x800;
+    /// A position-independent executable.
+    pub const PIE: u64 = 0x0800_0000;
+}
+
+/// 32 or 64 bits, as in `EI_CLASS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// ELFCLASS32.
+    Elf32,
+    /// ELFCLASS64.
+    Elf64,
+}
+
+/// The byte order, as in `EI_DATA`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endian {
+    /// ELFDATA2LSB.
+    Little,
+    /// ELFDATA2MSB.
+    Big,
+}
+
+/// The instruction set, as in `e_machine`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// `EM_386`.
+    I386,
+    /// `EM_PPC64`, little or big endian.
+    Ppc64,
+    /// `EM_S390`.
+    S390,
+    /// `EM_ARM`.
+    Arm,
+    /// `EM_X86_64`.
+    X86_64,
+    /// `EM_AARCH64`.
+    Aarch64,
+    /// Any other value.
+    Other(u16),
+}
+
+/// The type of the object, as in `e_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `ET_DYN`: a shared object or a position-independent executable.
+    Dyn,
+    /// `ET_EXEC`: an executable at a fixed address.
+    Exec,
+}
+
+/// Which table the loader finds symbols with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hash {
+    /// `DT_HASH` alone.
+    Sysv,
+    /// `DT_GNU_HASH` alone, as most distributions link today.
+    Gnu,
+}
+
+/// An ELF object to be written; the methods say what it holds and [`Elf::build`] gives its bytes.
+#[derive(Debug, Clone)]
+#[must_use = "an object is only written by `build`"]
+pub struct Elf {
+    class: Class,
+    endian: Endian,
+    machine: Machine,
+    kind: Kind,
+    hash: Hash,
+    linking: Linking,
+    headers: HeaderPlace,
+    strings: StringPlace,
+    interp: Option<Vec<u8>>,
+    /// Entries of the dynamic section whose value is a string: `DT_NEEDED`, `DT_SONAME`, search paths.
+    names: Vec<(u64, Vec<u8>)>,
+    /// Entries of the dynamic section whose value is a number.
+    numbers: Vec<(u64, u64)>,
+    defs: Vec<Vec<u8>>,
+    needs: Vec<Need>,
+    symbols: Vec<Symbol>,
+    notes: Vec<Note>,
+    rodata: Vec<Vec<u8>>,
+    padding: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Linking {
+    Dynamic,
+    Static,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeaderPlace {
+    First,
+    Last,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StringPlace {
+    WithTables,
+    OwnSegment,
+}
+
+const DT_NEEDED: u64 = 1;
+const DT_SONAME: u64 = 14;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
+const DT_FLAGS: u64 = 30;
+const DT_FLAGS_1: u64 = 0x6fff_fffb;
+
+impl Default for Elf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Elf {
+    /// A shared object for x86-64 without a soname, which needs nothing.
+    pub fn new() -> Self {
+        Self {
+            class: Class::Elf64,
+            endian: Endian::Little,
+            machine: Machine::X86_64,
+            kind: Kind::Dyn,
+            hash: Hash::Sysv,
+            linking: Linking::Dynamic,
+            headers: HeaderPlace::First,
+            strings: StringPlace::WithTables,
+            interp: None,
+            names: Vec::new(),
+            numbers: Vec::new(),
+            defs: Vec::new(),
+            needs: Vec::new(),
+            symbols: Vec::new(),
+            notes: Vec::new(),
+            rodata: Vec::new(),
+            padding: 0,
+        }
+    }
+
+    /// A shared object for x86-64 with a soname.
+    pub fn library(soname: impl AsRef<[u8]>) -> Self {
+        Self::new().soname(soname)
+    }
+
+    /// A position-independent executable for x86-64 Linux with glibc, which does nothing and exits with 0.
+    pub fn executable() -> Self {
+        Self::new()
+            .interp("/lib64/ld-linux-x86-64.so.2")
+            .flags_1(df_1::PIE)
+    }
+
+    /// Sets the class. The machine stays: a 32-bit object for `EM_X86_64` is an x32 one.
+    pub fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Sets the byte order.
+    pub fn endian(mut self, endian: Endian) -> Self {
+        self.endian = endian;
+        self
+    }
+
+    /// Sets the machine.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = machine;
+        self
+    }
+
+    /// Sets the type.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets which hash table the object has.
+    pub fn hash(mut self, hash: Hash) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// Leaves the interpreter, the dynamic section and everything that belongs to it out.
+    pub fn statically_linked(mut self) -> Self {
+        self.interp = None;
+        self.linking = Linking::Static;
+        self
+    }
+
+    /// Sets the interpreter, `PT_INTERP`. An object that has one also gets `PT_PHDR`.
+    pub fn interp(mut self, path: impl AsRef<[u8]>) -> Self {
+        self.interp = Some(path.as_ref().to_vec());
+        self
+    }
+
+    /// Adds `DT_SONAME`, which also is the base of the version definitions.
+    pub fn soname(self, name: impl AsRef<[u8]>) -> Self {
+        self.dynamic_name(DT_SONAME, name)
+    }
+
+    /// Adds a `DT_NEEDED`, after those that were added before.
+    pub fn needed(self, name: impl AsRef<[u8]>) -> Self {
+        self.dynamic_name(DT_NEEDED, name)
+    }
+
+    /// Adds `DT_RPATH`.
+    pub fn rpath(self, path: impl AsRef<[u8]>) -> Self {
+        self.dynamic_name(DT_RPATH, path)
+    }
+
+    /// Adds `DT_RUNPATH`.
+    pub fn runpath(self, path: impl AsRef<[u8]>) -> Self {
+        self.dynamic_name(DT_RUNPATH, path)
+    }
+
+    /// Adds `DT_FLAGS`; the values are in [`df`].
+    pub fn flags(self, flags: u64) -> Self {
+        self.dynamic_number(DT_FLAGS, flags)
+    }
+
+    /// Adds `DT_FLAGS_1`; the values are in [`df_1`].
+    pub fn flags_1(self, flags: u64) -> Self {
+        self.dynamic_number(DT_FLAGS_1, flags)
+    }
+
+    /// Adds an entry of the dynamic section whose value is the offset of `name` in the string table, such
+    /// as `DT_AUXILIARY`.
+    pub fn dynamic_name(mut self, tag: u64, name: impl AsRef<[u8]>) -> Self {
+        self.names.push((tag, name.as_ref().to_vec()));
+        self
+    }
+
+    /// Adds an entry of the dynamic section with the value as it is.
+    pub fn dynamic_number(mut self, tag: u64, value: u64) -> Self {
+        self.numbers.push((tag, value));
+        self
+    }
+
+    /// Defines a version node. The base node, named as the soname, comes by itself.
+    pub fn verdef(mut self, version: impl AsRef<[u8]>) -> Self {
+        tables::define(&mut self.defs, version.as_ref());
+        self
+    }
+
+    /// Needs a version of a file. The loader asks that the file also is a `DT_NEEDED`; glibc 2.36 aborts
+    /// where it is not.
+    pub fn verneed(mut self, file: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
+        tables::need(&mut self.needs, file.as_ref(), version.as_ref(), 0);
+        self
+    }
+
+    /// Needs a version of a file weakly (`VER_FLG_WEAK`): its absence is a warning of the loader.
+    pub fn verneed_weak(mut self, file: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
+        let weak = tables::VER_FLG_WEAK;
+        tables::need(&mut self.needs, file.as_ref(), version.as_ref(), weak);
+        self
+    }
+
+    /// Exports a function without a version.
+    pub fn export(mut self, name: impl AsRef<[u8]>) -> Self {
+        self.symbols.push(Symbol::export(name.as_ref(), None));
+        self
+    }
+
+    /// Exports a function at a version, which becomes a version definition if it is none yet.
+    pub fn export_at(mut self, name: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
+        tables::define(&mut self.defs, version.as_ref());
+        let symbol = Symbol::export(name.as_ref(), Some(version.as_ref()));
+        self.symbols.push(symbol);
+        self
+    }
+
+    /// Imports a function from wherever it is. On x86-64 and aarch64 it is bound when the object is loaded.
+    pub fn import(mut self, name: impl AsRef<[u8]>) -> Self {
+        self.symbols.push(Symbol::import(name.as_ref(), None));
+        self
+    }
+
+    /// Imports a function that may be absent.
+    pub fn import_weak(mut self, name: impl AsRef<[u8]>) -> Self {
+        self.symbols
+            .push(Symbol::import(name.as_ref(), None).weak());
+        self
+    }
+
+    /// Imports a function at a version of a file, which becomes a version need if it is none yet.
+    pub fn import_at(
+        mut self,
+        name: impl AsRef<[u8]>,
+        file: impl AsRef<[u8]>,
+        version: impl AsRef<[u8]>,
+    ) -> Self {
+        let (file, version) = (file.as_ref(), version.as_ref());
+        tables::need(&mut self.needs, file, version, 0);
+        let symbol = Symbol::import(name.as_ref(), Some((file, version)));
+        self.symbols.push(symbol);
+        self
+    }
+
+    /// Adds the note that names the x86-64 level the object needs, which glibc checks since 2.33.
+    pub fn isa_needed(mut self, level: IsaLevel) -> Self {
+        self.notes.push(Note::isa_needed(level));
+        self
+    }
+
+    /// Adds a `.note.dlopen` with this JSON text (UAPI group, "ELF dlopen metadata").
+    pub fn dlopen_note(mut self, json: impl AsRef<[u8]>) -> Self {
+        self.notes.push(Note::dlopen(json.as_ref()));
+        self
+    }
+
+    /// Adds a string, NUL-terminated, to the read-only data; strings follow each other without a gap.
+    pub fn string(mut self, text: impl AsRef<[u8]>) -> Self {
+        self.rodata.push(text.as_ref().to_vec());
+        self
+    }
+
+    /// Puts this many zero bytes in front of the dynamic section, so that it lies far from the tables.
+    pub fn padding(mut self, bytes: usize) -> Self {
+        self.padding = bytes;
+        self
+    }
+
+    /// Puts the string table at the end of the file, in a segment of its own whose addresses differ from
+    /// its offsets, as patchelf does.
+    pub fn patched(mut self) -> Self {
+        self.strings = StringPlace::OwnSegment;
+        self
+    }
+
+    /// Puts the program headers behind everything but a string table that was moved by [`Elf::patched`].
+    pub fn late_headers(mut self) -> Self {
+        self.headers = HeaderPlace::Last;
+        self
+    }
+
+    /// Returns the bytes of the file.
+    pub fn build(&self) -> Vec<u8> {
+        layout::build(self)
+    }
+}

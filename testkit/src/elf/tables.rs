@@ -1,0 +1,318 @@
+//! The tables that the dynamic section points to: strings, symbols, hash, versions, relocations.
+
+use super::write::{Writer, half, wide, word};
+use super::{Class, DT_SONAME, Elf, Endian, Hash, Machine};
+
+/// `VER_FLG_WEAK` of a version need.
+pub const VER_FLG_WEAK: u16 = 2;
+const VER_FLG_BASE: u16 = 1;
+
+/// The versions that an object needs of one file.
+#[derive(Debug, Clone)]
+pub struct Need {
+    file: Vec<u8>,
+    /// Each version with its flags.
+    versions: Vec<(Vec<u8>, u16)>,
+}
+
+/// One symbol of the dynamic symbol table.
+#[derive(Debug, Clone)]
+pub struct Symbol {
+    name: Vec<u8>,
+    from: From,
+    binding: u8,
+}
+
+/// Where a symbol comes from, with the version that it has there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum From {
+    Here(Option<Vec<u8>>),
+    Elsewhere(Option<(Vec<u8>, Vec<u8>)>),
+}
+
+const STB_GLOBAL: u8 = 1;
+const STB_WEAK: u8 = 2;
+const STT_FUNC: u8 = 2;
+
+impl Symbol {
+    pub(super) fn export(name: &[u8], version: Option<&[u8]>) -> Self {
+        Self {
+            name: name.to_vec(),
+            from: From::Here(version.map(<[u8]>::to_vec)),
+            binding: STB_GLOBAL,
+        }
+    }
+
+    pub(super) fn import(name: &[u8], version: Option<(&[u8], &[u8])>) -> Self {
+        let version = version.map(|(file, version)| (file.to_vec(), version.to_vec()));
+        Self {
+            name: name.to_vec(),
+            from: From::Elsewhere(version),
+            binding: STB_GLOBAL,
+        }
+    }
+
+    pub(super) fn weak(mut self) -> Self {
+        self.binding = STB_WEAK;
+        self
+    }
+
+    fn is_export(&self) -> bool {
+        matches!(self.from, From::Here(_))
+    }
+}
+
+/// Adds a version definition, unless it is there.
+pub fn define(defs: &mut Vec<Vec<u8>>, version: &[u8]) {
+    if !defs.iter().any(|known| known == version) {
+        defs.push(version.to_vec());
+    }
+}
+
+/// Adds a version need, unless it is there.
+pub fn need(needs: &mut Vec<Need>, file: &[u8], version: &[u8], flags: u16) {
+    if !needs.iter().any(|need| need.file == file) {
+        let (file, versions) = (file.to_vec(), Vec::new());
+        needs.push(Need { file, versions });
+    }
+    for need in needs.iter_mut().filter(|need| need.file == file) {
+        if !need.versions.iter().any(|(known, _)| known == version) {
+            need.versions.push((version.to_vec(), flags));
+        }
+    }
+}
+
+/// The tables of one object. Their sizes do not depend on addresses.
+pub struct Tables {
+    /// `DT_STRTAB`.
+    pub strings: Vec<u8>,
+    /// The offset in the string table of every entry of [`Elf`]'s names, in their order.
+    pub name_offsets: Vec<u64>,
+    /// `DT_SYMTAB`.
+    pub symbols: Vec<u8>,
+    /// `DT_HASH` or `DT_GNU_HASH`.
+    pub hash: Vec<u8>,
+    /// `DT_VERSYM`; empty where there are no versions.
+    pub versym: Vec<u8>,
+    /// `DT_VERNEED`.
+    pub verneed: Vec<u8>,
+    /// How many files have version needs.
+    pub verneed_count: usize,
+    /// `DT_VERDEF`.
+    pub verdef: Vec<u8>,
+    /// How many versions are defined, the base included.
+    pub verdef_count: usize,
+    /// `DT_RELA`: binds every import; empty where the machine's relocation is not known here.
+    pub relocations: Vec<u8>,
+    /// The bytes that the relocations write to.
+    pub got_bytes: usize,
+}
+
+/// The string table as it grows; equal strings share a place.
+struct Strings(Vec<u8>);
+
+impl Strings {
+    fn add(&mut self, text: &[u8]) -> u32 {
+        let with_end = [text, b"\0"].concat();
+        let known = self
+            .0
+            .windows(with_end.len())
+            .position(|window| window == with_end);
+        let at = known.unwrap_or_else(|| {
+            self.0.extend_from_slice(&with_end);
+            self.0.len() - with_end.len()
+        });
+        word(at)
+    }
+}
+
+/// Makes the tables of `elf`, whose functions all lie at `code` and whose imports are bound from `got` on.
+pub fn make(elf: &Elf, code: u64, got: u64) -> Tables {
+    let mut strings = Strings(vec![0]);
+    let name_offsets = elf
+        .names
+        .iter()
+        .map(|(_, name)| u64::from(strings.add(name)))
+        .collect();
+    // DT_GNU_HASH wants the imports in front.
+    let (exports, imports): (Vec<&Symbol>, Vec<&Symbol>) =
+        elf.symbols.iter().partition(|symbol| symbol.is_export());
+    let ordered: Vec<&Symbol> = imports.iter().chain(&exports).copied().collect();
+    let base = base_version(elf);
+    let versioned = base.is_some() || !elf.needs.is_empty();
+    let relocations = relocations(elf, imports.len(), got);
+    Tables {
+        name_offsets,
+        symbols: symbol_table(elf, &ordered, code, &mut strings),
+        hash: match elf.hash {
+            Hash::Sysv => sysv_hash(elf, &ordered),
+            Hash::Gnu => gnu_hash(elf, imports.len(), &exports),
+        },
+        versym: if versioned {
+            versym(elf, &ordered)
+        } else {
+            Vec::new()
+        },
+        verneed: verneed(elf, &mut strings),
+        verneed_count: elf.needs.len(),
+        verdef: base.map_or_else(Vec::new, |base| verdef(elf, base, &mut strings)),
+        verdef_count: base.map_or(0, |_| elf.defs.len() + 1),
+        got_bytes: if relocations.is_empty() {
+            0
+        } else {
+            imports.len() * 8
+        },
+        relocations,
+        strings: strings.0,
+    }
+}
+
+/// The name of the base version, where versions are defined: the soname.
+fn base_version(elf: &Elf) -> Option<&[u8]> {
+    let soname = elf.names.iter().find(|(tag, _)| *tag == DT_SONAME);
+    (!elf.defs.is_empty()).then(|| soname.map_or(b"".as_slice(), |(_, name)| name))
+}
+
+fn symbol_table(elf: &Elf, symbols: &[&Symbol], code: u64, strings: &mut Strings) -> Vec<u8> {
+    let mut out = Writer::new(elf);
+    symbol_entry(elf, &mut out, (0, 0, 0, 0));
+    for symbol in symbols {
+        // Any section but 0 will do: there are no section headers to look it up in.
+        let (section, value) = if symbol.is_export() {
+            (1, code)
+        } else {
+            (0, 0)
+        };
+        let kind = symbol.binding << 4 | STT_FUNC;
+        symbol_entry(
+            elf,
+            &mut out,
+            (strings.add(&symbol.name), kind, section, value),
+        );
+    }
+    out.into_bytes()
+}
+
+fn symbol_entry(elf: &Elf, out: &mut Writer, (name, kind, section, value): (u32, u8, u16, u64)) {
+    out.word(name);
+    match elf.class {
+        Class::Elf32 => out.address(value).address(0).raw(&[kind, 0]).half(section),
+        Class::Elf64 => out.raw(&[kind, 0]).half(section).address(value).address(0),
+    };
+}
+
+/// One bucket with every symbol in its chain.
+fn sysv_hash(elf: &Elf, symbols: &[&Symbol]) -> Vec<u8> {
+    let count = word(symbols.len()) + 1;
+    let mut out = Writer::new(elf);
+    out.word(1).word(count).word(u32::from(count > 1)).word(0);
+    for index in 1..count {
+        out.word(if index + 1 < count { index + 1 } else { 0 });
+    }
+    out.into_bytes()
+}
+
+/// One bucket, and a Bloom filter that lets everything pass.
+fn gnu_hash(elf: &Elf, imports: usize, exports: &[&Symbol]) -> Vec<u8> {
+    let first = word(imports) + 1;
+    let mut out = Writer::new(elf);
+    out.word(1).word(first).word(1).word(0).address(u64::MAX);
+    out.word(if exports.is_empty() { 0 } else { first });
+    for (index, symbol) in exports.iter().enumerate() {
+        let last = u32::from(index + 1 == exports.len());
+        let hash = symbol.name.iter().fold(5381_u32, |hash, byte| {
+            hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
+        });
+        out.word(hash & !1 | last);
+    }
+    out.into_bytes()
+}
+
+/// The hash of the System V ABI, which version names still carry.
+fn elf_hash(name: &[u8]) -> u32 {
+    name.iter().fold(0, |hash: u32, byte| {
+        let hash = (hash << 4).wrapping_add(u32::from(*byte));
+        let high = hash & 0xf000_0000;
+        (hash ^ high >> 24) & !high
+    })
+}
+
+/// The version indices start at 2 with the definitions, and the needs follow.
+const FIRST_INDEX: usize = 2;
+
+fn versym(elf: &Elf, symbols: &[&Symbol]) -> Vec<u8> {
+    let mut out = Writer::new(elf);
+    out.half(0);
+    for symbol in symbols {
+        out.half(half(version_index(elf, symbol)));
+    }
+    out.into_bytes()
+}
+
+/// The index of a symbol's version; 1 means global, without a version.
+fn version_index(elf: &Elf, symbol: &Symbol) -> usize {
+    let index = match &symbol.from {
+        From::Here(None) | From::Elsewhere(None) => None,
+        From::Here(Some(version)) => elf.defs.iter().position(|known| known == version),
+        From::Elsewhere(Some((file, version))) => {
+            let all = elf.needs.iter().flat_map(|need| {
+                let names = need.versions.iter().map(|(name, _)| name);
+                names.map(|name| (&need.file, name))
+            });
+            all.into_iter()
+                .position(|known| known == (file, version))
+                .map(|index| index + elf.defs.len())
+        }
+    };
+    index.map_or(1, |index| index + FIRST_INDEX)
+}
+
+fn verneed(elf: &Elf, strings: &mut Strings) -> Vec<u8> {
+    let mut out = Writer::new(elf);
+    let mut index = FIRST_INDEX + elf.defs.len();
+    for (nth, need) in elf.needs.iter().enumerate() {
+        let count = need.versions.len();
+        let next = if nth + 1 == elf.needs.len() {
+            0
+        } else {
+            16 + 16 * word(count)
+        };
+        out.half(1).half(half(count)).word(strings.add(&need.file));
+        out.word(16).word(next);
+        for (nth, (version, flags)) in need.versions.iter().enumerate() {
+            out.word(elf_hash(version)).half(*flags).half(half(index));
+            out.word(strings.add(version));
+            out.word(if nth + 1 == count { 0 } else { 16 });
+            index += 1;
+        }
+    }
+    out.into_bytes()
+}
+
+fn verdef(elf: &Elf, base: &[u8], strings: &mut Strings) -> Vec<u8> {
+    let mut out = Writer::new(elf);
+    let named = elf.defs.iter().map(Vec::as_slice);
+    for (nth, version) in std::iter::once(base).chain(named).enumerate() {
+        let flags = if nth == 0 { VER_FLG_BASE } else { 0 };
+        let next = if nth == elf.defs.len() { 0 } else { 28 };
+        out.half(1).half(flags).half(half(nth + 1)).half(1);
+        out.word(elf_hash(version)).word(20).word(next);
+        out.word(strings.add(version)).word(0);
+    }
+    out.into_bytes()
+}
+
+/// One `GLOB_DAT` relocation for each import, so that the loader looks it up.
+fn relocations(elf: &Elf, imports: usize, got: u64) -> Vec<u8> {
+    let kind = match (elf.machine, elf.class, elf.endian) {
+        (Machine::X86_64, Class::Elf64, Endian::Little) => 6,
+        (Machine::Aarch64, Class::Elf64, Endian::Little) => 1025,
+        _ => return Vec::new(),
+    };
+    let mut out = Writer::new(elf);
+    for index in 0..imports {
+        out.address(got + 8 * wide(index));
+        out.address(wide(index + 1) << 32 | kind).address(0);
+    }
+    out.into_bytes()
+}

@@ -1,0 +1,179 @@
+//! The layers of a fixture, from what its file says.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+
+use super::{EntrySpec, LayerSpec, Sources};
+use crate::layer::{Entry, Kind, Layer};
+use crate::ldcache::{AARCH64, Cache, Format, I386, X86_64};
+use crate::oci::Image;
+
+/// What the making of one image knows besides the entry at hand.
+pub struct Context<'a> {
+    sources: &'a Sources,
+    platform: &'a str,
+    /// The libraries of the last `ld.so.cache` that was written.
+    cached: IndexMap<String, String>,
+}
+
+impl<'a> Context<'a> {
+    /// The context of an image for `platform` before its first layer.
+    pub fn new(sources: &'a Sources, platform: &'a str) -> Self {
+        let cached = IndexMap::new();
+        Self {
+            sources,
+            platform,
+            cached,
+        }
+    }
+}
+
+/// Adds the steps to an image.
+///
+/// # Errors
+/// The layer, the path and what is wrong with its entry.
+pub fn add_layers(
+    mut image: Image,
+    layers: &[LayerSpec],
+    context: &mut Context<'_>,
+) -> Result<Image, String> {
+    for spec in layers {
+        image = match &spec.entries {
+            None => image.empty_step(&spec.created_by),
+            Some(entries) => {
+                let made = layer(entries, context)
+                    .map_err(|error| format!("layer {:?}: {error}", spec.created_by))?;
+                image.layer(&spec.created_by, &made, spec.compression)
+            }
+        };
+    }
+    Ok(image)
+}
+
+fn layer(
+    entries: &IndexMap<String, EntrySpec>,
+    context: &mut Context<'_>,
+) -> Result<Layer, String> {
+    let mut layer = Layer::new();
+    let mut written = BTreeSet::new();
+    for (path, spec) in entries {
+        let at = |error| format!("{path}: {error}");
+        let name = unescape(path).map_err(at)?;
+        let name = name
+            .strip_prefix(b"/")
+            .ok_or_else(|| at("a path begins with /".to_owned()))?;
+        for parent in parents(name) {
+            if written.insert(parent.to_vec()) {
+                layer = layer.dir(parent);
+            }
+        }
+        written.insert(name.to_vec());
+        layer = add(layer, name, spec, context).map_err(at)?;
+    }
+    Ok(layer)
+}
+
+/// The directories above a name, from the root down.
+fn parents(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes.filter_map(|(at, _)| name.get(..at))
+}
+
+fn add(
+    layer: Layer,
+    name: &[u8],
+    spec: &EntrySpec,
+    context: &mut Context<'_>,
+) -> Result<Layer, String> {
+    Ok(match spec {
+        EntrySpec::Dir => layer.dir(name),
+        EntrySpec::Whiteout => layer.whiteout(name),
+        EntrySpec::Opaque => layer.opaque(name),
+        EntrySpec::Fifo => {
+            let (name, mode, kind) = (name.to_vec(), 0o644, Kind::Fifo);
+            layer.entry(Entry { name, mode, kind })
+        }
+        EntrySpec::Text(text) => layer.file(name, text),
+        EntrySpec::Script(text) => layer.executable(name, text),
+        EntrySpec::Link(target) => layer.symlink(name, unescape(target)?),
+        EntrySpec::Hardlink(target) => {
+            let target = unescape(target)?;
+            layer.hardlink(name, target.strip_prefix(b"/").unwrap_or(&target))
+        }
+        EntrySpec::Elf(elf) => layer.executable(name, elf.object()?.build()),
+        EntrySpec::Ldcache(libraries) => {
+            context.cached.clone_from(libraries);
+            layer.file(name, cache(context, Format::New)?)
+        }
+        EntrySpec::LdcacheMore(libraries) => {
+            context.cached.extend(libraries.clone());
+            layer.file(name, cache(context, Format::New)?)
+        }
+        EntrySpec::LdcacheCompat(libraries) => {
+            context.cached.clone_from(libraries);
+            layer.file(name, cache(context, Format::Compat)?)
+        }
+        EntrySpec::Part(part) => add(layer, name, context.sources.part(part)?, context)?,
+    })
+}
+
+/// The bytes of a cache with the libraries of the context.
+fn cache(context: &Context<'_>, format: Format) -> Result<Vec<u8>, String> {
+    let platform = context.platform;
+    let flags = match platform.split('/').nth(1) {
+        Some("amd64") => X86_64,
+        Some("arm64") => AARCH64,
+        Some("386") => I386,
+        _ => return Err(format!("no flags of ld.so.cache are known for {platform}")),
+    };
+    let mut cache = Cache::new().format(format);
+    for (soname, path) in &context.cached {
+        cache = cache.entry(flags, unescape(soname)?, unescape(path)?);
+    }
+    Ok(cache.build())
+}
+
+/// The bytes that a text stands for: `\xNN` is a byte, `\\` a backslash.
+///
+/// # Errors
+/// A backslash before anything else.
+pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, escape)) = rest.split_once('\\') {
+        out.extend_from_slice(before.as_bytes());
+        rest = if let Some(rest) = escape.strip_prefix('\\') {
+            out.push(b'\\');
+            rest
+        } else {
+            let hex = escape
+                .strip_prefix('x')
+                .and_then(|hex| hex.split_at_checked(2));
+            let byte = hex.and_then(|(hex, rest)| Some((u8::from_str_radix(hex, 16).ok()?, rest)));
+            let (byte, rest) = byte
+                .ok_or_else(|| format!("{text:?}: only \\xNN and \\\\ may follow a backslash"))?;
+            out.push(byte);
+            rest
+        };
+    }
+    out.extend_from_slice(rest.as_bytes());
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescape;
+
+    #[test]
+    fn escapes_are_bytes_and_other_backslashes_are_mistakes() {
+        assert_eq!(unescape("/plain").unwrap(), b"/plain");
+        assert_eq!(
+            unescape(r"a\xff\x0a\\x41ä").unwrap(),
+            b"a\xff\n\\x41\xc3\xa4"
+        );
+        for text in [r"\n", r"\x4", r"\xzz", "\\", r"\xä1"] {
+            assert!(unescape(text).is_err(), "{text}");
+        }
+    }
+}

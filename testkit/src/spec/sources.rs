@@ -1,0 +1,204 @@
+//! The folder of fixtures, read and built.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "fixtures are read from the repository's own folder"
+)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use serde::de::DeserializeOwned;
+
+use super::make::{Context, add_layers};
+use super::{Base, EntrySpec, Fixture, OtherPlatform};
+use crate::oci::{Image, Layout};
+
+/// All fixtures of a folder, with the bases and parts that they share.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    fixtures: BTreeMap<String, Fixture>,
+    bases: BTreeMap<String, Base>,
+    parts: BTreeMap<String, EntrySpec>,
+}
+
+/// Why fixtures cannot be read or built.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A file is not what a fixture, base or part looks like.
+    #[error("{}: {reason}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        reason: String,
+    },
+    /// A fixture cannot be built.
+    #[error("fixture {name}: {reason}")]
+    Build {
+        /// The fixture.
+        name: String,
+        /// What is wrong, and where.
+        reason: String,
+    },
+}
+
+/// The folder into which the images of the repository's fixtures are generated.
+pub fn generated() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/images")
+}
+
+impl Sources {
+    /// Reads the fixtures of this repository.
+    ///
+    /// # Errors
+    /// The first file that cannot be read, or is wrong.
+    pub fn of_repository() -> Result<Self, SourceError> {
+        Self::read(&generated().join("src"))
+    }
+
+    /// Reads `*.yaml`, `bases/*.yaml` and `parts/*.yaml` of a folder; the name of each is its file stem.
+    ///
+    /// # Errors
+    /// The first file that cannot be read, or is wrong.
+    pub fn read(folder: &Path) -> Result<Self, SourceError> {
+        Ok(Self {
+            fixtures: read_folder(folder)?,
+            bases: read_folder(&folder.join("bases"))?,
+            parts: read_folder(&folder.join("parts"))?,
+        })
+    }
+
+    /// The fixtures by name.
+    pub fn fixtures(&self) -> &BTreeMap<String, Fixture> {
+        &self.fixtures
+    }
+
+    /// The bases by name.
+    pub fn bases(&self) -> &BTreeMap<String, Base> {
+        &self.bases
+    }
+
+    /// The names of the parts.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.parts.keys().map(String::as_str)
+    }
+
+    /// Builds a fixture as an OCI layout.
+    ///
+    /// # Errors
+    /// [`SourceError::Build`] with the layer, the path and what is wrong with its entry.
+    pub fn layout(&self, name: &str) -> Result<Layout, SourceError> {
+        let failed = |reason| SourceError::Build {
+            name: name.to_owned(),
+            reason,
+        };
+        let fixture = self.fixtures.get(name);
+        let fixture = fixture.ok_or_else(|| failed("there is no such fixture".to_owned()))?;
+        let images = self.images(fixture).map_err(failed)?;
+        let mut layout = Layout::new();
+        layout.add(&fixture.tag, &images);
+        Ok(layout)
+    }
+
+    /// Builds the images of a fixture, the first platform first.
+    ///
+    /// # Errors
+    /// The layer, the path and what is wrong with its entry.
+    pub fn images(&self, fixture: &Fixture) -> Result<Vec<Image>, String> {
+        let first = OtherPlatform {
+            platform: fixture.platform.clone(),
+            env: fixture.env.clone(),
+            config: fixture.config.clone(),
+            base: fixture.base.clone(),
+            layers: fixture.layers.clone(),
+            expect: fixture.expect.clone(),
+        };
+        let all = std::iter::once(&first).chain(&fixture.also);
+        all.map(|platform| self.image(platform)).collect()
+    }
+
+    fn image(&self, spec: &OtherPlatform) -> Result<Image, String> {
+        let bases = self.chain(spec.base.as_deref())?;
+        let mut env = IndexMap::new();
+        for base in &bases {
+            env.extend(&base.env);
+        }
+        env.extend(&spec.env);
+        let mut image = Image::new(&spec.platform);
+        for (key, value) in env {
+            image = image.env(key, value);
+        }
+        for (key, value) in &spec.config {
+            image = image.config(key, value.clone());
+        }
+        let mut context = Context::new(self, &spec.platform);
+        for base in bases {
+            image = add_layers(image, &base.layers, &mut context)?;
+        }
+        add_layers(image, &spec.layers, &mut context)
+    }
+
+    /// A base and those below it, the lowest first.
+    fn chain<'a>(&'a self, name: Option<&'a str>) -> Result<Vec<&'a Base>, String> {
+        let mut chain = Vec::new();
+        let mut next = name;
+        while let Some(name) = next {
+            let base = self.bases.get(name);
+            let base = base.ok_or_else(|| format!("there is no base {name}"))?;
+            if chain.len() == self.bases.len() {
+                return Err(format!("base {name} lies below itself"));
+            }
+            chain.push(base);
+            next = base.base.as_deref();
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    /// The part of this name.
+    pub(super) fn part(&self, name: &str) -> Result<&EntrySpec, String> {
+        match self.parts.get(name) {
+            None => Err(format!("there is no part {name}")),
+            Some(EntrySpec::Part(_)) => Err(format!("part {name} is only a name of another part")),
+            Some(part) => Ok(part),
+        }
+    }
+}
+
+fn read_folder<T: DeserializeOwned>(folder: &Path) -> Result<BTreeMap<String, T>, SourceError> {
+    let failed = |error| SourceError::Read {
+        path: folder.to_owned(),
+        error,
+    };
+    let mut found = BTreeMap::new();
+    for file in std::fs::read_dir(folder).map_err(failed)? {
+        let path = file.map_err(failed)?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        if let (Some(stem), Some("yaml")) = (stem, path.extension().and_then(|end| end.to_str())) {
+            found.insert(stem.to_owned(), read_file(&path)?);
+        }
+    }
+    Ok(found)
+}
+
+fn read_file<T: DeserializeOwned>(path: &Path) -> Result<T, SourceError> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| SourceError::Read {
+        path: path.to_owned(),
+        error,
+    })?;
+    serde_saphyr::from_str(&text).map_err(|error| SourceError::Invalid {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
