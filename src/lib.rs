@@ -8,9 +8,11 @@
 
 pub mod image;
 pub mod layer;
+pub mod facts;
 pub mod loader;
 pub mod rootfs;
 
+mod data_files;
 pub mod elf;
 pub mod escape;
 pub mod limits;

@@ -15,6 +15,7 @@ mod open;
 mod process;
 mod token;
 mod version;
+pub mod words;
 
 pub use arch::{Arch, CpuLevel};
 pub use linker::{Libc, Linker};

@@ -1,0 +1,297 @@
+//! Who asks for CUPTI, and what each would get.
+//!
+//! An object that needs libcupti is a consumer whatever its name; one that opens it at run time is one when a
+//! profile knows it, or when it holds the exact name as a string.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::copies::{Found, contains, is_library_name};
+use super::{ByWorld, Ground, owner};
+use crate::data_files;
+use crate::elf::{Bytes, SymbolRole};
+use crate::loader::{Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved};
+use crate::path::RootPath;
+use crate::rootfs::Rootfs;
+
+/// An object that asks for CUPTI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consumer {
+    /// The name of the program, from its profile, else the file's.
+    pub name: String,
+    /// The object.
+    pub object: RootPath,
+    /// Whether it needs CUPTI or opens it.
+    pub asks: Asks,
+    /// The name it asks for; the first of several.
+    pub wants: Bytes,
+    /// What breaks without it.
+    pub required: Required,
+    /// The program that loads the object, where it is known.
+    pub program: Option<RootPath>,
+    /// What it gets.
+    pub outcome: ByWorld<Gets>,
+}
+
+/// How an object asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Asks {
+    /// By `DT_NEEDED`.
+    Needed,
+    /// By dlopen.
+    Dlopen,
+}
+
+/// What breaks when a consumer does not get CUPTI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Required {
+    /// The program cannot be started or imported.
+    Import,
+    /// Only its profiling.
+    Profiling,
+}
+
+/// What a consumer gets in one world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gets {
+    /// What became of the request.
+    pub outcome: Outcome,
+    /// The path by which the loader opened it.
+    pub path: Option<Bytes>,
+    /// The same without links.
+    pub real_path: Option<RootPath>,
+    /// How it was found.
+    pub how: Option<How>,
+    /// The loader's words, when it was not.
+    pub message: String,
+    /// The search.
+    pub trace: Vec<Step>,
+    /// The objects that the numbers in the search count.
+    pub objects: Vec<Object>,
+    /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
+    pub missing_symbols: Vec<Bytes>,
+    /// What else the object needs and does not get: the loader's words.
+    pub other_failures: Vec<String>,
+}
+
+/// How a known program asks for CUPTI (`profiles/profilers/*.yaml`).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerProfile {
+    /// The name of the program.
+    pub name: String,
+    /// The file name of its object; a final `*` stands for any rest.
+    pub object: String,
+    /// How it asks.
+    pub asks: Asks,
+    /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
+    #[serde(default)]
+    pub beside: Option<String>,
+    /// The names it opens, in order.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// What breaks without it.
+    pub required: Required,
+}
+
+static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
+    let read = |(_, text): &(&str, &str)| serde_saphyr::from_str(text);
+    data_files::PROFILERS.iter().map(read).collect::<Result<_, _>>().expect("the files are part of the program and read by a test")
+});
+
+impl ConsumerProfile {
+    fn fits(&self, name: &[u8]) -> bool {
+        match self.object.strip_suffix('*') {
+            Some(stem) => name.starts_with(stem.as_bytes()),
+            None => name == self.object.as_bytes(),
+        }
+    }
+}
+
+/// Finds the consumers and what each gets.
+pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
+    let rootfs = &grounds.as_is.rootfs;
+    let mut objects: Vec<RootPath> = found.askers.iter().filter(|path| !owner::is_decoy(path)).cloned().collect();
+    rootfs.visit(|path, _, node| {
+        let known = PROFILES.iter().any(|profile| profile.asks == Asks::Dlopen && profile.fits(path.name()));
+        let is_object = matches!(&node.kind, crate::rootfs::NodeKind::File(facts) if facts.elf.is_some());
+        if known && is_object && !objects.contains(path) {
+            objects.push(path.clone());
+        }
+    });
+    objects.sort();
+    objects.into_iter().filter_map(|object| consumer(grounds, rootfs, object)).collect()
+}
+
+fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Option<Consumer> {
+    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
+    let needed = elf.needed.iter().find(|name| is_library_name(name));
+    let asks = if needed.is_some() { Asks::Needed } else { Asks::Dlopen };
+    let names = match needed {
+        Some(name) => vec![name.clone()],
+        None => opened_names(rootfs, &object, profile),
+    };
+    let wants = names.last().filter(|_| names.len() == 1).or_else(|| names.iter().find(|name| !name.contains(&b'/')))?.clone();
+    let program = program(rootfs, &object);
+    let outcome = ByWorld::of(grounds, |ground| gets(ground, &object, program.as_ref(), asks, &names));
+    let file_name = crate::escape::text(object.name());
+    Some(Consumer {
+        name: profile.map_or(file_name, |profile| profile.name.clone()),
+        required: match (profile, asks) {
+            (Some(profile), _) => profile.required,
+            (None, Asks::Needed) => Required::Import,
+            (None, Asks::Dlopen) => Required::Profiling,
+        },
+        object,
+        asks,
+        wants,
+        program,
+        outcome,
+    })
+}
+
+/// The names that an object opens: what its profile says, else the exact names that it holds.
+fn opened_names(rootfs: &Rootfs, object: &RootPath, profile: Option<&ConsumerProfile>) -> Vec<Bytes> {
+    let held = || {
+        let elf = rootfs.file(&object.absolute()).and_then(|facts| facts.elf.as_ref());
+        let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
+        let exact = |text: &&Bytes| is_library_name(text) && !contains(text, b"%") && !contains(text, b" ");
+        let mut names: Vec<Bytes> = mentions.iter().filter(exact).cloned().collect();
+        // The most exact name is tried first, as dlopen callers do.
+        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        names
+    };
+    let Some(profile) = profile else { return held() };
+    let folder = profile.beside.as_ref().map(|folder| object.parent().join(folder.as_bytes()));
+    let beside = folder.map(|folder| folder.join(b"libcupti.so").absolute()).filter(|path| rootfs.lookup(path).is_ok());
+    let mut names: Vec<Bytes> = beside.map(Into::into).into_iter().collect();
+    let held = if profile.beside.is_some() { Vec::new() } else { held() };
+    names.extend(if held.is_empty() { profile.names.iter().map(|name| name.as_bytes().into()).collect() } else { held });
+    names
+}
+
+/// The interpreter of the environment that a Python extension lies in: the process that loads it.
+fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+    let parts: Vec<&[u8]> = object.components().collect();
+    let at = parts.iter().rposition(|part| *part == b"site-packages" || *part == b"dist-packages")?;
+    let python = *parts.get(at.checked_sub(1)?)?;
+    let prefix = parts.get(..at.checked_sub(2)?)?.join(&b'/');
+    let candidates = [[&prefix, &b"/bin/"[..], python].concat(), [&prefix, &b"/bin/python3"[..]].concat(), b"usr/bin/python3".to_vec()];
+    candidates.iter().find_map(|path| {
+        let found = rootfs.lookup(path).ok()?;
+        let elf = rootfs.file(path)?.elf.as_ref()?;
+        Arch::of(elf)?;
+        Some(found.path)
+    })
+}
+
+fn gets(ground: &Ground, object: &RootPath, program: Option<&RootPath>, asks: Asks, names: &[Bytes]) -> Gets {
+    let run = |setup: &Setup<'_>| {
+        let mut process = Process::new(setup);
+        if let Some(program) = program {
+            process.start(&program.absolute(), Start::Executed);
+        }
+        let loaded = process.open(&object.absolute(), None);
+        match asks {
+            Asks::Needed => of_need(&loaded, names),
+            Asks::Dlopen => of_open(&mut process, object, names),
+        }
+        .with_other_failures(&loaded, names)
+    };
+    let mut gets = ground.with_setup(run).unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
+    gets.missing_symbols = missing_symbols(&ground.rootfs, object, gets.real_path.as_ref());
+    gets
+}
+
+impl Gets {
+    fn missing(message: String) -> Self {
+        Self {
+            outcome: Outcome::NotFound,
+            path: None,
+            real_path: None,
+            how: None,
+            message,
+            trace: Vec::new(),
+            objects: Vec::new(),
+            missing_symbols: Vec::new(),
+            other_failures: Vec::new(),
+        }
+    }
+
+    fn failed(unresolved: &Unresolved, objects: &[Object]) -> Self {
+        Self {
+            outcome: unresolved.outcome,
+            trace: unresolved.trace.clone(),
+            objects: objects.to_vec(),
+            ..Self::missing(unresolved.message.clone())
+        }
+    }
+
+    fn found(object: &Object, objects: &[Object]) -> Self {
+        Self {
+            outcome: Outcome::Loaded,
+            path: Some(object.path.clone()),
+            real_path: Some(object.real_path.clone()),
+            how: Some(object.how),
+            trace: object.trace.clone(),
+            objects: objects.to_vec(),
+            ..Self::missing(String::new())
+        }
+    }
+
+    /// What else keeps the object from being loaded.
+    fn with_other_failures(mut self, loaded: &Resolution, names: &[Bytes]) -> Self {
+        let others = super::failures(loaded).filter(|missing| !names.contains(&missing.name));
+        self.other_failures = others.map(|missing| missing.message.clone()).collect();
+        self
+    }
+}
+
+/// What became of the `DT_NEEDED` entry.
+fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
+    let wanted = names.first().cloned().unwrap_or_default();
+    if let Some(refused) = loaded.unresolved.iter().find(|missing| missing.name == wanted) {
+        return Gets::failed(refused, &loaded.objects);
+    }
+    match loaded.object_for(&wanted) {
+        Some(object) => Gets::found(object, &loaded.objects),
+        None => match loaded.unresolved.first() {
+            Some(first) => Gets::failed(first, &loaded.objects),
+            None => Gets::missing(format!("{}: not asked for", crate::escape::text(&wanted))),
+        },
+    }
+}
+
+/// What the first of the names that opens gives, else what the first one gives.
+fn of_open(process: &mut Process<'_>, object: &RootPath, names: &[Bytes]) -> Gets {
+    let caller = process.caller(object);
+    let mut first = None;
+    for name in names {
+        let resolution = process.open(name, caller);
+        if let Some(object) = super::root(&resolution).filter(|_| resolution.loads()) {
+            return Gets::found(object, &resolution.objects);
+        }
+        if let Some(failure) = super::failures(&resolution).next() {
+            first.get_or_insert_with(|| Gets::failed(failure, &resolution.objects));
+        }
+    }
+    first.unwrap_or_else(|| Gets::missing("no name is known that it opens".to_owned()))
+}
+
+/// The symbols of CUPTI that `object` imports and the copy does not export.
+fn missing_symbols(rootfs: &Rootfs, object: &RootPath, copy: Option<&RootPath>) -> Vec<Bytes> {
+    let symbols = |path: &RootPath| rootfs.file(&path.absolute()).and_then(|facts| facts.elf.as_ref()).map(|elf| elf.symbols.as_slice());
+    let (Some(wanted), Some(offered)) = (symbols(object), copy.and_then(symbols)) else { return Vec::new() };
+    let exported = |name: &Bytes| offered.iter().any(|symbol| symbol.role == SymbolRole::Export && symbol.name == *name);
+    let mut missing: Vec<Bytes> = wanted
+        .iter()
+        .filter(|symbol| symbol.role == SymbolRole::Import && symbol.name.starts_with(b"cupti") && !exported(&symbol.name))
+        .map(|symbol| symbol.name.clone())
+        .collect();
+    missing.dedup();
+    missing
+}

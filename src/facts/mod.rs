@@ -1,0 +1,268 @@
+//! What the image says of CUPTI: copies, headers, who asks for it, and what each gets.
+//!
+//! Everything is computed from the merged file system and the loader; nothing is judged here.
+
+mod consumers;
+mod copies;
+mod ground;
+mod owner;
+mod release;
+mod soname;
+
+use std::sync::Arc;
+
+pub use consumers::{Consumer, ConsumerProfile, Required};
+pub use copies::{Copy, DanglingLink, Via};
+pub use ground::Ground;
+pub use owner::{Owner, OwnerKind};
+pub use release::VersionSource;
+
+use crate::elf::Bytes;
+use crate::image::Image;
+use crate::layer::LayerIndex;
+use crate::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
+use crate::path::RootPath;
+use crate::rootfs::{ApplyProblem, Rootfs};
+
+/// Whether a process without search paths of its own can open CUPTI by its soname.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// It can.
+    Loadable,
+    /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
+    Unloadable,
+    /// The headers are there, the library is not.
+    HeadersOnly,
+    /// Nothing is there.
+    Absent,
+}
+
+impl Status {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loadable => "loadable",
+            Self::Unloadable => "unloadable",
+            Self::HeadersOnly => "headers-only",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// A value for each world.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ByWorld<T> {
+    /// The image as it is.
+    pub as_is: T,
+    /// Under the NVIDIA container runtime.
+    pub nvidia: T,
+}
+
+impl<T> ByWorld<T> {
+    /// The value of one world.
+    pub fn get(&self, world: World) -> &T {
+        match world {
+            World::AsIs => &self.as_is,
+            World::Nvidia => &self.nvidia,
+        }
+    }
+
+    /// Computes the value in both worlds.
+    pub fn of<'g>(grounds: &'g ByWorld<Ground>, compute: impl Fn(&'g Ground) -> T) -> Self {
+        Self { as_is: compute(&grounds.as_is), nvidia: compute(&grounds.nvidia) }
+    }
+}
+
+/// What a plain dlopen of one name gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainOpen {
+    /// The name.
+    pub name: Bytes,
+    /// What the loader does.
+    pub resolution: Resolution,
+}
+
+/// Something that could not be checked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gap {
+    /// What was not checked.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// All that is known of an image.
+pub struct ImageFacts {
+    /// The image.
+    pub image: Image,
+    /// The digests and sizes of the layers as read.
+    pub layers: Vec<LayerSize>,
+    /// The loader's view, in each world.
+    pub grounds: ByWorld<Ground>,
+    /// Whether CUPTI can be opened, in each world.
+    pub status: ByWorld<Status>,
+    /// What a plain dlopen of the soname gets, in each world: of the first soname that can be opened, else
+    /// of the one that is expected.
+    pub plain: ByWorld<PlainOpen>,
+    /// The copies of libcupti.
+    pub copies: Vec<Copy>,
+    /// Links named as libcupti that lead nowhere.
+    pub dangling: Vec<DanglingLink>,
+    /// The CUPTI headers: the places of `cupti.h`.
+    pub headers: Vec<(RootPath, usize)>,
+    /// Who asks for CUPTI.
+    pub consumers: Vec<Consumer>,
+    /// What could not be checked.
+    pub gaps: Vec<Gap>,
+    /// Oddities of the layers, for `-v`: the layer, where and what.
+    pub oddities: Vec<ApplyProblem>,
+}
+
+/// The sizes of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerSize {
+    /// As stored.
+    pub compressed: u64,
+    /// Uncompressed.
+    pub bytes: u64,
+}
+
+/// The layers of an image, read.
+pub struct ReadLayers {
+    /// One index per layer of the image, or why it was not read.
+    pub layers: Vec<Result<LayerIndex, Gap>>,
+}
+
+/// How the loader is to be set up, beyond what the image says.
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    /// `KEY=VALUE` over the environment of the image config.
+    pub environment: Vec<(String, String)>,
+    /// The processor's level.
+    pub cpu: CpuLevel,
+}
+
+/// Gathers the facts of an image from its layers.
+pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> ImageFacts {
+    let mut gaps: Vec<Gap> = layers.layers.iter().filter_map(|layer| layer.as_ref().err().cloned()).collect();
+    let empty = empty_layer();
+    let sizes = layers.layers.iter().map(|layer| {
+        layer.as_ref().map_or(LayerSize { compressed: 0, bytes: 0 }, |layer| LayerSize {
+            compressed: layer.compressed_bytes,
+            bytes: layer.bytes,
+        })
+    });
+    let sizes = sizes.collect();
+    let indexes: Vec<&LayerIndex> = layers.layers.iter().map(|layer| layer.as_ref().unwrap_or(&empty)).collect();
+    let (rootfs, mut oddities) = crate::rootfs::merge(indexes.iter().copied());
+    for (number, layer) in indexes.iter().enumerate() {
+        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
+            layer: number,
+            path: problem.path.clone(),
+            what: problem.what.clone(),
+        }));
+    }
+    drop(indexes);
+    let rootfs = Arc::new(rootfs);
+    let grounds = ground::both(&image, &rootfs, conditions);
+    let found = copies::find(&rootfs);
+    let consumers = consumers::find(&grounds, &found);
+    let expected = soname::expected(&image, &rootfs, &found, &consumers);
+    let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
+    let status = ByWorld { as_is: status_of(&plain.as_is, &found), nvidia: status_of(&plain.nvidia, &found) };
+    let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
+    gaps.extend(gaps_of(&rootfs, &grounds, &found, &oddities));
+    gaps.sort();
+    gaps.dedup();
+    ImageFacts {
+        image,
+        layers: sizes,
+        grounds,
+        status,
+        plain,
+        copies,
+        dangling: found.dangling,
+        headers: found.headers,
+        consumers,
+        gaps,
+        oddities,
+    }
+}
+
+fn empty_layer() -> LayerIndex {
+    let digest = |hex: &str| format!("sha256:{hex}").parse().expect("the digest of no bytes is a digest");
+    let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    LayerIndex {
+        digest: digest(nothing),
+        compressed_bytes: 0,
+        diff_id: digest(nothing),
+        bytes: 0,
+        entries: std::collections::BTreeMap::new(),
+        whiteouts: std::collections::BTreeSet::new(),
+        opaque: std::collections::BTreeSet::new(),
+        problems: Vec::new(),
+    }
+}
+
+/// Opens the sonames one after the other, as a process without search paths would; the first that opens
+/// counts, else the first that is expected.
+fn plain_open(ground: &Ground, sonames: &[Bytes]) -> PlainOpen {
+    let open = |name: &Bytes| PlainOpen { name: name.clone(), resolution: ground.open_plain(name) };
+    let mut opened = sonames.iter().map(open);
+    let first = opened.next().unwrap_or_else(|| open(&Bytes::from(&b"libcupti.so"[..])));
+    if first.resolution.loads() {
+        return first;
+    }
+    opened.find(|plain| plain.resolution.loads()).unwrap_or(first)
+}
+
+fn status_of(plain: &PlainOpen, found: &copies::Found) -> Status {
+    match () {
+        () if plain.resolution.loads() => Status::Loadable,
+        () if found.own().next().is_some() || !found.dangling.is_empty() => Status::Unloadable,
+        () if !found.headers.is_empty() => Status::HeadersOnly,
+        () => Status::Absent,
+    }
+}
+
+/// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
+/// could not be read.
+fn gaps_of(rootfs: &Rootfs, grounds: &ByWorld<Ground>, found: &copies::Found, oddities: &[ApplyProblem]) -> Vec<Gap> {
+    let gap = |what: String, why: &str| Gap { what, why: why.to_owned() };
+    let mut gaps: Vec<Gap> = grounds.as_is.problems().map(|problem| gap("the dynamic loader".to_owned(), &problem)).collect();
+    gaps.extend(
+        oddities
+            .iter()
+            .filter(|problem| problem.what.contains("it is not read"))
+            .map(|problem| gap(problem.path.to_string(), &problem.what)),
+    );
+    for path in &found.askers {
+        let Some(elf) = rootfs.file(&path.absolute()).and_then(|facts| facts.elf.as_ref()) else { continue };
+        let unread = elf.problems.iter().filter(|problem| !matches!(problem, crate::elf::ElfProblem::Truncated { .. }));
+        gaps.extend(unread.map(|problem| gap(path.to_string(), &problem.to_string())));
+    }
+    gaps
+}
+
+/// The environment of the image config with what was asked for over it, as the loader sees it.
+pub(crate) fn environment(image: &Image, conditions: &Conditions) -> Environment {
+    let value = |key: &str| {
+        let over = conditions.environment.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        over.or_else(|| image.config.env(key)).map(|value| Bytes::from(value.as_bytes()))
+    };
+    Environment {
+        library_path: value("LD_LIBRARY_PATH"),
+        preload: value("LD_PRELOAD"),
+        working_dir: image.config.working_dir.as_deref().unwrap_or("/").as_bytes().into(),
+    }
+}
+
+/// What did not resolve, but for the driver's libraries.
+pub fn failures(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
+    resolution.unresolved.iter().filter(|missing| missing.outcome != crate::loader::Outcome::ProvidedAtRuntime)
+}
+
+/// The object that was opened.
+pub fn root(resolution: &Resolution) -> Option<&Object> {
+    resolution.objects.get(resolution.root?)
+}
