@@ -48,52 +48,59 @@ fn check(elf: &Elf, options: &[&str], expected: &[&str]) {
     }
 }
 
-#[test]
-fn every_class_and_byte_order_is_read_back() {
-    for (class, endian, machine, words) in [
+/// Objects of each kind, with what readelf calls their class, byte order and machine.
+const KINDS: [(Class, Endian, Machine, [&str; 3]); 7] = {
+    use Class::{Elf32, Elf64};
+    use Endian::{Big, Little};
+    [
         (
-            Class::Elf64,
-            Endian::Little,
+            Elf64,
+            Little,
             Machine::X86_64,
             ["ELF64", "little endian", "X86-64"],
         ),
         (
-            Class::Elf64,
-            Endian::Little,
+            Elf64,
+            Little,
             Machine::Aarch64,
             ["ELF64", "little endian", "AArch64"],
         ),
         (
-            Class::Elf64,
-            Endian::Big,
+            Elf64,
+            Big,
             Machine::Ppc64,
             ["ELF64", "big endian", "PowerPC64"],
         ),
         (
-            Class::Elf64,
-            Endian::Big,
+            Elf64,
+            Big,
             Machine::S390,
             ["ELF64", "big endian", "IBM S/390"],
         ),
         (
-            Class::Elf32,
-            Endian::Little,
+            Elf32,
+            Little,
             Machine::I386,
             ["ELF32", "little endian", "Intel 80386"],
         ),
         (
-            Class::Elf32,
-            Endian::Little,
+            Elf32,
+            Little,
             Machine::Arm,
             ["ELF32", "little endian", "ARM"],
         ),
         (
-            Class::Elf32,
-            Endian::Big,
+            Elf32,
+            Big,
             Machine::Other(20),
             ["ELF32", "big endian", "PowerPC"],
         ),
-    ] {
+    ]
+};
+
+#[test]
+fn every_class_and_byte_order_is_read_back() {
+    for (class, endian, machine, words) in KINDS {
         let elf = Elf::library("libone.so.1")
             .class(class)
             .endian(endian)
