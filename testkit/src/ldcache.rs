@@ -11,6 +11,8 @@ pub const I386: i32 = 0x0003;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0\0";
 const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+const OLD_HEADER: usize = 16;
+const OLD_ENTRY: usize = 12;
 const NEW_HEADER: usize = 48;
 const NEW_ENTRY: usize = 24;
 const LITTLE_ENDIAN: u8 = 2;
@@ -101,64 +103,80 @@ impl Cache {
     pub fn build(&self) -> Vec<u8> {
         let mut entries = self.entries.clone();
         entries.sort_by(order);
-        let old = match self.format {
-            Format::New => return self.new_part(&entries),
-            Format::Compat => Some(self.new_part(&entries)),
-            Format::Old => None,
-        };
-        old_file(&entries, old)
+        match self.format {
+            Format::New => self.new_part(&entries, 0).0,
+            Format::Compat => self.compat_file(&entries),
+            Format::Old => {
+                let mut strings = Strings::at(0);
+                let offsets: Vec<(u32, u32)> =
+                    entries.iter().map(|entry| strings.entry(entry)).collect();
+                [old_part(&entries, &offsets), strings.bytes].concat()
+            }
+        }
     }
 
-    /// The new format; all offsets count from its start.
-    fn new_part(&self, entries: &[Entry]) -> Vec<u8> {
+    /// The old part, and the new one behind it, aligned. They share the strings of the new one, where the
+    /// offsets of the old part count from its own end.
+    fn compat_file(&self, entries: &[Entry]) -> Vec<u8> {
+        let end = OLD_HEADER + OLD_ENTRY * entries.len();
+        let front = end.next_multiple_of(8);
+        let padding = word(front - end);
+        let (new, offsets) = self.new_part(entries, front);
+        let shift = |(key, value)| (key + padding, value + padding);
+        let offsets: Vec<(u32, u32)> = offsets.into_iter().map(shift).collect();
+        let mut file = old_part(entries, &offsets);
+        file.resize(front, 0);
+        file.extend(new);
+        file
+    }
+
+    /// The new format behind `front` bytes, and the offsets of each entry's soname and path in it.
+    ///
+    /// Strings count from the new header, and the extension counts from the start of the file. That is
+    /// how `ldconfig` writes it, although the loader then misses the names of subdirectories in a compat file.
+    fn new_part(&self, entries: &[Entry], front: usize) -> (Vec<u8>, Vec<(u32, u32)>) {
         let mut strings = Strings::at(NEW_HEADER + NEW_ENTRY * entries.len());
         let levels = subdirectories(entries);
+        let offsets: Vec<(u32, u32)> = entries.iter().map(|entry| strings.entry(entry)).collect();
         let mut table = Vec::new();
-        for entry in entries {
-            let (key, value) = strings.entry(entry);
-            let level = entry
-                .subdirectory
-                .as_ref()
-                .and_then(|name| levels.iter().position(|known| known == name));
+        for (entry, (key, value)) in entries.iter().zip(&offsets) {
+            let level = entry.subdirectory.as_ref();
+            let level = level.and_then(|name| levels.iter().position(|known| known == name));
             let hwcap = level.map_or(0, |index| HWCAP_EXTENSION | u64::from(word(index)));
             table.extend(entry.flags.to_le_bytes());
-            words(&mut table, &[key, value, 0]);
+            words(&mut table, &[*key, *value, 0]);
             table.extend(hwcap.to_le_bytes());
         }
         let levels: Vec<u32> = levels.iter().map(|name| strings.add(name)).collect();
         let length = strings.bytes.len();
-        let end = strings.start + length;
-        let (at, extension) = match (&self.generator, levels.as_slice()) {
-            (None, []) => (0, Vec::new()),
-            _ => (
-                end.next_multiple_of(4),
-                self.extension(end.next_multiple_of(4), &levels),
-            ),
-        };
-        let mut file = NEW_MAGIC.to_vec();
-        words(&mut file, &[word(entries.len()), word(length)]);
-        file.extend([LITTLE_ENDIAN, 0, 0, 0]);
-        words(&mut file, &[word(at), 0, 0, 0]);
-        file.extend(table);
-        file.extend(strings.bytes);
+        let end = (front + strings.start + length).next_multiple_of(4);
+        let extension = self.extension(end, &levels);
+        let at = if extension.is_empty() { 0 } else { end };
+        let mut part = NEW_MAGIC.to_vec();
+        words(&mut part, &[word(entries.len()), word(length)]);
+        part.extend([LITTLE_ENDIAN, 0, 0, 0]);
+        words(&mut part, &[word(at), 0, 0, 0]);
+        part.extend(table);
+        part.extend(strings.bytes);
         if at > 0 {
-            file.resize(at, 0);
+            part.resize(at - front, 0);
         }
-        file.extend(extension);
-        file
+        part.extend(extension);
+        (part, offsets)
     }
 
-    /// The extension directory and its sections, to lie at `at`.
+    /// The extension directory and its sections, to lie at `at` in the file; empty where there is nothing
+    /// to say.
     fn extension(&self, at: usize, levels: &[u32]) -> Vec<u8> {
         let mut level_bytes = Vec::new();
         words(&mut level_bytes, levels);
-        let generator = self
-            .generator
-            .as_ref()
-            .map(|name| (TAG_GENERATOR, name.clone()));
         let hwcaps = (!levels.is_empty()).then_some((TAG_GLIBC_HWCAPS, level_bytes));
+        let generator = self.generator.clone().map(|name| (TAG_GENERATOR, name));
         // The array of words comes first, so that it is aligned.
         let sections: Vec<(u32, Vec<u8>)> = hwcaps.into_iter().chain(generator).collect();
+        if sections.is_empty() {
+            return Vec::new();
+        }
         let mut directory = Vec::new();
         words(&mut directory, &[EXTENSION_MAGIC, word(sections.len())]);
         let mut offset = at + 8 + 16 * sections.len();
@@ -171,30 +189,14 @@ impl Cache {
     }
 }
 
-/// The old format, whose offsets count from the end of its entries. An embedded new part lies there, and
-/// the strings that both share lie in the new part.
-fn old_file(entries: &[Entry], embedded: Option<Vec<u8>>) -> Vec<u8> {
-    let entries: Vec<&Entry> = entries
-        .iter()
-        .filter(|entry| entry.subdirectory.is_none())
-        .collect();
+/// The header and entries of the old format, whose offsets count from the end of the entries.
+fn old_part(entries: &[Entry], offsets: &[(u32, u32)]) -> Vec<u8> {
     let mut file = OLD_MAGIC.to_vec();
     words(&mut file, &[word(entries.len())]);
-    let end = file.len() + 12 * entries.len();
-    let padding = match embedded {
-        Some(_) => end.next_multiple_of(8) - end,
-        None => 0,
-    };
-    let new_part = embedded.unwrap_or_default();
-    let mut strings = Strings::at(padding + new_part.len());
-    for entry in entries {
-        let (key, value) = strings.entry(entry);
+    for (entry, (key, value)) in entries.iter().zip(offsets) {
         file.extend(entry.flags.to_le_bytes());
-        words(&mut file, &[key, value]);
+        words(&mut file, &[*key, *value]);
     }
-    file.resize(file.len() + padding, 0);
-    file.extend(new_part);
-    file.extend(strings.bytes);
     file
 }
 

@@ -201,13 +201,17 @@ fn symbol_entry(elf: &Elf, out: &mut Writer, (name, kind, section, value): (u32,
     };
 }
 
-/// One bucket with every symbol in its chain.
+/// One bucket with every symbol in its chain. The words have four bytes, and eight on 64-bit s390.
 fn sysv_hash(elf: &Elf, symbols: &[&Symbol]) -> Vec<u8> {
     let count = word(symbols.len()) + 1;
+    let chain = (1..count).map(|index| if index + 1 < count { index + 1 } else { 0 });
+    let front = [1, count, u32::from(count > 1), 0];
     let mut out = Writer::new(elf);
-    out.word(1).word(count).word(u32::from(count > 1)).word(0);
-    for index in 1..count {
-        out.word(if index + 1 < count { index + 1 } else { 0 });
+    for number in front.into_iter().chain(chain) {
+        match elf.machine {
+            Machine::S390 => out.address(u64::from(number)),
+            _ => out.word(number),
+        };
     }
     out.into_bytes()
 }
