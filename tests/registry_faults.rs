@@ -13,7 +13,6 @@ mod registry_server;
 
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -275,7 +274,12 @@ fn a_blob_with_surplus_gives_one_byte_too_many_and_a_short_one_is_an_error() {
 fn a_redirect_leaves_the_authorization_behind() {
     let image = Pushed::new();
     let blob = image.layer.clone();
-    let storage = Arc::new(Server::start(move |request| Reply::range(request, &blob)));
+    // The first connection breaks: the second must come through the registry again, for a fresh address.
+    let starts = AtomicUsize::new(0);
+    let storage = Server::start(move |request| match starts.fetch_add(1, Ordering::SeqCst) {
+        0 => Reply::range(request, &blob).cut(1000),
+        _ => Reply::range(request, &blob),
+    });
     let elsewhere = format!(
         "http://localhost:{}/store?signature=s",
         storage.address.port()
@@ -292,11 +296,21 @@ fn a_redirect_leaves_the_authorization_behind() {
     let opened = open_as(&format!("{}/app:1", server.address), options, None).unwrap();
     assert_eq!(layer(&opened), Ok(image.layer.clone()));
     let seen = storage.seen();
-    assert_eq!(seen.len(), 1);
-    assert_eq!(
-        (seen[0].path.as_str(), seen[0].header("authorization")),
-        ("/store?signature=s", None)
+    assert_eq!(seen.len(), 2);
+    assert!(
+        seen.iter()
+            .all(|request| request.path == "/store?signature=s")
     );
+    assert!(
+        seen.iter()
+            .all(|request| request.header("authorization").is_none())
+    );
+    assert_eq!(seen[1].range(), Some(1000));
+    let asked = server
+        .paths()
+        .into_iter()
+        .filter(|path| *path == image.layer_path());
+    assert_eq!(asked.count(), 2);
 }
 
 #[test]
@@ -314,6 +328,10 @@ fn redirects_to_forbidden_places_and_without_end_are_refused() {
         (
             "file:///etc/passwd",
             "HOST redirects to \"file:///etc/passwd\", which is no address",
+        ),
+        (
+            "http://localhost:1/x?signature=s",
+            "cannot reach localhost:1: Connection refused (os error 111); check its name and port, the network and the proxy settings",
         ),
         (MANIFEST, "HOST redirects more than 10 times"),
     ] {
@@ -502,6 +520,49 @@ fn a_token_is_fetched_used_for_everything_and_renewed_when_it_is_spent() {
         "/token?a=b&service=s+%26+s&client_id=cupti-audit&scope=repository%3Aapp%3Apull"
     );
     assert_eq!(token.header("authorization"), None);
+}
+
+#[test]
+fn a_token_server_in_trouble_is_waited_for() {
+    let image = Pushed::new();
+    for (times, expected) in [
+        (2, None),
+        (
+            3,
+            Some(
+                "the token server HOST is in trouble: it answered 502 Bad Gateway; try again later",
+            ),
+        ),
+    ] {
+        let (image, left) = (image.clone(), AtomicUsize::new(times));
+        let server = Server::start(move |request| {
+            if request.path.starts_with("/token") {
+                let is_down = left
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                        left.checked_sub(1)
+                    })
+                    .is_ok();
+                return if is_down {
+                    Reply::new(502, "")
+                } else {
+                    Reply::new(200, r#"{"token":"t"}"#)
+                };
+            }
+            if request.header("authorization") == Some("Bearer t") {
+                return image.serve(request);
+            }
+            let realm = format!(
+                "Bearer realm=\"http://{}/token\"",
+                request.header("host").unwrap()
+            );
+            Reply::new(401, "").with("WWW-Authenticate", realm)
+        });
+        let outcome = open(&server);
+        match expected {
+            None => assert!(outcome.is_ok()),
+            Some(expected) => assert_eq!(refusal(&server, outcome), expected),
+        }
+    }
 }
 
 #[test]

@@ -159,8 +159,16 @@ impl Client {
 
     fn failed(&self, sent: Sent) -> Failure {
         match sent {
-            Sent::NoAnswer(error) => no_answer(&self.registry, &error),
             Sent::Failed(failure) => failure,
+            Sent::NoAnswer(error) => match no_answer(&self.registry, &error) {
+                // A host that has never answered is not waited for again and again.
+                Failure::Passing { error: text, .. }
+                    if error.is_timeout() && self.plain.get().is_none() =>
+                {
+                    text.into()
+                }
+                failure => failure,
+            },
         }
     }
 
