@@ -12,6 +12,7 @@
 mod registry_server;
 
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -184,19 +185,19 @@ fn limits_and_faults_that_stay_are_named() {
 fn a_blob_that_breaks_off_is_resumed_where_it_stands() {
     let image = Pushed::new();
     let blob = image.layer.clone();
-    // Each connection gives 70,000 bytes: more breaks than tries, but headway between them.
+    // Each connection gives 66,000 bytes: more breaks than tries, but headway between them.
     let server = faulty(&image, &image.layer_path(), 9, move |request| {
         let reply = Reply::range(request, &blob);
         let rest = blob.len() - request.range().unwrap_or(0);
-        if rest > 70_000 {
-            reply.cut(70_000)
+        if rest > 66_000 {
+            reply.cut(66_000)
         } else {
             reply
         }
     });
     assert_eq!(layer(&open(&server).unwrap()), Ok(image.layer.clone()));
     let ranges: Vec<_> = server.seen().iter().skip(2).map(Request::range).collect();
-    assert_eq!(ranges, [None, Some(70_000), Some(140_000)]);
+    assert_eq!(ranges, [None, Some(66_000), Some(132_000), Some(198_000)]);
 }
 
 #[test]
@@ -768,6 +769,55 @@ fn a_registry_that_is_not_there_is_one_sentence() {
         error.starts_with("cannot reach no-such-host.invalid: "),
         "{error}"
     );
+}
+
+/// An address of this machine that is not a loopback one, where it has one and no proxy stands before it.
+fn own_address() -> Option<IpAddr> {
+    let is_proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
+    if std::env::vars().any(|(name, _)| is_proxy(&name)) {
+        return None;
+    }
+    // Connecting a datagram socket sends nothing; it only chooses the address that would send.
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let ip = socket.local_addr().ok()?.ip();
+    (!ip.is_loopback() && !ip.is_unspecified()).then_some(ip)
+}
+
+#[test]
+fn plain_http_to_another_machine_needs_the_users_word_and_leads_to_no_loopback() {
+    let Some(ip) = own_address() else {
+        println!("skipped: needs an address that is not loopback, and no proxy");
+        return;
+    };
+    let image = Pushed::new();
+    let near = Server::start(|_| Reply::new(200, "{}"));
+    let location = format!("http://localhost:{}/", near.address.port());
+    let whole = image.clone();
+    let server = Server::start_on(ip, move |request| {
+        if request.path == whole.layer_path() {
+            return Reply::new(307, "").with("Location", location.clone());
+        }
+        whole.serve(request)
+    });
+    let error = refusal(&server, open(&server));
+    assert!(
+        error.starts_with("HOST does not speak TLS")
+            && error.ends_with("--insecure-registry HOST allows plain HTTP"),
+        "{error}"
+    );
+    assert_eq!(server.paths(), [""; 0]);
+    let insecure = RegistryOptions {
+        insecure: vec![server.address.to_string()],
+        ..options()
+    };
+    let opened = open_as(&format!("{}/app:1", server.address), insecure, None).unwrap();
+    let error = layer(&opened).unwrap_err();
+    assert!(
+        error.ends_with("is a loopback address, and the registry is not on this machine"),
+        "{error}"
+    );
+    assert_eq!(near.paths(), [""; 0]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use cupti_audit::image::Digest;
@@ -114,7 +114,15 @@ pub struct Server {
 impl Server {
     /// Starts a server that answers each request by `answer`.
     pub fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_on(Ipv4Addr::LOCALHOST.into(), answer)
+    }
+
+    /// The same on another address of this machine.
+    pub fn start_on(
+        ip: IpAddr,
+        answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind((ip, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
@@ -147,9 +155,13 @@ fn serve(
     answer: &dyn Fn(&Request) -> Reply,
 ) -> std::io::Result<()> {
     let mut first = [0];
-    if stream.peek(&mut first)? == 0 || first == [0x16] {
-        // TLS, which is not spoken here.
+    if stream.peek(&mut first)? == 0 {
         return Ok(());
+    }
+    if first == [0x16] {
+        // TLS, which is not spoken here; a server says so in its own language.
+        let hello = stream.read(&mut [0; 4096])?;
+        return stream.write_all(format!("HTTP/1.0 400 X\r\n\r\n{hello} bytes of TLS").as_bytes());
     }
     let request = receive(&mut BufReader::new(&stream))?;
     log.lock().unwrap().push(request.clone());
