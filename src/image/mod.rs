@@ -7,6 +7,7 @@ pub mod config;
 pub mod manifest;
 pub mod platform;
 pub mod reference;
+pub mod registry;
 pub mod source;
 pub mod verify;
 

@@ -1,0 +1,290 @@
+//! Which addresses that a registry names are asked at all.
+//!
+//! A redirect or a token realm is the registry's text: it may name the metadata service of a cloud, or a
+//! service on this machine. Such addresses are refused unless the registry itself stands there by the user's
+//! choice, and so is the step from TLS to plain HTTP. Names are resolved once before they are asked; the
+//! connection resolves again, so a name server that changes its mind in between is not caught.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
+
+use reqwest::Url;
+
+/// Whether `host`, without port, is this machine: `localhost`, 127.0.0.0/8 or `::1`.
+pub(super) fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || literal(host).is_some_and(|ip| ip.is_loopback())
+}
+
+/// Whether plain HTTP to `host` and `port` is allowed: this machine, or a host the user named as insecure.
+pub(super) fn allows_plain(host: &str, port: Option<u16>, insecure: &[String]) -> bool {
+    is_loopback(host) || is_insecure(host, port, insecure)
+}
+
+/// Whether the user named `host` as insecure. An entry is `HOST:PORT`, or `HOST` for all its ports.
+pub(super) fn is_insecure(host: &str, port: Option<u16>, insecure: &[String]) -> bool {
+    let with_port = port.map(|port| format!("{host}:{port}"));
+    insecure.iter().any(|entry| {
+        let entry = entry
+            .trim_start_matches("http://")
+            .trim_start_matches("https://")
+            .trim_end_matches('/');
+        entry.eq_ignore_ascii_case(host)
+            || with_port
+                .as_ref()
+                .is_some_and(|with_port| entry.eq_ignore_ascii_case(with_port))
+    })
+}
+
+/// Checks an address `to` that an answer from `from` names; `registry` is the host the user chose.
+///
+/// # Errors
+/// Why the address is not asked, naming it without its query.
+pub(super) fn check(
+    registry: &str,
+    from: &Url,
+    to: &Url,
+    insecure: &[String],
+    resolve: impl Fn(&str, u16) -> Vec<IpAddr>,
+) -> Result<(), String> {
+    let host = to.host_str().unwrap_or_default();
+    let place = || format!("{}://{}", to.scheme(), authority(to));
+    match (from.scheme(), to.scheme()) {
+        (_, "https") => {}
+        ("http", "http") if allows_plain(host, to.port_or_known_default(), insecure) => {}
+        ("http", "http") => {
+            return Err(format!(
+                "{} is plain HTTP; --insecure-registry {} allows it",
+                place(),
+                authority(to)
+            ));
+        }
+        (_, "http") => return Err(format!("{} leaves TLS for plain HTTP", place())),
+        _ => return Err(format!("{} is not HTTP", place())),
+    }
+    if host.eq_ignore_ascii_case(registry) {
+        return Ok(());
+    }
+    if host.eq_ignore_ascii_case("metadata.google.internal") {
+        return Err(format!("{} is a cloud's metadata service", place()));
+    }
+    let near = is_loopback(registry);
+    let addresses = match literal(host) {
+        Some(ip) => vec![ip],
+        None if is_loopback(host) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        None => resolve(host, to.port_or_known_default().unwrap_or(443)),
+    };
+    match addresses.iter().find_map(|&ip| kind(ip, near)) {
+        Some(kind) => Err(format!("{} is {kind}", place())),
+        None => Ok(()),
+    }
+}
+
+/// The addresses of a name as the system gives them; none where it has none, or where only a proxy knows.
+pub(super) fn resolve(host: &str, port: u16) -> Vec<IpAddr> {
+    (host, port)
+        .to_socket_addrs()
+        .map(|addresses| addresses.map(|address| address.ip()).collect())
+        .unwrap_or_default()
+}
+
+/// Host and port of an URL as they are written in a reference.
+pub(super) fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// What is wrong with an address; `near` when the registry itself is on this machine.
+fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
+    let ip = ip.to_canonical();
+    let (unspecified, link_local) = match ip {
+        IpAddr::V4(ip) => (
+            ip.octets()[0] == 0,
+            ip.is_link_local() || METADATA_V4.contains(&ip),
+        ),
+        IpAddr::V6(ip) => (
+            ip.is_unspecified(),
+            ip.is_unicast_link_local() || ip == METADATA_V6,
+        ),
+    };
+    if unspecified {
+        Some("an unspecified address")
+    } else if link_local {
+        Some("a link-local or metadata address")
+    } else if ip.is_loopback() && !near {
+        Some("a loopback address, and the registry is not on this machine")
+    } else {
+        None
+    }
+}
+
+/// Metadata services that do not stand on a link-local address: Alibaba Cloud, Azure's wire server.
+const METADATA_V4: [Ipv4Addr; 2] = [
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+];
+
+/// The metadata service of EC2 over IPv6.
+const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+
+/// The address that a host is, in the brackets of an URL or without.
+fn literal(host: &str) -> Option<IpAddr> {
+    let host = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    host.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use reqwest::Url;
+
+    use super::{allows_plain, check, is_insecure};
+
+    fn verdict(registry: &str, from: &str, to: &str) -> String {
+        let resolve = |host: &str, _| -> Vec<IpAddr> {
+            match host {
+                "rebound.example" => vec!["1.2.3.4".parse().unwrap(), "127.0.0.1".parse().unwrap()],
+                "storage.example" => vec!["203.0.113.9".parse().unwrap()],
+                _ => Vec::new(),
+            }
+        };
+        let url = |text| Url::parse(text).unwrap();
+        match check(
+            registry,
+            &url(from),
+            &url(to),
+            &["plain.lan:80".to_owned()],
+            resolve,
+        ) {
+            Ok(()) => "asked".to_owned(),
+            Err(why) => why,
+        }
+    }
+
+    #[test]
+    fn a_remote_registry_names_remote_addresses_only() {
+        let from = "https://registry.example/v2/";
+        for (to, expected) in [
+            ("https://storage.example/x?signature=s", "asked"),
+            ("https://203.0.113.9/x", "asked"),
+            ("https://10.0.0.1/x", "asked"),
+            ("https://unknown.example/", "asked"),
+            ("https://registry.example:8443/", "asked"),
+            (
+                "https://169.254.169.254/latest?x=secret",
+                "https://169.254.169.254 is a link-local or metadata address",
+            ),
+            (
+                "https://[fe80::1]/",
+                "https://[fe80::1] is a link-local or metadata address",
+            ),
+            (
+                "https://[::ffff:169.254.169.254]/",
+                "https://[::ffff:a9fe:a9fe] is a link-local or metadata address",
+            ),
+            (
+                "https://[fd00:ec2::254]/",
+                "https://[fd00:ec2::254] is a link-local or metadata address",
+            ),
+            (
+                "https://100.100.100.200/",
+                "https://100.100.100.200 is a link-local or metadata address",
+            ),
+            (
+                "https://0.0.0.0:8080/",
+                "https://0.0.0.0:8080 is an unspecified address",
+            ),
+            ("https://[::]/", "https://[::] is an unspecified address"),
+            (
+                "https://2130706433/",
+                "https://127.0.0.1 is a loopback address, and the registry is not on this machine",
+            ),
+            (
+                "https://localhost/",
+                "https://localhost is a loopback address, and the registry is not on this machine",
+            ),
+            (
+                "https://rebound.example/",
+                "https://rebound.example is a loopback address, and the registry is not on this machine",
+            ),
+            (
+                "https://metadata.google.internal/",
+                "https://metadata.google.internal is a cloud's metadata service",
+            ),
+            (
+                "http://storage.example/",
+                "http://storage.example leaves TLS for plain HTTP",
+            ),
+            (
+                "http://plain.lan/",
+                "http://plain.lan leaves TLS for plain HTTP",
+            ),
+            (
+                "ftp://storage.example/",
+                "ftp://storage.example is not HTTP",
+            ),
+        ] {
+            assert_eq!(verdict("registry.example", from, to), expected, "{to}");
+        }
+    }
+
+    #[test]
+    fn a_registry_on_this_machine_may_name_its_neighbours() {
+        let from = "http://127.0.0.1:5000/v2/";
+        for (to, expected) in [
+            ("http://localhost:9000/x", "asked"),
+            ("https://storage.example/x", "asked"),
+            ("http://plain.lan/x", "asked"),
+            (
+                "http://storage.example/x",
+                "http://storage.example is plain HTTP; --insecure-registry storage.example allows it",
+            ),
+            (
+                "http://169.254.169.254/",
+                "http://169.254.169.254 is plain HTTP; --insecure-registry 169.254.169.254 allows it",
+            ),
+            (
+                "https://169.254.169.254/",
+                "https://169.254.169.254 is a link-local or metadata address",
+            ),
+        ] {
+            assert_eq!(verdict("127.0.0.1", from, to), expected, "{to}");
+        }
+        assert_eq!(
+            verdict(
+                "169.254.1.1",
+                "https://169.254.1.1/",
+                "https://169.254.1.1/x"
+            ),
+            "asked"
+        );
+    }
+
+    #[test]
+    fn plain_http_is_for_this_machine_and_for_hosts_the_user_named() {
+        let insecure = [
+            "lab.example:5000".to_owned(),
+            "https://old.example/".to_owned(),
+        ];
+        for (host, port, expected) in [
+            ("localhost", Some(5000), true),
+            ("127.8.8.8", None, true),
+            ("[::1]", None, true),
+            ("LAB.example", Some(5000), true),
+            ("old.example", Some(5001), true),
+            ("lab.example", Some(5001), false),
+            ("lab.example", None, false),
+            ("evil-old.example", None, false),
+            ("localhost.example", None, false),
+            ("128.0.0.1", None, false),
+        ] {
+            assert_eq!(allows_plain(host, port, &insecure), expected, "{host}");
+        }
+        assert!(!is_insecure("localhost", None, &insecure));
+    }
+}

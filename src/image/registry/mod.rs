@@ -1,0 +1,123 @@
+//! Images in a registry, over the OCI distribution specification.
+//!
+//! As few requests as possible are made: the manifest is fetched once, no HEAD comes before it, and a token
+//! serves the whole image. Credentials go to the registry they belong to and to the token server it names,
+//! never to the place a redirect leads to.
+
+mod auth;
+mod blob;
+mod challenge;
+mod client;
+mod credential_files;
+mod credentials;
+mod guard;
+mod manifest;
+mod retry;
+mod transport;
+mod trouble;
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oci_spec::distribution::Reference;
+
+use super::manifest::{expect_platform, layers};
+use super::{
+    Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage, Source,
+    SourceKind, config, verify,
+};
+use client::Client;
+pub use credential_files::CredentialSource;
+pub use retry::Patience;
+
+/// How a registry is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RegistryOptions {
+    /// Hosts, as `HOST` or `HOST:PORT`, that may be asked by plain HTTP and whose certificate is not checked.
+    /// This machine may be asked by plain HTTP without being named.
+    pub insecure: Vec<String>,
+    /// A PEM file of certificates that are trusted besides the system's.
+    pub ca_cert: Option<PathBuf>,
+    /// Where credentials are looked up, once the registry asks for them.
+    pub credentials: CredentialSource,
+    /// How long and how often to try.
+    pub patience: Patience,
+}
+
+/// An image in a registry.
+pub struct RegistrySource {
+    reference: Reference,
+    written: String,
+    options: RegistryOptions,
+}
+
+impl RegistrySource {
+    /// The image `reference`, which the user wrote as `written`.
+    pub fn new(reference: Reference, written: String, options: RegistryOptions) -> Self {
+        Self {
+            reference,
+            written,
+            options,
+        }
+    }
+}
+
+impl Source for RegistrySource {
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        let written = self.written.as_str();
+        let client = Arc::new(Client::new(
+            self.reference.registry(),
+            self.reference.repository(),
+            written,
+            &self.options,
+        )?);
+        let (digest, manifest) = manifest::fetch(&client, &self.reference, request)?;
+        let described = manifest.config();
+        let bytes = verify::document(
+            &format!("config {} of {written}", described.digest()),
+            blob::open(&client, described.digest(), Some(described.size()))?,
+            Some(described.digest()),
+            Some(described.size()),
+            request.limits.document,
+        )?;
+        let (platform, config) = config::read(written, &bytes)?;
+        expect_platform(written, &platform, request.platform)?;
+        let layers = layers(written, &manifest, &config, request.limits)?;
+        Ok(OpenedImage {
+            image: Image {
+                reference: self.written.clone(),
+                source: SourceKind::Docker,
+                digest: Some(digest),
+                platform,
+                config,
+                layers,
+            },
+            layers: Layers::Blobs(Box::new(RegistryBlobs { client })),
+        })
+    }
+}
+
+/// The layers of one image in a registry.
+struct RegistryBlobs {
+    client: Arc<Client>,
+}
+
+impl OpenBlob for RegistryBlobs {
+    fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
+        let name = &self.client.written;
+        let Some(digest) = &layer.digest else {
+            return Err(ImageError::NotAnImage {
+                what: name.clone(),
+                reason: "a layer has no digest".to_owned(),
+            });
+        };
+        if layer.is_foreign() {
+            return Err(ImageError::NotFound(format!(
+                "layer {digest} of {name} is foreign: its bytes are not in {}, and other places are never asked",
+                self.client.registry
+            )));
+        }
+        Ok(Box::new(blob::open(&self.client, digest, layer.size)?))
+    }
+}

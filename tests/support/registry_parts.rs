@@ -1,0 +1,177 @@
+//! The real parts of the registry tests: Debian's `docker-registry`, `skopeo`, `openssl` and `htpasswd`.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Whether all programs are there, given with their Debian packages. A missing one is said, and is a failure
+/// where `CUPTI_AUDIT_REQUIRE_PARTS=1`.
+pub fn are_there(parts: &[(&str, &str)]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there =
+        |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    let missing: Vec<&str> = parts
+        .iter()
+        .filter(|(program, _)| !is_there(program))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let missing = missing.join(", ");
+    assert!(
+        std::env::var_os("CUPTI_AUDIT_REQUIRE_PARTS").is_none_or(|value| value != "1"),
+        "needs Debian package {missing}"
+    );
+    println!("skipped: needs Debian package {missing}");
+    false
+}
+
+/// Runs a program to its end and returns what it wrote.
+pub fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.stdout
+}
+
+/// A `docker-registry` on 127.0.0.1 that runs until it is dropped.
+pub struct Registry {
+    /// Where it listens.
+    pub address: SocketAddr,
+    process: Child,
+}
+
+/// What a registry asks of its clients.
+pub struct Guarded<'a> {
+    /// Certificate and key in PEM form.
+    pub tls: (&'a Path, &'a Path),
+    /// The output of `htpasswd -B`.
+    pub htpasswd: &'a Path,
+}
+
+impl Registry {
+    /// Starts a registry that keeps its files in `dir`.
+    pub fn start(dir: &Path, guarded: Option<&Guarded<'_>>) -> Self {
+        // Between finding a free port and using it another program may take it: then another one is tried.
+        (0..5)
+            .find_map(|_| Self::try_start(dir, guarded))
+            .expect("docker-registry starts on one of five ports")
+    }
+
+    fn try_start(dir: &Path, guarded: Option<&Guarded<'_>>) -> Option<Self> {
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let config = dir.join("registry.yml");
+        std::fs::write(&config, configuration(dir, address, guarded)).unwrap();
+        let process = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut registry = Self { address, process };
+        for _ in 0..400 {
+            if registry.process.try_wait().unwrap().is_some() {
+                return None;
+            }
+            if TcpStream::connect(address).is_ok() {
+                return Some(registry);
+            }
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        None
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn configuration(dir: &Path, address: SocketAddr, guarded: Option<&Guarded<'_>>) -> String {
+    let root = dir.join("registry");
+    let mut text = format!(
+        "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\n",
+        root.display()
+    );
+    if let Some(guarded) = guarded {
+        let file = guarded.htpasswd.display();
+        text += &format!("auth:\n  htpasswd:\n    realm: test\n    path: {file}\n");
+    }
+    text += &format!("http:\n  addr: {address}\n");
+    if let Some(guarded) = guarded {
+        let (certificate, key) = (guarded.tls.0.display(), guarded.tls.1.display());
+        text += &format!("  tls:\n    certificate: {certificate}\n    key: {key}\n");
+    }
+    text
+}
+
+/// Makes a CA and a certificate by it for 127.0.0.1; returns the CA's certificate, and certificate and key.
+pub fn certificates(dir: &Path) -> (PathBuf, PathBuf, PathBuf) {
+    let path = |name: &str| dir.join(name);
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (ca, ca_key) = (path("ca.crt"), path("ca.key"));
+    let (certificate, key, request) = (path("server.crt"), path("server.key"), path("server.csr"));
+    let extensions = path("server.ext");
+    std::fs::write(
+        &extensions,
+        "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n",
+    )
+    .unwrap();
+    let new_key = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ];
+    let mut arguments = vec!["req", "-x509", "-days", "2", "-subj", "/CN=test CA", "-out"];
+    let (ca_text, ca_key_text) = (text(&ca), text(&ca_key));
+    arguments.extend([ca_text.as_str(), "-keyout", &ca_key_text]);
+    arguments.extend(new_key);
+    run("openssl", &arguments);
+    let (key_text, request_text) = (text(&key), text(&request));
+    let mut arguments = vec![
+        "req",
+        "-subj",
+        "/CN=registry",
+        "-out",
+        &request_text,
+        "-keyout",
+        &key_text,
+    ];
+    arguments.extend(new_key);
+    run("openssl", &arguments);
+    run(
+        "openssl",
+        &[
+            "x509",
+            "-req",
+            "-days",
+            "2",
+            "-in",
+            &request_text,
+            "-CA",
+            &ca_text,
+            "-CAkey",
+            &ca_key_text,
+            "-CAcreateserial",
+            "-extfile",
+            &text(&extensions),
+            "-out",
+            &text(&certificate),
+        ],
+    );
+    (ca, certificate, key)
+}
