@@ -90,7 +90,7 @@ impl Cache {
 /// Why the loader ignores the file.
 pub fn read(bytes: &[u8], data: u8) -> Result<Cache, String> {
     if bytes.starts_with(NEW_MAGIC) {
-        return read_new(bytes, data);
+        return read_new(bytes, bytes, data);
     }
     if !bytes.starts_with(OLD_MAGIC) {
         return Err("it does not begin as a cache does".to_owned());
@@ -104,7 +104,7 @@ pub fn read(bytes: &[u8], data: u8) -> Result<Cache, String> {
         .ok_or_else(|| format!("it says {count} entries and is too short for them"))?;
     let new = end.next_multiple_of(8);
     match bytes.get(new..) {
-        Some(rest) if rest.starts_with(NEW_MAGIC) => read_new(rest, data),
+        Some(rest) if rest.starts_with(NEW_MAGIC) => read_new(rest, bytes, data),
         _ => Ok(read_old(bytes, count, end, data)),
     }
 }
@@ -133,8 +133,9 @@ fn read_old(bytes: &[u8], count: usize, strings: usize, data: u8) -> Cache {
     cache
 }
 
-/// Reads the new format; offsets of strings count from its own header.
-fn read_new(bytes: &[u8], data: u8) -> Result<Cache, String> {
+/// Reads the new format; offsets of strings count from its own header, those of extensions from the start of
+/// the `file`.
+fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
     let endian = bytes.get(28).copied().unwrap_or_default() & 3;
     // 0 is a file from before the field; 2 is little-endian, 3 is big-endian.
     if endian == 1 || (endian != 0 && endian != data + 1) {
@@ -144,7 +145,7 @@ fn read_new(bytes: &[u8], data: u8) -> Result<Cache, String> {
     if bytes.len() < NEW_HEADER || (bytes.len() - NEW_HEADER) / NEW_ENTRY < count {
         return Err(format!("it says {count} entries and is too short for them"));
     }
-    let hwcaps = hwcap_names(bytes, data);
+    let hwcaps = hwcap_names(bytes, file, data);
     let mut cache = Cache::default();
     for at in (0..count.min(ENTRIES)).map(|index| NEW_HEADER + index * NEW_ENTRY) {
         let text = |offset| string(bytes, number(bytes, at + offset, data)? as usize);
@@ -178,18 +179,18 @@ fn read_new(bytes: &[u8], data: u8) -> Result<Cache, String> {
 }
 
 /// The names of the `glibc-hwcaps` subdirectories, from the extension directory.
-fn hwcap_names(bytes: &[u8], data: u8) -> Vec<Bytes> {
+fn hwcap_names(bytes: &[u8], file: &[u8], data: u8) -> Vec<Bytes> {
     let names = || {
         let at = number(bytes, 32, data).filter(|&offset| offset > 0)? as usize;
-        if number(bytes, at, data)? != EXTENSIONS {
+        if number(file, at, data)? != EXTENSIONS {
             return None;
         }
-        let sections = number(bytes, at.checked_add(4)?, data)?.min(64) as usize;
+        let sections = number(file, at.checked_add(4)?, data)?.min(64) as usize;
         let section = (0..sections)
             .filter_map(|index| at.checked_add(8 + index * 16))
-            .find(|&section| number(bytes, section, data) == Some(HWCAPS_TAG))?;
-        let offset = number(bytes, section.checked_add(8)?, data)? as usize;
-        let count = (number(bytes, section.checked_add(12)?, data)? / 4).min(1024) as usize;
+            .find(|&section| number(file, section, data) == Some(HWCAPS_TAG))?;
+        let offset = number(file, section.checked_add(8)?, data)? as usize;
+        let count = (number(file, section.checked_add(12)?, data)? / 4).min(1024) as usize;
         let name = |index: usize| {
             string(
                 bytes,
