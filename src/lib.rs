@@ -6,11 +6,13 @@
 //! is gathered ([`facts`]), judged by the rules ([`rule`]) and written down ([`report`]). Only the image
 //! sources and [`cli`] touch the host.
 
+pub mod facts;
 pub mod image;
 pub mod layer;
-pub mod facts;
 pub mod loader;
+pub mod report;
 pub mod rootfs;
+pub mod rule;
 
 mod data_files;
 pub mod elf;
