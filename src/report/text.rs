@@ -10,7 +10,7 @@ use super::Audit;
 use crate::escape;
 use crate::facts::{Asks, Consumer, Copy, ImageFacts, Status};
 use crate::loader::{Libc, Outcome, words};
-use crate::rule::{Evidence, Finding, Severity};
+use crate::rule::{Evidence, Finding, Rule, Severity};
 
 /// How a report is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -463,6 +463,44 @@ fn summary(out: &mut String, audit: &Audit) {
         styled(DIM, "; cupti-audit rules explain ID says more")
     };
     let _ = writeln!(out, "{words}{hint}");
+}
+
+/// The rules, one a line.
+pub fn rules(rules: &[Rule]) -> String {
+    let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
+    rules
+        .iter()
+        .map(|rule| {
+            format!(
+                "{:width$}  {:7}  {}\n",
+                rule.id,
+                rule.severity.name(),
+                rule.summary
+            )
+        })
+        .collect()
+}
+
+/// What a rule finds, why it matters and what to do.
+pub fn explain(rule: &Rule, width: usize) -> String {
+    let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), rule.summary);
+    let phases: Vec<String> = rule
+        .phases
+        .iter()
+        .map(|(phase, severity)| format!("{} for {phase}", severity.name()))
+        .collect();
+    let severity = format!("{}; {}", rule.severity.name(), phases.join(", "));
+    for (label, text) in [
+        ("severity  ", severity),
+        ("why       ", rule.why.clone()),
+        ("fix       ", rule.fix.plain()),
+    ] {
+        out.push_str(&paragraph(label, &text, width));
+    }
+    for reference in &rule.references {
+        out.push_str(&format!("see       {reference}\n"));
+    }
+    out
 }
 
 /// A number of things in words.
