@@ -161,7 +161,7 @@ pub struct OutputArgs {
     /// The form of the report
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// Colours: on a terminal, always, or never (NO_COLOR is respected)
+    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
     /// No progress

@@ -35,11 +35,14 @@ fn main() -> ExitCode {
 fn audit(args: &AuditArgs) -> Exit {
     color(args.output.color);
     let rules = rule::built_in();
-    args.images
-        .iter()
-        .map(|image| audit_one(image, args, &rules))
-        .max()
-        .unwrap_or(Exit::Clean)
+    let mut exit = Exit::Clean;
+    for (number, image) in args.images.iter().enumerate() {
+        if number > 0 && args.output.format == Format::Text {
+            exit = exit.max(write(Ok("\n".to_owned()), Exit::Clean));
+        }
+        exit = exit.max(audit_one(image, args, &rules));
+    }
+    exit
 }
 
 fn audit_one(image: &str, args: &AuditArgs, rules: &[Rule]) -> Exit {
@@ -110,9 +113,9 @@ fn tree(args: &TreeArgs) -> Exit {
 fn rules(args: &RulesArgs) -> Exit {
     let rules = rule::built_in();
     match &args.action {
-        None | Some(RulesAction::List) => write(Ok(report::text::rules(&rules)), Exit::Clean),
+        None | Some(RulesAction::List) => write(Ok(report::rules::list(&rules)), Exit::Clean),
         Some(RulesAction::Explain { id }) => match rules.iter().find(|rule| rule.id == *id) {
-            Some(rule) => write(Ok(report::text::explain(rule, width())), Exit::Clean),
+            Some(rule) => write(Ok(report::rules::explain(rule, width())), Exit::Clean),
             None => fail(&format!(
                 "there is no rule {id:?}; cupti-audit rules lists them"
             )),

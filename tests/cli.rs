@@ -1,6 +1,12 @@
 //! Does the program say of every fixture image what its source expects, and does it speak well?
 
-#![allow(clippy::disallowed_methods, reason = "the tests run the real program")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the tests run the real program"
+)]
 
 use std::path::Path;
 use std::process::{Command, Output};

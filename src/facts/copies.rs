@@ -108,7 +108,7 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
             }
         }
         NodeKind::File(_) if path.name() == b"cupti.h" => {
-            found.headers.push((path.clone(), node.layer))
+            found.headers.push((path.clone(), node.layer));
         }
         NodeKind::File(facts) => {
             let elf = facts.elf.as_ref();
