@@ -6,7 +6,9 @@
 mod changeset;
 pub mod decompress;
 mod file;
+mod header;
 pub mod interest;
+mod pax;
 mod pipeline;
 mod read_ahead;
 mod walk;
