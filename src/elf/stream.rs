@@ -12,7 +12,7 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
 use super::mentions::{Interest, Scanner};
-use super::tables::{self, Dynamic, Table};
+use super::tables::{self, Dynamic, Names, Table};
 use super::{ElfFacts, ElfProblem};
 
 /// Reads one object from a stream.
@@ -70,6 +70,11 @@ impl Range {
 /// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
 const STEP: usize = 64 << 10;
 
+/// The interpreters, notes and properties that are read of one object; real objects have some six.
+const SMALL_SEGMENTS: usize = 64;
+/// The problems kept of one object.
+const PROBLEMS: usize = 32;
+
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 struct Held {
     head: Vec<u8>,
@@ -78,6 +83,9 @@ struct Held {
     caught: Vec<(Range, Vec<u8>)>,
     position: u64,
 }
+
+/// All that is caught behind the start may be this many times as large as the start.
+const CAUGHT: u64 = 2;
 
 impl Held {
     fn push(&mut self, bytes: &[u8]) {
@@ -104,11 +112,13 @@ impl Held {
     /// Asks for a range: it is held already, will be caught, or is out of reach.
     fn want(&mut self, range: Range) -> Result<(), ElfProblem> {
         let limit = self.head_limit as u64;
-        if range.bytes > limit {
+        let caught = self.caught.iter().map(|(range, _)| range.bytes);
+        let room = (CAUGHT * limit).saturating_sub(caught.sum()).min(limit);
+        if range.bytes > room && range.end() > limit || range.bytes > limit {
             return Err(ElfProblem::TooLarge {
                 what: range.what,
                 bytes: range.bytes,
-                limit,
+                limit: room,
             });
         }
         let in_head = range.end() <= limit || range.bytes == 0;
@@ -219,7 +229,8 @@ impl<'a> ElfStream<'a> {
     }
 
     fn problem(&mut self, problem: ElfProblem) {
-        if !self.facts.problems.contains(&problem) {
+        let problems = &self.facts.problems;
+        if problems.len() < PROBLEMS && !problems.contains(&problem) {
             self.facts.problems.push(problem);
         }
     }
@@ -293,7 +304,19 @@ impl<'a> ElfStream<'a> {
             encoding.class,
             self.held.get(&segments),
         );
-        let segments_read: Vec<ProgramHeader> = table.iter().collect();
+        let mut small = 0;
+        let segments_read: Vec<ProgramHeader> = table
+            .iter()
+            .filter(|segment| {
+                small += usize::from(small_segment(segment).is_some());
+                small_segment(segment).is_none() || small <= SMALL_SEGMENTS
+            })
+            .collect();
+        if small > SMALL_SEGMENTS {
+            self.problem(ElfProblem::Malformed {
+                what: "list of notes",
+            });
+        }
         let wanted: Vec<Range> = segments_read
             .iter()
             .filter_map(small_segment)
@@ -342,9 +365,11 @@ impl<'a> ElfStream<'a> {
                 continue;
             };
             let content = self.held.get(&range);
-            match segment.p_type {
-                abi::PT_INTERP => self.facts.interp = Some(tables::until_nul(content).into()),
-                _ => tables::notes(encoding, segment, content, &mut self.facts),
+            if segment.p_type == abi::PT_INTERP {
+                self.facts.interp = Some(tables::until_nul(content).into());
+            } else if let Err(problem) = tables::notes(encoding, segment, content, &mut self.facts)
+            {
+                self.problem(problem);
             }
         }
         self.facts.dynamic = dynamic_range(segments).is_some();
@@ -359,16 +384,24 @@ impl<'a> ElfStream<'a> {
                 .map(|range| self.held.get(&range))
                 .unwrap_or_default()
         };
-        tables::strings(&layout.dynamic, get(Table::Strings), &mut self.facts);
-        tables::versions(layout.encoding, &layout.dynamic, get, &mut self.facts);
+        let mut names = Names::new(get(Table::Strings));
+        let facts = &mut self.facts;
+        tables::strings(&layout.dynamic, &mut names, facts);
+        tables::versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
         if wants_symbols {
-            tables::symbols(layout.encoding, get, self.interest, &mut self.facts);
+            tables::symbols(layout.encoding, get, self.interest, &mut names, facts);
         }
-        let strings = layout.dynamic.range(Table::Strings);
+        if let Some(problem) = names.problem() {
+            self.problem(problem);
+        }
+        self.mention_facts(layout.dynamic.range(Table::Strings));
+    }
+
+    /// The strings found, but for those of the dynamic string table, which are read as what they are.
+    fn mention_facts(&mut self, names: Option<Range>) {
         let scanner = std::mem::replace(&mut self.scanner, Scanner::new(self.interest));
-        let in_table = |offset: u64| {
-            strings.is_some_and(|range| (range.offset..range.end()).contains(&offset))
-        };
+        let in_table =
+            |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let mut mentions: Vec<_> = scanner
             .finish()
             .into_iter()
