@@ -331,7 +331,9 @@ pub(super) fn symbols<'a>(
         .take(SYMBOLS)
         .filter_map(|(at, symbol)| {
             let name = names.string(u64::from(symbol.st_name))?;
+            // 0 is local and 1 global without a version, whatever is defined under that number.
             let index = indexes.get(at).ok().map(|index| index.index());
+            let index = index.filter(|&index| index > abi::VER_NDX_GLOBAL);
             let version = versions.iter().find(|(number, _)| Some(*number) == index);
             Some(Symbol {
                 name,
