@@ -149,6 +149,28 @@ impl ElfFacts {
         class
     }
 
+    /// The bytes of all names and strings that the facts hold.
+    pub fn text_bytes(&self) -> usize {
+        let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];
+        let many = [
+            &self.needed,
+            &self.filters,
+            &self.verdef,
+            &self.dlopen_notes,
+            &self.mentions,
+        ];
+        let needs = self.verneed.iter().flat_map(|need| {
+            let versions = need.versions.iter().map(|version| &version.name);
+            versions.chain([&need.file])
+        });
+        let symbols = self
+            .symbols
+            .iter()
+            .flat_map(|symbol| symbol.version.iter().chain([&symbol.name]));
+        let all = one.into_iter().flatten().chain(many.into_iter().flatten());
+        all.chain(needs).chain(symbols).map(|text| text.len()).sum()
+    }
+
     /// The facts of a whole object held in memory.
     pub fn of_bytes(bytes: &[u8], interest: &mentions::Interest) -> Self {
         let mut stream = ElfStream::new(interest, bytes.len());

@@ -8,6 +8,7 @@ pub mod decompress;
 mod file;
 mod header;
 pub mod interest;
+mod links;
 mod pax;
 mod pipeline;
 mod read_ahead;

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn records_are_read_to_the_last_byte() {
         assert_eq!(records(b""), Ok(Records::default()));
-        let odd = b"15 mtime=-1.5\n\n16 path=a=b c\xff\n10 uid=-7\n9 gid=x\n11 size=512\n";
+        let odd = b"14 mtime=-1.5\n15 path=a=b c\xff\n10 uid=-7\n8 gid=x\n12 size=512\n";
         let found = Records {
             size: Some(512),
             path: true,

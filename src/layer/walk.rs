@@ -46,6 +46,9 @@ pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
     while let Some(member) = walk.next_member(&mut parser)? {
         walk.take(member)?;
     }
+    // A sibling whose name sorts into a directory makes the directory count twice.
+    let directories = limits.layer_entries.saturating_mul(2);
+    walk.changeset.check_directories(directories)?;
     walk.input.drain()?;
     Ok(walk.changeset)
 }
@@ -212,10 +215,11 @@ impl<R: Read> Walk<'_, R> {
                 self.limits.layer_entries
             ));
         }
+        self.changeset.check_held()?;
         let after = member.stored.wrapping_neg() % BLOCK;
-        let placed = self
-            .changeset
-            .place(&member.name, self.limits.path_bytes, self.limits.links);
+        let placed =
+            self.changeset
+                .place(&member.name, self.limits.path_bytes, self.limits.links)?;
         let stored = member.stored;
         let entry = match member.kind {
             EntryType::Directory => Entry::Directory,

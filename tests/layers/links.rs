@@ -1,10 +1,11 @@
 //! Names and links that lead elsewhere, or try to (rows T-01, T-08 to T-16, T-19, T-21, L-20, B-09).
 
+use cupti_audit::limits::Limits;
 use cupti_audit::rootfs::LookupError;
 use testkit::layer::{Compression, Layer};
 
 use crate::raw::{Header, Tar};
-use crate::{index, merge, merged, read};
+use crate::{index, index_with, merge, merged, read, refuse};
 
 #[test]
 fn t01_a_directory_after_a_link_of_its_name_replaces_the_link() {
@@ -335,4 +336,60 @@ fn b09_a_storm_of_links_and_deep_names_ends_soon() {
     );
     let rootfs = merge(&[index(&storm.tar()).unwrap()]);
     assert_eq!(rootfs.lookup(b"/d41"), Err(LookupError::Loop));
+}
+
+#[test]
+fn b09_links_may_not_lead_through_directories_without_end() {
+    let target = "./a/../".repeat(500);
+    let mut tar = Tar::new();
+    for nth in 0..40 {
+        let next = match nth {
+            0 => target.clone(),
+            _ => format!("{target}l{}", nth - 1),
+        };
+        let link = Header::new(format!("l{nth}").as_bytes(), b'2', 0);
+        tar = tar.pax(&[("linkpath", &next)]).raw(&link, b"");
+    }
+    let way = tar.clone().file("l39/0/f", b"");
+    assert_eq!(index(&way.end()).unwrap().problems, []);
+    // Each entry leads through 40,000 components, and no two after each other have the same parent.
+    let all = (0..1000).fold(tar, |tar, nth| tar.file(&format!("l39/{nth}/f"), b""));
+    refuse(&all.end(), "lead through more than 16000000 directories");
+}
+
+#[test]
+fn b09_directories_that_no_entry_stands_for_are_counted() {
+    let limits = Limits {
+        layer_entries: 1000,
+        ..Limits::default()
+    };
+    let tar = |count: usize| {
+        let deep = "d/".repeat(500);
+        let paths = (0..count).map(|nth| format!("{nth}/{deep}f"));
+        let tar = paths.fold(Tar::new(), |tar, path| {
+            tar.pax(&[("path", &path)]).file("x", b"")
+        });
+        tar.end()
+    };
+    assert!(index_with(&tar(3), &limits).is_ok());
+    let error = index_with(&tar(10), &limits).unwrap_err();
+    assert_eq!(
+        error,
+        "layer L: its entries lie in more than the limit of 2000 directories"
+    );
+}
+
+#[test]
+fn a_path_that_links_make_too_long_is_told_of() {
+    let long = "d/".repeat(1500);
+    let tar = Tar::new()
+        .pax(&[("linkpath", &long)])
+        .raw(&Header::new(b"l", b'2', 0), b"")
+        .pax(&[("path", &format!("l/{long}f"))])
+        .file("x", b"")
+        .pax(&[("path", &format!("{long}l"))])
+        .file("x", b"");
+    let found = read(&tar.end());
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found[2].contains("links make the path longer than 4096 bytes"));
 }

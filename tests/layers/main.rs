@@ -1,5 +1,11 @@
 //! What does the audit make of a hostile or awkward layer, and of several on top of each other?
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 #[path = "../support/tar.rs"]
 mod raw;
 
