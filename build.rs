@@ -1,5 +1,10 @@
 //! Puts the data files of `rules/` and `profiles/` into the program: one list per folder, of stems and contents.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a build script reads the folder it is in"
+)]
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs, io};

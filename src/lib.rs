@@ -14,8 +14,11 @@ pub mod report;
 pub mod rootfs;
 pub mod rule;
 
+pub mod cli;
 mod data_files;
 pub mod elf;
 pub mod escape;
 pub mod limits;
 pub mod path;
+pub mod progress;
+pub mod run;

@@ -95,7 +95,9 @@ pub fn find(rootfs: &Rootfs) -> Found {
 fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
     match &node.kind {
         NodeKind::Symlink(target) if is_library_name(path.name()) => {
-            if let Err(why) = rootfs.lookup(&path.absolute()) {
+            if let Err(why) = rootfs.lookup(&path.absolute())
+                && !leads_to_link(rootfs, path, target)
+            {
                 let why = why.to_string();
                 found.dangling.push(DanglingLink {
                     path: path.clone(),
@@ -106,7 +108,7 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
             }
         }
         NodeKind::File(_) if path.name() == b"cupti.h" => {
-            found.headers.push((path.clone(), node.layer))
+            found.headers.push((path.clone(), node.layer));
         }
         NodeKind::File(facts) => {
             let elf = facts.elf.as_ref();
@@ -125,6 +127,18 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
         }
         _ => {}
     }
+}
+
+/// Whether the target of a link is a link itself: that one is then the broken one.
+fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
+    let path = if target.starts_with(b"/") {
+        target.to_vec()
+    } else {
+        [&link.parent().absolute(), &b"/"[..], target].concat()
+    };
+    rootfs.lookup_link(&path).is_ok_and(|found| {
+        found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_))
+    })
 }
 
 /// Whether a file or soname is that of libcupti.

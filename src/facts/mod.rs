@@ -179,7 +179,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
             what: problem.what.clone(),
         }));
     }
-    drop(indexes);
+    drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
     let found = copies::find(&rootfs);

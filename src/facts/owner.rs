@@ -94,13 +94,12 @@ pub fn of(rootfs: &Rootfs, path: &RootPath) -> Owner {
 /// The package whose list in `/var/lib/dpkg/info` names the file, as installed or behind the usr-merge link.
 fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
     let directory = rootfs.lookup(b"/var/lib/dpkg/info").ok()?;
-    let listed = [
-        path.absolute(),
-        path.as_bytes()
-            .strip_prefix(b"usr")
-            .unwrap_or_default()
-            .to_vec(),
-    ];
+    let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
+    let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
+    let listed: Vec<Vec<u8>> = [path.absolute()]
+        .into_iter()
+        .chain(before_usr_merge)
+        .collect();
     rootfs
         .children(directory.node)
         .filter(|(name, _)| name.ends_with(b".list"))
@@ -108,7 +107,7 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
             let content = rootfs.content(&[b"/var/lib/dpkg/info/", name].concat())?;
             content
                 .split(|&byte| byte == b'\n')
-                .find(|line| listed.iter().any(|path| path == line))?;
+                .find(|line| listed.iter().any(|path| path == *line))?;
             let name = text(name.strip_suffix(b".list")?);
             let name = name.split(':').next()?.to_owned();
             Some(Owner {

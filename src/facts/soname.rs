@@ -37,9 +37,9 @@ pub fn expected(
     {
         add(link.path.name().into());
     }
-    consumers
-        .iter()
-        .for_each(|consumer| add(consumer.wants.clone()));
+    for consumer in consumers {
+        add(consumer.wants.clone());
+    }
     for (header, _) in &found.headers {
         let version =
             rootfs.content(&[header.parent().absolute(), b"/cupti_version.h".to_vec()].concat());

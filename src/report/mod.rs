@@ -2,7 +2,10 @@
 //!
 //! The two are siblings over the same [`Audit`]; nothing is decided here.
 
+mod inventory;
 pub mod json;
+pub mod rules;
+mod style;
 pub mod text;
 pub mod tree;
 

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::text::{BOLD, DIM, styled, table};
+use super::style::{BOLD, DIM, count, styled, table};
 use crate::escape;
-use crate::loader::{How, Object, Outcome, Resolution, World, words};
+use crate::facts;
+use crate::loader::{How, Object, Outcome, Resolution, Unresolved, World, words};
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/tree/v1";
@@ -31,17 +32,19 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
         styled(BOLD, escape::text(tree.root.as_bytes())),
         styled(DIM, format!("world {}", tree.world.name()))
     );
-    let mut shown = vec![false; resolution.objects.len()];
-    for preloaded in (0..resolution.objects.len()).filter(|number| is_preload(resolution, *number))
-    {
-        branch(&mut out, tree, preloaded, "preload", &mut shown, 0, verbose);
+    let mut walk = Walk {
+        tree,
+        shown: vec![false; resolution.objects.len()],
+        verbose,
+        out,
+    };
+    for number in (0..resolution.objects.len()).filter(|number| is_preload(resolution, *number)) {
+        walk.branch(number, "preload", 0);
     }
     if let Some(root) = resolution.root {
-        if let Some(shown) = shown.get_mut(root) {
-            *shown = true;
-        }
-        below(&mut out, tree, root, &mut shown, 0, verbose);
+        walk.root(root);
     }
+    let mut out = walk.out;
     for missing in resolution.preload_warnings.iter().chain(loose(resolution)) {
         let _ = writeln!(out, "{}", styled(BOLD, &missing.message));
         out.push_str(&table(
@@ -50,9 +53,9 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
         ));
     }
     let loaded = resolution.objects.len();
-    let missing = super::super::facts::failures(resolution).count();
+    let missing = facts::failures(resolution).count();
     let _ = match (resolution.loads(), missing) {
-        (true, _) => writeln!(out, "\nloads, {}", super::text::count(loaded, "object")),
+        (true, _) => writeln!(out, "\nloads, {}", count(loaded, "object")),
         (false, missing) => writeln!(
             out,
             "\ndoes not load: {} of what it needs cannot be had",
@@ -70,103 +73,113 @@ fn is_preload(resolution: &Resolution, number: usize) -> bool {
 }
 
 /// What no object of the tree asked for: the start itself, and versions.
-fn loose(resolution: &Resolution) -> impl Iterator<Item = &crate::loader::Unresolved> {
+fn loose(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
     resolution
         .unresolved
         .iter()
         .filter(|missing| missing.requested_by.is_none() || missing.trace.is_empty())
 }
 
-/// The needs of one object. An object is spread out where it is met first, as the loader loads it.
-fn below(
-    out: &mut String,
-    tree: &Tree<'_>,
-    number: usize,
-    shown: &mut Vec<bool>,
-    depth: usize,
+/// The tree while it is written. An object is spread out where it is met first, as the loader loads it.
+struct Walk<'a> {
+    tree: &'a Tree<'a>,
+    shown: Vec<bool>,
     verbose: bool,
-) {
-    let resolution = tree.resolution;
-    let Some(object) = resolution.objects.get(number) else {
-        return;
-    };
-    for (name, answer) in &object.needs {
-        match answer {
-            Some(answer) => branch(
-                out,
-                tree,
-                *answer,
-                &escape::text(name),
-                shown,
-                depth,
-                verbose,
-            ),
-            None => missing(out, resolution, number, name, depth),
+    out: String,
+}
+
+impl Walk<'_> {
+    /// The object itself: how it was found, where it was asked for by name alone, and its needs.
+    fn root(&mut self, number: usize) {
+        if let Some(shown) = self.shown.get_mut(number) {
+            *shown = true;
+        }
+        if let Some(object) = self.tree.resolution.objects.get(number)
+            && object.how != How::Start
+        {
+            self.found(object, "", 0);
+        }
+        self.below(number, 0);
+    }
+
+    fn below(&mut self, number: usize, depth: usize) {
+        let Some(object) = self.tree.resolution.objects.get(number) else {
+            return;
+        };
+        let mut above = Vec::new();
+        for (name, answer) in &object.needs {
+            match answer {
+                Some(answer) if self.shown.get(*answer) == Some(&true) => {
+                    above.push(escape::text(name));
+                }
+                Some(answer) => self.branch(*answer, &escape::text(name), depth),
+                None => self.missing(number, name, depth),
+            }
+        }
+        if !above.is_empty() {
+            let indent = "  ".repeat(depth + 1);
+            let line = format!("{indent}and, from above: {}", above.join(" "));
+            let _ = writeln!(self.out, "{}", styled(DIM, line));
         }
     }
-}
 
-fn branch(
-    out: &mut String,
-    tree: &Tree<'_>,
-    number: usize,
-    name: &str,
-    shown: &mut Vec<bool>,
-    depth: usize,
-    verbose: bool,
-) {
-    let resolution = tree.resolution;
-    let Some(object) = resolution.objects.get(number) else {
-        return;
-    };
-    let indent = "  ".repeat(depth + 1);
-    let first = shown
-        .get_mut(number)
-        .is_some_and(|shown| !std::mem::replace(shown, true));
-    if !first {
-        let _ = writeln!(out, "{indent}{name} {}", styled(DIM, "(above)"));
-        return;
+    fn branch(&mut self, number: usize, name: &str, depth: usize) {
+        let Some(object) = self.tree.resolution.objects.get(number) else {
+            return;
+        };
+        if let Some(shown) = self.shown.get_mut(number) {
+            *shown = true;
+        }
+        self.found(object, name, depth);
+        self.below(number, depth + 1);
     }
-    let how = words::part(object.how, &resolution.objects);
-    let _ = writeln!(
-        out,
-        "{indent}{name} → {} {}",
-        escape::text(&object.path),
-        styled(DIM, format!("[{how}]"))
-    );
-    if verbose {
-        out.push_str(&table(
-            &words::lines(&object.trace, &resolution.objects),
-            &format!("{indent}    "),
-        ));
-    }
-    below(out, tree, number, shown, depth + 1, verbose);
-}
 
-fn missing(out: &mut String, resolution: &Resolution, requester: usize, name: &[u8], depth: usize) {
-    let indent = "  ".repeat(depth + 1);
-    let asked = resolution
-        .unresolved
-        .iter()
-        .find(|missing| missing.requested_by == Some(requester) && *missing.name == *name);
-    let Some(missing) = asked else { return };
-    let what = match missing.outcome {
-        Outcome::ProvidedAtRuntime => "comes from the driver at run time",
-        Outcome::Refused => "refused",
-        _ => "not found",
-    };
-    let _ = writeln!(
-        out,
-        "{indent}{} → {}",
-        escape::text(name),
-        styled(BOLD, what)
-    );
-    if missing.outcome != Outcome::ProvidedAtRuntime {
-        let _ = writeln!(out, "{indent}    {}", missing.message);
-        out.push_str(&table(
-            &words::lines(&missing.trace, &resolution.objects),
-            &format!("{indent}    tried: "),
-        ));
+    fn found(&mut self, object: &Object, name: &str, depth: usize) {
+        let objects = &self.tree.resolution.objects;
+        let indent = "  ".repeat(depth + 1);
+        let how = styled(DIM, format!("[{}]", words::part(object.how, objects)));
+        let name = if name.is_empty() {
+            String::new()
+        } else {
+            format!("{name} ")
+        };
+        let _ = writeln!(
+            self.out,
+            "{indent}{name}→ {} {how}",
+            escape::text(&object.path)
+        );
+        if self.verbose {
+            let lines = words::lines(&object.trace, objects);
+            self.out.push_str(&table(&lines, &format!("{indent}    ")));
+        }
+    }
+
+    fn missing(&mut self, requester: usize, name: &[u8], depth: usize) {
+        let resolution = self.tree.resolution;
+        let indent = "  ".repeat(depth + 1);
+        let asked = |missing: &&Unresolved| {
+            missing.requested_by == Some(requester) && *missing.name == *name
+        };
+        let Some(missing) = resolution.unresolved.iter().find(asked) else {
+            return;
+        };
+        let what = match missing.outcome {
+            Outcome::ProvidedAtRuntime => "comes from the driver at run time",
+            Outcome::Refused => "refused",
+            _ => "not found",
+        };
+        let _ = writeln!(
+            self.out,
+            "{indent}{} → {}",
+            escape::text(name),
+            styled(BOLD, what)
+        );
+        if missing.outcome != Outcome::ProvidedAtRuntime {
+            let _ = writeln!(self.out, "{indent}    {}", missing.message);
+            let lines = words::lines(&missing.trace, &resolution.objects);
+            self.out
+                .push_str(&table(&lines, &format!("{indent}    tried: ")));
+        }
     }
 }
 

@@ -51,6 +51,9 @@ impl Kind {
                 "loadable_nvidia",
                 "used",
                 "reached",
+                "library",
+                "damaged",
+                "damage",
                 "image_status",
             ],
             Self::DanglingLink => &["path", "target", "dev_link"],
@@ -184,6 +187,9 @@ fn copy(facts: &ImageFacts, copy: &facts::Copy) -> Subject {
             ("loadable_nvidia", Value::Flag(copy.loadable.nvidia)),
             ("used", Value::Flag(!copy.used_by.is_empty())),
             ("reached", Value::Flag(reached)),
+            ("library", Value::Flag(copy.soname.is_some())),
+            ("damaged", Value::Flag(!copy.problems.is_empty())),
+            ("damage", text(copy.problems.join("; "))),
             ("image_status", text(facts.status.as_is.name())),
         ]),
         locations: vec![Location {
@@ -218,35 +224,45 @@ fn dangling(facts: &ImageFacts, link: &facts::DanglingLink) -> Subject {
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 fn failures(facts: &ImageFacts) -> Vec<Subject> {
-    let mut subjects = Vec::new();
-    for copy in facts
+    let idle = |copy: &&facts::Copy| facts.status.as_is == Status::Loadable && copy.how.is_none();
+    let copies = facts
         .copies
         .iter()
-        .filter(|copy| !copy.decoy && copy.soname.is_some())
-    {
-        let failures = facts::failures(&copy.by_path.as_is);
-        subjects.extend(failures.map(|failure| of_copy(copy, failure)));
-    }
-    for consumer in facts.consumers.iter().filter(|consumer| fails(consumer)) {
-        subjects.push(of_consumer(consumer));
-    }
-    subjects
+        .filter(|copy| !copy.decoy && !idle(copy))
+        .filter_map(of_copy);
+    let consumers = facts
+        .consumers
+        .iter()
+        .filter(|consumer| fails(consumer))
+        .map(of_consumer);
+    copies.chain(consumers).collect()
 }
 
-fn of_copy(copy: &facts::Copy, failure: &Unresolved) -> Subject {
-    Subject {
+/// What a copy needs and does not get; nothing for one that the loader does not even map.
+fn of_copy(copy: &facts::Copy) -> Option<Subject> {
+    let resolution = &copy.by_path.as_is;
+    resolution.root?;
+    let failures: Vec<&Unresolved> = facts::failures(resolution).collect();
+    let words: Vec<&str> = failures
+        .iter()
+        .map(|failure| failure.message.as_str())
+        .collect();
+    (!failures.is_empty()).then(|| Subject {
         kind: Kind::Failure,
         fields: BTreeMap::from([
             ("object", text(copy.real_path.to_string())),
             ("breaks", text("cupti")),
-            ("words", text(failure.message.clone())),
+            ("words", text(words.join("; "))),
         ]),
         locations: vec![Location {
             path: copy.real_path.clone(),
             layer: Some(copy.layer),
         }],
-        evidence: of_search(failure, &copy.by_path.as_is),
-    }
+        evidence: failures
+            .iter()
+            .flat_map(|failure| of_search(failure, resolution))
+            .collect(),
+    })
 }
 
 fn of_consumer(consumer: &Consumer) -> Subject {
