@@ -4,6 +4,7 @@
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "the test runs itself again, and fails by panicking"
 )]
 
@@ -35,13 +36,13 @@ fn peak_mib(test: &str, work: fn()) -> u64 {
         .env(MEASURED, test)
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
-        "{text}{}",
+        "{said}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let peak = text
+    let peak = said
         .lines()
         .find_map(|line| line.strip_prefix("peak ")?.strip_suffix(" KiB"));
     let peak = peak.unwrap().parse::<u64>().unwrap() >> 10;
@@ -49,7 +50,7 @@ fn peak_mib(test: &str, work: fn()) -> u64 {
     peak
 }
 
-/// `VmHWM` in KiB (proc_pid_status(5)).
+/// `VmHWM` in KiB (`proc_pid_status(5)`).
 fn high_water_mark() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

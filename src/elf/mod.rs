@@ -21,7 +21,7 @@ pub struct ElfFacts {
     pub ident: [u8; 16],
     /// `e_type`: 2 is `ET_EXEC`, 3 is `ET_DYN`.
     pub kind: u16,
-    /// `e_machine`: 62 is x86-64, 183 is AArch64.
+    /// `e_machine`: 62 is `x86-64`, 183 is `AArch64`.
     pub machine: u16,
     /// `e_version`.
     pub version: u32,

@@ -204,7 +204,7 @@ impl<'a> ElfStream<'a> {
         match std::mem::replace(&mut self.stage, Stage::Stopped) {
             Stage::Header => self.truncated("the header", 64, bytes),
             Stage::Segments(header) => {
-                self.truncated("the program headers", header.segments.end(), bytes)
+                self.truncated("the program headers", header.segments.end(), bytes);
             }
             Stage::Dynamic(header, segments) => {
                 let range = dynamic_range(&segments);
@@ -241,12 +241,12 @@ impl<'a> ElfStream<'a> {
             let next = match &self.stage {
                 Stage::Header if self.held.position >= 64 => self.read_header(),
                 Stage::Segments(header) if self.held.passed(&header.segments) => {
-                    self.read_segments()
+                    Ok(self.read_segments())
                 }
                 Stage::Dynamic(_, segments)
                     if dynamic_range(segments).is_none_or(|range| self.held.passed(&range)) =>
                 {
-                    self.read_dynamic()
+                    Ok(self.read_dynamic())
                 }
                 _ => return,
             };
@@ -293,11 +293,11 @@ impl<'a> ElfStream<'a> {
         }))
     }
 
-    fn read_segments(&mut self) -> Result<Stage, ElfProblem> {
+    fn read_segments(&mut self) -> Stage {
         let Stage::Segments(Header { encoding, segments }) =
             std::mem::replace(&mut self.stage, Stage::Stopped)
         else {
-            return Ok(Stage::Stopped);
+            return Stage::Stopped;
         };
         let table = ParsingTable::<_, ProgramHeader>::new(
             encoding.endian,
@@ -327,13 +327,13 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        Ok(Stage::Dynamic(Header { encoding, segments }, segments_read))
+        Stage::Dynamic(Header { encoding, segments }, segments_read)
     }
 
-    fn read_dynamic(&mut self) -> Result<Stage, ElfProblem> {
+    fn read_dynamic(&mut self) -> Stage {
         let Stage::Dynamic(header, segments) = std::mem::replace(&mut self.stage, Stage::Stopped)
         else {
-            return Ok(Stage::Stopped);
+            return Stage::Stopped;
         };
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
@@ -344,11 +344,11 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        Ok(Stage::Tables(Box::new(Layout {
+        Stage::Tables(Box::new(Layout {
             encoding: header.encoding,
             segments,
             dynamic,
-        })))
+        }))
     }
 
     fn segment_facts(&mut self, encoding: Encoding, segments: &[ProgramHeader]) {
@@ -414,7 +414,7 @@ impl<'a> ElfStream<'a> {
     }
 }
 
-/// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case PT_DYNAMIC").
+/// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
 fn dynamic_range(segments: &[ProgramHeader]) -> Option<Range> {
     let segment = segments
         .iter()

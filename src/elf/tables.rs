@@ -73,7 +73,6 @@ pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 /// Reads the dynamic section up to `DT_NULL` and maps the addresses in it to the file.
-#[expect(clippy::too_many_lines, reason = "one arm per DT_ tag")]
 pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeader]) -> Dynamic {
     let table = ParsingTable::<AnyEndian, Dyn>::new(encoding.endian, encoding.class, bytes);
     let mut dynamic = Dynamic::default();
@@ -398,33 +397,29 @@ pub(super) fn notes(
         let Note::Unknown(note) = note else { continue };
         match (until_nul(note.name), note.n_type) {
             (b"GNU", PROPERTY_NOTE) => facts.isa_needed |= isa_needed(encoding, note.desc),
-            (b"FDO", DLOPEN_NOTE) => {
-                if !keep_note(until_nul(note.desc), &mut facts.dlopen_notes) {
-                    return Err(ElfProblem::TooLarge {
-                        what: "the dlopen metadata with a note",
-                        bytes: note.desc.len() as u64,
-                        limit: DLOPEN_NOTES.1 as u64,
-                    });
-                }
-            }
+            (b"FDO", DLOPEN_NOTE) => keep_note(until_nul(note.desc), &mut facts.dlopen_notes)?,
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Keeps a note that is not kept yet; false where there is no more room.
-fn keep_note(json: &[u8], kept: &mut Vec<Bytes>) -> bool {
+/// Keeps a note that is not kept yet; a problem where there is no more room.
+fn keep_note(json: &[u8], kept: &mut Vec<Bytes>) -> Result<(), ElfProblem> {
     if kept.iter().any(|other| **other == *json) {
-        return true;
+        return Ok(());
     }
-    let (count, bytes) = DLOPEN_NOTES;
-    let held: usize = kept.iter().map(|json| json.len()).sum();
-    let room = kept.len() < count && held + json.len() <= bytes;
-    if room {
-        kept.push(json.into());
+    let (count, limit) = DLOPEN_NOTES;
+    let bytes = kept.iter().map(|json| json.len()).sum::<usize>() + json.len();
+    if kept.len() >= count || bytes > limit {
+        return Err(ElfProblem::TooLarge {
+            what: "the dlopen metadata",
+            bytes: bytes as u64,
+            limit: limit as u64,
+        });
     }
-    room
+    kept.push(json.into());
+    Ok(())
 }
 
 /// The ISA levels of a property note: entries of type, size and data, padded to the word size (Linux

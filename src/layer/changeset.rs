@@ -190,7 +190,7 @@ impl Changeset {
                 self.opaque.insert(parent);
             }
             b"" | b"." | b".." => {
-                self.problem(path, "the whiteout names nothing; it deletes nothing")
+                self.problem(path, "the whiteout names nothing; it deletes nothing");
             }
             _ => {
                 self.held += path.as_bytes().len() as u64;

@@ -7,6 +7,7 @@ mod changeset;
 pub mod decompress;
 mod file;
 mod header;
+mod input;
 pub mod interest;
 mod links;
 mod pax;

@@ -74,10 +74,11 @@ impl Records {
         match key {
             b"size" => self.size = Some(sized()?),
             // An empty value takes back the record; readers differ in what stands then.
-            b"path" | b"linkpath" if value.is_empty() => return Err("an empty path"),
+            b"path" | b"linkpath" | b"GNU.sparse.name" if value.is_empty() => {
+                return Err("an empty path");
+            }
             b"path" => self.path = true,
             b"linkpath" => self.linkpath = true,
-            b"GNU.sparse.name" if value.is_empty() => return Err("an empty path"),
             b"GNU.sparse.name" | b"GNU.sparse.map" => self.sparse = true,
             _ if key.starts_with(b"GNU.sparse.") => {
                 let value = sized()?;

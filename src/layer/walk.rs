@@ -1,6 +1,6 @@
 //! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::sync::Arc;
 
 use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
@@ -9,13 +9,12 @@ use tar_core::{EntryType, SparseEntry};
 use super::changeset::Changeset;
 use super::file::FileReader;
 use super::header::Headers;
+use super::input::Input;
 use super::pax::{self, Records};
 use super::{Entry, FileFacts};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// The bytes asked for at a time.
-const CHUNK: usize = 256 << 10;
 /// The size of a tar block.
 const BLOCK: u64 = 512;
 
@@ -31,6 +30,7 @@ pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
         changeset: Changeset::default(),
         limits,
         kept: 0,
+        holes: 0,
         members: 0,
     };
     let parser_limits = TarLimits {
@@ -44,7 +44,7 @@ pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
     parser.set_ignore_pax_errors(true);
     parser.set_verify_checksums(false);
     while let Some(member) = walk.next_member(&mut parser)? {
-        walk.take(member)?;
+        walk.take(&member)?;
     }
     // A sibling whose name sorts into a directory makes the directory count twice.
     let directories = limits.layer_entries.saturating_mul(2);
@@ -61,6 +61,8 @@ struct Walk<'a, R> {
     limits: &'a Limits,
     /// The bytes kept of small files so far.
     kept: u64,
+    /// The bytes of holes that were passed as zeros so far.
+    holes: u64,
     members: usize,
 }
 
@@ -207,7 +209,7 @@ impl<R: Read> Walk<'_, R> {
         }
     }
 
-    fn take(&mut self, member: Member) -> Result<(), String> {
+    fn take(&mut self, member: &Member) -> Result<(), String> {
         self.members += 1;
         if self.members > self.limits.layer_entries {
             return Err(format!(
@@ -234,7 +236,7 @@ impl<R: Read> Walk<'_, R> {
                         );
                         self.changeset.problem(path, what);
                     }
-                    let entry = self.file(path, &member)?;
+                    let entry = self.file(path, member)?;
                     self.changeset.add(path.clone(), entry);
                     return self.input.skip(after);
                 }
@@ -325,8 +327,8 @@ impl<R: Read> Walk<'_, R> {
                 return Ok(());
             }
             let n = left.min(ZEROS.len() as u64);
-            self.input.holes += n;
-            if self.input.holes > self.limits.ratio_from.max(self.input.position) {
+            self.holes += n;
+            if self.holes > self.limits.ratio_from.max(self.input.position) {
                 return Err(format!(
                     "the holes of sparse libraries exceed {} bytes",
                     self.limits.ratio_from
@@ -360,113 +362,4 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 fn damaged(at: u64, error: &dyn std::fmt::Display) -> String {
     format!("damaged tar header at byte {at} of the uncompressed layer: {error}")
-}
-
-/// A buffer over the stream that can be looked into before it is consumed.
-struct Input<R> {
-    reader: R,
-    buffer: Vec<u8>,
-    start: usize,
-    position: u64,
-    holes: u64,
-}
-
-impl<R: Read> Input<R> {
-    fn new(reader: R) -> Self {
-        Self {
-            reader,
-            buffer: Vec::with_capacity(CHUNK),
-            start: 0,
-            position: 0,
-            holes: 0,
-        }
-    }
-
-    fn buffered(&self) -> &[u8] {
-        self.buffer.get(self.start..).unwrap_or_default()
-    }
-
-    fn buffered_mut(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(self.start..).unwrap_or_default()
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.start += bytes;
-        self.position += bytes as u64;
-    }
-
-    /// Reads until `bytes` are buffered; false when the stream ends first.
-    fn fill(&mut self, bytes: usize, limit: usize) -> Result<bool, String> {
-        if bytes > limit {
-            return Err(format!(
-                "the header at byte {} is longer than the limit of {limit} bytes",
-                self.position
-            ));
-        }
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        // More is asked for because what is buffered was not enough, whatever number came with it.
-        let bytes = bytes.max(self.buffer.len() + 1);
-        while self.buffer.len() < bytes {
-            if self.read_more()? == 0 {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn read_more(&mut self) -> Result<usize, String> {
-        let held = self.buffer.len();
-        self.buffer.resize(held + CHUNK, 0);
-        let space = self.buffer.get_mut(held..).unwrap_or_default();
-        let n = loop {
-            match self.reader.read(space) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        self.buffer
-            .truncate(held + n.as_ref().copied().unwrap_or(0));
-        n.map_err(|error| error.to_string())
-    }
-
-    /// Hands the next `bytes` to `take`, piece by piece.
-    fn read(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), String> {
-        let mut left = bytes;
-        while left > 0 {
-            if self.buffered().is_empty() {
-                self.buffer.clear();
-                self.start = 0;
-                if self.read_more()? == 0 {
-                    return Err(format!(
-                        "the tar ends at byte {}, {left} bytes before the end of a member",
-                        self.position
-                    ));
-                }
-            }
-            let n = self
-                .buffered()
-                .len()
-                .min(usize::try_from(left).unwrap_or(usize::MAX));
-            take(self.buffered().get(..n).unwrap_or_default());
-            self.consume(n);
-            left -= n as u64;
-        }
-        Ok(())
-    }
-
-    fn skip(&mut self, bytes: u64) -> Result<(), String> {
-        self.read(bytes, |_| ())
-    }
-
-    /// Reads to the end of the stream: only a blob that was read whole can be verified.
-    fn drain(&mut self) -> Result<(), String> {
-        loop {
-            self.buffer.clear();
-            self.start = 0;
-            if self.read_more()? == 0 {
-                return Ok(());
-            }
-        }
-    }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use cupti_audit::elf::{ElfFacts, ElfStream};
 use goblin::elf::Elf;
 use goblin::elf::dynamic::{DT_RPATH, DT_RUNPATH};
+use goblin::elf::{VerdefSection, VerneedSection};
 
 use crate::{INTEREST, text};
 
@@ -60,8 +61,8 @@ fn theirs(elf: &Elf<'_>) -> View {
         let found = dynamic.dyns.iter().rfind(|entry| entry.d_tag == tag)?;
         Some(name(usize::try_from(found.d_val).ok()?))
     };
-    let verneed = elf.verneed.iter().flat_map(|section| section.iter());
-    let verdef = elf.verdef.iter().flat_map(|section| section.iter());
+    let verneed = elf.verneed.iter().flat_map(VerneedSection::iter);
+    let verdef = elf.verdef.iter().flat_map(VerdefSection::iter);
     View {
         machine: elf.header.e_machine,
         interp: elf.interpreter.map(str::to_owned),

@@ -168,7 +168,7 @@ fn t05_odd_fields_of_a_header_harm_nobody() {
         ),
         (
             "a size behind a NUL",
-            plain.clone().set(124, b"\000000000001"),
+            plain.clone().set(124, b"\x0000000000001"),
         ),
     ] {
         let tar = Tar::new().raw(&header, b"x").file("next", b"");
