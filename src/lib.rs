@@ -6,14 +6,19 @@
 //! is gathered ([`facts`]), judged by the rules ([`rule`]) and written down ([`report`]). Only the image
 //! sources and [`cli`] touch the host.
 
+pub mod facts;
 pub mod image;
 pub mod layer;
-pub mod facts;
 pub mod loader;
+pub mod report;
 pub mod rootfs;
+pub mod rule;
 
+pub mod cli;
 mod data_files;
 pub mod elf;
 pub mod escape;
 pub mod limits;
 pub mod path;
+pub mod progress;
+pub mod run;

@@ -11,6 +11,7 @@
 
 #[path = "support/registry_parts.rs"]
 mod registry_parts;
+mod support;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,9 +21,10 @@ use cupti_audit::image::source::NoProgress;
 use cupti_audit::image::verify::hex;
 use cupti_audit::image::{Image, Layers, OpenRequest, Source};
 use cupti_audit::limits::Limits;
-use registry_parts::{Guarded, Registry, are_there, certificates, run};
+use registry_parts::{Guarded, Registry, certificates, run};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use support::have_all;
 
 const REGISTRY: (&str, &str) = ("docker-registry", "docker-registry");
 const SKOPEO: (&str, &str) = ("skopeo", "skopeo");
@@ -168,7 +170,7 @@ fn unzstd(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn images_of_every_form_come_back_over_plain_http() {
-    if !are_there(&[REGISTRY, SKOPEO]) {
+    if !have_all(&[REGISTRY, SKOPEO]) {
         return;
     }
     let oci = ["--format", "oci"].as_slice();
@@ -294,7 +296,7 @@ impl Fortress {
 
 #[test]
 fn a_registry_with_its_own_ca_and_passwords_wants_both() {
-    if !are_there(&[
+    if !have_all(&[
         REGISTRY,
         SKOPEO,
         ("openssl", "openssl"),

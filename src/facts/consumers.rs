@@ -11,7 +11,9 @@ use super::copies::{Found, contains, is_library_name};
 use super::{ByWorld, Ground, owner};
 use crate::data_files;
 use crate::elf::{Bytes, SymbolRole};
-use crate::loader::{Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved};
+use crate::loader::{
+    Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
+};
 use crate::path::RootPath;
 use crate::rootfs::Rootfs;
 
@@ -52,6 +54,26 @@ pub enum Required {
     Import,
     /// Only its profiling.
     Profiling,
+}
+
+impl Asks {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Needed => "needed",
+            Self::Dlopen => "dlopen",
+        }
+    }
+}
+
+impl Required {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Profiling => "profiling",
+        }
+    }
 }
 
 /// What a consumer gets in one world.
@@ -99,7 +121,11 @@ pub struct ConsumerProfile {
 
 static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
     let read = |(_, text): &(&str, &str)| serde_saphyr::from_str(text);
-    data_files::PROFILERS.iter().map(read).collect::<Result<_, _>>().expect("the files are part of the program and read by a test")
+    data_files::PROFILERS
+        .iter()
+        .map(read)
+        .collect::<Result<_, _>>()
+        .expect("the files are part of the program and read by a test")
 });
 
 impl ConsumerProfile {
@@ -114,30 +140,51 @@ impl ConsumerProfile {
 /// Finds the consumers and what each gets.
 pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
     let rootfs = &grounds.as_is.rootfs;
-    let mut objects: Vec<RootPath> = found.askers.iter().filter(|path| !owner::is_decoy(path)).cloned().collect();
+    let mut objects: Vec<RootPath> = found
+        .askers
+        .iter()
+        .filter(|path| !owner::is_decoy(path))
+        .cloned()
+        .collect();
     rootfs.visit(|path, _, node| {
-        let known = PROFILES.iter().any(|profile| profile.asks == Asks::Dlopen && profile.fits(path.name()));
-        let is_object = matches!(&node.kind, crate::rootfs::NodeKind::File(facts) if facts.elf.is_some());
+        let known = PROFILES
+            .iter()
+            .any(|profile| profile.asks == Asks::Dlopen && profile.fits(path.name()));
+        let is_object =
+            matches!(&node.kind, crate::rootfs::NodeKind::File(facts) if facts.elf.is_some());
         if known && is_object && !objects.contains(path) {
             objects.push(path.clone());
         }
     });
     objects.sort();
-    objects.into_iter().filter_map(|object| consumer(grounds, rootfs, object)).collect()
+    objects
+        .into_iter()
+        .filter_map(|object| consumer(grounds, rootfs, object))
+        .collect()
 }
 
 fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Option<Consumer> {
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
     let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
     let needed = elf.needed.iter().find(|name| is_library_name(name));
-    let asks = if needed.is_some() { Asks::Needed } else { Asks::Dlopen };
+    let asks = if needed.is_some() {
+        Asks::Needed
+    } else {
+        Asks::Dlopen
+    };
     let names = match needed {
         Some(name) => vec![name.clone()],
         None => opened_names(rootfs, &object, profile),
     };
-    let wants = names.last().filter(|_| names.len() == 1).or_else(|| names.iter().find(|name| !name.contains(&b'/')))?.clone();
+    let wants = names
+        .last()
+        .filter(|_| names.len() == 1)
+        .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
+        .clone();
     let program = program(rootfs, &object);
-    let outcome = ByWorld::of(grounds, |ground| gets(ground, &object, program.as_ref(), asks, &names));
+    let outcome = ByWorld::of(grounds, |ground| {
+        gets(ground, &object, program.as_ref(), asks, &names)
+    });
     let file_name = crate::escape::text(object.name());
     Some(Consumer {
         name: profile.map_or(file_name, |profile| profile.name.clone()),
@@ -155,32 +202,64 @@ fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Opt
 }
 
 /// The names that an object opens: what its profile says, else the exact names that it holds.
-fn opened_names(rootfs: &Rootfs, object: &RootPath, profile: Option<&ConsumerProfile>) -> Vec<Bytes> {
+fn opened_names(
+    rootfs: &Rootfs,
+    object: &RootPath,
+    profile: Option<&ConsumerProfile>,
+) -> Vec<Bytes> {
     let held = || {
-        let elf = rootfs.file(&object.absolute()).and_then(|facts| facts.elf.as_ref());
+        let elf = rootfs
+            .file(&object.absolute())
+            .and_then(|facts| facts.elf.as_ref());
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
-        let exact = |text: &&Bytes| is_library_name(text) && !contains(text, b"%") && !contains(text, b" ");
+        let exact =
+            |text: &&Bytes| is_library_name(text) && !contains(text, b"%") && !contains(text, b" ");
         let mut names: Vec<Bytes> = mentions.iter().filter(exact).cloned().collect();
         // The most exact name is tried first, as dlopen callers do.
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         names
     };
-    let Some(profile) = profile else { return held() };
-    let folder = profile.beside.as_ref().map(|folder| object.parent().join(folder.as_bytes()));
-    let beside = folder.map(|folder| folder.join(b"libcupti.so").absolute()).filter(|path| rootfs.lookup(path).is_ok());
+    let Some(profile) = profile else {
+        return held();
+    };
+    let folder = profile
+        .beside
+        .as_ref()
+        .map(|folder| object.parent().join(folder.as_bytes()));
+    let beside = folder
+        .map(|folder| folder.join(b"libcupti.so").absolute())
+        .filter(|path| rootfs.lookup(path).is_ok());
     let mut names: Vec<Bytes> = beside.map(Into::into).into_iter().collect();
-    let held = if profile.beside.is_some() { Vec::new() } else { held() };
-    names.extend(if held.is_empty() { profile.names.iter().map(|name| name.as_bytes().into()).collect() } else { held });
+    let held = if profile.beside.is_some() {
+        Vec::new()
+    } else {
+        held()
+    };
+    names.extend(if held.is_empty() {
+        profile
+            .names
+            .iter()
+            .map(|name| name.as_bytes().into())
+            .collect()
+    } else {
+        held
+    });
     names
 }
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
 fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.components().collect();
-    let at = parts.iter().rposition(|part| *part == b"site-packages" || *part == b"dist-packages")?;
+    let at = parts
+        .iter()
+        .rposition(|part| *part == b"site-packages" || *part == b"dist-packages")?;
     let python = *parts.get(at.checked_sub(1)?)?;
     let prefix = parts.get(..at.checked_sub(2)?)?.join(&b'/');
-    let candidates = [[&prefix, &b"/bin/"[..], python].concat(), [&prefix, &b"/bin/python3"[..]].concat(), b"usr/bin/python3".to_vec()];
+    let candidates = [
+        [&prefix, &b"/bin/"[..], python].concat(),
+        [&prefix, &b"/bin/python3"[..]].concat(),
+        b"usr/bin/python3".to_vec(),
+    ];
     candidates.iter().find_map(|path| {
         let found = rootfs.lookup(path).ok()?;
         let elf = rootfs.file(path)?.elf.as_ref()?;
@@ -189,7 +268,13 @@ fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     })
 }
 
-fn gets(ground: &Ground, object: &RootPath, program: Option<&RootPath>, asks: Asks, names: &[Bytes]) -> Gets {
+fn gets(
+    ground: &Ground,
+    object: &RootPath,
+    program: Option<&RootPath>,
+    asks: Asks,
+    names: &[Bytes],
+) -> Gets {
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
         if let Some(program) = program {
@@ -202,7 +287,9 @@ fn gets(ground: &Ground, object: &RootPath, program: Option<&RootPath>, asks: As
         }
         .with_other_failures(&loaded, names)
     };
-    let mut gets = ground.with_setup(run).unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
+    let mut gets = ground
+        .with_setup(run)
+        .unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
     gets.missing_symbols = missing_symbols(&ground.rootfs, object, gets.real_path.as_ref());
     gets
 }
@@ -254,7 +341,11 @@ impl Gets {
 /// What became of the `DT_NEEDED` entry.
 fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     let wanted = names.first().cloned().unwrap_or_default();
-    if let Some(refused) = loaded.unresolved.iter().find(|missing| missing.name == wanted) {
+    if let Some(refused) = loaded
+        .unresolved
+        .iter()
+        .find(|missing| missing.name == wanted)
+    {
         return Gets::failed(refused, &loaded.objects);
     }
     match loaded.object_for(&wanted) {
@@ -284,12 +375,27 @@ fn of_open(process: &mut Process<'_>, object: &RootPath, names: &[Bytes]) -> Get
 
 /// The symbols of CUPTI that `object` imports and the copy does not export.
 fn missing_symbols(rootfs: &Rootfs, object: &RootPath, copy: Option<&RootPath>) -> Vec<Bytes> {
-    let symbols = |path: &RootPath| rootfs.file(&path.absolute()).and_then(|facts| facts.elf.as_ref()).map(|elf| elf.symbols.as_slice());
-    let (Some(wanted), Some(offered)) = (symbols(object), copy.and_then(symbols)) else { return Vec::new() };
-    let exported = |name: &Bytes| offered.iter().any(|symbol| symbol.role == SymbolRole::Export && symbol.name == *name);
+    let symbols = |path: &RootPath| {
+        rootfs
+            .file(&path.absolute())
+            .and_then(|facts| facts.elf.as_ref())
+            .map(|elf| elf.symbols.as_slice())
+    };
+    let (Some(wanted), Some(offered)) = (symbols(object), copy.and_then(symbols)) else {
+        return Vec::new();
+    };
+    let exported = |name: &Bytes| {
+        offered
+            .iter()
+            .any(|symbol| symbol.role == SymbolRole::Export && symbol.name == *name)
+    };
     let mut missing: Vec<Bytes> = wanted
         .iter()
-        .filter(|symbol| symbol.role == SymbolRole::Import && symbol.name.starts_with(b"cupti") && !exported(&symbol.name))
+        .filter(|symbol| {
+            symbol.role == SymbolRole::Import
+                && symbol.name.starts_with(b"cupti")
+                && !exported(&symbol.name)
+        })
         .map(|symbol| symbol.name.clone())
         .collect();
     missing.dedup();

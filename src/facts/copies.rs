@@ -73,13 +73,21 @@ pub struct Found {
 impl Found {
     /// The files that are for everybody, not for one tool alone.
     pub fn own(&self) -> impl Iterator<Item = &RootPath> {
-        self.files.iter().map(|(path, _)| path).filter(|path| !owner::is_decoy(path))
+        self.files
+            .iter()
+            .map(|(path, _)| path)
+            .filter(|path| !owner::is_decoy(path))
     }
 }
 
 /// Finds what bears on CUPTI.
 pub fn find(rootfs: &Rootfs) -> Found {
-    let mut found = Found { files: Vec::new(), dangling: Vec::new(), headers: Vec::new(), askers: Vec::new() };
+    let mut found = Found {
+        files: Vec::new(),
+        dangling: Vec::new(),
+        headers: Vec::new(),
+        askers: Vec::new(),
+    };
     rootfs.visit(|path, _, node| take(rootfs, &mut found, path, node));
     found
 }
@@ -87,12 +95,21 @@ pub fn find(rootfs: &Rootfs) -> Found {
 fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
     match &node.kind {
         NodeKind::Symlink(target) if is_library_name(path.name()) => {
-            if let Err(why) = rootfs.lookup(&path.absolute()) {
+            if let Err(why) = rootfs.lookup(&path.absolute())
+                && !leads_to_link(rootfs, path, target)
+            {
                 let why = why.to_string();
-                found.dangling.push(DanglingLink { path: path.clone(), target: target.clone(), layer: node.layer, why });
+                found.dangling.push(DanglingLink {
+                    path: path.clone(),
+                    target: target.clone(),
+                    layer: node.layer,
+                    why,
+                });
             }
         }
-        NodeKind::File(_) if path.name() == b"cupti.h" => found.headers.push((path.clone(), node.layer)),
+        NodeKind::File(_) if path.name() == b"cupti.h" => {
+            found.headers.push((path.clone(), node.layer));
+        }
         NodeKind::File(facts) => {
             let elf = facts.elf.as_ref();
             let soname = elf.and_then(|elf| elf.soname.as_deref());
@@ -100,7 +117,10 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
                 found.files.push((path.clone(), node.layer));
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| is_library_name(name))
-                    || elf.mentions.iter().any(|text| contains(text, b"libcupti.so")))
+                    || elf
+                        .mentions
+                        .iter()
+                        .any(|text| contains(text, b"libcupti.so")))
             {
                 found.askers.push(path.clone());
             }
@@ -109,9 +129,22 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
     }
 }
 
+/// Whether the target of a link is a link itself: that one is then the broken one.
+fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
+    let path = if target.starts_with(b"/") {
+        target.to_vec()
+    } else {
+        [&link.parent().absolute(), &b"/"[..], target].concat()
+    };
+    rootfs.lookup_link(&path).is_ok_and(|found| {
+        found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_))
+    })
+}
+
 /// Whether a file or soname is that of libcupti.
 pub fn is_library_name(name: &[u8]) -> bool {
-    name.strip_prefix(b"libcupti.so").is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    name.strip_prefix(b"libcupti.so")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
 pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
@@ -126,7 +159,11 @@ pub fn describe(
     plain: &ByWorld<PlainOpen>,
     consumers: &[Consumer],
 ) -> Vec<Copy> {
-    found.files.iter().map(|(path, layer)| describe_one(rootfs, grounds, path, *layer, plain, consumers)).collect()
+    found
+        .files
+        .iter()
+        .map(|(path, layer)| describe_one(rootfs, grounds, path, *layer, plain, consumers))
+        .collect()
 }
 
 fn describe_one(
@@ -141,17 +178,29 @@ fn describe_one(
     let facts = rootfs.file(&absolute);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
-    let owner = owner_of(rootfs, path, facts.and_then(|facts| facts.sha256.as_deref()));
-    let opened = ByWorld::of(grounds, |ground| plain_for(ground, soname.as_ref(), plain.get(ground.world)));
+    let owner = owner_of(
+        rootfs,
+        path,
+        facts.and_then(|facts| facts.sha256.as_deref()),
+    );
+    let opened = ByWorld::of(grounds, |ground| {
+        plain_for(ground, soname.as_ref(), plain.get(ground.world))
+    });
     let ends_here = ByWorld {
         as_is: ends_at(&opened.as_is, path),
         nvidia: ends_at(&opened.nvidia, path),
     };
     let reached = ends_here.as_is.or(ends_here.nvidia);
     let by_path = ByWorld::of(grounds, |ground| {
-        ground.with_setup(|setup| Process::new(setup).open(&absolute, None)).unwrap_or_default()
+        ground
+            .with_setup(|setup| Process::new(setup).open(&absolute, None))
+            .unwrap_or_default()
     });
-    let mut problems: Vec<String> = elf.iter().flat_map(|elf| &elf.problems).map(ToString::to_string).collect();
+    let mut problems: Vec<String> = elf
+        .iter()
+        .flat_map(|elf| &elf.problems)
+        .map(ToString::to_string)
+        .collect();
     if elf.is_none() {
         problems.push("no ELF object".to_owned());
     }
@@ -159,11 +208,17 @@ fn describe_one(
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),
         layer,
-        version: version(rootfs, path, facts.and_then(|facts| facts.sha256.as_deref()), &owner),
+        version: version(
+            rootfs,
+            path,
+            facts.and_then(|facts| facts.sha256.as_deref()),
+            &owner,
+        ),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
         machine: elf.map(|elf| words::machine(elf)),
-        decoy: owner::is_decoy(path) || owner.kind == OwnerKind::Bundled && owner.name.starts_with("Nsight"),
+        decoy: owner::is_decoy(path)
+            || owner.kind == OwnerKind::Bundled && owner.name.starts_with("Nsight"),
         owner,
         loadable: ByWorld {
             as_is: ends_here.as_is.is_some() && opened.as_is.loads(),
@@ -185,7 +240,9 @@ fn plain_for(ground: &Ground, soname: Option<&Bytes>, plain: &PlainOpen) -> Reso
 }
 
 fn ends_at<'r>(resolution: &'r Resolution, path: &RootPath) -> Option<(&'r Bytes, How)> {
-    root(resolution).filter(|object| object.real_path == *path).map(|object| (&object.path, object.how))
+    root(resolution)
+        .filter(|object| object.real_path == *path)
+        .map(|object| (&object.path, object.how))
 }
 
 fn users(consumers: &[Consumer], path: &RootPath) -> Vec<usize> {
@@ -194,31 +251,69 @@ fn users(consumers: &[Consumer], path: &RootPath) -> Vec<usize> {
             .iter()
             .any(|gets| gets.outcome == Outcome::Loaded && gets.real_path.as_ref() == Some(path))
     };
-    consumers.iter().enumerate().filter(|(_, consumer)| gets(consumer)).map(|(number, _)| number).collect()
+    consumers
+        .iter()
+        .enumerate()
+        .filter(|(_, consumer)| gets(consumer))
+        .map(|(number, _)| number)
+        .collect()
 }
 
 fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> Owner {
-    let bundle = sha256.and_then(release::by_hash).and_then(|release| release.bundle);
+    let bundle = sha256
+        .and_then(release::by_hash)
+        .and_then(|release| release.bundle);
     match bundle {
-        Some(bundle) => Owner { kind: OwnerKind::Bundled, name: bundle.to_owned(), version: None },
+        Some(bundle) => Owner {
+            kind: OwnerKind::Bundled,
+            name: bundle.to_owned(),
+            version: None,
+        },
         None => owner::of(rootfs, path),
     }
 }
 
-fn version(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>, owner: &Owner) -> Option<(String, VersionSource)> {
-    let by_hash = sha256.and_then(release::by_hash).and_then(|release| match release.versions.as_slice() {
-        [] => None,
-        versions => Some((versions.join(" or "), VersionSource::Hash)),
-    });
+fn version(
+    rootfs: &Rootfs,
+    path: &RootPath,
+    sha256: Option<&str>,
+    owner: &Owner,
+) -> Option<(String, VersionSource)> {
+    let by_hash =
+        sha256
+            .and_then(release::by_hash)
+            .and_then(|release| match release.versions.as_slice() {
+                [] => None,
+                versions => Some((versions.join(" or "), VersionSource::Hash)),
+            });
     let by_package = || {
-        let version = owner.version.as_ref().filter(|_| owner.name.contains("cupti"))?;
+        let version = owner
+            .version
+            .as_ref()
+            .filter(|_| owner.name.contains("cupti"))?;
         let upstream = version.split(['~', '-']).next().unwrap_or(version);
         Some((upstream.to_owned(), VersionSource::Package))
     };
-    let by_name = || release::by_file_name(path.name()).map(|version| (version, VersionSource::FileName));
+    let by_name =
+        || release::by_file_name(path.name()).map(|version| (version, VersionSource::FileName));
     by_hash.or_else(by_package).or_else(by_name).or_else(|| {
-        let header = [&b"include"[..], b"../include", b"../../include", b"../../../include"].iter().find_map(|place| {
-            rootfs.content(&[&path.parent().absolute(), &b"/"[..], place, b"/cupti_version.h"].concat())
+        let header = [
+            &b"include"[..],
+            b"../include",
+            b"../../include",
+            b"../../../include",
+        ]
+        .iter()
+        .find_map(|place| {
+            rootfs.content(
+                &[
+                    &path.parent().absolute(),
+                    &b"/"[..],
+                    place,
+                    b"/cupti_version.h",
+                ]
+                .concat(),
+            )
         })?;
         release::by_header(header).map(|version| (version, VersionSource::Header))
     })

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{ByWorld, Conditions};
 use crate::image::Image;
-use crate::loader::{Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start, World, driver, ldconfig};
+use crate::loader::{
+    Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start, World, driver, ldconfig,
+};
 use crate::rootfs::{NodeKind, Rootfs};
 
 /// What a process in this image starts with.
@@ -28,8 +30,14 @@ pub struct Ground {
 pub fn both(image: &Image, rootfs: &Arc<Rootfs>, conditions: &Conditions) -> ByWorld<Ground> {
     let arch = Arch::of_platform(&image.platform.architecture);
     let linker = arch.and_then(|arch| Linker::find(rootfs, arch, conditions.cpu));
-    let over = conditions.environment.iter().rev().find(|(key, _)| key == "NVIDIA_DRIVER_CAPABILITIES");
-    let capabilities = over.map(|(_, value)| value.as_str()).or_else(|| image.config.env("NVIDIA_DRIVER_CAPABILITIES"));
+    let over = conditions
+        .environment
+        .iter()
+        .rev()
+        .find(|(key, _)| key == "NVIDIA_DRIVER_CAPABILITIES");
+    let capabilities = over
+        .map(|(_, value)| value.as_str())
+        .or_else(|| image.config.env("NVIDIA_DRIVER_CAPABILITIES"));
     let as_is = Ground {
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
@@ -44,7 +52,10 @@ pub fn both(image: &Image, rootfs: &Arc<Rootfs>, conditions: &Conditions) -> ByW
 
 /// The same ground after the container runtime has run `ldconfig`.
 fn regenerated(as_is: &Ground, layers: usize) -> Ground {
-    let mut ground = Ground { world: World::Nvidia, ..as_is.clone() };
+    let mut ground = Ground {
+        world: World::Nvidia,
+        ..as_is.clone()
+    };
     if let Some(linker) = &mut ground.linker {
         let made = ldconfig::regenerate(&as_is.rootfs, linker);
         if !made.links.is_empty() {
@@ -59,7 +70,9 @@ fn regenerated(as_is: &Ground, layers: usize) -> Ground {
 impl Ground {
     /// What could not be read of the loader's own files.
     pub fn problems(&self) -> impl Iterator<Item = String> {
-        self.linker.iter().flat_map(|linker| linker.problems.iter().cloned())
+        self.linker
+            .iter()
+            .flat_map(|linker| linker.problems.iter().cloned())
     }
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
@@ -78,19 +91,35 @@ impl Ground {
 
     /// What a dlopen of `name` gets in a process without search paths of its own.
     pub fn open_plain(&self, name: &[u8]) -> Resolution {
-        self.with_setup(|setup| Process::new(setup).open(name, None)).unwrap_or_default()
+        self.with_setup(|setup| Process::new(setup).open(name, None))
+            .unwrap_or_default()
     }
 
     /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
     pub fn start(&self, path: &[u8]) -> Option<Resolution> {
         let found = self.rootfs.lookup(path).ok()?;
-        let NodeKind::File(facts) = &self.rootfs.node(found.node).kind else { return None };
+        let NodeKind::File(facts) = &self.rootfs.node(found.node).kind else {
+            return None;
+        };
         let elf = facts.elf.as_ref();
-        let how = if elf.is_some_and(|elf| elf.interp.is_some()) { Start::Executed } else { Start::Listed };
-        let own = elf.and_then(|elf| Linker::at(&self.rootfs, elf.interp.as_ref()?, Arch::of(elf)?, self.cpu));
-        match own.filter(|own| self.linker.as_ref().is_none_or(|linker| linker.real_path != own.real_path)) {
+        let how = if elf.is_some_and(|elf| elf.interp.is_some()) {
+            Start::Executed
+        } else {
+            Start::Listed
+        };
+        let own = elf.and_then(|elf| {
+            Linker::at(&self.rootfs, elf.interp.as_ref()?, Arch::of(elf)?, self.cpu)
+        });
+        match own.filter(|own| {
+            self.linker
+                .as_ref()
+                .is_none_or(|linker| linker.real_path != own.real_path)
+        }) {
             Some(linker) => {
-                let ground = Self { linker: Some(linker), ..self.clone() };
+                let ground = Self {
+                    linker: Some(linker),
+                    ..self.clone()
+                };
                 ground.with_setup(|setup| Process::new(setup).start(path, how))
             }
             None => self.with_setup(|setup| Process::new(setup).start(path, how)),

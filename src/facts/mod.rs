@@ -11,7 +11,7 @@ mod soname;
 
 use std::sync::Arc;
 
-pub use consumers::{Consumer, ConsumerProfile, Required};
+pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
 pub use copies::{Copy, DanglingLink, Via};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
@@ -69,7 +69,10 @@ impl<T> ByWorld<T> {
 
     /// Computes the value in both worlds.
     pub fn of<'g>(grounds: &'g ByWorld<Ground>, compute: impl Fn(&'g Ground) -> T) -> Self {
-        Self { as_is: compute(&grounds.as_is), nvidia: compute(&grounds.nvidia) }
+        Self {
+            as_is: compute(&grounds.as_is),
+            nvidia: compute(&grounds.nvidia),
+        }
     }
 }
 
@@ -144,16 +147,30 @@ pub struct Conditions {
 
 /// Gathers the facts of an image from its layers.
 pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> ImageFacts {
-    let mut gaps: Vec<Gap> = layers.layers.iter().filter_map(|layer| layer.as_ref().err().cloned()).collect();
+    let mut gaps: Vec<Gap> = layers
+        .layers
+        .iter()
+        .filter_map(|layer| layer.as_ref().err().cloned())
+        .collect();
     let empty = empty_layer();
     let sizes = layers.layers.iter().map(|layer| {
-        layer.as_ref().map_or(LayerSize { compressed: 0, bytes: 0 }, |layer| LayerSize {
-            compressed: layer.compressed_bytes,
-            bytes: layer.bytes,
-        })
+        layer.as_ref().map_or(
+            LayerSize {
+                compressed: 0,
+                bytes: 0,
+            },
+            |layer| LayerSize {
+                compressed: layer.compressed_bytes,
+                bytes: layer.bytes,
+            },
+        )
     });
     let sizes = sizes.collect();
-    let indexes: Vec<&LayerIndex> = layers.layers.iter().map(|layer| layer.as_ref().unwrap_or(&empty)).collect();
+    let indexes: Vec<&LayerIndex> = layers
+        .layers
+        .iter()
+        .map(|layer| layer.as_ref().unwrap_or(&empty))
+        .collect();
     let (rootfs, mut oddities) = crate::rootfs::merge(indexes.iter().copied());
     for (number, layer) in indexes.iter().enumerate() {
         oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
@@ -162,14 +179,17 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
             what: problem.what.clone(),
         }));
     }
-    drop(indexes);
+    drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
     let found = copies::find(&rootfs);
     let consumers = consumers::find(&grounds, &found);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
     let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
-    let status = ByWorld { as_is: status_of(&plain.as_is, &found), nvidia: status_of(&plain.nvidia, &found) };
+    let status = ByWorld {
+        as_is: status_of(&plain.as_is, &found),
+        nvidia: status_of(&plain.nvidia, &found),
+    };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
     gaps.extend(gaps_of(&rootfs, &grounds, &found, &oddities));
     gaps.sort();
@@ -190,7 +210,11 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
 }
 
 fn empty_layer() -> LayerIndex {
-    let digest = |hex: &str| format!("sha256:{hex}").parse().expect("the digest of no bytes is a digest");
+    let digest = |hex: &str| {
+        format!("sha256:{hex}")
+            .parse()
+            .expect("the digest of no bytes is a digest")
+    };
     let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     LayerIndex {
         digest: digest(nothing),
@@ -207,13 +231,20 @@ fn empty_layer() -> LayerIndex {
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens
 /// counts, else the first that is expected.
 fn plain_open(ground: &Ground, sonames: &[Bytes]) -> PlainOpen {
-    let open = |name: &Bytes| PlainOpen { name: name.clone(), resolution: ground.open_plain(name) };
+    let open = |name: &Bytes| PlainOpen {
+        name: name.clone(),
+        resolution: ground.open_plain(name),
+    };
     let mut opened = sonames.iter().map(open);
-    let first = opened.next().unwrap_or_else(|| open(&Bytes::from(&b"libcupti.so"[..])));
+    let first = opened
+        .next()
+        .unwrap_or_else(|| open(&Bytes::from(&b"libcupti.so"[..])));
     if first.resolution.loads() {
         return first;
     }
-    opened.find(|plain| plain.resolution.loads()).unwrap_or(first)
+    opened
+        .find(|plain| plain.resolution.loads())
+        .unwrap_or(first)
 }
 
 fn status_of(plain: &PlainOpen, found: &copies::Found) -> Status {
@@ -227,9 +258,21 @@ fn status_of(plain: &PlainOpen, found: &copies::Found) -> Status {
 
 /// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
 /// could not be read.
-fn gaps_of(rootfs: &Rootfs, grounds: &ByWorld<Ground>, found: &copies::Found, oddities: &[ApplyProblem]) -> Vec<Gap> {
-    let gap = |what: String, why: &str| Gap { what, why: why.to_owned() };
-    let mut gaps: Vec<Gap> = grounds.as_is.problems().map(|problem| gap("the dynamic loader".to_owned(), &problem)).collect();
+fn gaps_of(
+    rootfs: &Rootfs,
+    grounds: &ByWorld<Ground>,
+    found: &copies::Found,
+    oddities: &[ApplyProblem],
+) -> Vec<Gap> {
+    let gap = |what: String, why: &str| Gap {
+        what,
+        why: why.to_owned(),
+    };
+    let mut gaps: Vec<Gap> = grounds
+        .as_is
+        .problems()
+        .map(|problem| gap("the dynamic loader".to_owned(), &problem))
+        .collect();
     gaps.extend(
         oddities
             .iter()
@@ -237,8 +280,16 @@ fn gaps_of(rootfs: &Rootfs, grounds: &ByWorld<Ground>, found: &copies::Found, od
             .map(|problem| gap(problem.path.to_string(), &problem.what)),
     );
     for path in &found.askers {
-        let Some(elf) = rootfs.file(&path.absolute()).and_then(|facts| facts.elf.as_ref()) else { continue };
-        let unread = elf.problems.iter().filter(|problem| !matches!(problem, crate::elf::ElfProblem::Truncated { .. }));
+        let Some(elf) = rootfs
+            .file(&path.absolute())
+            .and_then(|facts| facts.elf.as_ref())
+        else {
+            continue;
+        };
+        let unread = elf
+            .problems
+            .iter()
+            .filter(|problem| !matches!(problem, crate::elf::ElfProblem::Truncated { .. }));
         gaps.extend(unread.map(|problem| gap(path.to_string(), &problem.to_string())));
     }
     gaps
@@ -247,19 +298,34 @@ fn gaps_of(rootfs: &Rootfs, grounds: &ByWorld<Ground>, found: &copies::Found, od
 /// The environment of the image config with what was asked for over it, as the loader sees it.
 pub(crate) fn environment(image: &Image, conditions: &Conditions) -> Environment {
     let value = |key: &str| {
-        let over = conditions.environment.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
-        over.or_else(|| image.config.env(key)).map(|value| Bytes::from(value.as_bytes()))
+        let over = conditions
+            .environment
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str());
+        over.or_else(|| image.config.env(key))
+            .map(|value| Bytes::from(value.as_bytes()))
     };
     Environment {
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),
-        working_dir: image.config.working_dir.as_deref().unwrap_or("/").as_bytes().into(),
+        working_dir: image
+            .config
+            .working_dir
+            .as_deref()
+            .unwrap_or("/")
+            .as_bytes()
+            .into(),
     }
 }
 
 /// What did not resolve, but for the driver's libraries.
 pub fn failures(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
-    resolution.unresolved.iter().filter(|missing| missing.outcome != crate::loader::Outcome::ProvidedAtRuntime)
+    resolution
+        .unresolved
+        .iter()
+        .filter(|missing| missing.outcome != crate::loader::Outcome::ProvidedAtRuntime)
 }
 
 /// The object that was opened.

@@ -76,59 +76,102 @@ pub fn is_decoy(path: &RootPath) -> bool {
 /// The owner of the file at `path`.
 pub fn of(rootfs: &Rootfs, path: &RootPath) -> Owner {
     bundle(path)
-        .map(|bundle| Owner { kind: OwnerKind::Bundled, name: bundle.owner.clone(), version: None })
+        .map(|bundle| Owner {
+            kind: OwnerKind::Bundled,
+            name: bundle.owner.clone(),
+            version: None,
+        })
         .or_else(|| deb(rootfs, path))
         .or_else(|| pip(rootfs, path))
         .or_else(|| conda(rootfs, path))
-        .unwrap_or(Owner { kind: OwnerKind::Unknown, name: String::new(), version: None })
+        .unwrap_or(Owner {
+            kind: OwnerKind::Unknown,
+            name: String::new(),
+            version: None,
+        })
 }
 
 /// The package whose list in `/var/lib/dpkg/info` names the file, as installed or behind the usr-merge link.
 fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
     let directory = rootfs.lookup(b"/var/lib/dpkg/info").ok()?;
-    let listed = [path.absolute(), path.as_bytes().strip_prefix(b"usr").unwrap_or_default().to_vec()];
-    rootfs.children(directory.node).filter(|(name, _)| name.ends_with(b".list")).find_map(|(name, _)| {
-        let content = rootfs.content(&[b"/var/lib/dpkg/info/", name].concat())?;
-        content.split(|&byte| byte == b'\n').find(|line| listed.iter().any(|path| path == line))?;
-        let name = text(name.strip_suffix(b".list")?);
-        let name = name.split(':').next()?.to_owned();
-        Some(Owner { kind: OwnerKind::Deb, version: deb_version(rootfs, &name), name })
-    })
+    let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
+    let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
+    let listed: Vec<Vec<u8>> = [path.absolute()]
+        .into_iter()
+        .chain(before_usr_merge)
+        .collect();
+    rootfs
+        .children(directory.node)
+        .filter(|(name, _)| name.ends_with(b".list"))
+        .find_map(|(name, _)| {
+            let content = rootfs.content(&[b"/var/lib/dpkg/info/", name].concat())?;
+            content
+                .split(|&byte| byte == b'\n')
+                .find(|line| listed.iter().any(|path| path == *line))?;
+            let name = text(name.strip_suffix(b".list")?);
+            let name = name.split(':').next()?.to_owned();
+            Some(Owner {
+                kind: OwnerKind::Deb,
+                version: deb_version(rootfs, &name),
+                name,
+            })
+        })
 }
 
 fn deb_version(rootfs: &Rootfs, name: &str) -> Option<String> {
     let status = text(rootfs.content(b"/var/lib/dpkg/status")?);
-    let paragraph = status.split("\n\n").find(|paragraph| field(paragraph, "Package") == Some(name))?;
+    let paragraph = status
+        .split("\n\n")
+        .find(|paragraph| field(paragraph, "Package") == Some(name))?;
     field(paragraph, "Version").map(str::to_owned)
 }
 
 /// The Python distribution whose folder holds the file: NVIDIA's wheels put CUPTI below `nvidia/`.
 fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
     let absolute = path.absolute();
-    let at = ["/site-packages/", "/dist-packages/"].iter().find_map(|marker| {
-        absolute.windows(marker.len()).rposition(|window| window == marker.as_bytes()).map(|at| at + marker.len())
-    })?;
+    let at = ["/site-packages/", "/dist-packages/"]
+        .iter()
+        .find_map(|marker| {
+            absolute
+                .windows(marker.len())
+                .rposition(|window| window == marker.as_bytes())
+                .map(|at| at + marker.len())
+        })?;
     let (site, inside) = absolute.split_at(at);
     let directory = rootfs.lookup(site).ok()?;
     let wanted = wanted_distribution(inside)?;
-    rootfs.children(directory.node).filter(|(name, _)| name.ends_with(b".dist-info")).find_map(|(name, _)| {
-        if !wanted.iter().any(|stem| name.starts_with(stem.as_bytes())) {
-            return None;
-        }
-        let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
-        let name = field(&metadata, "Name")?.to_owned();
-        Some(Owner { kind: OwnerKind::Pip, name, version: field(&metadata, "Version").map(str::to_owned) })
-    })
+    rootfs
+        .children(directory.node)
+        .filter(|(name, _)| name.ends_with(b".dist-info"))
+        .find_map(|(name, _)| {
+            if !wanted.iter().any(|stem| name.starts_with(stem.as_bytes())) {
+                return None;
+            }
+            let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
+            let name = field(&metadata, "Name")?.to_owned();
+            Some(Owner {
+                kind: OwnerKind::Pip,
+                name,
+                version: field(&metadata, "Version").map(str::to_owned),
+            })
+        })
 }
 
 /// The stems of the distributions that a path below `site-packages` can be from.
 fn wanted_distribution(inside: &[u8]) -> Option<Vec<String>> {
     let first = inside.split(|&byte| byte == b'/').next()?;
-    if first == b"nvidia" && inside.windows(6).any(|window| window == b"/cu13/" || window == b"/cu14/") {
+    if first == b"nvidia"
+        && inside
+            .windows(6)
+            .any(|window| window == b"/cu13/" || window == b"/cu14/")
+    {
         return Some(vec!["nvidia_cuda_cupti-".to_owned()]);
     }
     match first {
-        b"nvidia" => Some(vec!["nvidia_cuda_cupti_cu".to_owned(), "nvidia_cuda_cupti-".to_owned()]),
+        b"nvidia" => Some(vec![
+            "nvidia_cuda_cupti_cu".to_owned(),
+            "nvidia_cuda_cupti-".to_owned(),
+        ]),
         other => Some(vec![format!("{}-", text(other))]),
     }
 }
@@ -139,7 +182,10 @@ fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
     while prefix != RootPath::default() {
         if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {
             let package = |name: &[u8]| text(name.strip_suffix(b".json").unwrap_or(name));
-            let names: Vec<String> = rootfs.children(found.node).map(|(name, _)| package(name)).collect();
+            let names: Vec<String> = rootfs
+                .children(found.node)
+                .map(|(name, _)| package(name))
+                .collect();
             let name = names.iter().find(|name| name.starts_with("cuda-cupti-"))?;
             let mut parts = name.rsplitn(3, '-');
             let (_, version) = (parts.next()?, parts.next()?);
@@ -155,7 +201,9 @@ fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
 }
 
 fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+        .map(str::trim)
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -38,12 +38,21 @@ pub struct Release {
 }
 
 static RELEASES: LazyLock<BTreeMap<&'static str, Release>> = LazyLock::new(|| {
-    let rows = include_str!("../../profiles/cupti/releases.csv").lines().filter(|line| !line.starts_with('#')).skip(1);
+    let rows = include_str!("../../profiles/cupti/releases.csv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .skip(1);
     rows.filter_map(|row| {
         let mut fields = row.split(',');
         let (hash, versions, bundle) = (fields.next()?, fields.next()?, fields.next()?);
         let bundle = (!bundle.is_empty()).then_some(bundle);
-        Some((hash, Release { versions: versions.split_whitespace().collect(), bundle }))
+        Some((
+            hash,
+            Release {
+                versions: versions.split_whitespace().collect(),
+                bundle,
+            },
+        ))
     })
     .collect()
 });
@@ -64,8 +73,12 @@ pub fn by_file_name(name: &[u8]) -> Option<String> {
     let number = std::str::from_utf8(name.strip_prefix(b"libcupti.so.")?).ok()?;
     let parts: Vec<&str> = number.split('.').collect();
     match parts.as_slice() {
-        [year, release, ..] if year.len() == 4 => FILE_NAMES.get(&format!("{year}.{release}")).cloned(),
-        [major, minor, ..] if major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok() => Some(number.to_owned()),
+        [year, release, ..] if year.len() == 4 => {
+            FILE_NAMES.get(&format!("{year}.{release}")).cloned()
+        }
+        [major, minor, ..] if major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok() => {
+            Some(number.to_owned())
+        }
         _ => None,
     }
 }
@@ -74,7 +87,12 @@ pub fn by_file_name(name: &[u8]) -> Option<String> {
 pub fn by_header(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     let rest = text.split("#define CUPTI_API_VERSION").nth(1)?;
-    let number: u32 = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    let number: u32 = rest
+        .trim_start()
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()?;
     let counted = [
         (18, "11.8"),
         (19, "12.0"),
@@ -90,7 +108,10 @@ pub fn by_header(text: &[u8]) -> Option<String> {
     if number >= 130_000 {
         return Some(format!("{}.{}", number / 10_000, number / 100 % 100));
     }
-    counted.iter().find(|(api, _)| *api == number).map(|(_, version)| (*version).to_owned())
+    counted
+        .iter()
+        .find(|(api, _)| *api == number)
+        .map(|(_, version)| (*version).to_owned())
 }
 
 #[cfg(test)]
@@ -99,22 +120,42 @@ mod tests {
 
     #[test]
     fn a_hash_names_the_exact_release_and_a_bundle_names_its_tool() {
-        let release = by_hash("fb2a7c5b15c84df9505dd47e553fe46f3121a57d30391fca24179d202f73f3f7").unwrap();
-        assert_eq!((release.versions.as_slice(), release.bundle), (["12.4.127"].as_slice(), None));
-        let decoy = by_hash("5086e51ba2422dccda90a764cf400b11f29d5e68418512ceb51fe9dc9c22f9dd").unwrap();
-        assert_eq!((decoy.versions.len(), decoy.bundle), (0, Some("Nsight Systems 2023.4.4")));
+        let release =
+            by_hash("fb2a7c5b15c84df9505dd47e553fe46f3121a57d30391fca24179d202f73f3f7").unwrap();
+        assert_eq!(
+            (release.versions.as_slice(), release.bundle),
+            (["12.4.127"].as_slice(), None)
+        );
+        let decoy =
+            by_hash("5086e51ba2422dccda90a764cf400b11f29d5e68418512ceb51fe9dc9c22f9dd").unwrap();
+        assert_eq!(
+            (decoy.versions.len(), decoy.bundle),
+            (0, Some("Nsight Systems 2023.4.4"))
+        );
         assert_eq!(by_hash("00"), None);
     }
 
     #[test]
     fn names_and_headers_say_the_cuda_version() {
-        assert_eq!(by_file_name(b"libcupti.so.2024.1.1").as_deref(), Some("12.4"));
+        assert_eq!(
+            by_file_name(b"libcupti.so.2024.1.1").as_deref(),
+            Some("12.4")
+        );
         assert_eq!(by_file_name(b"libcupti.so.11.8").as_deref(), Some("11.8"));
-        assert_eq!(by_file_name(b"libcupti.so.10.2.75").as_deref(), Some("10.2.75"));
+        assert_eq!(
+            by_file_name(b"libcupti.so.10.2.75").as_deref(),
+            Some("10.2.75")
+        );
         assert_eq!(by_file_name(b"libcupti.so.12"), None);
         assert_eq!(by_file_name(b"libcupti.so"), None);
-        assert_eq!(by_header(b"#define CUPTI_API_VERSION 22\n").as_deref(), Some("12.4"));
-        assert_eq!(by_header(b"#define CUPTI_API_VERSION 130001").as_deref(), Some("13.0"));
+        assert_eq!(
+            by_header(b"#define CUPTI_API_VERSION 22\n").as_deref(),
+            Some("12.4")
+        );
+        assert_eq!(
+            by_header(b"#define CUPTI_API_VERSION 130001").as_deref(),
+            Some("13.0")
+        );
         assert_eq!(by_header(b"nothing"), None);
     }
 }

@@ -9,7 +9,12 @@ use crate::rootfs::Rootfs;
 
 /// The sonames to try, the likeliest first: those of the copies, of the dangling links, of the consumers, of
 /// the headers, of the image's CUDA version; without any of these the development name.
-pub fn expected(image: &Image, rootfs: &Rootfs, found: &Found, consumers: &[Consumer]) -> Vec<Bytes> {
+pub fn expected(
+    image: &Image,
+    rootfs: &Rootfs,
+    found: &Found,
+    consumers: &[Consumer],
+) -> Vec<Bytes> {
     let mut names: Vec<Bytes> = Vec::new();
     let mut add = |name: Bytes| {
         if is_library_name(&name) && !names.contains(&name) {
@@ -18,18 +23,38 @@ pub fn expected(image: &Image, rootfs: &Rootfs, found: &Found, consumers: &[Cons
     };
     let own = found.own().filter(|path| !owner::is_decoy(path));
     for path in own {
-        let elf = rootfs.file(&path.absolute()).and_then(|facts| facts.elf.as_ref());
-        add(elf.and_then(|elf| elf.soname.clone()).unwrap_or_else(|| path.name().into()));
+        let elf = rootfs
+            .file(&path.absolute())
+            .and_then(|facts| facts.elf.as_ref());
+        add(elf
+            .and_then(|elf| elf.soname.clone())
+            .unwrap_or_else(|| path.name().into()));
     }
-    for link in found.dangling.iter().filter(|link| link.path.name() != b"libcupti.so") {
+    for link in found
+        .dangling
+        .iter()
+        .filter(|link| link.path.name() != b"libcupti.so")
+    {
         add(link.path.name().into());
     }
-    consumers.iter().for_each(|consumer| add(consumer.wants.clone()));
-    for (header, _) in &found.headers {
-        let version = rootfs.content(&[header.parent().absolute(), b"/cupti_version.h".to_vec()].concat());
-        version.and_then(release::by_header).and_then(|version| of_cuda(&version)).into_iter().for_each(&mut add);
+    for consumer in consumers {
+        add(consumer.wants.clone());
     }
-    image.config.env("CUDA_VERSION").and_then(of_cuda).into_iter().for_each(&mut add);
+    for (header, _) in &found.headers {
+        let version =
+            rootfs.content(&[header.parent().absolute(), b"/cupti_version.h".to_vec()].concat());
+        version
+            .and_then(release::by_header)
+            .and_then(|version| of_cuda(&version))
+            .into_iter()
+            .for_each(&mut add);
+    }
+    image
+        .config
+        .env("CUDA_VERSION")
+        .and_then(of_cuda)
+        .into_iter()
+        .for_each(&mut add);
     add(Bytes::from(&b"libcupti.so"[..]));
     names
 }
@@ -38,7 +63,11 @@ pub fn expected(image: &Image, rootfs: &Rootfs, found: &Found, consumers: &[Cons
 fn of_cuda(version: &str) -> Option<Bytes> {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let (major, minor) = (parts.next()??, parts.next()??);
-    let name = if major >= 12 { format!("libcupti.so.{major}") } else { format!("libcupti.so.{major}.{minor}") };
+    let name = if major >= 12 {
+        format!("libcupti.so.{major}")
+    } else {
+        format!("libcupti.so.{major}.{minor}")
+    };
     Some(name.into_bytes().into())
 }
 

@@ -72,7 +72,7 @@ fn begin(bytes: &[u8]) -> String {
 
 /// Chooses the image for `wanted` from an index, or the only image there is when nothing was asked for.
 ///
-/// Attestations, which BuildKit lists with the platform `unknown/unknown`, are no images. An entry without
+/// Attestations, which `BuildKit` lists with the platform `unknown/unknown`, are no images. An entry without
 /// a platform is taken when it is the only one.
 ///
 /// # Errors

@@ -3,11 +3,18 @@
 //! Every source gives the same view: an [`Image`], and either blobs that can be opened in any order or, where
 //! the source can be read only once, layers that were indexed while they passed.
 
+pub mod archive;
 pub mod config;
+pub mod docker_archive;
+pub mod engine;
+pub mod look;
 pub mod manifest;
+pub mod oci_archive;
+pub mod oci_layout;
 pub mod platform;
 pub mod reference;
 pub mod registry;
+pub mod rootfs_dir;
 pub mod source;
 pub mod verify;
 

@@ -16,12 +16,20 @@ pub struct Line {
 
 impl Line {
     fn new(part: impl Into<String>, path: &[u8], result: impl Into<String>) -> Self {
-        Self { part: part.into(), path: escape::text(path), result: result.into() }
+        Self {
+            part: part.into(),
+            path: escape::text(path),
+            result: result.into(),
+        }
     }
 
     /// The line as one text.
     pub fn text(&self) -> String {
-        let path = if self.path.is_empty() { String::new() } else { format!(" {}", self.path) };
+        let path = if self.path.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.path)
+        };
         format!("{}{path}: {}", self.part, self.result)
     }
 }
@@ -34,7 +42,9 @@ pub fn lines(steps: &[Step], objects: &[Object]) -> Vec<Line> {
 fn line(step: &Step, objects: &[Object]) -> Line {
     match step {
         Step::Tried { how, path, tried } => Line::new(part(*how, objects), path, result(tried)),
-        Step::NoDirectory { how, path } => Line::new(part(*how, objects), path, "no such directory"),
+        Step::NoDirectory { how, path } => {
+            Line::new(part(*how, objects), path, "no such directory")
+        }
         Step::RpathIgnored => Line::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
         Step::NotInCache => Line::new("ld.so.cache", b"", "no entry"),
         Step::NoCache => Line::new("ld.so.cache", b"", "there is none"),
@@ -45,7 +55,10 @@ fn line(step: &Step, objects: &[Object]) -> Line {
 /// The part of the search, with the object whose path it is.
 pub fn part(how: How, objects: &[Object]) -> String {
     let of = |number: usize| {
-        objects.get(number).map_or_else(|| "an object".to_owned(), |object| escape::text(base_name(&object.path)))
+        objects.get(number).map_or_else(
+            || "an object".to_owned(),
+            |object| escape::text(base_name(&object.path)),
+        )
     };
     match how {
         How::Start => "started".to_owned(),

@@ -6,7 +6,8 @@
 )]
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests drive real programs on the host"
+    clippy::print_stdout,
+    reason = "tests drive real programs on the host and say which are missing"
 )]
 
 use std::path::{Path, PathBuf};
@@ -51,6 +52,13 @@ pub fn have(program: &str, package: &str) -> bool {
         missing(&format!("{program} (Debian package {package})"));
     }
     found
+}
+
+/// Whether all programs, given with their Debian packages, can be run.
+pub fn have_all(programs: &[(&str, &str)]) -> bool {
+    programs
+        .iter()
+        .all(|(program, package)| have(program, package))
 }
 
 /// Whether the test runs as root, which chroot needs.

@@ -5,29 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Whether all programs are there, given with their Debian packages. A missing one is said, and is a failure
-/// where `CUPTI_AUDIT_REQUIRE_PARTS=1`.
-pub fn are_there(parts: &[(&str, &str)]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there =
-        |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
-    let missing: Vec<&str> = parts
-        .iter()
-        .filter(|(program, _)| !is_there(program))
-        .map(|(_, package)| *package)
-        .collect();
-    if missing.is_empty() {
-        return true;
-    }
-    let missing = missing.join(", ");
-    assert!(
-        std::env::var_os("CUPTI_AUDIT_REQUIRE_PARTS").is_none_or(|value| value != "1"),
-        "needs Debian package {missing}"
-    );
-    println!("skipped: needs Debian package {missing}");
-    false
-}
-
 /// Runs a program to its end and returns what it wrote.
 pub fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(arguments).output().unwrap();

@@ -1,0 +1,252 @@
+//! The command line: what may be asked, and nothing of how it is answered.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::image::{Platform, config};
+use crate::loader::{CpuLevel, World};
+use crate::report::FailOn;
+use crate::rule::Severity;
+
+const AFTER_HELP: &str = "\
+Images:
+  NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
+  docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
+  docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
+  oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
+  rootfs:DIR                     an unpacked root file system
+  An existing path without a scheme is recognised by its content.
+
+Exit codes:
+  0  no finding at or above --fail-on
+  1  findings
+  2  it could not be done, or something could not be checked and the verdict is open
+
+Examples:
+  cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
+  cupti-audit --phase profiling docker-daemon:trainer:latest
+  docker save trainer | cupti-audit --format json -
+  cupti-audit tree pytorch/pytorch libtorch_cpu.so";
+
+/// Will CUPTI load in this container image, for whom, and if not, why?
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
+                  The answer is worked out from the image's bytes, as the dynamic loader would: nothing is run, nothing is unpacked.",
+    after_help = AFTER_HELP,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// The command; without one, the images are audited.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// What `audit` takes.
+    #[command(flatten)]
+    pub audit: AuditArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Audit images: verdict, findings, copies and who gets them
+    #[command(after_help = AFTER_HELP)]
+    Audit(AuditArgs),
+    /// Show how the dynamic loader resolves one object of an image, with the reason for each step
+    Tree(TreeArgs),
+    /// List the rules, or explain one
+    Rules(RulesArgs),
+}
+
+/// What `audit` takes.
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    /// The images
+    #[arg(value_name = "IMAGE", required = true)]
+    pub images: Vec<String>,
+    /// The phase that the image is for; severities follow it (repeatable)
+    #[arg(long, value_name = "PHASE", value_parser = ["inference", "training", "profiling"])]
+    pub phase: Vec<String>,
+    /// The severity from which on findings fail the run
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
+    pub fail_on: FailOnArg,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub image: ImageArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub output: OutputArgs,
+}
+
+/// What `tree` takes.
+#[derive(Debug, Args)]
+pub struct TreeArgs {
+    /// The image
+    pub image_name: String,
+    /// A path in the image, or a soname such as libcupti.so.12
+    pub object: String,
+    /// The image as it is, or under the NVIDIA container runtime
+    #[arg(long, value_enum, default_value = "as-is")]
+    pub world: WorldArg,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub image: ImageArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub output: OutputArgs,
+}
+
+/// What `rules` takes.
+#[derive(Debug, Args)]
+pub struct RulesArgs {
+    /// What to do with the rules; list them when left out
+    #[command(subcommand)]
+    pub action: Option<RulesAction>,
+}
+
+/// The actions on rules.
+#[derive(Debug, Subcommand)]
+pub enum RulesAction {
+    /// List the rules
+    List,
+    /// Say what a rule finds, why it matters and what to do
+    Explain {
+        /// The rule's id
+        id: String,
+    },
+}
+
+/// How an image is had and what its processes start with.
+#[derive(Debug, Args)]
+pub struct ImageArgs {
+    /// The platform to choose, such as linux/arm64 [default: linux on this machine's architecture]
+    #[arg(long, value_name = "OS/ARCH", value_parser = Platform::parse)]
+    pub platform: Option<Platform>,
+    /// A variable over the image config's environment (repeatable)
+    #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub environment: Vec<(String, String)>,
+    /// The processor's level, for glibc-hwcaps folders and ISA checks
+    #[arg(long, value_name = "LEVEL", default_value = "x86-64-v3", value_parser = CpuLevel::parse)]
+    pub cpu: CpuLevel,
+    /// A registry that is spoken to without TLS, or with a certificate that is not checked (repeatable)
+    #[arg(long = "insecure-registry", value_name = "HOST[:PORT]")]
+    pub insecure_registries: Vec<String>,
+    /// Certificates in PEM that are trusted beside the system's
+    #[arg(long, value_name = "FILE")]
+    pub ca_cert: Option<PathBuf>,
+    /// Read every layer, also those that were read before (nothing is cached yet)
+    #[arg(long)]
+    pub no_cache: bool,
+}
+
+/// How results are written.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// The form of the report
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub color: ColorArg,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Add the layers, the loader and every search
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+/// The form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs: one object per image, a line each.
+    Json,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// `--fail-on`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOnArg {
+    /// Errors fail the run.
+    Error,
+    /// Warnings, too.
+    Warning,
+    /// Notes, too.
+    Note,
+    /// No finding fails the run.
+    Never,
+}
+
+impl From<FailOnArg> for FailOn {
+    fn from(argument: FailOnArg) -> Self {
+        match argument {
+            FailOnArg::Error => Self::Severity(Severity::Error),
+            FailOnArg::Warning => Self::Severity(Severity::Warning),
+            FailOnArg::Note => Self::Severity(Severity::Note),
+            FailOnArg::Never => Self::Never,
+        }
+    }
+}
+
+/// `--world`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WorldArg {
+    /// The image as it is.
+    AsIs,
+    /// Driver libraries present, the loader's cache made anew.
+    Nvidia,
+}
+
+impl From<WorldArg> for World {
+    fn from(argument: WorldArg) -> Self {
+        match argument {
+            WorldArg::AsIs => Self::AsIs,
+            WorldArg::Nvidia => Self::Nvidia,
+        }
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.is_empty() => Ok(config::split_env(text)),
+        _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,313 @@
+//! The JSON report, version 1: a stable contract to which fields are only ever added.
+
+use serde::Serialize;
+
+use super::Audit;
+use crate::escape;
+use crate::facts::{ByWorld, Consumer, Copy, ImageFacts};
+use crate::image::Digest;
+use crate::rule::{Evidence, Finding};
+
+/// The identifier of the contract.
+const SCHEMA: &str = "cupti-audit/report/v1";
+
+/// The report of one image, as a line of JSON.
+///
+/// # Errors
+/// Never for a report made here; the signature is serde's.
+pub fn line(audit: &Audit) -> serde_json::Result<String> {
+    serde_json::to_string(&report(audit))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    tool: Tool,
+    image: Image<'a>,
+    cupti: Cupti,
+    consumers: Vec<ConsumerReport>,
+    phases: Phases,
+    findings: Vec<FindingReport<'a>>,
+    gaps: Vec<Gap<'a>>,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct Image<'a> {
+    reference: &'a str,
+    source: &'static str,
+    digest: Option<String>,
+    platform: String,
+    layers: Vec<Layer<'a>>,
+}
+
+#[derive(Serialize)]
+struct Layer<'a> {
+    digest: Option<String>,
+    diff_id: Option<String>,
+    media_type: &'a str,
+    compressed_bytes: u64,
+    bytes: u64,
+    created_by: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Cupti {
+    status: &'static str,
+    status_nvidia: &'static str,
+    copies: Vec<CopyReport>,
+    headers: Vec<String>,
+    dangling_links: Vec<Dangling>,
+}
+
+#[derive(Serialize)]
+struct Dangling {
+    path: String,
+    target: String,
+    layer: usize,
+}
+
+#[derive(Serialize)]
+struct Worlds<T> {
+    #[serde(rename = "as-is")]
+    as_is: T,
+    nvidia: T,
+}
+
+#[derive(Serialize)]
+struct CopyReport {
+    path: String,
+    real_path: String,
+    layer: usize,
+    soname: Option<String>,
+    version: Option<String>,
+    version_source: Option<&'static str>,
+    bytes: u64,
+    machine: Option<String>,
+    owner: Owner,
+    decoy: bool,
+    loadable: Worlds<bool>,
+    how: Option<&'static str>,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Owner {
+    kind: &'static str,
+    name: String,
+    version: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ConsumerReport {
+    name: String,
+    object: String,
+    asks: &'static str,
+    #[serde(rename = "for")]
+    wants: String,
+    outcome: Worlds<&'static str>,
+    path: Option<String>,
+    how: Option<&'static str>,
+    required: &'static str,
+    missing_symbols: Vec<String>,
+    message: Option<String>,
+    program: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Phases {
+    inference: Phase,
+    training: Phase,
+    profiling: Phase,
+}
+
+/// What may be said of a phase. Nothing judges phases yet, so each says `unknown` and why is nowhere.
+#[derive(Serialize)]
+struct Phase {
+    verdict: &'static str,
+    because: Vec<String>,
+    keep_bytes: Option<u64>,
+    drop_bytes: Option<u64>,
+    keep: Vec<String>,
+    drop: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct FindingReport<'a> {
+    rule: &'a str,
+    severity: &'static str,
+    message: &'a str,
+    locations: Vec<Location>,
+    evidence: Vec<String>,
+    fix: &'a str,
+}
+
+#[derive(Serialize)]
+struct Location {
+    path: String,
+    layer: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct Gap<'a> {
+    what: &'a str,
+    why: &'a str,
+}
+
+fn report(audit: &Audit) -> Report<'_> {
+    let facts = &audit.facts;
+    Report {
+        schema: SCHEMA,
+        tool: Tool {
+            name: env!("CARGO_PKG_NAME"),
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        image: image(facts),
+        cupti: Cupti {
+            status: facts.status.as_is.name(),
+            status_nvidia: facts.status.nvidia.name(),
+            copies: facts.copies.iter().map(copy).collect(),
+            headers: facts
+                .headers
+                .iter()
+                .map(|(path, _)| path.to_string())
+                .collect(),
+            dangling_links: facts
+                .dangling
+                .iter()
+                .map(|link| Dangling {
+                    path: link.path.to_string(),
+                    target: escape::text(&link.target),
+                    layer: link.layer,
+                })
+                .collect(),
+        },
+        consumers: facts.consumers.iter().map(consumer).collect(),
+        phases: Phases {
+            inference: unknown(),
+            training: unknown(),
+            profiling: unknown(),
+        },
+        findings: audit.findings.iter().map(finding).collect(),
+        gaps: facts
+            .gaps
+            .iter()
+            .map(|gap| Gap {
+                what: &gap.what,
+                why: &gap.why,
+            })
+            .collect(),
+    }
+}
+
+fn unknown() -> Phase {
+    Phase {
+        verdict: "unknown",
+        because: Vec::new(),
+        keep_bytes: None,
+        drop_bytes: None,
+        keep: Vec::new(),
+        drop: Vec::new(),
+    }
+}
+
+fn image(facts: &ImageFacts) -> Image<'_> {
+    let text = |digest: &Option<Digest>| digest.as_ref().map(ToString::to_string);
+    let layers = facts
+        .image
+        .layers
+        .iter()
+        .zip(&facts.layers)
+        .map(|(layer, size)| Layer {
+            digest: text(&layer.digest),
+            diff_id: text(&layer.diff_id),
+            media_type: &layer.media_type,
+            compressed_bytes: size.compressed,
+            bytes: size.bytes,
+            created_by: layer.created_by.as_deref(),
+        });
+    Image {
+        reference: &facts.image.reference,
+        source: facts.image.source.name(),
+        digest: text(&facts.image.digest),
+        platform: facts.image.platform.to_string(),
+        layers: layers.collect(),
+    }
+}
+
+fn copy(copy: &Copy) -> CopyReport {
+    CopyReport {
+        path: escape::text(&copy.path),
+        real_path: copy.real_path.to_string(),
+        layer: copy.layer,
+        soname: copy.soname.as_deref().map(escape::text),
+        version: copy.version.as_ref().map(|(version, _)| version.clone()),
+        version_source: copy.version.as_ref().map(|(_, source)| source.name()),
+        bytes: copy.bytes,
+        machine: copy.machine.clone(),
+        owner: Owner {
+            kind: copy.owner.kind.name(),
+            name: escape::text(copy.owner.name.as_bytes()),
+            version: copy
+                .owner
+                .version
+                .as_ref()
+                .map(|version| escape::text(version.as_bytes())),
+        },
+        decoy: copy.decoy,
+        loadable: Worlds {
+            as_is: copy.loadable.as_is,
+            nvidia: copy.loadable.nvidia,
+        },
+        how: copy.how.map(crate::loader::How::name),
+        problems: copy.problems.clone(),
+    }
+}
+
+fn consumer(consumer: &Consumer) -> ConsumerReport {
+    let ByWorld { as_is, nvidia } = &consumer.outcome;
+    let gets = if as_is.path.is_some() { as_is } else { nvidia };
+    ConsumerReport {
+        name: consumer.name.clone(),
+        object: consumer.object.to_string(),
+        asks: consumer.asks.name(),
+        wants: escape::text(&consumer.wants),
+        outcome: Worlds {
+            as_is: as_is.outcome.name(),
+            nvidia: nvidia.outcome.name(),
+        },
+        path: gets.path.as_deref().map(escape::text),
+        how: gets.how.map(crate::loader::How::name),
+        required: consumer.required.name(),
+        missing_symbols: gets
+            .missing_symbols
+            .iter()
+            .map(|symbol| escape::text(symbol))
+            .collect(),
+        message: Some(as_is.message.clone()).filter(|message| !message.is_empty()),
+        program: consumer.program.as_ref().map(ToString::to_string),
+    }
+}
+
+fn finding(finding: &Finding) -> FindingReport<'_> {
+    FindingReport {
+        rule: &finding.rule,
+        severity: finding.severity.name(),
+        message: &finding.message,
+        locations: finding
+            .locations
+            .iter()
+            .map(|at| Location {
+                path: at.path.to_string(),
+                layer: at.layer,
+            })
+            .collect(),
+        evidence: finding.evidence.iter().map(Evidence::text).collect(),
+        fix: &finding.fix,
+    }
+}

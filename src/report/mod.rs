@@ -1,0 +1,85 @@
+//! Writes a verdict down: for people ([`text`]) and for programs ([`json`]).
+//!
+//! The two are siblings over the same [`Audit`]; nothing is decided here.
+
+mod inventory;
+pub mod json;
+pub mod rules;
+mod style;
+pub mod text;
+pub mod tree;
+
+use crate::facts::{ImageFacts, Status};
+use crate::loader::Outcome;
+use crate::rule::{Finding, Severity};
+
+/// An audited image: the facts and what the rules say of them.
+pub struct Audit {
+    /// The facts.
+    pub facts: ImageFacts,
+    /// The findings, the gravest first.
+    pub findings: Vec<Finding>,
+    /// The phases that were asked for.
+    pub phases: Vec<String>,
+}
+
+/// From which severity on a finding fails the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailOn {
+    /// Findings of this severity or a graver one.
+    Severity(Severity),
+    /// No finding.
+    Never,
+}
+
+/// What a run comes to; the number is the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// Nothing at or above the threshold.
+    Clean = 0,
+    /// Findings.
+    Findings = 1,
+    /// It could not be done, or gaps leave the verdict open.
+    Open = 2,
+}
+
+impl Audit {
+    /// What this audit comes to. A gap keeps a run from passing, never from failing.
+    pub fn exit(&self, fail_on: FailOn) -> Exit {
+        let fails = match fail_on {
+            FailOn::Severity(threshold) => self
+                .findings
+                .iter()
+                .any(|finding| finding.severity >= threshold),
+            FailOn::Never => false,
+        };
+        match () {
+            () if fails => Exit::Findings,
+            () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => Exit::Open,
+            () => Exit::Clean,
+        }
+    }
+
+    /// The verdict in one line.
+    pub fn verdict(&self) -> String {
+        let facts = &self.facts;
+        let got = facts
+            .consumers
+            .iter()
+            .filter(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded)
+            .count();
+        let asking = facts.consumers.len();
+        match facts.status.as_is {
+            Status::Loadable => "CUPTI can be loaded".to_owned(),
+            Status::Unloadable if got > 0 && got == asking => {
+                "CUPTI is loaded by the programs that ask for it; a plain dlopen does not find it".to_owned()
+            }
+            Status::Unloadable if facts.status.nvidia == Status::Loadable => {
+                "CUPTI cannot be loaded in the image as it is; it can once the container runtime has run ldconfig".to_owned()
+            }
+            Status::Unloadable => "CUPTI is in the image and cannot be loaded".to_owned(),
+            Status::HeadersOnly => "CUPTI is not in the image: only its headers are".to_owned(),
+            Status::Absent => "CUPTI is not in the image".to_owned(),
+        }
+    }
+}

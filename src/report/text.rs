@@ -1,0 +1,193 @@
+//! The report for people: the verdict first, then what is wrong with its evidence, then what is there.
+
+use std::fmt::Write as _;
+
+use anstyle::Style;
+
+use super::style::{
+    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, size, styled, table,
+};
+use super::{Audit, inventory};
+use crate::escape;
+use crate::facts::{ImageFacts, Status};
+use crate::loader::{Outcome, words};
+use crate::rule::{Evidence, Finding, Severity};
+
+/// How a report is laid out.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// The width of the terminal in columns; paragraphs are broken at it, tables never.
+    pub width: usize,
+    /// Whether to add the layers, the loader and every search.
+    pub verbose: bool,
+}
+
+/// The report of one image.
+pub fn report(audit: &Audit, layout: Layout) -> String {
+    let facts = &audit.facts;
+    let mut out = String::new();
+    headline(&mut out, facts);
+    let (mark, style) = mark(audit);
+    let _ = writeln!(
+        out,
+        "\n{}\n",
+        styled(style, format!("{mark} {}", audit.verdict()))
+    );
+    for finding in &audit.findings {
+        self::finding(&mut out, finding, facts, layout);
+    }
+    inventory::copies(&mut out, facts, layout);
+    inventory::consumers(&mut out, facts, layout);
+    phases(&mut out, audit);
+    if layout.verbose {
+        inventory::details(&mut out, facts);
+    }
+    gaps(&mut out, facts);
+    summary(&mut out, audit);
+    out
+}
+
+fn headline(out: &mut String, facts: &ImageFacts) {
+    let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
+    let layers = count(facts.layers.len(), "layer");
+    let image = &facts.image;
+    let reference = styled(BOLD, escape::text(image.reference.as_bytes()));
+    let _ = write!(
+        out,
+        "{reference}  {}  {layers}, {}",
+        escape::text(image.platform.to_string().as_bytes()),
+        size(bytes)
+    );
+    if let Some(digest) = &image.digest {
+        let _ = write!(out, "\n{}", styled(DIM, digest));
+    }
+    out.push('\n');
+}
+
+fn mark(audit: &Audit) -> (&'static str, Style) {
+    let worst = audit.findings.first().map(|finding| finding.severity);
+    let served = audit
+        .facts
+        .consumers
+        .iter()
+        .any(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded);
+    match (audit.facts.status.as_is, worst) {
+        (_, Some(Severity::Error)) => ("✗", BAD),
+        (_, Some(Severity::Warning)) => ("!", DOUBTFUL),
+        (Status::Loadable, _) => ("✓", GOOD),
+        (Status::Unloadable, _) if served => ("✓", GOOD),
+        _ => ("·", REMARK),
+    }
+}
+
+fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layout) {
+    let style = match finding.severity {
+        Severity::Error => BAD,
+        Severity::Warning => DOUBTFUL,
+        Severity::Note => REMARK,
+    };
+    let label = styled(
+        style,
+        format!("{}[{}]", finding.severity.name(), finding.rule),
+    );
+    let _ = writeln!(out, "{label}: {}", styled(BOLD, &finding.message));
+    for location in &finding.locations {
+        let _ = writeln!(out, "  at   {}", location.path);
+        if let Some(layer) = location.layer {
+            let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
+        }
+    }
+    let searched: Vec<words::Line> = finding
+        .evidence
+        .iter()
+        .filter_map(|evidence| match evidence {
+            Evidence::Searched(line) => Some(line.clone()),
+            Evidence::Words(_) => None,
+        })
+        .collect();
+    for evidence in &finding.evidence {
+        if let Evidence::Words(words) = evidence {
+            out.push_str(&paragraph("  says ", words, layout.width));
+        }
+    }
+    if !searched.is_empty() {
+        out.push_str("  the loader searched, in this order:\n");
+        out.push_str(&table(&searched, "       "));
+    }
+    out.push_str(&paragraph("  fix  ", &finding.fix, layout.width));
+    out.push('\n');
+}
+
+/// The layer by its number, from 1 as people count, and what made it.
+pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
+    let number = format!("layer {} of {}", layer + 1, facts.image.layers.len());
+    let made = facts
+        .image
+        .layers
+        .get(layer)
+        .and_then(|layer| layer.created_by.as_deref())
+        .filter(|made| !made.is_empty());
+    match made {
+        Some(made) => format!(
+            "{number}: {}",
+            shorten(&escape::text(made.trim().as_bytes()), 90)
+        ),
+        None => number,
+    }
+}
+
+fn phases(out: &mut String, audit: &Audit) {
+    for phase in &audit.phases {
+        let _ = writeln!(
+            out,
+            "phase {phase}: unknown {}",
+            styled(
+                DIM,
+                "(what a phase needs is not judged yet; the findings count for it)"
+            )
+        );
+    }
+}
+
+fn gaps(out: &mut String, facts: &ImageFacts) {
+    for gap in &facts.gaps {
+        let _ = writeln!(
+            out,
+            "{} {}: {}",
+            styled(DOUBTFUL, "not checked:"),
+            gap.what,
+            gap.why
+        );
+    }
+}
+
+fn summary(out: &mut String, audit: &Audit) {
+    let number = |severity| {
+        audit
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    };
+    let all = [
+        (Severity::Error, "error"),
+        (Severity::Warning, "warning"),
+        (Severity::Note, "note"),
+    ];
+    let words: Vec<String> = all
+        .iter()
+        .filter(|(severity, _)| number(*severity) > 0)
+        .map(|(severity, word)| count(number(*severity), word))
+        .collect();
+    let words = if words.is_empty() {
+        "no findings".to_owned()
+    } else {
+        words.join(", ")
+    };
+    let hint = if audit.findings.is_empty() {
+        String::new()
+    } else {
+        styled(DIM, "; cupti-audit rules explain ID says more")
+    };
+    let _ = writeln!(out, "{words}{hint}");
+}

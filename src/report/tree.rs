@@ -1,0 +1,259 @@
+//! How one object is resolved: as a tree for people, as JSON for programs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::style::{BOLD, DIM, count, styled, table};
+use crate::escape;
+use crate::facts;
+use crate::loader::{How, Object, Outcome, Resolution, Unresolved, World, words};
+
+/// The identifier of the JSON contract.
+const SCHEMA: &str = "cupti-audit/tree/v1";
+
+/// The resolution of one object in one world.
+pub struct Tree<'a> {
+    /// The world.
+    pub world: World,
+    /// The object that was started, as the user named it.
+    pub root: &'a str,
+    /// What the loader did.
+    pub resolution: &'a Resolution,
+}
+
+/// The tree in text; with `verbose`, each object with the search that led to it.
+pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
+    let mut out = String::new();
+    let resolution = tree.resolution;
+    let _ = writeln!(
+        out,
+        "{}  {}",
+        styled(BOLD, escape::text(tree.root.as_bytes())),
+        styled(DIM, format!("world {}", tree.world.name()))
+    );
+    let mut walk = Walk {
+        tree,
+        shown: vec![false; resolution.objects.len()],
+        verbose,
+        out,
+    };
+    for number in (0..resolution.objects.len()).filter(|number| is_preload(resolution, *number)) {
+        walk.branch(number, "preload", 0);
+    }
+    if let Some(root) = resolution.root {
+        walk.root(root);
+    }
+    let mut out = walk.out;
+    for missing in resolution.preload_warnings.iter().chain(loose(resolution)) {
+        let _ = writeln!(out, "{}", styled(BOLD, &missing.message));
+        out.push_str(&table(
+            &words::lines(&missing.trace, &resolution.objects),
+            "  ",
+        ));
+    }
+    let loaded = resolution.objects.len();
+    let missing = facts::failures(resolution).count();
+    let _ = match (resolution.loads(), missing) {
+        (true, _) => writeln!(out, "\nloads, {}", count(loaded, "object")),
+        (false, missing) => writeln!(
+            out,
+            "\ndoes not load: {} of what it needs cannot be had",
+            missing.max(1)
+        ),
+    };
+    out
+}
+
+fn is_preload(resolution: &Resolution, number: usize) -> bool {
+    resolution
+        .objects
+        .get(number)
+        .is_some_and(|object| object.how == How::Preload)
+}
+
+/// What no object of the tree asked for: the start itself, and versions.
+fn loose(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
+    resolution
+        .unresolved
+        .iter()
+        .filter(|missing| missing.requested_by.is_none() || missing.trace.is_empty())
+}
+
+/// The tree while it is written. An object is spread out where it is met first, as the loader loads it.
+struct Walk<'a> {
+    tree: &'a Tree<'a>,
+    shown: Vec<bool>,
+    verbose: bool,
+    out: String,
+}
+
+impl Walk<'_> {
+    /// The object itself: how it was found, where it was asked for by name alone, and its needs.
+    fn root(&mut self, number: usize) {
+        if let Some(shown) = self.shown.get_mut(number) {
+            *shown = true;
+        }
+        if let Some(object) = self.tree.resolution.objects.get(number)
+            && object.how != How::Start
+        {
+            self.found(object, "", 0);
+        }
+        self.below(number, 0);
+    }
+
+    fn below(&mut self, number: usize, depth: usize) {
+        let Some(object) = self.tree.resolution.objects.get(number) else {
+            return;
+        };
+        let mut above = Vec::new();
+        for (name, answer) in &object.needs {
+            match answer {
+                Some(answer) if self.shown.get(*answer) == Some(&true) => {
+                    above.push(escape::text(name));
+                }
+                Some(answer) => self.branch(*answer, &escape::text(name), depth),
+                None => self.missing(number, name, depth),
+            }
+        }
+        if !above.is_empty() {
+            let indent = "  ".repeat(depth + 1);
+            let line = format!("{indent}and, from above: {}", above.join(" "));
+            let _ = writeln!(self.out, "{}", styled(DIM, line));
+        }
+    }
+
+    fn branch(&mut self, number: usize, name: &str, depth: usize) {
+        let Some(object) = self.tree.resolution.objects.get(number) else {
+            return;
+        };
+        if let Some(shown) = self.shown.get_mut(number) {
+            *shown = true;
+        }
+        self.found(object, name, depth);
+        self.below(number, depth + 1);
+    }
+
+    fn found(&mut self, object: &Object, name: &str, depth: usize) {
+        let objects = &self.tree.resolution.objects;
+        let indent = "  ".repeat(depth + 1);
+        let how = styled(DIM, format!("[{}]", words::part(object.how, objects)));
+        let name = if name.is_empty() {
+            String::new()
+        } else {
+            format!("{name} ")
+        };
+        let _ = writeln!(
+            self.out,
+            "{indent}{name}→ {} {how}",
+            escape::text(&object.path)
+        );
+        if self.verbose {
+            let lines = words::lines(&object.trace, objects);
+            self.out.push_str(&table(&lines, &format!("{indent}    ")));
+        }
+    }
+
+    fn missing(&mut self, requester: usize, name: &[u8], depth: usize) {
+        let resolution = self.tree.resolution;
+        let indent = "  ".repeat(depth + 1);
+        let asked = |missing: &&Unresolved| {
+            missing.requested_by == Some(requester) && *missing.name == *name
+        };
+        let Some(missing) = resolution.unresolved.iter().find(asked) else {
+            return;
+        };
+        let what = match missing.outcome {
+            Outcome::ProvidedAtRuntime => "comes from the driver at run time",
+            Outcome::Refused => "refused",
+            _ => "not found",
+        };
+        let _ = writeln!(
+            self.out,
+            "{indent}{} → {}",
+            escape::text(name),
+            styled(BOLD, what)
+        );
+        if missing.outcome != Outcome::ProvidedAtRuntime {
+            let _ = writeln!(self.out, "{indent}    {}", missing.message);
+            let lines = words::lines(&missing.trace, &resolution.objects);
+            self.out
+                .push_str(&table(&lines, &format!("{indent}    tried: ")));
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    world: &'static str,
+    root: &'a str,
+    objects: Vec<ObjectReport>,
+    unresolved: Vec<UnresolvedReport>,
+    loads: bool,
+}
+
+#[derive(Serialize)]
+struct ObjectReport {
+    path: String,
+    real_path: String,
+    soname: Option<String>,
+    requested_by: Option<String>,
+    #[serde(rename = "as")]
+    name: String,
+    how: &'static str,
+    depth: usize,
+}
+
+#[derive(Serialize)]
+struct UnresolvedReport {
+    name: String,
+    requested_by: Option<String>,
+    outcome: &'static str,
+    message: String,
+    trace: Vec<String>,
+}
+
+/// The tree as a line of JSON, version 1 of the contract.
+///
+/// # Errors
+/// Never for a report made here; the signature is serde's.
+pub fn json(tree: &Tree<'_>) -> serde_json::Result<String> {
+    let resolution = tree.resolution;
+    let path = |number: usize| {
+        resolution
+            .objects
+            .get(number)
+            .map(|object| escape::text(&object.path))
+    };
+    let object = |object: &Object| ObjectReport {
+        path: escape::text(&object.path),
+        real_path: object.real_path.to_string(),
+        soname: object.soname.as_deref().map(escape::text),
+        requested_by: object.requested_by.and_then(path),
+        name: escape::text(&object.name),
+        how: object.how.name(),
+        depth: object.depth,
+    };
+    let unresolved = resolution
+        .unresolved
+        .iter()
+        .map(|missing| UnresolvedReport {
+            name: escape::text(&missing.name),
+            requested_by: missing.requested_by.and_then(path),
+            outcome: missing.outcome.name(),
+            message: missing.message.clone(),
+            trace: words::lines(&missing.trace, &resolution.objects)
+                .iter()
+                .map(words::Line::text)
+                .collect(),
+        });
+    serde_json::to_string(&Report {
+        schema: SCHEMA,
+        world: tree.world.name(),
+        root: tree.root,
+        objects: resolution.objects.iter().map(object).collect(),
+        unresolved: unresolved.collect(),
+        loads: resolution.loads(),
+    })
+}

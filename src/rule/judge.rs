@@ -1,0 +1,70 @@
+//! Applies rules to subjects.
+
+use super::{Condition, Finding, Raise, Rule, Severity, Subject};
+
+/// The findings of `rules` on `subjects`, the gravest first, then by rule and by place. The severity is that for
+/// the gravest of `phases`; where none was asked for, the rule's own.
+pub fn judge(rules: &[Rule], subjects: &[Subject], phases: &[String]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = rules
+        .iter()
+        .flat_map(|rule| {
+            subjects
+                .iter()
+                .filter(|subject| rule.fits(subject))
+                .map(|subject| rule.find(subject, phases))
+        })
+        .collect();
+    findings.sort_by(|a, b| {
+        b.severity
+            .cmp(&a.severity)
+            .then_with(|| a.rule.cmp(&b.rule))
+            .then_with(|| a.locations.cmp(&b.locations))
+    });
+    findings.dedup();
+    findings
+}
+
+impl Rule {
+    fn fits(&self, subject: &Subject) -> bool {
+        self.kind == subject.kind && meets(&self.conditions, subject)
+    }
+
+    fn find(&self, subject: &Subject, phases: &[String]) -> Finding {
+        Finding {
+            rule: self.id.clone(),
+            severity: self.severity_of(subject, phases),
+            message: self.message.fill(subject),
+            locations: subject.locations.clone(),
+            evidence: subject.evidence.clone(),
+            fix: self.fix.fill(subject),
+        }
+    }
+
+    fn severity_of(&self, subject: &Subject, phases: &[String]) -> Severity {
+        let by_phase = phases
+            .iter()
+            .map(|phase| self.phases.get(phase).copied().unwrap_or(self.severity))
+            .max();
+        let holds = |raise: &&Raise| {
+            raise.phases.is_empty()
+                || phases.is_empty()
+                || phases.iter().any(|phase| raise.phases.contains(phase))
+        };
+        let raised = self
+            .raise
+            .iter()
+            .filter(holds)
+            .filter(|raise| meets(&raise.conditions, subject));
+        let raised = raised.map(|raise| raise.severity);
+        raised
+            .chain([by_phase.unwrap_or(self.severity)])
+            .max()
+            .unwrap_or(self.severity)
+    }
+}
+
+fn meets(conditions: &[Condition], subject: &Subject) -> bool {
+    conditions
+        .iter()
+        .all(|condition| subject.fields.get(condition.field.as_str()) == Some(&condition.value))
+}

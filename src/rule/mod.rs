@@ -1,0 +1,116 @@
+//! Rules: data that turns facts into findings.
+//!
+//! A rule is one file: it names a kind of [`Subject`], which of its fields must have which values, and what to
+//! say. [`compile`] checks it whole; [`judge`] applies the compiled rules to the subjects of an image.
+
+mod compile;
+mod judge;
+mod subject;
+mod template;
+
+use std::collections::BTreeMap;
+
+pub use compile::{RuleError, compile};
+pub use judge::judge;
+pub use subject::{Evidence, Kind, Subject, Value, subjects};
+
+use crate::path::RootPath;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Something will be missing.
+    Warning,
+    /// It will not work.
+    Error,
+}
+
+impl Severity {
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A rule that was checked whole.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The stem of its file.
+    pub id: String,
+    /// What it finds, in one line.
+    pub summary: String,
+    /// Why that matters.
+    pub why: String,
+    /// What to do.
+    pub fix: template::Template,
+    /// Where to read more.
+    pub references: Vec<String>,
+    /// The severity where no phase was asked for.
+    pub severity: Severity,
+    /// The severity for each phase.
+    pub phases: BTreeMap<String, Severity>,
+    kind: Kind,
+    conditions: Vec<Condition>,
+    raise: Vec<Raise>,
+    message: template::Template,
+}
+
+/// A field and the value it must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Condition {
+    field: String,
+    value: Value,
+}
+
+/// A severity for subjects that meet more conditions.
+#[derive(Debug, Clone)]
+struct Raise {
+    conditions: Vec<Condition>,
+    severity: Severity,
+    /// The phases it holds for; all of them when there are none.
+    phases: Vec<String>,
+}
+
+/// What a rule found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's id.
+    pub rule: String,
+    /// How much it matters, for the phases that were asked for.
+    pub severity: Severity,
+    /// What is the matter.
+    pub message: String,
+    /// Where.
+    pub locations: Vec<Location>,
+    /// What shows it: the loader's words and its search.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub fix: String,
+}
+
+/// A place in the image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Location {
+    /// The path.
+    pub path: RootPath,
+    /// The layer, counted from 0 at the bottom.
+    pub layer: Option<usize>,
+}
+
+/// The rules that are part of the program.
+///
+/// # Panics
+/// Never: a test compiles them.
+pub fn built_in() -> Vec<Rule> {
+    let compile = |(id, text): &(&str, &str)| {
+        compile(id, text).expect("a test compiles the rules of the program")
+    };
+    crate::data_files::RULES.iter().map(compile).collect()
+}

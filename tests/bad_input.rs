@@ -1,0 +1,166 @@
+//! Is bad input one clear sentence, exit 2, and nothing left behind?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the tests run the real program on files that they damage"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// What the program says of an image: the exit code and standard error. Nothing may go to standard output,
+/// and nothing may be written into the folder it runs in.
+fn said(image: &str, more: &[&str]) -> (i32, String) {
+    let folder = TempDir::new().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .arg(image)
+        .args(more)
+        .current_dir(folder.path())
+        .env_clear()
+        .env("HOME", folder.path())
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{image}");
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "{image} left something behind"
+    );
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn check(image: &str, more: &[&str], expected: &str) {
+    let (code, error) = said(image, more);
+    assert_eq!(code, 2, "{image}: {error}");
+    assert_eq!(error.lines().count(), 1, "{image}: {error}");
+    assert!(
+        error.starts_with("error: ") && error.contains(expected),
+        "{image}: {error}"
+    );
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata/images")
+        .join(name)
+}
+
+/// A copy of a fixture image whose largest blob is changed by `damage`.
+fn damaged(damage: impl Fn(&mut Vec<u8>)) -> (TempDir, String) {
+    let folder = TempDir::new().unwrap();
+    let layout = folder.path().join("layout");
+    copy(&fixture("devel"), &layout);
+    let blobs = fs::read_dir(layout.join("blobs/sha256"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let largest = blobs
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    damage(&mut bytes);
+    fs::write(&largest, bytes).unwrap();
+    let image = format!("oci:{}", layout.display());
+    (folder, image)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_reference_that_means_nothing() {
+    check("", &[], "it is empty");
+    check("Ubuntu:22.04", &[], "in lower case");
+    check("./nowhere", &[], "no such file or folder");
+    check("oci:/nowhere", &[], "/nowhere");
+    check("docker-archive:/nowhere.tar", &[], "/nowhere.tar");
+}
+
+#[test]
+fn a_registry_that_cannot_be_reached() {
+    // Port 1 of the loopback interface: nothing listens there.
+    check("127.0.0.1:1/app:1", &[], "127.0.0.1:1");
+    check("registry.invalid/app:1", &[], "registry.invalid");
+}
+
+#[test]
+fn an_engine_that_does_not_run() {
+    check("docker-daemon:app", &[], "Docker Engine");
+    check("podman:app", &[], "Podman");
+}
+
+#[test]
+fn a_tag_or_a_platform_that_is_not_there() {
+    let image = format!("oci:{}", fixture("multi-platform").display());
+    check(&format!("{image}:nothing"), &[], "nothing");
+    check(
+        &image,
+        &["--platform", "linux/s390x"],
+        "it offers linux/amd64, linux/arm64; choose one with --platform",
+    );
+    let image = format!("oci:{}", fixture("arm64").display());
+    check(
+        &image,
+        &["--platform", "linux/amd64"],
+        "it offers linux/arm64",
+    );
+}
+
+#[test]
+fn a_layer_of_another_digest_or_cut_short() {
+    let (_folder, image) = damaged(|bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    });
+    check(&image, &[], "expected digest sha256:");
+    let (_folder, image) = damaged(|bytes| bytes.truncate(bytes.len() - 100));
+    check(&image, &[], "bytes");
+}
+
+#[test]
+fn something_that_is_no_image() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("notes.txt");
+    fs::write(&file, "shopping: milk").unwrap();
+    check(
+        &file.display().to_string(),
+        &[],
+        "neither the output of docker save nor an OCI archive",
+    );
+    check(
+        &format!("docker-archive:{}", file.display()),
+        &[],
+        "notes.txt",
+    );
+    let tar = folder.path().join("plain.tar");
+    fs::write(
+        &tar,
+        testkit::layer::Layer::new()
+            .file("etc/passwd", "root")
+            .tar(),
+    )
+    .unwrap();
+    check(
+        &format!("docker-archive:{}", tar.display()),
+        &[],
+        "manifest.json",
+    );
+}

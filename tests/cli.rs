@@ -1,0 +1,250 @@
+//! Does the program say of every fixture image what its source expects, and does it speak well?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the tests run the real program"
+)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use testkit::spec::Sources;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// The status in both worlds, the ids of the rules that found something, and the exit code.
+fn said(image: &str, platform: &str) -> (String, String, Vec<String>, i32) {
+    let output = run(&["--format", "json", "--platform", platform, image]);
+    let report = json(&output);
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut rules: Vec<String> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| word(&finding["rule"]))
+        .collect();
+    rules.sort();
+    rules.dedup();
+    let cupti = &report["cupti"];
+    (
+        word(&cupti["status"]),
+        word(&cupti["status_nvidia"]),
+        rules,
+        output.status.code().unwrap(),
+    )
+}
+
+#[test]
+fn every_fixture_is_judged_as_its_source_expects() {
+    let sources = Sources::of_repository().unwrap();
+    for (name, fixture) in sources.fixtures() {
+        let image = format!("oci:testdata/images/{name}");
+        let others = fixture
+            .also
+            .iter()
+            .map(|other| (other.platform.as_str(), &other.expect));
+        for (platform, expect) in [(fixture.platform.as_str(), &fixture.expect)]
+            .into_iter()
+            .chain(others)
+        {
+            let expected = (
+                expect.status.as_str().to_owned(),
+                expect.status_nvidia.as_str().to_owned(),
+                expect.findings.clone(),
+                expect.exit,
+            );
+            assert_eq!(said(&image, platform), expected, "{name} on {platform}");
+        }
+    }
+}
+
+/// A report of an image, as it is read on a page.
+fn page(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(text(&output.stderr), "", "{arguments:?}");
+    text(&output.stdout)
+}
+
+#[test]
+fn the_report_begins_with_the_verdict_and_shows_the_search() {
+    insta::assert_snapshot!(page(&["oci:testdata/images/headers-only"]));
+}
+
+#[test]
+fn a_good_image_shows_its_copies_and_who_gets_them() {
+    insta::assert_snapshot!(page(&[
+        "oci:testdata/images/devel",
+        "oci:testdata/images/pip-torch"
+    ]));
+}
+
+#[test]
+fn names_from_an_image_cannot_reach_the_terminal() {
+    let page = page(&["oci:testdata/images/hostile-names", "-v"]);
+    assert!(
+        page.chars().all(|c| c == '\n' || !c.is_control()),
+        "{page:?}"
+    );
+    insta::assert_snapshot!(page);
+}
+
+#[test]
+fn the_tree_gives_the_reason_for_each_step() {
+    let torch = "/opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so";
+    insta::assert_snapshot!(
+        "tree_loads",
+        page(&["tree", "oci:testdata/images/pip-torch", torch])
+    );
+    insta::assert_snapshot!(
+        "tree_fails",
+        page(&["tree", "oci:testdata/images/pip-torch-broken", torch])
+    );
+    insta::assert_snapshot!(
+        "tree_soname_in_the_other_world",
+        page(&[
+            "tree",
+            "-v",
+            "--world",
+            "nvidia",
+            "oci:testdata/images/conf-without-ldconfig",
+            "libcupti.so.12"
+        ])
+    );
+}
+
+#[test]
+fn the_json_reports_are_the_contract() {
+    let report = json(&run(&["--format", "json", "oci:testdata/images/pip-torch"]));
+    insta::assert_json_snapshot!("report_v1", report);
+    let torch = "/opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so";
+    let tree = json(&run(&[
+        "tree",
+        "--format",
+        "json",
+        "oci:testdata/images/pip-torch-broken",
+        torch,
+    ]));
+    insta::assert_json_snapshot!("tree_v1", tree);
+}
+
+#[test]
+fn the_same_image_gives_the_same_bytes() {
+    for format in ["text", "json"] {
+        let arguments = [
+            "--format",
+            format,
+            "-v",
+            "oci:testdata/images/hostile-names",
+        ];
+        assert_eq!(run(&arguments).stdout, run(&arguments).stdout, "{format}");
+    }
+}
+
+#[test]
+fn severity_phase_and_threshold_decide_the_exit_code() {
+    let code = |arguments: &[&str]| run(arguments).status.code().unwrap();
+    let image = "oci:testdata/images/no-cupti";
+    assert_eq!(code(&[image]), 1);
+    assert_eq!(code(&["--phase", "inference", image]), 0);
+    assert_eq!(
+        code(&["--phase", "inference", "--fail-on", "note", image]),
+        1
+    );
+    assert_eq!(code(&["--phase", "training", image]), 0);
+    assert_eq!(
+        code(&["--phase", "training", "--fail-on", "warning", image]),
+        1
+    );
+    assert_eq!(
+        code(&["--phase", "inference", "--phase", "profiling", image]),
+        1
+    );
+    assert_eq!(code(&["--fail-on", "never", image]), 0);
+    // PyTorch links libcupti: no phase makes its absence harmless.
+    assert_eq!(
+        code(&[
+            "--phase",
+            "inference",
+            "oci:testdata/images/pip-torch-broken"
+        ]),
+        1
+    );
+    assert_eq!(code(&["oci:testdata/images/devel", image]), 1);
+    assert_eq!(
+        code(&["oci:testdata/images/devel", "oci:testdata/images/missing"]),
+        2
+    );
+}
+
+#[test]
+fn the_environment_given_counts_over_that_of_the_image() {
+    let lib64 = "LD_LIBRARY_PATH=/usr/local/cuda-12.4/extras/CUPTI/lib64";
+    let output = run(&[
+        "--format",
+        "json",
+        "--env",
+        lib64,
+        "oci:testdata/images/extras-only",
+    ]);
+    assert_eq!(json(&output)["cupti"]["status"], "loadable");
+    assert_eq!(
+        json(&output)["cupti"]["copies"][0]["how"],
+        "ld-library-path"
+    );
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_ask() {
+    let image = "oci:testdata/images/devel";
+    assert!(!page(&[image]).contains('\x1b'));
+    assert!(page(&["--color", "always", image]).contains('\x1b'));
+    assert!(!page(&["--color", "never", image]).contains('\x1b'));
+}
+
+#[test]
+fn rules_are_listed_and_explained() {
+    insta::assert_snapshot!("rules", page(&["rules"]));
+    insta::assert_snapshot!("rule", page(&["rules", "explain", "headers-only-cupti"]));
+    let unknown = run(&["rules", "explain", "nothing"]);
+    assert_eq!(
+        text(&unknown.stderr),
+        "error: there is no rule \"nothing\"; cupti-audit rules lists them\n"
+    );
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn several_images_are_one_object_a_line_each() {
+    let output = run(&[
+        "--format",
+        "json",
+        "oci:testdata/images/devel",
+        "oci:testdata/images/empty",
+    ]);
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[1]["cupti"]["status"], "absent");
+    assert!(Path::new(env!("CARGO_BIN_EXE_cupti-audit")).exists());
+}

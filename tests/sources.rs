@@ -1,0 +1,255 @@
+//! Is the verdict the same, whichever way the image comes?
+//!
+//! One fixture image goes through a real registry, a real Docker Engine and the archives that real tools
+//! write, and the program is asked about each.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the tests run the real program and real tools, and may panic"
+)]
+
+#[path = "support/engine.rs"]
+mod docker;
+#[path = "support/registry_parts.rs"]
+mod registry_parts;
+mod support;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use docker::Dockerd;
+use registry_parts::{Guarded, Registry, certificates, run};
+use serde_json::Value;
+use support::{have, have_all, is_root};
+use tempfile::TempDir;
+
+/// The fixture that goes round: a devel image, in which CUPTI is found through the cache.
+const IMAGE: &str = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/devel");
+
+const REGISTRY: (&str, &str) = ("docker-registry", "docker-registry");
+const SKOPEO: (&str, &str) = ("skopeo", "skopeo");
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+    command.env_clear();
+    command
+}
+
+/// What a report says, without what differs by source: the reference and how the layers are stored.
+fn verdict(report: &[u8]) -> Value {
+    let report: Value = serde_json::from_slice(report).unwrap();
+    let diff_ids = report["image"]["layers"].as_array().unwrap().iter();
+    let diff_ids: Vec<&Value> = diff_ids.map(|layer| &layer["diff_id"]).collect();
+    serde_json::json!({
+        "cupti": report["cupti"], "consumers": report["consumers"], "findings": report["findings"],
+        "gaps": report["gaps"], "platform": report["image"]["platform"], "diff_ids": diff_ids,
+    })
+}
+
+fn audit(image: &str, arguments: &[&str]) -> Value {
+    let output = program()
+        .args(["--format", "json", image])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{image}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    verdict(&output.stdout)
+}
+
+fn push(to: &str, arguments: &[&str]) {
+    let to = format!("docker://{to}");
+    run(
+        "skopeo",
+        &[&["copy", "--quiet", IMAGE, &to], arguments].concat(),
+    );
+}
+
+#[test]
+fn a_registry_serves_the_image_in_every_compression() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let registry = Registry::start(dir.path(), None);
+    let expected = audit(IMAGE, &[]);
+    for (tag, arguments) in [
+        ("gzip", &["--dest-compress-format", "gzip"][..]),
+        (
+            "zstd",
+            &["--dest-compress-format", "zstd", "--dest-compress"],
+        ),
+        ("docker", &["--format", "v2s2"]),
+    ] {
+        let image = format!("{}/cuda/devel:{tag}", registry.address);
+        push(&image, &[arguments, &["--dest-tls-verify=false"]].concat());
+        assert_eq!(audit(&image, &[]), expected, "{tag}");
+        assert_eq!(
+            audit(&format!("docker://{image}"), &["--no-cache"]),
+            expected,
+            "{tag}"
+        );
+    }
+    let missing = format!("{}/cuda/devel:none", registry.address);
+    let output = program().arg(&missing).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("no such image or tag"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
+    if !have_all(&[
+        REGISTRY,
+        SKOPEO,
+        ("openssl", "openssl"),
+        ("htpasswd", "apache2-utils"),
+    ]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let (ca, certificate, key) = certificates(dir.path());
+    let htpasswd = dir.path().join("htpasswd");
+    fs::write(&htpasswd, run("htpasswd", &["-Bbn", "ada", "secret"])).unwrap();
+    let registry = Registry::start(
+        dir.path(),
+        Some(&Guarded {
+            tls: (&certificate, &key),
+            htpasswd: &htpasswd,
+        }),
+    );
+    let image = format!("localhost:{}/cuda/devel:1", registry.address.port());
+    push(
+        &image,
+        &["--dest-creds", "ada:secret", "--dest-tls-verify=false"],
+    );
+
+    let ca = ca.display().to_string();
+    let ask = |password: Option<&str>, arguments: &[&str]| {
+        let home = TempDir::new().unwrap();
+        if let Some(password) = password {
+            log_in(home.path(), &image, password);
+        }
+        let output = program()
+            .arg("--format=json")
+            .arg(&image)
+            .args(arguments)
+            .env("DOCKER_CONFIG", home.path())
+            .output()
+            .unwrap();
+        (
+            output.status.code().unwrap(),
+            output.stdout,
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, report, error) = ask(Some("secret"), &["--ca-cert", &ca]);
+    assert_eq!((code, error.as_str()), (0, ""));
+    assert_eq!(verdict(&report), audit(IMAGE, &[]));
+    for (password, arguments, words) in [
+        (
+            Some("wrong"),
+            &["--ca-cert", ca.as_str()][..],
+            "refused the credentials",
+        ),
+        (None, &["--ca-cert", ca.as_str()], "docker login"),
+        (Some("secret"), &[], "certificate"),
+    ] {
+        let (code, report, error) = ask(password, arguments);
+        assert_eq!(
+            (code, report.len(), error.lines().count()),
+            (2, 0, 1),
+            "{error}"
+        );
+        assert!(
+            error.contains(words) && !error.contains("secret"),
+            "{error}"
+        );
+    }
+}
+
+/// Writes a `config.json` as `docker login` does.
+fn log_in(home: &Path, image: &str, password: &str) {
+    let host = image.split('/').next().unwrap();
+    let auth = run("sh", &["-c", &format!("printf ada:{password} | base64")]);
+    let auth = String::from_utf8(auth).unwrap();
+    let config = serde_json::json!({"auths": {host: {"auth": auth.trim()}}});
+    fs::write(home.join("config.json"), config.to_string()).unwrap();
+}
+
+#[test]
+fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
+    if !have("skopeo", "skopeo") || !is_root() {
+        return;
+    }
+    let Some(engine) = Dockerd::start() else {
+        return;
+    };
+    let expected = audit(IMAGE, &[]);
+    let path = |name: &str| engine.dir().join(name).display().to_string();
+    let copy = |to: &str| run("skopeo", &["copy", "--quiet", IMAGE, to]);
+    copy(&format!("docker-archive:{}:devel:1", path("skopeo.tar")));
+    copy(&format!("oci-archive:{}:1", path("oci.tar")));
+    copy(&format!("dir:{}", path("dir")));
+    engine.must(&["load", "--input", &path("skopeo.tar")]);
+    engine.must(&["save", "--output", &path("saved.tar"), "devel:1"]);
+
+    for image in [
+        format!("docker-archive:{}", path("skopeo.tar")),
+        format!("docker-archive:{}:devel:1", path("saved.tar")),
+        path("saved.tar"),
+        path("oci.tar"),
+        format!("oci-archive:{}:1", path("oci.tar")),
+    ] {
+        assert_eq!(audit(&image, &[]), expected, "{image}");
+    }
+    let daemon = program()
+        .args(["--format=json", "docker-daemon:devel:1"])
+        .env("DOCKER_HOST", engine.host())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&daemon.stderr), "");
+    assert_eq!(verdict(&daemon.stdout), expected, "docker-daemon");
+    let saved = Stdio::from(File::open(path("saved.tar")).unwrap());
+    let piped = program()
+        .args(["--format=json", "-"])
+        .stdin(saved)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&piped.stderr), "");
+    assert_eq!(verdict(&piped.stdout), expected, "standard input");
+}
+
+#[test]
+fn an_unpacked_image_is_judged_as_the_image() {
+    if !have("umoci", "umoci") || !is_root() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let bundle = dir.path().join("bundle").display().to_string();
+    let layout = IMAGE.strip_prefix("oci:").unwrap();
+    run(
+        "umoci",
+        &["unpack", "--image", &format!("{layout}:latest"), &bundle],
+    );
+    let folder = audit(&format!("rootfs:{bundle}/rootfs"), &[]);
+    let image = audit(IMAGE, &[]);
+    for key in ["status", "status_nvidia", "headers"] {
+        assert_eq!(folder["cupti"][key], image["cupti"][key], "{key}");
+    }
+    for key in ["path", "real_path", "version", "owner", "loadable", "how"] {
+        assert_eq!(
+            folder["cupti"]["copies"][0][key], image["cupti"]["copies"][0][key],
+            "{key}"
+        );
+    }
+}
