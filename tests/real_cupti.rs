@@ -36,12 +36,20 @@ fn the_audit_agrees_with_the_real_loader_in_every_layout() {
         if verdict.differences.is_empty() {
             agreed += 1;
         }
-        wrong.extend(verdict.differences.iter().map(|difference| format!("{}: {difference}", layout.name)));
+        wrong.extend(
+            verdict
+                .differences
+                .iter()
+                .map(|difference| format!("{}: {difference}", layout.name)),
+        );
         if says.trim_end() != layout.says {
             wrong.push(format!("{}: the audit says\n{says}", layout.name));
         }
     }
-    println!("{agreed} of {} layouts agree with the real loader, in {questions} questions", layouts.len());
+    println!(
+        "{agreed} of {} layouts agree with the real loader, in {questions} questions",
+        layouts.len()
+    );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -56,12 +64,22 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
     }
     let facts = gather(
         image(layout, root.layers.len()),
-        ReadLayers { layers: root.layers.iter().cloned().map(Ok).collect() },
-        &Conditions { environment: Vec::new(), cpu: CpuLevel::V3 },
+        ReadLayers {
+            layers: root.layers.iter().cloned().map(Ok).collect(),
+        },
+        &Conditions {
+            environment: Vec::new(),
+            cpu: CpuLevel::V3,
+        },
     );
     let mut verdict = Verdict::default();
     let compare = |root: &Root, world: World, verdict: &mut Verdict| {
-        Judge { root, env: layout.env, working_dir: layout.working_dir }.compare(&facts, world, verdict);
+        Judge {
+            root,
+            env: layout.env,
+            working_dir: layout.working_dir,
+        }
+        .compare(&facts, world, verdict);
     };
     compare(&root, World::AsIs, &mut verdict);
     root.run(&["/sbin/ldconfig"]);
@@ -71,7 +89,13 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
 
 fn install(root: &mut Root) {
     root.lend(&cupti_parts::deb(), "libcupti.deb");
-    root.run(&["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/usr/bin/dpkg", "--log=/dev/null", "-i", "/libcupti.deb"]);
+    root.run(&[
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "/usr/bin/dpkg",
+        "--log=/dev/null",
+        "-i",
+        "/libcupti.deb",
+    ]);
     std::fs::remove_file(root.path("libcupti.deb")).unwrap();
 }
 
@@ -89,7 +113,11 @@ fn image(layout: &Layout, layers: usize) -> Image {
         reference: layout.name.to_owned(),
         source: SourceKind::Oci,
         digest: None,
-        platform: Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None },
+        platform: Platform {
+            os: "linux".to_owned(),
+            architecture: "amd64".to_owned(),
+            variant: None,
+        },
         config: ImageConfig {
             env: layout.env.iter().map(own).collect(),
             working_dir: Some(layout.working_dir.to_owned()),
@@ -102,21 +130,37 @@ fn image(layout: &Layout, layers: usize) -> Image {
 /// What the facts say in short: the verdict of a plain dlopen, then each copy and each consumer.
 fn said(facts: &ImageFacts) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut lines = vec![format!("{} / {}", facts.status.as_is.name(), facts.status.nvidia.name())];
+    let mut lines = vec![format!(
+        "{} / {}",
+        facts.status.as_is.name(),
+        facts.status.nvidia.name()
+    )];
     for copy in &facts.copies {
         let version = copy.version.as_ref().map_or("?", |(version, _)| version);
         let owner = [copy.owner.kind.name(), " ", &copy.owner.name].concat();
-        lines.push(format!("{} {version}, {}, layer {}", copy.real_path, owner.trim_end(), copy.layer));
+        lines.push(format!(
+            "{} {version}, {}, layer {}",
+            copy.real_path,
+            owner.trim_end(),
+            copy.layer
+        ));
     }
     for consumer in &facts.consumers {
         let gets = |world| {
             let gets = consumer.outcome.get(world);
             let path = gets.path.as_deref().map(text);
             let how = gets.how.map(cupti_audit::loader::How::name);
-            path.map_or_else(|| gets.outcome.name().to_owned(), |path| format!("{path} by {}", how.unwrap_or_default()))
+            path.map_or_else(
+                || gets.outcome.name().to_owned(),
+                |path| format!("{path} by {}", how.unwrap_or_default()),
+            )
         };
         let (as_is, nvidia) = (gets(World::AsIs), gets(World::Nvidia));
-        let both = if as_is == nvidia { as_is } else { format!("{as_is} / {nvidia}") };
+        let both = if as_is == nvidia {
+            as_is
+        } else {
+            format!("{as_is} / {nvidia}")
+        };
         lines.push(format!("{}: {both}", consumer.name));
     }
     lines.join("\n")

@@ -199,12 +199,7 @@ fn snapshot(root: &Path) -> Snapshot {
                 pending.push(path.clone());
                 found.insert(path, None);
             } else {
-                let mark = (
-                    facts.ino(),
-                    facts.mtime(),
-                    facts.mtime_nsec(),
-                    facts.size(),
-                );
+                let mark = (facts.ino(), facts.mtime(), facts.mtime_nsec(), facts.size());
                 found.insert(path, Some(mark));
             }
         }

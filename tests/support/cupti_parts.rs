@@ -111,7 +111,9 @@ pub fn are_there() -> bool {
     ];
     let programs = [("gcc", "gcc"), ("patchelf", "patchelf"), ("tar", "tar")];
     parts.iter().all(|part| support::part(part).is_some())
-        && programs.iter().all(|(program, package)| support::have(program, package))
+        && programs
+            .iter()
+            .all(|(program, package)| support::have(program, package))
         && support::is_root()
 }
 

@@ -12,7 +12,12 @@ use crate::chroot::{Answer, Root, answer, is_of_every_process};
 const SIGBUS: i32 = 7;
 
 /// The names that are asked for in every image, whatever it holds.
-const NAMES: [&str; 4] = ["libcupti.so", "libcupti.so.12", "libcupti.so.11.8", "libnvperf_host.so"];
+const NAMES: [&str; 4] = [
+    "libcupti.so",
+    "libcupti.so.12",
+    "libcupti.so.11.8",
+    "libnvperf_host.so",
+];
 
 /// The questions of one image that were put, and the answers that differ.
 #[derive(Debug, Default)]
@@ -41,22 +46,40 @@ impl Judge<'_> {
             verdict.questions += 1;
             if ours != real {
                 let world = world.name();
-                verdict.differences.push(format!("{world}: {what}\n  ours {ours:?}\n  real {real:?}"));
+                verdict
+                    .differences
+                    .push(format!("{world}: {what}\n  ours {ours:?}\n  real {real:?}"));
             }
         };
         for name in names(facts) {
             let text = text(&name);
-            ask(format!("dlopen {text}"), ours(&ground.open_plain(&name)), self.open("/probe", &text, None));
+            ask(
+                format!("dlopen {text}"),
+                ours(&ground.open_plain(&name)),
+                self.open("/probe", &text, None),
+            );
         }
         for copy in &facts.copies {
             let path = copy.real_path.to_string();
-            ask(format!("dlopen {path}"), ours(copy.by_path.get(world)), self.open("/probe", &path, None));
+            ask(
+                format!("dlopen {path}"),
+                ours(copy.by_path.get(world)),
+                self.open("/probe", &path, None),
+            );
             let loadable = self.is_loadable(copy);
-            ask(format!("{path} is loadable"), yes(*copy.loadable.get(world)), yes(loadable));
+            ask(
+                format!("{path} is loadable"),
+                yes(*copy.loadable.get(world)),
+                yes(loadable),
+            );
         }
         for consumer in &facts.consumers {
             let what = format!("{} asks", consumer.object);
-            ask(what, consumer_gets(ground, consumer), self.consumer(consumer));
+            ask(
+                what,
+                consumer_gets(ground, consumer),
+                self.consumer(consumer),
+            );
             let what = format!("{} with every symbol bound", consumer.object);
             ask(what, symbols(consumer, world), self.symbols(consumer));
         }
@@ -72,13 +95,22 @@ impl Judge<'_> {
         let mut all = vec!["-C".to_owned(), self.working_dir.to_owned()];
         all.extend(self.env.iter().map(|(key, value)| format!("{key}={value}")));
         all.extend(words.iter().map(|word| (*word).to_owned()));
-        self.root.command(&all.iter().map(String::as_str).collect::<Vec<_>>())
+        self.root
+            .command(&all.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     fn is_loadable(&self, copy: &Copy) -> bool {
-        let Some(soname) = &copy.soname else { return false };
-        let Answer::Opened { path, .. } = self.open("/probe", &text(soname), None) else { return false };
-        let output = self.root.command(&["-C", self.working_dir, "/usr/bin/realpath", &path]).output().unwrap();
+        let Some(soname) = &copy.soname else {
+            return false;
+        };
+        let Answer::Opened { path, .. } = self.open("/probe", &text(soname), None) else {
+            return false;
+        };
+        let output = self
+            .root
+            .command(&["-C", self.working_dir, "/usr/bin/realpath", &path])
+            .output()
+            .unwrap();
         String::from_utf8_lossy(&output.stdout).trim_end() == copy.real_path.to_string()
     }
 
@@ -91,8 +123,14 @@ impl Judge<'_> {
         match self.open(&program(consumer), &consumer.object.to_string(), function) {
             Answer::Opened { objects, .. } => {
                 // The consumer may have been mapped with several; it gets the one that was mapped for its name.
-                let path = objects.into_iter().find(|path| path.contains("/libcupti")).unwrap_or_default();
-                Answer::Opened { path, objects: Vec::new() }
+                let path = objects
+                    .into_iter()
+                    .find(|path| path.contains("/libcupti"))
+                    .unwrap_or_default();
+                Answer::Opened {
+                    path,
+                    objects: Vec::new(),
+                }
             }
             other => other,
         }
@@ -101,11 +139,18 @@ impl Judge<'_> {
     /// Whether the consumer can be opened with every symbol bound, else the symbol that is missing.
     fn symbols(&self, consumer: &Consumer) -> Answer {
         let object = consumer.object.to_string();
-        let output = self.process(&[&program(consumer), "now", &object]).output().unwrap();
+        let output = self
+            .process(&[&program(consumer), "now", &object])
+            .output()
+            .unwrap();
         match answer(&output) {
             Answer::Failed(words) => {
-                let symbol = words.split_once("undefined symbol: ").map(|(_, rest)| rest.split(',').next());
-                symbol.flatten().map_or_else(|| yes(true), |symbol| Answer::Failed(symbol.to_owned()))
+                let symbol = words
+                    .split_once("undefined symbol: ")
+                    .map(|(_, rest)| rest.split(',').next());
+                symbol
+                    .flatten()
+                    .map_or_else(|| yes(true), |symbol| Answer::Failed(symbol.to_owned()))
             }
             _ => yes(true),
         }
@@ -115,12 +160,16 @@ impl Judge<'_> {
 /// The program that loads the consumer: the image's own where it is a probe, which lies below `/opt`.
 fn program(consumer: &Consumer) -> String {
     let own = consumer.program.as_ref().map(ToString::to_string);
-    own.filter(|path| path.starts_with("/opt/")).unwrap_or_else(|| "/probe".to_owned())
+    own.filter(|path| path.starts_with("/opt/"))
+        .unwrap_or_else(|| "/probe".to_owned())
 }
 
 fn names(facts: &ImageFacts) -> Vec<Bytes> {
     let mut names: Vec<Bytes> = NAMES.iter().map(|name| name.as_bytes().into()).collect();
-    names.extend([facts.plain.as_is.name.clone(), facts.plain.nvidia.name.clone()]);
+    names.extend([
+        facts.plain.as_is.name.clone(),
+        facts.plain.nvidia.name.clone(),
+    ]);
     names.extend(facts.copies.iter().filter_map(|copy| copy.soname.clone()));
     names.sort();
     names.dedup();
@@ -129,7 +178,11 @@ fn names(facts: &ImageFacts) -> Vec<Bytes> {
 
 /// What the audit says, in the form of the real loader's answer.
 pub fn ours(resolution: &Resolution) -> Answer {
-    match (resolution.loads(), root(resolution), failures(resolution).next()) {
+    match (
+        resolution.loads(),
+        root(resolution),
+        failures(resolution).next(),
+    ) {
         (true, Some(opened), _) => Answer::Opened {
             path: text(&opened.path),
             objects: objects(resolution),
@@ -163,7 +216,11 @@ fn symbols(consumer: &Consumer, world: World) -> Answer {
 }
 
 fn failed(words: &str) -> Answer {
-    if words.contains("SIGBUS") { Answer::Died(SIGBUS) } else { Answer::Failed(words.to_owned()) }
+    if words.contains("SIGBUS") {
+        Answer::Died(SIGBUS)
+    } else {
+        Answer::Failed(words.to_owned())
+    }
 }
 
 fn yes(answer: bool) -> Answer {
