@@ -254,15 +254,11 @@ pub(super) fn versions<'a>(
     facts: &mut ElfFacts,
 ) {
     let Encoding { endian, class } = encoding;
+    // The loader follows the chain of a table to its end; the counts of `DT_VERNEEDNUM` are nothing to it
+    // (glibc elf/dl-version.c, `_dl_check_map_versions`).
     let mut budget = VERSIONS;
-    for (need, versions) in VerNeedIterator::new(
-        endian,
-        class,
-        dynamic.need_count,
-        0,
-        get(Table::VersionNeeds),
-    )
-    .take(VERSIONS)
+    for (need, versions) in
+        VerNeedIterator::new(endian, class, VERSIONS as u64, 0, get(Table::VersionNeeds))
     {
         let Some(file) = names.string(u64::from(need.vn_file)) else {
             continue;
@@ -286,7 +282,7 @@ pub(super) fn versions<'a>(
     for (_, mut defined) in VerDefIterator::new(
         endian,
         class,
-        dynamic.definition_count,
+        VERSIONS as u64,
         0,
         get(Table::VersionDefinitions),
     )
