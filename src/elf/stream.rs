@@ -3,7 +3,10 @@
 //! The place of each range is known only from another one: the program headers from the header, the dynamic
 //! section from the program headers, the tables from the dynamic section. Linkers put the tables first and
 //! the dynamic section last, patchelf moves tables behind it, and in a library of 900 MB the two are 850 MB
-//! apart. So the start of the file is held up to a bound, and what lies ahead is caught when it comes.
+//! apart. So the start of the file is held, as much of it as goes into a bound of memory, and what lies ahead
+//! is caught when it comes.
+
+use std::borrow::Cow;
 
 use elf::abi;
 use elf::endian::AnyEndian;
@@ -12,6 +15,8 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
 use super::mentions::{Interest, Scanner};
+use super::names::Names;
+use super::store::Store;
 use super::tables::{self, Dynamic, Table};
 use super::{ElfFacts, ElfProblem};
 
@@ -70,21 +75,39 @@ impl Range {
 /// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
 const STEP: usize = 64 << 10;
 
+/// The interpreters, notes and properties that are read of one object; real objects have some six.
+const SMALL_SEGMENTS: usize = 64;
+/// The problems kept of one object.
+const PROBLEMS: usize = 32;
+
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 struct Held {
-    head: Vec<u8>,
-    head_limit: usize,
+    head: Store,
     recent: Vec<u8>,
-    caught: Vec<(Range, Vec<u8>)>,
+    caught: Vec<(Range, Store)>,
     position: u64,
+    /// The memory that is left for the start, and for all that is caught.
+    head_room: usize,
+    caught_room: usize,
+    limit: usize,
 }
 
 impl Held {
+    fn new(limit: usize) -> Self {
+        Self {
+            head: Store::default(),
+            recent: Vec::new(),
+            caught: Vec::new(),
+            position: 0,
+            head_room: limit,
+            caught_room: limit,
+            limit,
+        }
+    }
+
     fn push(&mut self, bytes: &[u8]) {
-        let room = self.head_limit.saturating_sub(self.head.len());
-        self.head
-            .extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
-        if room < bytes.len() {
+        self.head.push(bytes, &mut self.head_room);
+        if self.head.is_full() {
             let surplus = self.recent.len().saturating_sub(STEP);
             self.recent.drain(..surplus);
             self.recent.extend_from_slice(bytes);
@@ -95,7 +118,8 @@ impl Held {
             let to = range.end().min(end);
             if from < to {
                 let slice = to_usize(from - self.position)..to_usize(to - self.position);
-                caught.extend_from_slice(bytes.get(slice).unwrap_or_default());
+                let bytes = bytes.get(slice).unwrap_or_default();
+                caught.push(bytes, &mut self.caught_room);
             }
         }
         self.position = end;
@@ -103,37 +127,35 @@ impl Held {
 
     /// Asks for a range: it is held already, will be caught, or is out of reach.
     fn want(&mut self, range: Range) -> Result<(), ElfProblem> {
-        let limit = self.head_limit as u64;
-        if range.bytes > limit {
-            return Err(ElfProblem::TooLarge {
-                what: range.what,
-                bytes: range.bytes,
-                limit,
-            });
-        }
-        let in_head = range.end() <= limit || range.bytes == 0;
+        let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
         if in_head || self.caught.iter().any(|(caught, _)| *caught == range) {
             return Ok(());
         }
-        let so_far = self.since(range.offset).ok_or(ElfProblem::OutOfReach {
+        let so_far = self.since(&range).ok_or(ElfProblem::OutOfReach {
             what: range.what,
             offset: range.offset,
         })?;
-        let so_far = so_far
-            .get(..so_far.len().min(to_usize(range.bytes)))
-            .unwrap_or_default()
-            .to_vec();
-        self.caught.push((range, so_far));
+        let mut store = Store::default();
+        store.push(&so_far, &mut self.caught_room);
+        self.caught.push((range, store));
         Ok(())
     }
 
-    /// What has passed since `offset`, when all of it is still held.
-    fn since(&self, offset: u64) -> Option<&[u8]> {
+    /// What of the range has passed, when all of it is still held.
+    fn since(&self, range: &Range) -> Option<Vec<u8>> {
         let recent_start = self.position - self.recent.len() as u64;
+        let length = to_usize(range.bytes);
         match () {
-            () if offset >= self.position => Some(&[]),
-            () if self.head.len() as u64 == self.position => self.head.get(to_usize(offset)..),
-            () if offset >= recent_start => self.recent.get(to_usize(offset - recent_start)..),
+            () if range.offset >= self.position => Some(Vec::new()),
+            () if self.head.len() as u64 == self.position => Some(
+                self.head
+                    .get(to_usize(range.offset), to_usize(range.end()))
+                    .into_owned(),
+            ),
+            () if range.offset >= recent_start => {
+                let passed = self.recent.get(to_usize(range.offset - recent_start)..)?;
+                passed.get(..passed.len().min(length)).map(<[u8]>::to_vec)
+            }
             () => None,
         }
     }
@@ -143,15 +165,29 @@ impl Held {
         range.end() <= self.position
     }
 
+    /// Where a range that was wanted is held, and from which place of the store on.
+    fn find(&self, range: &Range) -> (&Store, usize) {
+        let caught = self.caught.iter().find(|(caught, _)| caught == range);
+        caught.map_or((&self.head, to_usize(range.offset)), |(_, store)| {
+            (store, 0)
+        })
+    }
+
     /// The bytes of a range that was wanted; fewer when the file ended first.
-    fn get(&self, range: &Range) -> &[u8] {
-        if let Some((_, bytes)) = self.caught.iter().find(|(caught, _)| caught == range) {
-            return bytes;
-        }
-        let end = to_usize(range.end()).min(self.head.len());
-        self.head
-            .get(to_usize(range.offset)..end)
-            .unwrap_or_default()
+    fn get(&self, range: &Range) -> Cow<'_, [u8]> {
+        let (store, start) = self.find(range);
+        store.get(start, start.saturating_add(to_usize(range.bytes)))
+    }
+
+    /// Says that a range has passed and is not held whole, if that is so.
+    fn lost(&self, range: &Range) -> Option<ElfProblem> {
+        let (store, start) = self.find(range);
+        let held = store.len().saturating_sub(start) as u64;
+        (self.passed(range) && held < range.bytes).then_some(ElfProblem::TooLarge {
+            what: range.what,
+            bytes: range.bytes,
+            limit: self.limit as u64,
+        })
     }
 }
 
@@ -160,19 +196,13 @@ fn to_usize(value: u64) -> usize {
 }
 
 impl<'a> ElfStream<'a> {
-    /// A stream at the start of an object. At most `head_limit` bytes of its start are held, and as many of
-    /// each table behind them.
-    pub fn new(interest: &'a Interest, head_limit: usize) -> Self {
+    /// A stream at the start of an object. Its start is held in at most `limit` bytes of memory, and what lies
+    /// behind it in as many.
+    pub fn new(interest: &'a Interest, limit: usize) -> Self {
         Self {
             interest,
             scanner: Scanner::new(interest),
-            held: Held {
-                head: Vec::new(),
-                head_limit: head_limit.max(4096),
-                recent: Vec::new(),
-                caught: Vec::new(),
-                position: 0,
-            },
+            held: Held::new(limit.max(64 << 10)),
             stage: Stage::Header,
             facts: ElfFacts::default(),
         }
@@ -194,7 +224,7 @@ impl<'a> ElfStream<'a> {
         match std::mem::replace(&mut self.stage, Stage::Stopped) {
             Stage::Header => self.truncated("the header", 64, bytes),
             Stage::Segments(header) => {
-                self.truncated("the program headers", header.segments.end(), bytes)
+                self.truncated("the program headers", header.segments.end(), bytes);
             }
             Stage::Dynamic(header, segments) => {
                 let range = dynamic_range(&segments);
@@ -219,7 +249,8 @@ impl<'a> ElfStream<'a> {
     }
 
     fn problem(&mut self, problem: ElfProblem) {
-        if !self.facts.problems.contains(&problem) {
+        let problems = &self.facts.problems;
+        if problems.len() < PROBLEMS && !problems.contains(&problem) {
             self.facts.problems.push(problem);
         }
     }
@@ -230,12 +261,12 @@ impl<'a> ElfStream<'a> {
             let next = match &self.stage {
                 Stage::Header if self.held.position >= 64 => self.read_header(),
                 Stage::Segments(header) if self.held.passed(&header.segments) => {
-                    self.read_segments()
+                    Ok(self.read_segments())
                 }
                 Stage::Dynamic(_, segments)
                     if dynamic_range(segments).is_none_or(|range| self.held.passed(&range)) =>
                 {
-                    self.read_dynamic()
+                    Ok(self.read_dynamic())
                 }
                 _ => return,
             };
@@ -248,7 +279,7 @@ impl<'a> ElfStream<'a> {
 
     fn read_header(&mut self) -> Result<Stage, ElfProblem> {
         let malformed = ElfProblem::Malformed { what: "ELF header" };
-        let head = self.held.head.as_slice();
+        let head = &*self.held.head.get(0, 64);
         self.facts.ident = head.first_chunk().copied().ok_or(malformed.clone())?;
         let ident = elf::file::parse_ident::<AnyEndian>(&self.facts.ident)
             .map_err(|_unreadable| malformed.clone())?;
@@ -282,18 +313,27 @@ impl<'a> ElfStream<'a> {
         }))
     }
 
-    fn read_segments(&mut self) -> Result<Stage, ElfProblem> {
+    fn read_segments(&mut self) -> Stage {
         let Stage::Segments(Header { encoding, segments }) =
             std::mem::replace(&mut self.stage, Stage::Stopped)
         else {
-            return Ok(Stage::Stopped);
+            return Stage::Stopped;
         };
-        let table = ParsingTable::<_, ProgramHeader>::new(
-            encoding.endian,
-            encoding.class,
-            self.held.get(&segments),
-        );
-        let segments_read: Vec<ProgramHeader> = table.iter().collect();
+        let bytes = self.held.get(&segments);
+        let table = ParsingTable::<_, ProgramHeader>::new(encoding.endian, encoding.class, &bytes);
+        let mut small = 0;
+        let segments_read: Vec<ProgramHeader> = table
+            .iter()
+            .filter(|segment| {
+                small += usize::from(small_segment(segment).is_some());
+                small_segment(segment).is_none() || small <= SMALL_SEGMENTS
+            })
+            .collect();
+        if small > SMALL_SEGMENTS {
+            self.problem(ElfProblem::Malformed {
+                what: "list of notes",
+            });
+        }
         let wanted: Vec<Range> = segments_read
             .iter()
             .filter_map(small_segment)
@@ -304,28 +344,28 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        Ok(Stage::Dynamic(Header { encoding, segments }, segments_read))
+        Stage::Dynamic(Header { encoding, segments }, segments_read)
     }
 
-    fn read_dynamic(&mut self) -> Result<Stage, ElfProblem> {
+    fn read_dynamic(&mut self) -> Stage {
         let Stage::Dynamic(header, segments) = std::mem::replace(&mut self.stage, Stage::Stopped)
         else {
-            return Ok(Stage::Stopped);
+            return Stage::Stopped;
         };
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
             .unwrap_or_default();
-        let dynamic = tables::dynamic(header.encoding, bytes, &segments);
+        let dynamic = tables::dynamic(header.encoding, &bytes, &segments);
         for range in dynamic.ranges() {
             if let Err(problem) = self.held.want(range) {
                 self.problem(problem);
             }
         }
-        Ok(Stage::Tables(Box::new(Layout {
+        Stage::Tables(Box::new(Layout {
             encoding: header.encoding,
             segments,
             dynamic,
-        })))
+        }))
     }
 
     fn segment_facts(&mut self, encoding: Encoding, segments: &[ProgramHeader]) {
@@ -342,15 +382,25 @@ impl<'a> ElfStream<'a> {
                 continue;
             };
             let content = self.held.get(&range);
-            match segment.p_type {
-                abi::PT_INTERP => self.facts.interp = Some(tables::until_nul(content).into()),
-                _ => tables::notes(encoding, segment, content, &mut self.facts),
+            if segment.p_type == abi::PT_INTERP {
+                self.facts.interp = Some(tables::until_nul(&content).into());
+            } else if let Err(problem) = tables::notes(encoding, segment, &content, &mut self.facts)
+            {
+                self.problem(problem);
             }
         }
         self.facts.dynamic = dynamic_range(segments).is_some();
     }
 
     fn table_facts(&mut self, layout: &Layout) {
+        let lost: Vec<ElfProblem> = layout
+            .dynamic
+            .ranges()
+            .filter_map(|range| self.held.lost(&range))
+            .collect();
+        for problem in lost {
+            self.problem(problem);
+        }
         let wants_symbols = self.scanner.saw_symbols();
         let get = |table: Table| {
             layout
@@ -359,16 +409,27 @@ impl<'a> ElfStream<'a> {
                 .map(|range| self.held.get(&range))
                 .unwrap_or_default()
         };
-        tables::strings(&layout.dynamic, get(Table::Strings), &mut self.facts);
-        tables::versions(layout.encoding, &layout.dynamic, get, &mut self.facts);
-        if wants_symbols {
-            tables::symbols(layout.encoding, get, self.interest, &mut self.facts);
-        }
         let strings = layout.dynamic.range(Table::Strings);
+        let (store, start) = strings.map_or((&self.held.head, 0), |range| self.held.find(&range));
+        let length = strings.map_or(0, |range| to_usize(range.bytes));
+        let mut names = Names::new(store, start, length);
+        let facts = &mut self.facts;
+        tables::strings(&layout.dynamic, &mut names, facts);
+        tables::versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
+        if wants_symbols {
+            tables::symbols(layout.encoding, get, self.interest, &mut names, facts);
+        }
+        if let Some(problem) = names.problem() {
+            self.problem(problem);
+        }
+        self.mention_facts(strings);
+    }
+
+    /// The strings found, but for those of the dynamic string table, which are read as what they are.
+    fn mention_facts(&mut self, names: Option<Range>) {
         let scanner = std::mem::replace(&mut self.scanner, Scanner::new(self.interest));
-        let in_table = |offset: u64| {
-            strings.is_some_and(|range| (range.offset..range.end()).contains(&offset))
-        };
+        let in_table =
+            |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let mut mentions: Vec<_> = scanner
             .finish()
             .into_iter()
@@ -381,7 +442,7 @@ impl<'a> ElfStream<'a> {
     }
 }
 
-/// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case PT_DYNAMIC").
+/// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
 fn dynamic_range(segments: &[ProgramHeader]) -> Option<Range> {
     let segment = segments
         .iter()
