@@ -18,7 +18,8 @@ struct Search<'s, 'a> {
     name: &'s [u8],
     trace: &'s mut Vec<Step>,
     found_other_class: bool,
-    last_error: LookupError,
+    /// Why the last file that was tried is not there; `None` as long as none was tried.
+    last_error: Option<LookupError>,
 }
 
 /// The end of a search: a hit, or a file that the loader refuses and looks no further.
@@ -36,7 +37,7 @@ pub(super) fn search(
         name,
         trace,
         found_other_class: false,
-        last_error: LookupError::NotFound,
+        last_error: None,
     };
     match search.run(loader) {
         ControlFlow::Break(result) => result,
@@ -171,7 +172,7 @@ impl Search<'_, '_> {
                     how,
                     path: directory.clone(),
                 });
-                self.last_error = LookupError::NotFound;
+                self.last_error = Some(LookupError::NotFound);
                 continue;
             }
             for subdirectory in &self.process.setup.linker.subdirectories {
@@ -182,7 +183,7 @@ impl Search<'_, '_> {
             }
             self.candidate([directory, self.name].concat(), how)?;
             // "The file exists and is readable, but something went wrong": this list ends here.
-            if self.last_error != LookupError::NotFound {
+            if self.last_error != Some(LookupError::NotFound) {
                 break;
             }
         }
@@ -204,8 +205,8 @@ impl Search<'_, '_> {
             setup.linker.arch,
         );
         self.last_error = match tried {
-            Tried::Missing(error) => error,
-            _ => LookupError::NotFound,
+            Tried::Missing(error) => Some(error),
+            _ => Some(LookupError::NotFound),
         };
         self.found_other_class |= tried == Tried::WrongClass;
         self.trace.push(Step::Tried {
@@ -234,10 +235,10 @@ impl Search<'_, '_> {
             };
             format!("{name}: wrong ELF class: {other}")
         } else {
-            format!(
-                "{name}: cannot open shared object file: {}",
-                self.last_error
-            )
+            let why = self
+                .last_error
+                .map_or_else(String::new, |why| format!(": {why}"));
+            format!("{name}: cannot open shared object file{why}")
         };
         Miss {
             outcome: Outcome::NotFound,
