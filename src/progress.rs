@@ -57,10 +57,9 @@ impl Bars {
 }
 
 /// The columns of a bar whose end is known.
-const KNOWN: &str =
-    "  {prefix} {bar:24} {bytes:>10} of {total_bytes:<10} {bytes_per_sec:>12} {eta:>4}";
+const KNOWN: &str = "  {prefix} {wide_bar} {decimal_bytes:>9} of {decimal_total_bytes:9} {eta:>4}";
 /// The columns of one whose end is not.
-const UNKNOWN: &str = "  {prefix} {spinner} {bytes:>10} {bytes_per_sec:>12}";
+const UNKNOWN: &str = "  {prefix} {spinner} {decimal_bytes:>9} {decimal_bytes_per_sec:>12}";
 
 impl Progress for Bars {
     fn start(&self, layer: usize, bytes: Option<u64>) {

@@ -18,6 +18,10 @@ pub struct Interest {
 impl Interest {
     /// Looks for strings that hold one of `names`, and for dynamic symbols that begin with one of
     /// `symbol_prefixes`.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "a handful of short needles always builds"
+    )]
     pub fn new(names: &[&str], symbol_prefixes: &[&str]) -> Self {
         let needles = AhoCorasick::builder()
             .match_kind(aho_corasick::MatchKind::LeftmostFirst)
@@ -132,7 +136,9 @@ mod tests {
     fn found(chunks: &[&[u8]]) -> (Vec<String>, bool) {
         let interest = Interest::new(&["libcupti.so"], &["cupti"]);
         let mut scanner = Scanner::new(&interest);
-        chunks.iter().for_each(|chunk| scanner.push(chunk));
+        for chunk in chunks {
+            scanner.push(chunk);
+        }
         let symbols = scanner.saw_symbols();
         (
             scanner

@@ -21,7 +21,7 @@ pub struct ElfFacts {
     pub ident: [u8; 16],
     /// `e_type`: 2 is `ET_EXEC`, 3 is `ET_DYN`.
     pub kind: u16,
-    /// `e_machine`: 62 is x86-64, 183 is AArch64.
+    /// `e_machine`: 62 is `x86-64`, 183 is `AArch64`.
     pub machine: u16,
     /// `e_version`.
     pub version: u32,
@@ -147,6 +147,28 @@ impl ElfFacts {
     pub fn class(&self) -> u8 {
         let [_, _, _, _, class, ..] = self.ident;
         class
+    }
+
+    /// The bytes of all names and strings that the facts hold.
+    pub fn text_bytes(&self) -> usize {
+        let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];
+        let many = [
+            &self.needed,
+            &self.filters,
+            &self.verdef,
+            &self.dlopen_notes,
+            &self.mentions,
+        ];
+        let needs = self.verneed.iter().flat_map(|need| {
+            let versions = need.versions.iter().map(|version| &version.name);
+            versions.chain([&need.file])
+        });
+        let symbols = self
+            .symbols
+            .iter()
+            .flat_map(|symbol| symbol.version.iter().chain([&symbol.name]));
+        let all = one.into_iter().flatten().chain(many.into_iter().flatten());
+        all.chain(needs).chain(symbols).map(|text| text.len()).sum()
     }
 
     /// The facts of a whole object held in memory.

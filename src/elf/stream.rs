@@ -12,7 +12,7 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
 use super::mentions::{Interest, Scanner};
-use super::tables::{self, Dynamic, Table};
+use super::tables::{self, Dynamic, Names, Table};
 use super::{ElfFacts, ElfProblem};
 
 /// Reads one object from a stream.
@@ -70,6 +70,11 @@ impl Range {
 /// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
 const STEP: usize = 64 << 10;
 
+/// The interpreters, notes and properties that are read of one object; real objects have some six.
+const SMALL_SEGMENTS: usize = 64;
+/// The problems kept of one object.
+const PROBLEMS: usize = 32;
+
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 struct Held {
     head: Vec<u8>,
@@ -78,6 +83,9 @@ struct Held {
     caught: Vec<(Range, Vec<u8>)>,
     position: u64,
 }
+
+/// All that is caught behind the start may be this many times as large as the start.
+const CAUGHT: u64 = 2;
 
 impl Held {
     fn push(&mut self, bytes: &[u8]) {
@@ -104,11 +112,13 @@ impl Held {
     /// Asks for a range: it is held already, will be caught, or is out of reach.
     fn want(&mut self, range: Range) -> Result<(), ElfProblem> {
         let limit = self.head_limit as u64;
-        if range.bytes > limit {
+        let caught = self.caught.iter().map(|(range, _)| range.bytes);
+        let room = (CAUGHT * limit).saturating_sub(caught.sum()).min(limit);
+        if range.bytes > room && range.end() > limit || range.bytes > limit {
             return Err(ElfProblem::TooLarge {
                 what: range.what,
                 bytes: range.bytes,
-                limit,
+                limit: room,
             });
         }
         let in_head = range.end() <= limit || range.bytes == 0;
@@ -194,7 +204,7 @@ impl<'a> ElfStream<'a> {
         match std::mem::replace(&mut self.stage, Stage::Stopped) {
             Stage::Header => self.truncated("the header", 64, bytes),
             Stage::Segments(header) => {
-                self.truncated("the program headers", header.segments.end(), bytes)
+                self.truncated("the program headers", header.segments.end(), bytes);
             }
             Stage::Dynamic(header, segments) => {
                 let range = dynamic_range(&segments);
@@ -219,7 +229,8 @@ impl<'a> ElfStream<'a> {
     }
 
     fn problem(&mut self, problem: ElfProblem) {
-        if !self.facts.problems.contains(&problem) {
+        let problems = &self.facts.problems;
+        if problems.len() < PROBLEMS && !problems.contains(&problem) {
             self.facts.problems.push(problem);
         }
     }
@@ -230,12 +241,12 @@ impl<'a> ElfStream<'a> {
             let next = match &self.stage {
                 Stage::Header if self.held.position >= 64 => self.read_header(),
                 Stage::Segments(header) if self.held.passed(&header.segments) => {
-                    self.read_segments()
+                    Ok(self.read_segments())
                 }
                 Stage::Dynamic(_, segments)
                     if dynamic_range(segments).is_none_or(|range| self.held.passed(&range)) =>
                 {
-                    self.read_dynamic()
+                    Ok(self.read_dynamic())
                 }
                 _ => return,
             };
@@ -282,18 +293,30 @@ impl<'a> ElfStream<'a> {
         }))
     }
 
-    fn read_segments(&mut self) -> Result<Stage, ElfProblem> {
+    fn read_segments(&mut self) -> Stage {
         let Stage::Segments(Header { encoding, segments }) =
             std::mem::replace(&mut self.stage, Stage::Stopped)
         else {
-            return Ok(Stage::Stopped);
+            return Stage::Stopped;
         };
         let table = ParsingTable::<_, ProgramHeader>::new(
             encoding.endian,
             encoding.class,
             self.held.get(&segments),
         );
-        let segments_read: Vec<ProgramHeader> = table.iter().collect();
+        let mut small = 0;
+        let segments_read: Vec<ProgramHeader> = table
+            .iter()
+            .filter(|segment| {
+                small += usize::from(small_segment(segment).is_some());
+                small_segment(segment).is_none() || small <= SMALL_SEGMENTS
+            })
+            .collect();
+        if small > SMALL_SEGMENTS {
+            self.problem(ElfProblem::Malformed {
+                what: "list of notes",
+            });
+        }
         let wanted: Vec<Range> = segments_read
             .iter()
             .filter_map(small_segment)
@@ -304,13 +327,13 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        Ok(Stage::Dynamic(Header { encoding, segments }, segments_read))
+        Stage::Dynamic(Header { encoding, segments }, segments_read)
     }
 
-    fn read_dynamic(&mut self) -> Result<Stage, ElfProblem> {
+    fn read_dynamic(&mut self) -> Stage {
         let Stage::Dynamic(header, segments) = std::mem::replace(&mut self.stage, Stage::Stopped)
         else {
-            return Ok(Stage::Stopped);
+            return Stage::Stopped;
         };
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
@@ -321,11 +344,11 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        Ok(Stage::Tables(Box::new(Layout {
+        Stage::Tables(Box::new(Layout {
             encoding: header.encoding,
             segments,
             dynamic,
-        })))
+        }))
     }
 
     fn segment_facts(&mut self, encoding: Encoding, segments: &[ProgramHeader]) {
@@ -342,9 +365,11 @@ impl<'a> ElfStream<'a> {
                 continue;
             };
             let content = self.held.get(&range);
-            match segment.p_type {
-                abi::PT_INTERP => self.facts.interp = Some(tables::until_nul(content).into()),
-                _ => tables::notes(encoding, segment, content, &mut self.facts),
+            if segment.p_type == abi::PT_INTERP {
+                self.facts.interp = Some(tables::until_nul(content).into());
+            } else if let Err(problem) = tables::notes(encoding, segment, content, &mut self.facts)
+            {
+                self.problem(problem);
             }
         }
         self.facts.dynamic = dynamic_range(segments).is_some();
@@ -359,16 +384,24 @@ impl<'a> ElfStream<'a> {
                 .map(|range| self.held.get(&range))
                 .unwrap_or_default()
         };
-        tables::strings(&layout.dynamic, get(Table::Strings), &mut self.facts);
-        tables::versions(layout.encoding, &layout.dynamic, get, &mut self.facts);
+        let mut names = Names::new(get(Table::Strings));
+        let facts = &mut self.facts;
+        tables::strings(&layout.dynamic, &mut names, facts);
+        tables::versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
         if wants_symbols {
-            tables::symbols(layout.encoding, get, self.interest, &mut self.facts);
+            tables::symbols(layout.encoding, get, self.interest, &mut names, facts);
         }
-        let strings = layout.dynamic.range(Table::Strings);
+        if let Some(problem) = names.problem() {
+            self.problem(problem);
+        }
+        self.mention_facts(layout.dynamic.range(Table::Strings));
+    }
+
+    /// The strings found, but for those of the dynamic string table, which are read as what they are.
+    fn mention_facts(&mut self, names: Option<Range>) {
         let scanner = std::mem::replace(&mut self.scanner, Scanner::new(self.interest));
-        let in_table = |offset: u64| {
-            strings.is_some_and(|range| (range.offset..range.end()).contains(&offset))
-        };
+        let in_table =
+            |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let mut mentions: Vec<_> = scanner
             .finish()
             .into_iter()
@@ -381,7 +414,7 @@ impl<'a> ElfStream<'a> {
     }
 }
 
-/// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case PT_DYNAMIC").
+/// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
 fn dynamic_range(segments: &[ProgramHeader]) -> Option<Range> {
     let segment = segments
         .iter()

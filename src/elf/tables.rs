@@ -73,7 +73,6 @@ pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 /// Reads the dynamic section up to `DT_NULL` and maps the addresses in it to the file.
-#[expect(clippy::too_many_lines, reason = "one arm per DT_ tag")]
 pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeader]) -> Dynamic {
     let table = ParsingTable::<AnyEndian, Dyn>::new(encoding.endian, encoding.class, bytes);
     let mut dynamic = Dynamic::default();
@@ -168,11 +167,46 @@ fn place(
 /// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
 const STRING: usize = 64 << 10;
 
-/// The string at `offset` of the string table.
-fn string(strings: &[u8], offset: u64) -> Option<Bytes> {
-    let tail = tail(strings, offset)?;
-    let end = tail.iter().take(STRING).position(|&byte| byte == 0)?;
-    tail.get(..end).map(Into::into)
+/// The bytes of all names that are kept of one object; offsets may name one long string again and again.
+const NAMES: usize = 512 << 10;
+
+/// The dynamic string table, read under the bound on what is kept of it.
+pub(super) struct Names<'a> {
+    table: &'a [u8],
+    left: usize,
+    asked: u64,
+}
+
+impl<'a> Names<'a> {
+    pub fn new(table: &'a [u8]) -> Self {
+        Self {
+            table,
+            left: NAMES,
+            asked: 0,
+        }
+    }
+
+    /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
+    fn string(&mut self, offset: u64) -> Option<Bytes> {
+        let tail = tail(self.table, offset)?;
+        let tail = tail.get(..STRING).unwrap_or(tail);
+        let reach = tail.get(..self.left).unwrap_or(tail);
+        let end = reach.iter().position(|&byte| byte == 0);
+        let seen = end.unwrap_or(tail.len());
+        self.asked += seen as u64;
+        self.left = self.left.saturating_sub(seen);
+        reach.get(..end?).map(Into::into)
+    }
+
+    /// Says that names were left out, if some were.
+    pub fn problem(&self) -> Option<ElfProblem> {
+        let limit = NAMES as u64;
+        (self.asked > limit).then_some(ElfProblem::TooLarge {
+            what: "the list of names",
+            bytes: self.asked,
+            limit,
+        })
+    }
 }
 
 fn tail(strings: &[u8], offset: u64) -> Option<&[u8]> {
@@ -180,10 +214,10 @@ fn tail(strings: &[u8], offset: u64) -> Option<&[u8]> {
 }
 
 /// The names and flags of the dynamic section.
-pub(super) fn strings(dynamic: &Dynamic, strings: &[u8], facts: &mut ElfFacts) {
+pub(super) fn strings(dynamic: &Dynamic, names: &mut Names<'_>, facts: &mut ElfFacts) {
     let mut lost = false;
     let mut read = |offset: u64| {
-        let found = string(strings, offset);
+        let found = names.string(offset);
         lost |= found.is_none();
         found
     };
@@ -216,10 +250,10 @@ pub(super) fn versions<'a>(
     encoding: Encoding,
     dynamic: &Dynamic,
     get: impl Fn(Table) -> &'a [u8],
+    names: &mut Names<'_>,
     facts: &mut ElfFacts,
 ) {
     let Encoding { endian, class } = encoding;
-    let strings = get(Table::Strings);
     let mut budget = VERSIONS;
     for (need, versions) in VerNeedIterator::new(
         endian,
@@ -227,8 +261,10 @@ pub(super) fn versions<'a>(
         dynamic.need_count,
         0,
         get(Table::VersionNeeds),
-    ) {
-        let Some(file) = string(strings, u64::from(need.vn_file)) else {
+    )
+    .take(VERSIONS)
+    {
+        let Some(file) = names.string(u64::from(need.vn_file)) else {
             continue;
         };
         let versions: Vec<_> = versions
@@ -236,7 +272,7 @@ pub(super) fn versions<'a>(
             .filter_map(|version| {
                 let weak = version.vna_flags & abi::VER_FLG_WEAK != 0;
                 Some(NeededVersion {
-                    name: string(strings, u64::from(version.vna_name))?,
+                    name: names.string(u64::from(version.vna_name))?,
                     weak,
                 })
             })
@@ -247,7 +283,7 @@ pub(super) fn versions<'a>(
             break;
         }
     }
-    for (_, mut names) in VerDefIterator::new(
+    for (_, mut defined) in VerDefIterator::new(
         endian,
         class,
         dynamic.definition_count,
@@ -257,9 +293,9 @@ pub(super) fn versions<'a>(
     .take(budget)
     {
         facts.verdef.extend(
-            names
+            defined
                 .next()
-                .and_then(|name| string(strings, u64::from(name.vda_name))),
+                .and_then(|name| names.string(u64::from(name.vda_name))),
         );
     }
     let found = (facts.verneed.len() as u64, facts.verdef.len() as u64);
@@ -275,30 +311,35 @@ pub(super) fn symbols<'a>(
     encoding: Encoding,
     get: impl Fn(Table) -> &'a [u8],
     interest: &Interest,
+    names: &mut Names<'_>,
     facts: &mut ElfFacts,
 ) {
     let Encoding { endian, class } = encoding;
     let strings = get(Table::Strings);
     let indexes =
         ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, get(Table::VersionIndexes));
-    let names = version_names(encoding, &get);
+    let versions = version_names(encoding, &get, names);
     let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, get(Table::Symbols));
     let mut symbols: Vec<Symbol> = table
         .iter()
         .enumerate()
+        .filter(|(_, symbol)| {
+            let name = tail(strings, u64::from(symbol.st_name));
+            name.is_some_and(|name| interest.wants_symbol(name))
+        })
+        .take(SYMBOLS)
         .filter_map(|(at, symbol)| {
-            let offset = u64::from(symbol.st_name);
-            tail(strings, offset).filter(|tail| interest.wants_symbol(tail))?;
-            let name = string(strings, offset)?;
+            let name = names.string(u64::from(symbol.st_name))?;
+            // 0 is local and 1 global without a version, whatever is defined under that number.
             let index = indexes.get(at).ok().map(|index| index.index());
-            let version = index.and_then(|index| names.iter().find(|(number, _)| *number == index));
+            let index = index.filter(|&index| index > abi::VER_NDX_GLOBAL);
+            let version = versions.iter().find(|(number, _)| Some(*number) == index);
             Some(Symbol {
                 name,
                 version: version.map(|(_, name)| name.clone()),
                 role: role(&symbol),
             })
         })
-        .take(SYMBOLS)
         .collect();
     symbols.sort();
     symbols.dedup();
@@ -314,9 +355,12 @@ fn role(symbol: &RawSymbol) -> SymbolRole {
 }
 
 /// The names behind the version indexes of symbols: needed versions by `vna_other`, defined by `vd_ndx`.
-fn version_names<'a>(encoding: Encoding, get: &impl Fn(Table) -> &'a [u8]) -> Vec<(u16, Bytes)> {
+fn version_names<'a>(
+    encoding: Encoding,
+    get: &impl Fn(Table) -> &'a [u8],
+    names: &mut Names<'_>,
+) -> Vec<(u16, Bytes)> {
     let Encoding { endian, class } = encoding;
-    let strings = get(Table::Strings);
     let limit = VERSIONS as u64;
     let needed = VerNeedIterator::new(endian, class, limit, 0, get(Table::VersionNeeds)).flat_map(
         |(_, versions)| versions.map(|version| (version.vna_other & 0x7fff, version.vna_name)),
@@ -328,7 +372,7 @@ fn version_names<'a>(encoding: Encoding, get: &impl Fn(Table) -> &'a [u8]) -> Ve
     needed
         .chain(defined)
         .take(VERSIONS)
-        .filter_map(|(index, name)| Some((index, string(strings, u64::from(name))?)))
+        .filter_map(|(index, name)| Some((index, names.string(u64::from(name))?)))
         .collect()
 }
 
@@ -338,6 +382,8 @@ const PROPERTY_NOTE: u64 = 5;
 const ISA_NEEDED: u32 = 0xc000_8002;
 /// The type of a `.note.dlopen` (UAPI group, "ELF dlopen metadata").
 const DLOPEN_NOTE: u64 = 0x407c_0c0a;
+/// The dlopen notes kept of one object, and the bytes of all of them.
+const DLOPEN_NOTES: (usize, usize) = (256, 64 << 10);
 
 /// The ISA level and the dlopen metadata of a note segment.
 pub(super) fn notes(
@@ -345,21 +391,35 @@ pub(super) fn notes(
     segment: &ProgramHeader,
     bytes: &[u8],
     facts: &mut ElfFacts,
-) {
+) -> Result<(), ElfProblem> {
     let align = if segment.p_align == 8 { 8 } else { 4 };
     for note in NoteIterator::new(encoding.endian, encoding.class, align, bytes) {
         let Note::Unknown(note) = note else { continue };
         match (until_nul(note.name), note.n_type) {
             (b"GNU", PROPERTY_NOTE) => facts.isa_needed |= isa_needed(encoding, note.desc),
-            (b"FDO", DLOPEN_NOTE) => {
-                let json: Bytes = until_nul(note.desc).into();
-                if !facts.dlopen_notes.contains(&json) {
-                    facts.dlopen_notes.push(json);
-                }
-            }
+            (b"FDO", DLOPEN_NOTE) => keep_note(until_nul(note.desc), &mut facts.dlopen_notes)?,
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// Keeps a note that is not kept yet; a problem where there is no more room.
+fn keep_note(json: &[u8], kept: &mut Vec<Bytes>) -> Result<(), ElfProblem> {
+    if kept.iter().any(|other| **other == *json) {
+        return Ok(());
+    }
+    let (count, limit) = DLOPEN_NOTES;
+    let bytes = kept.iter().map(|json| json.len()).sum::<usize>() + json.len();
+    if kept.len() >= count || bytes > limit {
+        return Err(ElfProblem::TooLarge {
+            what: "the dlopen metadata",
+            bytes: bytes as u64,
+            limit: limit as u64,
+        });
+    }
+    kept.push(json.into());
+    Ok(())
 }
 
 /// The ISA levels of a property note: entries of type, size and data, padded to the word size (Linux

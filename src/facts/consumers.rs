@@ -277,9 +277,10 @@ fn gets(
 ) -> Gets {
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        if let Some(program) = program {
-            process.start(&program.absolute(), Start::Executed);
-        }
+        match program {
+            Some(program) => process.start(&program.absolute(), Start::Executed),
+            None => process.start_unknown(),
+        };
         let loaded = process.open(&object.absolute(), None);
         match asks {
             Asks::Needed => of_need(&loaded, names),

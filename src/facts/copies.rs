@@ -5,7 +5,7 @@ use super::owner::{self, Owner, OwnerKind};
 use super::release::{self, VersionSource};
 use super::{ByWorld, Ground, PlainOpen, root};
 use crate::elf::Bytes;
-use crate::loader::{How, Outcome, Process, Resolution, words};
+use crate::loader::{How, Outcome, Resolution, words};
 use crate::path::RootPath;
 use crate::rootfs::{Node, NodeKind, Rootfs};
 
@@ -191,11 +191,7 @@ fn describe_one(
         nvidia: ends_at(&opened.nvidia, path),
     };
     let reached = ends_here.as_is.or(ends_here.nvidia);
-    let by_path = ByWorld::of(grounds, |ground| {
-        ground
-            .with_setup(|setup| Process::new(setup).open(&absolute, None))
-            .unwrap_or_default()
-    });
+    let by_path = ByWorld::of(grounds, |ground| ground.open_plain(&absolute));
     let mut problems: Vec<String> = elf
         .iter()
         .flat_map(|elf| &elf.problems)

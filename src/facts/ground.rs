@@ -89,10 +89,21 @@ impl Ground {
         })
     }
 
-    /// What a dlopen of `name` gets in a process without search paths of its own.
+    /// What a dlopen of `name` gets in a process without search paths of its own; where that cannot start,
+    /// because of what is preloaded, why not.
     pub fn open_plain(&self, name: &[u8]) -> Resolution {
-        self.with_setup(|setup| Process::new(setup).open(name, None))
-            .unwrap_or_default()
+        let open = |setup: &Setup<'_>| {
+            let mut process = Process::new(setup);
+            let started = process.start_unknown();
+            if super::failures(&started).next().is_some() {
+                return started;
+            }
+            Resolution {
+                preload_warnings: started.preload_warnings,
+                ..process.open(name, None)
+            }
+        };
+        self.with_setup(open).unwrap_or_default()
     }
 
     /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.

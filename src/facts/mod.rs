@@ -271,6 +271,7 @@ fn gaps_of(
     let mut gaps: Vec<Gap> = grounds
         .as_is
         .problems()
+        .chain(grounds.nvidia.problems())
         .map(|problem| gap("the dynamic loader".to_owned(), &problem))
         .collect();
     gaps.extend(

@@ -3,13 +3,17 @@
 //! A path is taken in the layer's own tree: where a directory of the path is a symbolic link of the same
 //! layer, the member lies behind the link, as it does when an engine unpacks the layer into an empty folder.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::links::Links;
 use super::{Entry, LayerProblem};
-use crate::path::{self, RootPath};
+use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
 const PROBLEMS: usize = 200;
+/// The bytes of paths, targets and names that one layer may have held. Four million honest entries take a
+/// third of it.
+const HELD: u64 = 1 << 30;
 /// The prefix that marks a whiteout.
 const WHITEOUT: &[u8] = b".wh.";
 /// The name that marks an opaque directory.
@@ -27,7 +31,9 @@ pub struct Changeset {
     /// Damage and oddities.
     pub problems: Vec<LayerProblem>,
     surplus_problems: usize,
-    links: HashSet<RootPath>,
+    links: Links,
+    /// The bytes of paths, targets and names of objects that are held.
+    held: u64,
     /// The directory that was placed last, and where its members lie.
     last_parent: Option<(RootPath, RootPath)>,
 }
@@ -47,7 +53,15 @@ impl Changeset {
 
     /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name that cannot
     /// lie anywhere.
-    pub fn place(&mut self, name: &[u8], limit: usize, links: usize) -> Option<RootPath> {
+    ///
+    /// # Errors
+    /// When following the links of the layer takes too long.
+    pub fn place(
+        &mut self,
+        name: &[u8],
+        limit: usize,
+        links: usize,
+    ) -> Result<Option<RootPath>, String> {
         let written = RootPath::new(name);
         if name.contains(&0) || name.len() > limit {
             self.problem(
@@ -56,7 +70,7 @@ impl Changeset {
                     "the name holds a NUL or is longer than {limit} bytes; the entry is ignored"
                 ),
             );
-            return None;
+            return Ok(None);
         }
         if RootPath::escapes(name) {
             self.problem(
@@ -68,53 +82,44 @@ impl Changeset {
         let placed = match &self.last_parent {
             Some((asked, placed)) if *asked == parent => placed.clone(),
             _ => {
-                let placed = self.follow(&parent, links)?;
+                let Some(placed) = self.follow(&parent, limit, links)? else {
+                    return Ok(None);
+                };
                 self.last_parent = Some((parent, placed.clone()));
                 placed
             }
         };
-        Some(if placed == written.parent() {
+        Ok(Some(if placed == written.parent() {
             written
         } else {
             placed.join(written.name())
-        })
+        }))
     }
 
-    /// Resolves the links of this layer on the way to a directory.
-    fn follow(&mut self, directory: &RootPath, limit: usize) -> Option<RootPath> {
-        let mut pending: Vec<Box<[u8]>> = directory.components().rev().map(Into::into).collect();
-        let mut at = RootPath::default();
-        let mut followed = 0;
-        while let Some(part) = pending.pop() {
-            if &*part == b".." {
-                at = at.parent();
-                continue;
-            }
-            let next = at.join(&part);
-            let target = match self.entries.get(&next) {
-                Some(Entry::Symlink(target)) if self.links.contains(&next) => target,
-                _ => {
-                    at = next;
-                    continue;
-                }
-            };
-            followed += 1;
-            if followed > limit {
+    fn follow(
+        &mut self,
+        directory: &RootPath,
+        limit: usize,
+        links: usize,
+    ) -> Result<Option<RootPath>, String> {
+        let found = self.links.follow(directory, &self.entries, links)?;
+        match &found {
+            None => self.problem(
+                directory,
+                format!("more than {links} links lead to the directory; its entries are ignored"),
+            ),
+            Some(path) if path.as_bytes().len() > limit => {
                 self.problem(
                     directory,
                     format!(
-                        "more than {limit} links lead to the directory; its entries are ignored"
+                        "links make the path longer than {limit} bytes; its entries are ignored"
                     ),
                 );
-                return None;
+                return Ok(None);
             }
-            if target.starts_with(b"/") {
-                at = RootPath::default();
-            }
-            let parts: Vec<Box<[u8]>> = path::components(target).map(Into::into).collect();
-            pending.extend(parts.into_iter().rev());
+            Some(_) => {}
         }
-        Some(at)
+        Ok(found)
     }
 
     /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
@@ -136,28 +141,59 @@ impl Changeset {
         if !is_directory {
             self.remove_below(&path);
         }
-        let is_link = matches!(entry, Entry::Symlink(_));
-        if is_link != self.links.contains(&path) {
+        if self.links.set(&path, matches!(entry, Entry::Symlink(_))) {
             self.last_parent = None;
-            if is_link {
-                self.links.insert(path.clone());
-            } else {
-                self.links.remove(&path);
-            }
         }
+        self.held += (path.as_bytes().len() + weight(&entry)) as u64;
         self.entries.insert(path, entry);
+    }
+
+    /// Whether what is held of paths, targets and names stays within its bound.
+    ///
+    /// # Errors
+    /// The bound, when it is crossed.
+    pub fn check_held(&self) -> Result<(), String> {
+        if self.held <= HELD {
+            return Ok(());
+        }
+        Err(format!(
+            "the paths of its entries and the names in its libraries take more than the limit of {HELD} bytes"
+        ))
+    }
+
+    /// Whether the entries lie in at most `limit` directories, those counted that no entry stands for.
+    ///
+    /// # Errors
+    /// The bound, when it is crossed.
+    pub fn check_directories(&self, limit: usize) -> Result<(), String> {
+        let mut before = &RootPath::default();
+        let mut directories = 0;
+        for path in self.entries.keys() {
+            let shared = before.components().zip(path.components());
+            let shared = shared.take_while(|(one, other)| one == other).count();
+            directories += path.components().count() - shared;
+            before = path;
+        }
+        if directories <= limit {
+            return Ok(());
+        }
+        Err(format!(
+            "its entries lie in more than the limit of {limit} directories"
+        ))
     }
 
     fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {
         let parent = path.parent();
         match hidden {
             _ if path.name() == OPAQUE => {
+                self.held += path.as_bytes().len() as u64;
                 self.opaque.insert(parent);
             }
             b"" | b"." | b".." => {
-                self.problem(path, "the whiteout names nothing; it deletes nothing")
+                self.problem(path, "the whiteout names nothing; it deletes nothing");
             }
             _ => {
+                self.held += path.as_bytes().len() as u64;
                 self.whiteouts.insert(parent.join(hidden));
             }
         }
@@ -184,7 +220,7 @@ impl Changeset {
             .collect();
         for path in gone {
             self.entries.remove(&path);
-            self.links.remove(&path);
+            self.links.set(&path, false);
         }
         self.last_parent = None;
     }
@@ -203,6 +239,16 @@ impl Changeset {
     }
 }
 
+/// The bytes that an entry holds beside its path and its fixed size.
+fn weight(entry: &Entry) -> usize {
+    match entry {
+        Entry::Symlink(target) => target.len(),
+        Entry::Hardlink(target) => target.as_bytes().len(),
+        Entry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
+        Entry::Directory | Entry::Special => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Changeset;
@@ -216,7 +262,7 @@ mod tests {
     fn changeset(members: &[(&str, Entry)]) -> Changeset {
         let mut changeset = Changeset::default();
         for (name, entry) in members {
-            if let Some(path) = changeset.place(name.as_bytes(), 4096, 40) {
+            if let Some(path) = changeset.place(name.as_bytes(), 4096, 40).unwrap() {
                 changeset.add(path, entry.clone());
             }
         }

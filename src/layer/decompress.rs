@@ -28,6 +28,10 @@ pub fn compression(start: &[u8]) -> Compression {
 }
 
 /// Decompresses a blob whose compression is recognised on the first read.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it for each layer"
+)]
 pub enum Decompressed<R: BufRead> {
     /// Nothing has been read.
     Unknown(Option<R>),

@@ -24,7 +24,8 @@ pub fn keep(path: &RootPath) -> bool {
     let parent = parent.as_bytes();
     is_loader(name)
         || (parent == b"etc" && is_etc_file(name))
-        || (name.ends_with(b".conf") && parent.ends_with(b"ld.so.conf.d"))
+        // `ld.so.conf` may include files of any folder; in practice they lie here.
+        || (name.ends_with(b".conf") && (parent.starts_with(b"etc/") || parent.ends_with(b"ld.so.conf.d")))
         || (parent == b"usr/lib" && name == b"os-release")
         || is_package_database(parent, name)
         || is_python_metadata(parent, name)
@@ -108,6 +109,7 @@ mod tests {
         for path in [
             "etc/ld.so.cache",
             "etc/ld.so.conf.d/000_cuda.conf",
+            "etc/cuda/more.conf",
             "etc/ld-musl-x86_64.path",
             "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
             "lib/x86_64-linux-gnu/ld-2.31.so",

@@ -6,7 +6,11 @@
 mod changeset;
 pub mod decompress;
 mod file;
+mod header;
+mod input;
 pub mod interest;
+mod links;
+mod pax;
 mod pipeline;
 mod read_ahead;
 mod walk;

@@ -33,23 +33,40 @@ pub fn read_ahead<'scope, R: Read + Send + 'scope>(
     )
 }
 
+/// A chunk is filled before it is sent: what follows looks at the first bytes together, and a queue of full
+/// chunks is a queue of bounded work.
 fn send_all<R: Read>(mut inner: R, size: usize, sender: &SyncSender<io::Result<Vec<u8>>>) -> R {
     loop {
         let mut chunk = vec![0; size];
-        let message = match inner.read(&mut chunk) {
-            Ok(0) => return inner,
-            Ok(n) => {
-                chunk.truncate(n);
-                Ok(chunk)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => Err(error),
-        };
-        let last = message.is_err();
-        if sender.send(message).is_err() || last {
+        let (filled, end) = fill(&mut inner, &mut chunk);
+        chunk.truncate(filled);
+        if filled > 0 && sender.send(Ok(chunk)).is_err() {
             return inner;
         }
+        match end {
+            None => {}
+            Some(Ok(())) => return inner,
+            Some(Err(error)) => {
+                // A receiver that has gone has no need of the error.
+                let _ = sender.send(Err(error));
+                return inner;
+            }
+        }
     }
+}
+
+/// Reads until `chunk` is full, `inner` ends or fails; returns the bytes read and how `inner` ended.
+fn fill(inner: &mut impl Read, chunk: &mut [u8]) -> (usize, Option<io::Result<()>>) {
+    let mut filled = 0;
+    while let Some(space) = chunk.get_mut(filled..).filter(|space| !space.is_empty()) {
+        match inner.read(space) {
+            Ok(0) => return (filled, Some(Ok(()))),
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (filled, Some(Err(error))),
+        }
+    }
+    (filled, None)
 }
 
 impl BufRead for ReadAhead {

@@ -1,19 +1,20 @@
 //! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
 
-use std::io::{self, Read};
+use std::io::Read;
+use std::sync::Arc;
 
 use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
 use super::changeset::Changeset;
 use super::file::FileReader;
+use super::header::Headers;
+use super::input::Input;
+use super::pax::{self, Records};
 use super::{Entry, FileFacts};
 use crate::limits::Limits;
 use crate::path::RootPath;
-use std::sync::Arc;
 
-/// The bytes asked for at a time.
-const CHUNK: usize = 256 << 10;
 /// The size of a tar block.
 const BLOCK: u64 = 512;
 
@@ -25,9 +26,11 @@ const BLOCK: u64 = 512;
 pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
     let mut walk = Walk {
         input: Input::new(reader),
+        headers: Headers::default(),
         changeset: Changeset::default(),
         limits,
         kept: 0,
+        holes: 0,
         members: 0,
     };
     let parser_limits = TarLimits {
@@ -37,20 +40,29 @@ pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
     };
     let mut parser = Parser::new(parser_limits);
     parser.set_allow_empty_path(true);
+    // `pax` and `header` check these themselves: what counts strictly, what does not count not at all.
     parser.set_ignore_pax_errors(true);
+    parser.set_verify_checksums(false);
     while let Some(member) = walk.next_member(&mut parser)? {
-        walk.take(member)?;
+        walk.take(&member)?;
     }
+    // A sibling whose name sorts into a directory makes the directory count twice.
+    let directories = limits.layer_entries.saturating_mul(2);
+    walk.changeset.check_directories(directories)?;
     walk.input.drain()?;
     Ok(walk.changeset)
 }
 
 struct Walk<'a, R> {
     input: Input<R>,
+    /// The headers at the start of the input's buffer.
+    headers: Headers,
     changeset: Changeset,
     limits: &'a Limits,
     /// The bytes kept of small files so far.
     kept: u64,
+    /// The bytes of holes that were passed as zeros so far.
+    holes: u64,
     members: usize,
 }
 
@@ -67,15 +79,74 @@ struct Member {
 }
 
 impl Member {
-    fn new(entry: &ParsedEntry<'_>, sparse: Option<(Vec<SparseEntry>, u64)>) -> Self {
-        Self {
+    /// Takes a member out of the buffer. `own_map` is the size of a sparse map that stands in the content.
+    fn new(
+        entry: &ParsedEntry<'_>,
+        sparse: Option<(Vec<SparseEntry>, u64)>,
+        headers: &Headers,
+        own_map: u64,
+    ) -> Result<Self, String> {
+        let records = pax::records(entry.pax.unwrap_or_default())?;
+        if (headers.long_name && records.path) || (headers.long_link && records.linkpath) {
+            return Err("a name stands in a PAX record and in a GNU long name".to_owned());
+        }
+        let kind = kind(entry);
+        if records.sparse != sparse.is_some() && kind != EntryType::GnuSparse
+            || sparse.is_some() && has_no_content(kind)
+        {
+            return Err("the records of a sparse file fit no sparse file".to_owned());
+        }
+        Ok(Self {
             name: entry.path.to_vec(),
-            kind: entry.entry_type,
+            kind,
             link: entry.link_target.as_deref().unwrap_or_default().to_vec(),
             mode: u16::try_from(entry.mode & 0o7777).unwrap_or_default(),
-            stored: entry.size,
+            stored: stored(entry, kind, &records, own_map)?,
             sparse,
-        }
+        })
+    }
+}
+
+/// What a member is. A name that ends in a slash makes a directory of a file in the oldest format.
+fn kind(entry: &ParsedEntry<'_>) -> EntryType {
+    let [flag] = entry.header.as_ustar().typeflag;
+    if flag == 0 && entry.path.ends_with(b"/") {
+        EntryType::Directory
+    } else {
+        entry.entry_type
+    }
+}
+
+/// Whether a member of this kind has no content even where its header gives a size: a hard link, for one, may
+/// carry the size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
+fn has_no_content(kind: EntryType) -> bool {
+    matches!(
+        kind,
+        EntryType::Link
+            | EntryType::Symlink
+            | EntryType::Char
+            | EntryType::Block
+            | EntryType::Directory
+            | EntryType::Fifo
+    )
+}
+
+/// The bytes of content that follow a member's headers.
+fn stored(
+    entry: &ParsedEntry<'_>,
+    kind: EntryType,
+    records: &Records,
+    own_map: u64,
+) -> Result<u64, String> {
+    if has_no_content(kind) {
+        return Ok(0);
+    }
+    match records.size {
+        // `tar-core` takes the map from the size in the header, not from the one in a record.
+        Some(size) if records.map_in_content() && kind != EntryType::GnuSparse => size
+            .checked_sub(own_map)
+            .ok_or_else(|| "a sparse map is larger than its member".to_owned()),
+        _ => Ok(entry.size),
     }
 }
 
@@ -83,10 +154,13 @@ impl<R: Read> Walk<'_, R> {
     fn next_member(&mut self, parser: &mut Parser) -> Result<Option<Member>, String> {
         loop {
             let at = self.input.position;
-            let (consumed, member) = match parser
+            self.headers
+                .prepare(self.input.buffered_mut())
+                .map_err(|error| damaged(at, &error))?;
+            let event = parser
                 .parse(self.input.buffered())
-                .map_err(|error| damaged(at, &error))?
-            {
+                .map_err(|error| damaged(at, &error))?;
+            let (consumed, member) = match event {
                 ParseEvent::NeedData { min_bytes } => {
                     if !self.input.fill(min_bytes, 4 * self.limits.tar_metadata)? {
                         return self.end_without_marker();
@@ -94,32 +168,39 @@ impl<R: Read> Walk<'_, R> {
                     continue;
                 }
                 ParseEvent::End { .. } => return Ok(None),
-                ParseEvent::GlobalExtensions { consumed, .. } => (consumed, None),
-                ParseEvent::Entry { consumed, entry } => {
-                    (consumed, Some(Member::new(&entry, None)))
+                ParseEvent::GlobalExtensions { consumed, pax_data } => {
+                    (consumed, pax::records(pax_data).map(|_| None))
                 }
+                ParseEvent::Entry { consumed, entry } => (
+                    consumed,
+                    Member::new(&entry, None, &self.headers, 0).map(Some),
+                ),
                 ParseEvent::SparseEntry {
                     consumed,
                     entry,
                     sparse_map,
                     real_size,
-                } => (
-                    consumed,
-                    Some(Member::new(&entry, Some((sparse_map, real_size)))),
-                ),
+                } => {
+                    let own_map = (consumed - self.headers.entry_at()) as u64 - BLOCK;
+                    let sparse = Some((sparse_map, real_size));
+                    let member = Member::new(&entry, sparse, &self.headers, own_map);
+                    (consumed, member.map(Some))
+                }
             };
+            let member = member.map_err(|error| damaged(at, &error))?;
             self.input.consume(consumed);
+            self.headers = Headers::default();
             if member.is_some() {
                 return Ok(member);
             }
         }
     }
 
-    /// A tar may end without its marker, between two members only.
+    /// A tar may end without its marker or in the middle of it, between two members only.
     fn end_without_marker(&self) -> Result<Option<Member>, String> {
         match self.input.buffered() {
             [] => Ok(None),
-            rest if rest.iter().all(|&byte| byte == 0) => Ok(None),
+            rest if rest.len() as u64 == BLOCK && rest.iter().all(|&byte| byte == 0) => Ok(None),
             rest => Err(format!(
                 "the tar ends in the middle of a header, {} bytes after byte {}",
                 rest.len(),
@@ -128,7 +209,7 @@ impl<R: Read> Walk<'_, R> {
         }
     }
 
-    fn take(&mut self, member: Member) -> Result<(), String> {
+    fn take(&mut self, member: &Member) -> Result<(), String> {
         self.members += 1;
         if self.members > self.limits.layer_entries {
             return Err(format!(
@@ -136,10 +217,11 @@ impl<R: Read> Walk<'_, R> {
                 self.limits.layer_entries
             ));
         }
-        let after = member.stored.next_multiple_of(BLOCK) - member.stored;
-        let placed = self
-            .changeset
-            .place(&member.name, self.limits.path_bytes, self.limits.links);
+        self.changeset.check_held()?;
+        let after = member.stored.wrapping_neg() % BLOCK;
+        let placed =
+            self.changeset
+                .place(&member.name, self.limits.path_bytes, self.limits.links)?;
         let stored = member.stored;
         let entry = match member.kind {
             EntryType::Directory => Entry::Directory,
@@ -148,7 +230,13 @@ impl<R: Read> Walk<'_, R> {
             EntryType::Char | EntryType::Block | EntryType::Fifo => Entry::Special,
             _ => match &placed {
                 Some(path) => {
-                    let entry = self.file(path, &member)?;
+                    if let EntryType::Other(flag) = member.kind {
+                        let what = format!(
+                            "no engine knows its type, {flag:#04x}; it is taken for a file"
+                        );
+                        self.changeset.problem(path, what);
+                    }
+                    let entry = self.file(path, member)?;
                     self.changeset.add(path.clone(), entry);
                     return self.input.skip(after);
                 }
@@ -158,9 +246,8 @@ impl<R: Read> Walk<'_, R> {
         if let Some(path) = placed {
             self.changeset.add(path, entry);
         }
-        // NOTE: a hard link's header may carry the size of its target without any content. POSIX pax lets a
-        // link have content; GNU tar and Go write none and give the size 0, so a size means content.
-        self.input.skip(stored + after)
+        self.input.skip(stored)?;
+        self.input.skip(after)
     }
 
     fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> Entry {
@@ -215,163 +302,64 @@ impl<R: Read> Walk<'_, R> {
         regions: &[SparseEntry],
         bytes: u64,
     ) -> Result<(), String> {
-        let damaged =
-            |at: u64| format!("a sparse file's map does not fit its content, before byte {at}");
-        let mut at = 0_u64;
-        let mut left = stored;
+        let surplus = surplus(stored, regions, bytes).ok_or_else(|| {
+            format!(
+                "a sparse file's map does not fit its content, before byte {}",
+                self.input.position
+            )
+        })?;
+        let mut at = 0;
         for region in regions {
-            let gap = region
-                .offset
-                .checked_sub(at)
-                .ok_or_else(|| damaged(self.input.position))?;
-            self.zeros(file, gap)?;
-            left = left
-                .checked_sub(region.length)
-                .ok_or_else(|| damaged(self.input.position))?;
+            self.zeros(file, region.offset.saturating_sub(at))?;
             self.input.read(region.length, |bytes| file.push(bytes))?;
-            at = region
-                .offset
-                .checked_add(region.length)
-                .ok_or_else(|| damaged(self.input.position))?;
+            at = region.offset.saturating_add(region.length);
         }
-        let end = bytes
-            .checked_sub(at)
-            .ok_or_else(|| damaged(self.input.position))?;
-        self.zeros(file, end)?;
-        self.input.skip(left)
+        self.zeros(file, bytes.saturating_sub(at))?;
+        self.input.skip(surplus)
     }
 
+    /// Passes a hole as zeros, as long as the content matters.
     fn zeros(&mut self, file: &mut FileReader, bytes: u64) -> Result<(), String> {
-        if !file.reads_content() {
-            file.skip(bytes);
-            return Ok(());
-        }
-        self.input.holes += bytes;
-        if self.input.holes > self.limits.ratio_from.max(self.input.position) {
-            return Err(format!(
-                "the holes of sparse libraries exceed {} bytes",
-                self.limits.ratio_from
-            ));
-        }
         let mut left = bytes;
         while left > 0 {
+            if !file.reads_content() {
+                file.skip(left);
+                return Ok(());
+            }
             let n = left.min(ZEROS.len() as u64);
-            file.push(
-                ZEROS
-                    .get(..usize::try_from(n).unwrap_or(ZEROS.len()))
-                    .unwrap_or_default(),
-            );
+            self.holes += n;
+            if self.holes > self.limits.ratio_from.max(self.input.position) {
+                return Err(format!(
+                    "the holes of sparse libraries exceed {} bytes",
+                    self.limits.ratio_from
+                ));
+            }
+            let zeros = ZEROS.get(..usize::try_from(n).unwrap_or(ZEROS.len()));
+            file.push(zeros.unwrap_or_default());
             left -= n;
         }
         Ok(())
     }
 }
 
+/// The bytes of a sparse file's content that no region takes; `None` unless the regions stand in order, one
+/// behind the other, within a file of `bytes` and with no more than is `stored`.
+fn surplus(stored: u64, regions: &[SparseEntry], bytes: u64) -> Option<u64> {
+    i64::try_from(bytes).ok()?;
+    let mut end = 0;
+    let mut surplus = stored;
+    for region in regions {
+        surplus = surplus.checked_sub(region.length)?;
+        end = Some(region.offset)
+            .filter(|&offset| offset >= end)?
+            .checked_add(region.length)
+            .filter(|&end| end <= bytes)?;
+    }
+    (end <= bytes).then_some(surplus)
+}
+
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 fn damaged(at: u64, error: &dyn std::fmt::Display) -> String {
-    format!("no tar header at byte {at} of the uncompressed layer: {error}")
-}
-
-/// A buffer over the stream that can be looked into before it is consumed.
-struct Input<R> {
-    reader: R,
-    buffer: Vec<u8>,
-    start: usize,
-    position: u64,
-    holes: u64,
-}
-
-impl<R: Read> Input<R> {
-    fn new(reader: R) -> Self {
-        Self {
-            reader,
-            buffer: Vec::with_capacity(CHUNK),
-            start: 0,
-            position: 0,
-            holes: 0,
-        }
-    }
-
-    fn buffered(&self) -> &[u8] {
-        self.buffer.get(self.start..).unwrap_or_default()
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.start += bytes;
-        self.position += bytes as u64;
-    }
-
-    /// Reads until `bytes` are buffered; false when the stream ends first.
-    fn fill(&mut self, bytes: usize, limit: usize) -> Result<bool, String> {
-        if bytes > limit {
-            return Err(format!(
-                "the header at byte {} is longer than the limit of {limit} bytes",
-                self.position
-            ));
-        }
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        while self.buffer.len() < bytes {
-            if self.read_more()? == 0 {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn read_more(&mut self) -> Result<usize, String> {
-        let held = self.buffer.len();
-        self.buffer.resize(held + CHUNK, 0);
-        let space = self.buffer.get_mut(held..).unwrap_or_default();
-        let n = loop {
-            match self.reader.read(space) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        self.buffer
-            .truncate(held + n.as_ref().copied().unwrap_or(0));
-        n.map_err(|error| error.to_string())
-    }
-
-    /// Hands the next `bytes` to `take`, piece by piece.
-    fn read(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), String> {
-        let mut left = bytes;
-        while left > 0 {
-            if self.buffered().is_empty() {
-                self.buffer.clear();
-                self.start = 0;
-                if self.read_more()? == 0 {
-                    return Err(format!(
-                        "the tar ends at byte {}, {left} bytes before the end of a member",
-                        self.position
-                    ));
-                }
-            }
-            let n = self
-                .buffered()
-                .len()
-                .min(usize::try_from(left).unwrap_or(usize::MAX));
-            take(self.buffered().get(..n).unwrap_or_default());
-            self.consume(n);
-            left -= n as u64;
-        }
-        Ok(())
-    }
-
-    fn skip(&mut self, bytes: u64) -> Result<(), String> {
-        self.read(bytes, |_| ())
-    }
-
-    /// Reads to the end of the stream: only a blob that was read whole can be verified.
-    fn drain(&mut self) -> Result<(), String> {
-        loop {
-            self.buffer.clear();
-            self.start = 0;
-            if self.read_more()? == 0 {
-                return Ok(());
-            }
-        }
-    }
+    format!("damaged tar header at byte {at} of the uncompressed layer: {error}")
 }

@@ -163,7 +163,7 @@ impl Search<'_, '_> {
         self.candidate(path.to_vec(), How::Cache)
     }
 
-    /// Tries the name in each directory, in its `glibc-hwcaps` subdirectories first (`open_path`).
+    /// Tries the name in each directory, in its subdirectories for the processor first (`open_path`).
     fn directories(&mut self, directories: &[Bytes], how: How) -> Flow {
         for directory in directories {
             if !directory.is_empty() && !self.is_directory(directory) {
@@ -174,8 +174,8 @@ impl Search<'_, '_> {
                 self.last_error = LookupError::NotFound;
                 continue;
             }
-            for level in &self.process.setup.linker.levels {
-                let subdirectory = [directory, &b"glibc-hwcaps/"[..], level, b"/"].concat();
+            for subdirectory in &self.process.setup.linker.subdirectories {
+                let subdirectory = [&**directory, subdirectory].concat();
                 if self.is_directory(&subdirectory) {
                     self.candidate([&subdirectory, self.name].concat(), how)?;
                 }

@@ -103,6 +103,12 @@ impl Configuration<'_> {
             return;
         }
         let Some(content) = self.rootfs.content(path) else {
+            if self.rootfs.file(path).is_some() {
+                let path = crate::escape::text(path);
+                self.problems.push(format!(
+                    "{path} is part of the configuration of ldconfig and was not read"
+                ));
+            }
             return;
         };
         for line in content.split(|&byte| byte == b'\n') {

@@ -33,6 +33,8 @@ pub struct Linker {
     pub default_dirs: Vec<Bytes>,
     /// The `glibc-hwcaps` levels that are searched, the best first.
     pub levels: Vec<Bytes>,
+    /// The subdirectories that are searched before a directory itself, each with a final `/`.
+    pub subdirectories: Vec<Bytes>,
     /// What `$LIB` stands for.
     pub lib: Bytes,
     /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
@@ -66,6 +68,7 @@ impl Linker {
             arch,
             default_dirs: Vec::new(),
             levels: Vec::new(),
+            subdirectories: Vec::new(),
             lib: Bytes::default(),
             cache: None,
             problems: Vec::new(),
@@ -102,6 +105,11 @@ impl Linker {
                 .map(|level| level.as_bytes().into())
                 .collect();
         }
+        let levels = self.levels.iter();
+        self.subdirectories = levels
+            .map(|level| [b"glibc-hwcaps/", &**level, b"/"].concat().into())
+            .collect();
+        self.subdirectories.extend(legacy(self.arch, self.libc));
         let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
             return;
         };
@@ -117,6 +125,23 @@ impl Linker {
                 .push(format!("the loader ignores /etc/ld.so.cache: {why}")),
         }
     }
+}
+
+/// The subdirectories that every x86-64 has and glibc searched before 2.37 (NEWS for version 2.37). Those of
+/// one maker's processors, `haswell` and `avx512_1`, are left out.
+fn legacy(arch: &Arch, libc: Libc) -> impl Iterator<Item = Bytes> {
+    let searched = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
+    let names: &[&str] = match arch.name {
+        "x86-64" if searched => &[
+            "tls/x86_64/x86_64/",
+            "tls/x86_64/",
+            "tls/",
+            "x86_64/x86_64/",
+            "x86_64/",
+        ],
+        _ => &[],
+    };
+    names.iter().map(|name| name.as_bytes().into())
 }
 
 /// The version in the banner of `ld.so`, such as `stable release version 2.36.`

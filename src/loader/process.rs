@@ -157,9 +157,18 @@ impl<'a> Process<'a> {
         }
         self.list(main, None, path, 0, Vec::new(), How::Start);
         let mut roots = vec![main];
-        roots.extend(self.preload(main, &mut resolution));
+        roots.extend(self.preload(Some(main), &mut resolution));
         self.load_needs(&roots, &mut resolution);
         self.finish(main, resolution)
+    }
+
+    /// Starts a program of which nothing is known but the environment: what is preloaded is loaded. It does
+    /// not start when something is unresolved.
+    pub fn start_unknown(&mut self) -> Resolution {
+        let mut resolution = Resolution::default();
+        let roots = self.preload(None, &mut resolution);
+        self.load_needs(&roots, &mut resolution);
+        self.finish(usize::MAX, resolution)
     }
 
     /// Opens `name` as dlopen does, for the caller with this number, or for a caller without search paths.
@@ -194,11 +203,11 @@ impl<'a> Process<'a> {
         self.maps.iter().position(|map| map.real_path == *real_path)
     }
 
-    fn preload(&mut self, main: usize, resolution: &mut Resolution) -> Vec<usize> {
+    fn preload(&mut self, main: Option<usize>, resolution: &mut Resolution) -> Vec<usize> {
         let mut maps = Vec::new();
         for name in self.preload_names() {
             let mut trace = Vec::new();
-            match self.request(&name, Some(main), &mut trace) {
+            match self.request(&name, main, &mut trace) {
                 Ok((map, _)) => {
                     self.list(map, None, &name, 1, trace, How::Preload);
                     maps.push(map);

@@ -20,22 +20,19 @@ pub(super) fn styled(style: Style, text: impl AsRef<str>) -> String {
     format!("{style}{}{style:#}", text.as_ref())
 }
 
-/// The steps of a search in aligned columns.
+/// The steps of a search in aligned columns. The path comes last: it is the longest, and no column waits for it.
 pub(super) fn table(lines: &[words::Line], indent: &str) -> String {
     let width = |column: fn(&words::Line) -> &str| {
-        lines
-            .iter()
-            .map(|line| column(line).chars().count())
-            .max()
-            .unwrap_or(0)
+        let widths = lines.iter().map(|line| column(line).chars().count());
+        widths.max().unwrap_or(0)
     };
     let part = width(|line| &line.part);
-    let path = width(|line| &line.path).min(72);
+    let result = width(|line| &line.result).min(48);
     let mut out = String::new();
     for line in lines {
         let row = format!(
-            "{indent}{:part$}  {:path$}  {}",
-            line.part, line.path, line.result
+            "{indent}{:part$}  {:result$}  {}",
+            line.part, line.result, line.path
         );
         let _ = writeln!(out, "{}", styled(DIM, row.trim_end()));
     }

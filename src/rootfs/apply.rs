@@ -44,13 +44,13 @@ impl Rootfs {
                 Entry::Hardlink(target) => Some((path, target)),
                 _ => None,
             })
-            .filter_map(|(path, target)| match self.hardlink(layer, target) {
-                Some(kind) => Some((path, kind)),
-                None => {
+            .filter_map(|(path, target)| {
+                let kind = self.hardlink(layer, target);
+                if kind.is_none() {
                     let what = format!("the target {target} of the hard link is no file of this layer or of one below");
                     problems.push(ApplyProblem { layer: number, path: path.clone(), what });
-                    None
                 }
+                Some((path, kind?))
             })
             .collect();
         for path in &layer.opaque {

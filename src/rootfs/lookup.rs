@@ -1,4 +1,4 @@
-//! Walks a path inside the root, component by component, as the kernel does (path_resolution(7)).
+//! Walks a path inside the root, component by component, as the kernel does (`path_resolution(7)`).
 
 use super::{NodeId, NodeKind, ROOT, Rootfs};
 use crate::path::{self, RootPath};

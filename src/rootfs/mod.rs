@@ -62,6 +62,7 @@ impl Default for Rootfs {
 
 impl Rootfs {
     /// The node of a number that this file system gave out.
+    #[expect(clippy::missing_panics_doc, reason = "the root is always there")]
     pub fn node(&self, id: NodeId) -> &Node {
         self.nodes
             .get(id.0)

@@ -1,0 +1,129 @@
+//! The symbolic links of one layer, and the way through them to a directory.
+//!
+//! A name costs time in proportion to its length, however deep it is and however many links there are: the
+//! hash of a path is made component by component, so that every directory on the way is looked up at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+
+use super::Entry;
+use crate::path::{self, RootPath};
+
+/// The components that all links of a layer together may lead through.
+const STEPS: usize = 16_000_000;
+
+/// The links of a layer so far.
+#[derive(Debug, Default)]
+pub struct Links {
+    paths: HashSet<RootPath>,
+    /// Their hashes, by components. What is no longer a link may still be here.
+    hashes: HashSet<u64>,
+    keys: RandomState,
+    /// The components that links have led through.
+    steps: usize,
+}
+
+/// A path on the way, with the state of its hash before each component.
+struct Trail {
+    path: Vec<u8>,
+    hasher: DefaultHasher,
+    above: Vec<(usize, DefaultHasher)>,
+}
+
+impl Trail {
+    fn down(&mut self, part: &[u8]) {
+        self.above.push((self.path.len(), self.hasher.clone()));
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(part);
+        self.hasher.write(part);
+        self.hasher.write_u8(b'/');
+    }
+
+    fn up(&mut self) {
+        if let Some((length, hasher)) = self.above.pop() {
+            self.path.truncate(length);
+            self.hasher = hasher;
+        }
+    }
+}
+
+impl Links {
+    /// Adds or removes the link at `path`; says whether that changed anything.
+    pub fn set(&mut self, path: &RootPath, is_link: bool) -> bool {
+        if !is_link {
+            return self.paths.remove(path);
+        }
+        let mut trail = self.trail();
+        path.components().for_each(|part| trail.down(part));
+        self.hashes.insert(trail.hasher.finish());
+        self.paths.insert(path.clone())
+    }
+
+    fn trail(&self) -> Trail {
+        Trail {
+            path: Vec::new(),
+            hasher: self.keys.build_hasher(),
+            above: Vec::new(),
+        }
+    }
+
+    fn target<'a>(
+        &self,
+        trail: &Trail,
+        entries: &'a BTreeMap<RootPath, Entry>,
+    ) -> Option<&'a [u8]> {
+        let path = trail.path.as_slice();
+        let is_link = self.hashes.contains(&trail.hasher.finish()) && self.paths.contains(path);
+        match entries.get(path).filter(|_| is_link) {
+            Some(Entry::Symlink(target)) => Some(target),
+            _ => None,
+        }
+    }
+
+    /// Resolves the links on the way to a directory; `None` past `limit` links.
+    ///
+    /// # Errors
+    /// When the links of the layer have led through too many components.
+    pub fn follow(
+        &mut self,
+        directory: &RootPath,
+        entries: &BTreeMap<RootPath, Entry>,
+        limit: usize,
+    ) -> Result<Option<RootPath>, String> {
+        if self.paths.is_empty() {
+            return Ok(Some(directory.clone()));
+        }
+        let mut pending: Vec<&[u8]> = directory.components().rev().collect();
+        let mut trail = self.trail();
+        let mut followed = 0;
+        while let Some(part) = pending.pop() {
+            if part == b".." {
+                trail.up();
+                continue;
+            }
+            trail.down(part);
+            let Some(target) = self.target(&trail, entries) else {
+                continue;
+            };
+            followed += 1;
+            if followed > limit {
+                return Ok(None);
+            }
+            trail.up();
+            if target.starts_with(b"/") {
+                trail = self.trail();
+            }
+            let parts: Vec<&[u8]> = path::components(target).collect();
+            self.steps += parts.len();
+            if self.steps > STEPS {
+                return Err(format!(
+                    "the symbolic links lead through more than {STEPS} directories"
+                ));
+            }
+            pending.extend(parts.into_iter().rev());
+        }
+        Ok(Some(RootPath::new(&trail.path)))
+    }
+}

@@ -1,0 +1,275 @@
+//! Layers on top of each other: what is seen, and from where? (rows L-01 to L-12, L-17 to L-19)
+
+use proptest::prelude::*;
+use testkit::layer::Layer;
+
+use crate::{index, lines, merge, merged, tree};
+
+fn tars<const N: usize>(layers: [Layer; N]) -> [Vec<u8>; N] {
+    layers.map(|layer| layer.tar())
+}
+
+#[test]
+fn l01_what_a_whiteout_deleted_stays_gone_when_its_directory_comes_back() {
+    let layers = tars([
+        Layer::new().file("d/old", "").file("d/sub/old", ""),
+        Layer::new().whiteout("d"),
+        Layer::new().file("d/new", ""),
+    ]);
+    assert_eq!(merged(&layers), ["2 /d/", "2 /d/new 0"]);
+    assert_eq!(merged(&layers[..2]), [""; 0]);
+}
+
+#[test]
+fn l01_a_whiteout_and_its_path_in_one_layer_replace_what_is_below() {
+    let lower = Layer::new().file("d/old", "");
+    for upper in [
+        Layer::new().whiteout("d").file("d/new", ""),
+        Layer::new().file("d/new", "").whiteout("d"),
+    ] {
+        assert_eq!(merged(&[lower.tar(), upper.tar()]), ["1 /d/", "1 /d/new 0"]);
+    }
+}
+
+#[test]
+fn l02_an_opaque_mark_hides_what_is_below_whatever_the_order() {
+    let lower = Layer::new()
+        .file("d/old", "")
+        .file("d/sub/old", "")
+        .file("e", "");
+    for upper in [
+        Layer::new().opaque("d").dir("d").file("d/new", ""),
+        Layer::new().dir("d").file("d/new", "").opaque("d"),
+        Layer::new().file("d/new", "").opaque("d").dir("d"),
+    ] {
+        let found = merged(&[lower.tar(), upper.tar()]);
+        assert_eq!(found, ["1 /d/", "1 /d/new 0", "0 /e 0"]);
+    }
+    let root = Layer::new().opaque(".").file("new", "").tar();
+    assert_eq!(merged(&[lower.tar(), root]), ["1 /new 0"]);
+}
+
+#[test]
+fn l03_and_l04_odd_marks_are_what_they_are() {
+    let lower = Layer::new().file("d/a", "").file("d/..opqX", "").tar();
+    let nothing = Layer::new().file("d/.wh.", "").tar();
+    assert_eq!(merged(&[&lower, &nothing]), merged(&[&lower]));
+    let told = lines(&index(&nothing).unwrap());
+    assert_eq!(
+        told,
+        ["? /d/.wh.: the whiteout names nothing; it deletes nothing"]
+    );
+    let longer = Layer::new().file("d/.wh..wh..opqX", "").tar();
+    assert_eq!(lines(&index(&longer).unwrap()), ["hides /d/.wh..opqX"]);
+    assert_eq!(merged(&[&lower, &longer]), merged(&[&lower]));
+}
+
+#[test]
+fn l05_marks_of_the_lowest_layer_are_no_files() {
+    let layer = Layer::new().whiteout("gone").opaque("d").file("d/a", "");
+    assert_eq!(merged(&[layer.tar()]), ["0 /d/", "0 /d/a 0"]);
+    // A mark may come as a directory, a link or a device too.
+    let kinds = Layer::new()
+        .dir(".wh.a")
+        .symlink(".wh.b", "x")
+        .hardlink(".wh.c", "d/a");
+    let lower = Layer::new()
+        .file("a", "")
+        .file("b", "")
+        .file("c", "")
+        .file("d/a", "");
+    assert_eq!(merged(&[lower.tar(), kinds.tar()]), ["0 /d/", "0 /d/a 0"]);
+}
+
+#[test]
+fn l06_marks_below_a_lower_link_leave_its_target_alone() {
+    let lower = Layer::new().file("real/a", "").symlink("link", "real");
+    for upper in [Layer::new().opaque("link"), Layer::new().whiteout("link/a")] {
+        assert_eq!(
+            merged(&[lower.tar(), upper.tar()]),
+            merged(&[lower.tar()]),
+            "{upper:?}"
+        );
+    }
+}
+
+#[test]
+fn l08_a_directory_that_becomes_something_else_takes_its_content_along() {
+    let lower = Layer::new()
+        .file("d/a", "")
+        .file("d/sub/b", "")
+        .file("dd", "");
+    let link = Layer::new().symlink("d", "elsewhere");
+    assert_eq!(
+        merged(&[lower.tar(), link.tar()]),
+        ["1 /d -> elsewhere", "0 /dd 0"]
+    );
+    let file = Layer::new().file("d", "x");
+    assert_eq!(merged(&[lower.tar(), file.tar()]), ["1 /d 1", "0 /dd 0"]);
+    let back = [lower, link, Layer::new().file("d/c", "")].map(|layer| layer.tar());
+    assert_eq!(merged(&back), ["2 /d/", "2 /d/c 0", "0 /dd 0"]);
+}
+
+#[test]
+fn l09_links_and_directories_of_several_layers_resolve_on_the_merged_tree() {
+    let layers = [
+        Layer::new().dir("usr/lib").file("usr/lib/libx.so", "x"),
+        Layer::new().symlink("lib", "usr/lib"),
+        Layer::new().symlink("usr/lib/liby.so", "../../lib/libx.so"),
+    ]
+    .map(|layer| index(&layer.tar()).unwrap());
+    let found = merge(&layers).lookup(b"lib/liby.so").unwrap();
+    assert_eq!(found.path.to_string(), "/usr/lib/libx.so");
+    assert_eq!(found.links.len(), 3);
+}
+
+#[test]
+fn l10_a_hard_link_keeps_the_content_of_its_own_layer() {
+    let layers = tars([
+        Layer::new().file("a", "1").hardlink("b", "a"),
+        Layer::new().file("a", "22"),
+        Layer::new().hardlink("c", "a").whiteout("a"),
+        Layer::new().hardlink("e", "b").hardlink("f", "e"),
+    ]);
+    assert_eq!(merged(&layers), ["0 /b 1", "2 /c 2", "3 /e 1", "3 /f 1"]);
+}
+
+#[test]
+fn l10_a_hard_link_may_come_before_its_target_and_name_a_link() {
+    let layer = Layer::new()
+        .hardlink("a", "z")
+        .file("z", "123")
+        .symlink("s", "z")
+        .hardlink("t", "s");
+    assert_eq!(
+        merged(&[layer.tar()]),
+        ["0 /a 3", "0 /s -> z", "0 /t -> z", "0 /z 3"]
+    );
+}
+
+#[test]
+fn l11_every_name_of_a_file_shares_its_facts() {
+    let mut layer = Layer::new().file("f", "x".repeat(1000));
+    for nth in 0..5 {
+        layer = layer.hardlink(format!("l{nth}"), "f");
+    }
+    let rootfs = merge(&[index(&layer.tar()).unwrap()]);
+    let first: *const _ = rootfs.file(b"f").unwrap();
+    for nth in 0..5 {
+        let linked: *const _ = rootfs.file(format!("l{nth}").as_bytes()).unwrap();
+        assert_eq!(first, linked, "l{nth}");
+    }
+}
+
+#[test]
+fn l17_every_hop_of_the_cuda_links_may_come_from_another_layer() {
+    let layers = [
+        Layer::new().file(
+            "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12",
+            "x",
+        ),
+        Layer::new().symlink("usr/local/cuda-12.4/lib64", "targets/x86_64-linux/lib"),
+        Layer::new().symlink("etc/alternatives/cuda", "/usr/local/cuda-12.4"),
+        Layer::new().symlink("usr/local/cuda", "/etc/alternatives/cuda"),
+    ]
+    .map(|layer| index(&layer.tar()).unwrap());
+    let rootfs = merge(&layers);
+    let found = rootfs
+        .lookup(b"/usr/local/cuda/lib64/libcupti.so.12")
+        .unwrap();
+    assert_eq!(
+        found.path.to_string(),
+        "/usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12"
+    );
+    let layer_of = |path: &[u8]| rootfs.node(rootfs.lookup_link(path).unwrap().node).layer;
+    let hops: Vec<usize> = found
+        .links
+        .iter()
+        .map(|link| layer_of(link.as_bytes()))
+        .collect();
+    assert_eq!((rootfs.node(found.node).layer, hops), (0, vec![3, 2, 1]));
+}
+
+#[test]
+fn l18_and_l19_what_is_left_of_a_deleted_library_dangles() {
+    let layers = [
+        Layer::new()
+            .file("lib/libcupti.so.12", "x")
+            .symlink("lib/libcupti.so", "libcupti.so.12"),
+        Layer::new().whiteout("lib/libcupti.so.12"),
+    ]
+    .map(|layer| index(&layer.tar()).unwrap());
+    let before = merge(&layers[..1]);
+    assert!(before.lookup(b"lib/libcupti.so").is_ok());
+    let after = merge(&layers);
+    assert!(after.lookup(b"lib/libcupti.so").is_err());
+    assert!(after.lookup_link(b"lib/libcupti.so").is_ok());
+}
+
+/// A layer of distinct paths, none of which lies below another that is no directory.
+fn members() -> impl Strategy<Value = Vec<(u8, String)>> {
+    prop::collection::vec((0..6_u8, 0..8_u8, 0..4_u8), 1..30).prop_map(|all| {
+        let mut seen = std::collections::BTreeSet::new();
+        all.into_iter()
+            .map(|(kind, directory, name)| {
+                let directory = ["", "a/", "b/", "a/c/", "b/c/d/", "a/c/e/", "f/", "g/h/"]
+                    .get(usize::from(directory))
+                    .copied()
+                    .unwrap_or_default();
+                (kind, format!("{directory}{name}"))
+            })
+            .filter(|(kind, path)| seen.insert((*kind >= 4, path.clone())))
+            .collect()
+    })
+}
+
+fn write(members: &[(u8, String)]) -> Vec<u8> {
+    let layer = members.iter().fold(Layer::new(), |layer, (kind, path)| {
+        match kind {
+            0 => layer.file(path, path),
+            1 => layer.symlink(path, "../0"),
+            2 => layer.dir(path),
+            3 => layer.hardlink(path, "0"),
+            4 => layer.whiteout(path),
+            // A mark behind a link of its own layer is one thing before the link and another behind it.
+            _ => layer.opaque(
+                path.rsplit_once('/')
+                    .map_or(".", |(directory, _)| directory),
+            ),
+        }
+    });
+    layer.tar()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn a_shuffled_tar_gives_the_same_tree(
+        lower in members(),
+        (upper, shuffled) in members().prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+    ) {
+        let lower = index(&write(&lower)).unwrap();
+        let straight = index(&write(&upper)).unwrap();
+        let shuffled = index(&write(&shuffled)).unwrap();
+        prop_assert_eq!(lines(&straight), lines(&shuffled));
+        let (one, one_problems) = cupti_audit::rootfs::merge([&lower, &straight]);
+        let (other, other_problems) = cupti_audit::rootfs::merge([&lower, &shuffled]);
+        prop_assert_eq!(tree(&one), tree(&other));
+        prop_assert_eq!(one_problems, other_problems);
+    }
+
+    #[test]
+    fn an_empty_layer_changes_nothing(lower in members(), upper in members()) {
+        let lower = index(&write(&lower)).unwrap();
+        let upper = index(&write(&upper)).unwrap();
+        let empty = index(&Layer::new().tar()).unwrap();
+        let (plain, _) = cupti_audit::rootfs::merge([&lower, &upper]);
+        let (padded, _) = cupti_audit::rootfs::merge([&empty, &lower, &empty, &upper, &empty]);
+        let renumber = |line: &String| {
+            let (layer, rest) = line.split_once(' ').unwrap();
+            format!("{} {rest}", 2 * layer.parse::<usize>().unwrap() + 1)
+        };
+        prop_assert_eq!(tree(&plain).iter().map(renumber).collect::<Vec<_>>(), tree(&padded));
+    }
+}

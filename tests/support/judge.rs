@@ -1,0 +1,232 @@
+//! Puts the same questions to the audit and to the real loader, and says where they differ.
+
+use std::process::Command;
+
+use cupti_audit::elf::Bytes;
+use cupti_audit::facts::{Asks, Consumer, Copy, Ground, ImageFacts, failures, root};
+use cupti_audit::loader::{Outcome, Resolution, World};
+
+use crate::chroot::{Answer, Root, answer, is_of_every_process};
+
+/// The signal of a process that reads behind the end of a mapped file.
+const SIGBUS: i32 = 7;
+
+/// The names that are asked for in every image, whatever it holds.
+const NAMES: [&str; 4] = [
+    "libcupti.so",
+    "libcupti.so.12",
+    "libcupti.so.11.8",
+    "libnvperf_host.so",
+];
+
+/// The questions of one image that were put, and the answers that differ.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// How many questions were put.
+    pub questions: usize,
+    /// Each difference in words.
+    pub differences: Vec<String>,
+}
+
+/// The real loader in one root file system, with the environment of the image.
+pub struct Judge<'a> {
+    /// The root file system.
+    pub root: &'a Root,
+    /// The environment, and the working directory.
+    pub env: &'a [(&'a str, &'a str)],
+    /// The working directory.
+    pub working_dir: &'a str,
+}
+
+impl Judge<'_> {
+    /// Compares everything that the facts say of one world.
+    pub fn compare(&self, facts: &ImageFacts, world: World, verdict: &mut Verdict) {
+        let ground = facts.grounds.get(world);
+        let mut ask = |what: String, ours: Answer, real: Answer| {
+            verdict.questions += 1;
+            if ours != real {
+                let world = world.name();
+                verdict
+                    .differences
+                    .push(format!("{world}: {what}\n  ours {ours:?}\n  real {real:?}"));
+            }
+        };
+        for name in names(facts) {
+            let text = text(&name);
+            ask(
+                format!("dlopen {text}"),
+                ours(&ground.open_plain(&name)),
+                self.open("/probe", &text, None),
+            );
+        }
+        for copy in &facts.copies {
+            let path = copy.real_path.to_string();
+            ask(
+                format!("dlopen {path}"),
+                ours(copy.by_path.get(world)),
+                self.open("/probe", &path, None),
+            );
+            let loadable = self.is_loadable(copy);
+            ask(
+                format!("{path} is loadable"),
+                yes(*copy.loadable.get(world)),
+                yes(loadable),
+            );
+        }
+        for consumer in &facts.consumers {
+            let what = format!("{} asks", consumer.object);
+            ask(
+                what,
+                consumer_gets(ground, consumer),
+                self.consumer(consumer),
+            );
+            let what = format!("{} with every symbol bound", consumer.object);
+            ask(what, symbols(consumer, world), self.symbols(consumer));
+        }
+    }
+
+    /// What dlopen of `name` gives, or of what `function` of `name` opens.
+    pub fn open(&self, program: &str, name: &str, function: Option<&str>) -> Answer {
+        let mut command = self.process(&[program, "lazy", name]);
+        answer(&command.args(function).output().unwrap())
+    }
+
+    fn process(&self, words: &[&str]) -> Command {
+        let mut all = vec!["-C".to_owned(), self.working_dir.to_owned()];
+        all.extend(self.env.iter().map(|(key, value)| format!("{key}={value}")));
+        all.extend(words.iter().map(|word| (*word).to_owned()));
+        self.root
+            .command(&all.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn is_loadable(&self, copy: &Copy) -> bool {
+        let Some(soname) = &copy.soname else {
+            return false;
+        };
+        let Answer::Opened { path, .. } = self.open("/probe", &text(soname), None) else {
+            return false;
+        };
+        let output = self
+            .root
+            .command(&["-C", self.working_dir, "/usr/bin/realpath", &path])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).trim_end() == copy.real_path.to_string()
+    }
+
+    /// What the consumer gets of CUPTI: the path of it, or the words.
+    fn consumer(&self, consumer: &Consumer) -> Answer {
+        let function = match consumer.asks {
+            Asks::Needed => None,
+            Asks::Dlopen => Some("open_cupti"),
+        };
+        match self.open(&program(consumer), &consumer.object.to_string(), function) {
+            Answer::Opened { objects, .. } => {
+                // The consumer may have been mapped with several; it gets the one that was mapped for its name.
+                let path = objects
+                    .into_iter()
+                    .find(|path| path.contains("/libcupti"))
+                    .unwrap_or_default();
+                Answer::Opened {
+                    path,
+                    objects: Vec::new(),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the consumer can be opened with every symbol bound, else the symbol that is missing.
+    fn symbols(&self, consumer: &Consumer) -> Answer {
+        let object = consumer.object.to_string();
+        let output = self
+            .process(&[&program(consumer), "now", &object])
+            .output()
+            .unwrap();
+        match answer(&output) {
+            Answer::Failed(words) => {
+                let symbol = words
+                    .split_once("undefined symbol: ")
+                    .map(|(_, rest)| rest.split(',').next());
+                symbol
+                    .flatten()
+                    .map_or_else(|| yes(true), |symbol| Answer::Failed(symbol.to_owned()))
+            }
+            _ => yes(true),
+        }
+    }
+}
+
+/// The program that loads the consumer: the image's own where it is a probe, which lies below `/opt`.
+fn program(consumer: &Consumer) -> String {
+    let own = consumer.program.as_ref().map(ToString::to_string);
+    own.filter(|path| path.starts_with("/opt/"))
+        .unwrap_or_else(|| "/probe".to_owned())
+}
+
+fn names(facts: &ImageFacts) -> Vec<Bytes> {
+    let mut names: Vec<Bytes> = NAMES.iter().map(|name| name.as_bytes().into()).collect();
+    names.extend([
+        facts.plain.as_is.name.clone(),
+        facts.plain.nvidia.name.clone(),
+    ]);
+    names.extend(facts.copies.iter().filter_map(|copy| copy.soname.clone()));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What the audit says, in the form of the real loader's answer.
+pub fn ours(resolution: &Resolution) -> Answer {
+    match (
+        resolution.loads(),
+        root(resolution),
+        failures(resolution).next(),
+    ) {
+        (true, Some(opened), _) => Answer::Opened {
+            path: text(&opened.path),
+            objects: objects(resolution),
+        },
+        (_, _, Some(failure)) => failed(&failure.message),
+        _ => Answer::Failed("nothing was said".to_owned()),
+    }
+}
+
+/// The paths of the objects, without those that every process has.
+pub fn objects(resolution: &Resolution) -> Vec<String> {
+    let paths = resolution.objects.iter().map(|object| text(&object.path));
+    paths.filter(|path| !is_of_every_process(path)).collect()
+}
+
+fn consumer_gets(ground: &Ground, consumer: &Consumer) -> Answer {
+    let gets = consumer.outcome.get(ground.world);
+    match (gets.outcome, gets.other_failures.first()) {
+        (Outcome::Loaded, None) => Answer::Opened {
+            path: gets.path.as_deref().map(text).unwrap_or_default(),
+            objects: Vec::new(),
+        },
+        (Outcome::Loaded, Some(words)) => failed(words),
+        _ => failed(&gets.message),
+    }
+}
+
+fn symbols(consumer: &Consumer, world: World) -> Answer {
+    let missing = consumer.outcome.get(world).missing_symbols.first();
+    missing.map_or_else(|| yes(true), |symbol| Answer::Failed(text(symbol)))
+}
+
+fn failed(words: &str) -> Answer {
+    if words.contains("SIGBUS") {
+        Answer::Died(SIGBUS)
+    } else {
+        Answer::Failed(words.to_owned())
+    }
+}
+
+fn yes(answer: bool) -> Answer {
+    Answer::Failed(if answer { "yes" } else { "no" }.to_owned())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
