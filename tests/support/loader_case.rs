@@ -125,6 +125,9 @@ pub fn make(seed: u64) -> Case {
             copy(random, &mut case, name);
         }
     }
+    if random.chance(65) {
+        fallbacks(random, &mut case);
+    }
     program(random, &mut case);
     preloads(random, &mut case);
     after(random, &mut case);
@@ -259,10 +262,20 @@ fn copy(random: &mut Random, case: &mut Case, name: &str) {
     }
 }
 
+/// Puts a good copy of each name where every search ends, so that many programs start.
+fn fallbacks(random: &mut Random, case: &mut Case) {
+    for name in NAMES.iter().chain(&["libz.so.9", "libmissing.so.1"]) {
+        let (elf, words) = library(random, Some(name));
+        let directory = random.pick(&["/usr/lib", "/usr/lib/x86_64-linux-gnu"]);
+        let content = file(elf.build(), words);
+        case.tree.add(&format!("{directory}/{name}"), content);
+    }
+}
+
 /// A library, or something that only looks like one.
 fn content(random: &mut Random, soname: Option<&str>) -> Content {
     let (elf, words) = library(random, soname);
-    let elf = match random.below(60) {
+    let elf = match random.below(110) {
         0 => return file("", "empty"),
         1 => return file("INPUT(liba.so.1)\n", "short text"),
         2 => return file("GROUP ( /opt/a/liba.so.1 )".repeat(9), "a linker script"),
