@@ -10,39 +10,36 @@ use super::Bytes;
 /// What to look for in objects.
 #[derive(Debug, Clone)]
 pub struct Interest {
+    /// The names, then the prefixes: what is searched in every byte of an object.
     needles: AhoCorasick,
     names: usize,
-    symbol_prefixes: Vec<Bytes>,
+    /// The prefixes alone: what is searched in its string table.
+    prefixes: AhoCorasick,
 }
 
 impl Interest {
     /// Looks for strings that hold one of `names`, and for dynamic symbols that begin with one of
     /// `symbol_prefixes`.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "a handful of short needles always builds"
-    )]
     pub fn new(names: &[&str], symbol_prefixes: &[&str]) -> Self {
-        let needles = AhoCorasick::builder()
-            .match_kind(aho_corasick::MatchKind::LeftmostFirst)
-            .build(names.iter().chain(symbol_prefixes))
-            .expect("a handful of short needles always builds");
+        let all = names.iter().chain(symbol_prefixes);
         Self {
-            needles,
+            needles: searcher(all),
             names: names.len(),
-            symbol_prefixes: symbol_prefixes
-                .iter()
-                .map(|prefix| prefix.as_bytes().into())
-                .collect(),
+            prefixes: searcher(symbol_prefixes),
         }
     }
 
-    /// Whether a symbol of this name was asked for.
-    pub fn wants_symbol(&self, name: &[u8]) -> bool {
-        self.symbol_prefixes
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+    /// Where in `bytes` a symbol may begin that was asked for.
+    pub(super) fn symbol_starts(&self, bytes: &[u8]) -> impl Iterator<Item = usize> {
+        self.prefixes.find_iter(bytes).map(|hit| hit.start())
     }
+}
+
+fn searcher<'n>(needles: impl IntoIterator<Item = &'n &'n str>) -> AhoCorasick {
+    AhoCorasick::builder()
+        .match_kind(aho_corasick::MatchKind::LeftmostFirst)
+        .build(needles)
+        .expect("a handful of short needles always builds")
 }
 
 /// The bytes kept around a hit, in each direction: a longer string is cut.

@@ -6,6 +6,8 @@
 //! [`ElfFacts::problems`], and what could be read is kept.
 
 pub mod mentions;
+mod names;
+mod store;
 pub mod stream;
 mod tables;
 

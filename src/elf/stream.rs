@@ -3,7 +3,10 @@
 //! The place of each range is known only from another one: the program headers from the header, the dynamic
 //! section from the program headers, the tables from the dynamic section. Linkers put the tables first and
 //! the dynamic section last, patchelf moves tables behind it, and in a library of 900 MB the two are 850 MB
-//! apart. So the start of the file is held up to a bound, and what lies ahead is caught when it comes.
+//! apart. So the start of the file is held, as much of it as goes into a bound of memory, and what lies ahead
+//! is caught when it comes.
+
+use std::borrow::Cow;
 
 use elf::abi;
 use elf::endian::AnyEndian;
@@ -12,7 +15,9 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
 use super::mentions::{Interest, Scanner};
-use super::tables::{self, Dynamic, Names, Table};
+use super::names::Names;
+use super::store::Store;
+use super::tables::{self, Dynamic, Table};
 use super::{ElfFacts, ElfProblem};
 
 /// Reads one object from a stream.
@@ -77,22 +82,32 @@ const PROBLEMS: usize = 32;
 
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 struct Held {
-    head: Vec<u8>,
-    head_limit: usize,
+    head: Store,
     recent: Vec<u8>,
-    caught: Vec<(Range, Vec<u8>)>,
+    caught: Vec<(Range, Store)>,
     position: u64,
+    /// The memory that is left for the start, and for all that is caught.
+    head_room: usize,
+    caught_room: usize,
+    limit: usize,
 }
 
-/// All that is caught behind the start may be this many times as large as the start.
-const CAUGHT: u64 = 2;
-
 impl Held {
+    fn new(limit: usize) -> Self {
+        Self {
+            head: Store::default(),
+            recent: Vec::new(),
+            caught: Vec::new(),
+            position: 0,
+            head_room: limit,
+            caught_room: limit,
+            limit,
+        }
+    }
+
     fn push(&mut self, bytes: &[u8]) {
-        let room = self.head_limit.saturating_sub(self.head.len());
-        self.head
-            .extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
-        if room < bytes.len() {
+        self.head.push(bytes, &mut self.head_room);
+        if self.head.is_full() {
             let surplus = self.recent.len().saturating_sub(STEP);
             self.recent.drain(..surplus);
             self.recent.extend_from_slice(bytes);
@@ -103,7 +118,8 @@ impl Held {
             let to = range.end().min(end);
             if from < to {
                 let slice = to_usize(from - self.position)..to_usize(to - self.position);
-                caught.extend_from_slice(bytes.get(slice).unwrap_or_default());
+                let bytes = bytes.get(slice).unwrap_or_default();
+                caught.push(bytes, &mut self.caught_room);
             }
         }
         self.position = end;
@@ -111,39 +127,35 @@ impl Held {
 
     /// Asks for a range: it is held already, will be caught, or is out of reach.
     fn want(&mut self, range: Range) -> Result<(), ElfProblem> {
-        let limit = self.head_limit as u64;
-        let caught = self.caught.iter().map(|(range, _)| range.bytes);
-        let room = (CAUGHT * limit).saturating_sub(caught.sum()).min(limit);
-        if range.bytes > room && range.end() > limit || range.bytes > limit {
-            return Err(ElfProblem::TooLarge {
-                what: range.what,
-                bytes: range.bytes,
-                limit: room,
-            });
-        }
-        let in_head = range.end() <= limit || range.bytes == 0;
+        let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
         if in_head || self.caught.iter().any(|(caught, _)| *caught == range) {
             return Ok(());
         }
-        let so_far = self.since(range.offset).ok_or(ElfProblem::OutOfReach {
+        let so_far = self.since(&range).ok_or(ElfProblem::OutOfReach {
             what: range.what,
             offset: range.offset,
         })?;
-        let so_far = so_far
-            .get(..so_far.len().min(to_usize(range.bytes)))
-            .unwrap_or_default()
-            .to_vec();
-        self.caught.push((range, so_far));
+        let mut store = Store::default();
+        store.push(&so_far, &mut self.caught_room);
+        self.caught.push((range, store));
         Ok(())
     }
 
-    /// What has passed since `offset`, when all of it is still held.
-    fn since(&self, offset: u64) -> Option<&[u8]> {
+    /// What of the range has passed, when all of it is still held.
+    fn since(&self, range: &Range) -> Option<Vec<u8>> {
         let recent_start = self.position - self.recent.len() as u64;
+        let length = to_usize(range.bytes);
         match () {
-            () if offset >= self.position => Some(&[]),
-            () if self.head.len() as u64 == self.position => self.head.get(to_usize(offset)..),
-            () if offset >= recent_start => self.recent.get(to_usize(offset - recent_start)..),
+            () if range.offset >= self.position => Some(Vec::new()),
+            () if self.head.len() as u64 == self.position => Some(
+                self.head
+                    .get(to_usize(range.offset), to_usize(range.end()))
+                    .into_owned(),
+            ),
+            () if range.offset >= recent_start => {
+                let passed = self.recent.get(to_usize(range.offset - recent_start)..)?;
+                passed.get(..passed.len().min(length)).map(<[u8]>::to_vec)
+            }
             () => None,
         }
     }
@@ -153,15 +165,29 @@ impl Held {
         range.end() <= self.position
     }
 
+    /// Where a range that was wanted is held, and from which place of the store on.
+    fn find(&self, range: &Range) -> (&Store, usize) {
+        let caught = self.caught.iter().find(|(caught, _)| caught == range);
+        caught.map_or((&self.head, to_usize(range.offset)), |(_, store)| {
+            (store, 0)
+        })
+    }
+
     /// The bytes of a range that was wanted; fewer when the file ended first.
-    fn get(&self, range: &Range) -> &[u8] {
-        if let Some((_, bytes)) = self.caught.iter().find(|(caught, _)| caught == range) {
-            return bytes;
-        }
-        let end = to_usize(range.end()).min(self.head.len());
-        self.head
-            .get(to_usize(range.offset)..end)
-            .unwrap_or_default()
+    fn get(&self, range: &Range) -> Cow<'_, [u8]> {
+        let (store, start) = self.find(range);
+        store.get(start, start.saturating_add(to_usize(range.bytes)))
+    }
+
+    /// Says that a range has passed and is not held whole, if that is so.
+    fn lost(&self, range: &Range) -> Option<ElfProblem> {
+        let (store, start) = self.find(range);
+        let held = store.len().saturating_sub(start) as u64;
+        (self.passed(range) && held < range.bytes).then_some(ElfProblem::TooLarge {
+            what: range.what,
+            bytes: range.bytes,
+            limit: self.limit as u64,
+        })
     }
 }
 
@@ -170,19 +196,13 @@ fn to_usize(value: u64) -> usize {
 }
 
 impl<'a> ElfStream<'a> {
-    /// A stream at the start of an object. At most `head_limit` bytes of its start are held, and as many of
-    /// each table behind them.
-    pub fn new(interest: &'a Interest, head_limit: usize) -> Self {
+    /// A stream at the start of an object. Its start is held in at most `limit` bytes of memory, and what lies
+    /// behind it in as many.
+    pub fn new(interest: &'a Interest, limit: usize) -> Self {
         Self {
             interest,
             scanner: Scanner::new(interest),
-            held: Held {
-                head: Vec::new(),
-                head_limit: head_limit.max(4096),
-                recent: Vec::new(),
-                caught: Vec::new(),
-                position: 0,
-            },
+            held: Held::new(limit.max(64 << 10)),
             stage: Stage::Header,
             facts: ElfFacts::default(),
         }
@@ -259,7 +279,7 @@ impl<'a> ElfStream<'a> {
 
     fn read_header(&mut self) -> Result<Stage, ElfProblem> {
         let malformed = ElfProblem::Malformed { what: "ELF header" };
-        let head = self.held.head.as_slice();
+        let head = &*self.held.head.get(0, 64);
         self.facts.ident = head.first_chunk().copied().ok_or(malformed.clone())?;
         let ident = elf::file::parse_ident::<AnyEndian>(&self.facts.ident)
             .map_err(|_unreadable| malformed.clone())?;
@@ -299,11 +319,8 @@ impl<'a> ElfStream<'a> {
         else {
             return Stage::Stopped;
         };
-        let table = ParsingTable::<_, ProgramHeader>::new(
-            encoding.endian,
-            encoding.class,
-            self.held.get(&segments),
-        );
+        let bytes = self.held.get(&segments);
+        let table = ParsingTable::<_, ProgramHeader>::new(encoding.endian, encoding.class, &bytes);
         let mut small = 0;
         let segments_read: Vec<ProgramHeader> = table
             .iter()
@@ -338,7 +355,7 @@ impl<'a> ElfStream<'a> {
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
             .unwrap_or_default();
-        let dynamic = tables::dynamic(header.encoding, bytes, &segments);
+        let dynamic = tables::dynamic(header.encoding, &bytes, &segments);
         for range in dynamic.ranges() {
             if let Err(problem) = self.held.want(range) {
                 self.problem(problem);
@@ -366,8 +383,8 @@ impl<'a> ElfStream<'a> {
             };
             let content = self.held.get(&range);
             if segment.p_type == abi::PT_INTERP {
-                self.facts.interp = Some(tables::until_nul(content).into());
-            } else if let Err(problem) = tables::notes(encoding, segment, content, &mut self.facts)
+                self.facts.interp = Some(tables::until_nul(&content).into());
+            } else if let Err(problem) = tables::notes(encoding, segment, &content, &mut self.facts)
             {
                 self.problem(problem);
             }
@@ -376,6 +393,14 @@ impl<'a> ElfStream<'a> {
     }
 
     fn table_facts(&mut self, layout: &Layout) {
+        let lost: Vec<ElfProblem> = layout
+            .dynamic
+            .ranges()
+            .filter_map(|range| self.held.lost(&range))
+            .collect();
+        for problem in lost {
+            self.problem(problem);
+        }
         let wants_symbols = self.scanner.saw_symbols();
         let get = |table: Table| {
             layout
@@ -384,7 +409,10 @@ impl<'a> ElfStream<'a> {
                 .map(|range| self.held.get(&range))
                 .unwrap_or_default()
         };
-        let mut names = Names::new(get(Table::Strings));
+        let strings = layout.dynamic.range(Table::Strings);
+        let (store, start) = strings.map_or((&self.held.head, 0), |range| self.held.find(&range));
+        let length = strings.map_or(0, |range| to_usize(range.bytes));
+        let mut names = Names::new(store, start, length);
         let facts = &mut self.facts;
         tables::strings(&layout.dynamic, &mut names, facts);
         tables::versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
@@ -394,7 +422,7 @@ impl<'a> ElfStream<'a> {
         if let Some(problem) = names.problem() {
             self.problem(problem);
         }
-        self.mention_facts(layout.dynamic.range(Table::Strings));
+        self.mention_facts(strings);
     }
 
     /// The strings found, but for those of the dynamic string table, which are read as what they are.

@@ -1,5 +1,7 @@
 //! Reads the tables of an object from the bytes that were held of them.
 
+use std::borrow::Cow;
+
 use elf::abi;
 use elf::dynamic::Dyn;
 use elf::endian::{AnyEndian, EndianParse};
@@ -11,6 +13,7 @@ use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
 use super::mentions::Interest;
+use super::names::Names;
 use super::stream::{Encoding, Range};
 use super::{Bytes, ElfFacts, ElfProblem, NeededVersion, Symbol, SymbolRole, VersionNeed};
 
@@ -164,55 +167,6 @@ fn place(
     })
 }
 
-/// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
-const STRING: usize = 64 << 10;
-
-/// The bytes of all names that are kept of one object; offsets may name one long string again and again.
-const NAMES: usize = 512 << 10;
-
-/// The dynamic string table, read under the bound on what is kept of it.
-pub(super) struct Names<'a> {
-    table: &'a [u8],
-    left: usize,
-    asked: u64,
-}
-
-impl<'a> Names<'a> {
-    pub fn new(table: &'a [u8]) -> Self {
-        Self {
-            table,
-            left: NAMES,
-            asked: 0,
-        }
-    }
-
-    /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
-    fn string(&mut self, offset: u64) -> Option<Bytes> {
-        let tail = tail(self.table, offset)?;
-        let tail = tail.get(..STRING).unwrap_or(tail);
-        let reach = tail.get(..self.left).unwrap_or(tail);
-        let end = reach.iter().position(|&byte| byte == 0);
-        let seen = end.unwrap_or(tail.len());
-        self.asked += seen as u64;
-        self.left = self.left.saturating_sub(seen);
-        reach.get(..end?).map(Into::into)
-    }
-
-    /// Says that names were left out, if some were.
-    pub fn problem(&self) -> Option<ElfProblem> {
-        let limit = NAMES as u64;
-        (self.asked > limit).then_some(ElfProblem::TooLarge {
-            what: "the list of names",
-            bytes: self.asked,
-            limit,
-        })
-    }
-}
-
-fn tail(strings: &[u8], offset: u64) -> Option<&[u8]> {
-    strings.get(usize::try_from(offset).ok()?..)
-}
-
 /// The names and flags of the dynamic section.
 pub(super) fn strings(dynamic: &Dynamic, names: &mut Names<'_>, facts: &mut ElfFacts) {
     let mut lost = false;
@@ -249,20 +203,15 @@ pub(super) fn strings(dynamic: &Dynamic, names: &mut Names<'_>, facts: &mut ElfF
 pub(super) fn versions<'a>(
     encoding: Encoding,
     dynamic: &Dynamic,
-    get: impl Fn(Table) -> &'a [u8],
+    get: impl Fn(Table) -> Cow<'a, [u8]>,
     names: &mut Names<'_>,
     facts: &mut ElfFacts,
 ) {
     let Encoding { endian, class } = encoding;
     let mut budget = VERSIONS;
-    for (need, versions) in VerNeedIterator::new(
-        endian,
-        class,
-        dynamic.need_count,
-        0,
-        get(Table::VersionNeeds),
-    )
-    .take(VERSIONS)
+    let (needs, definitions) = (get(Table::VersionNeeds), get(Table::VersionDefinitions));
+    for (need, versions) in
+        VerNeedIterator::new(endian, class, dynamic.need_count, 0, &needs).take(VERSIONS)
     {
         let Some(file) = names.string(u64::from(need.vn_file)) else {
             continue;
@@ -283,14 +232,8 @@ pub(super) fn versions<'a>(
             break;
         }
     }
-    for (_, mut defined) in VerDefIterator::new(
-        endian,
-        class,
-        dynamic.definition_count,
-        0,
-        get(Table::VersionDefinitions),
-    )
-    .take(budget)
+    for (_, mut defined) in
+        VerDefIterator::new(endian, class, dynamic.definition_count, 0, &definitions).take(budget)
     {
         facts.verdef.extend(
             defined
@@ -309,27 +252,22 @@ pub(super) fn versions<'a>(
 /// The dynamic symbols that were asked for, sorted, each once.
 pub(super) fn symbols<'a>(
     encoding: Encoding,
-    get: impl Fn(Table) -> &'a [u8],
+    get: impl Fn(Table) -> Cow<'a, [u8]>,
     interest: &Interest,
     names: &mut Names<'_>,
     facts: &mut ElfFacts,
 ) {
     let Encoding { endian, class } = encoding;
-    let strings = get(Table::Strings);
-    let indexes =
-        ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, get(Table::VersionIndexes));
+    let (indexes, symbols) = (get(Table::VersionIndexes), get(Table::Symbols));
+    let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
     let versions = version_names(encoding, &get, names);
-    let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, get(Table::Symbols));
+    let wanted = names.beginning_with(interest);
+    let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &symbols);
     let mut symbols: Vec<Symbol> = table
         .iter()
         .enumerate()
-        .filter(|(_, symbol)| {
-            let name = tail(strings, u64::from(symbol.st_name));
-            name.is_some_and(|name| interest.wants_symbol(name))
-        })
-        .take(SYMBOLS)
         .filter_map(|(at, symbol)| {
-            let name = names.string(u64::from(symbol.st_name))?;
+            let name = wanted.get(&u64::from(symbol.st_name))?.clone();
             // 0 is local and 1 global without a version, whatever is defined under that number.
             let index = indexes.get(at).ok().map(|index| index.index());
             let index = index.filter(|&index| index > abi::VER_NDX_GLOBAL);
@@ -340,6 +278,7 @@ pub(super) fn symbols<'a>(
                 role: role(&symbol),
             })
         })
+        .take(SYMBOLS)
         .collect();
     symbols.sort();
     symbols.dedup();
@@ -357,18 +296,18 @@ fn role(symbol: &RawSymbol) -> SymbolRole {
 /// The names behind the version indexes of symbols: needed versions by `vna_other`, defined by `vd_ndx`.
 fn version_names<'a>(
     encoding: Encoding,
-    get: &impl Fn(Table) -> &'a [u8],
+    get: &impl Fn(Table) -> Cow<'a, [u8]>,
     names: &mut Names<'_>,
 ) -> Vec<(u16, Bytes)> {
     let Encoding { endian, class } = encoding;
     let limit = VERSIONS as u64;
-    let needed = VerNeedIterator::new(endian, class, limit, 0, get(Table::VersionNeeds)).flat_map(
-        |(_, versions)| versions.map(|version| (version.vna_other & 0x7fff, version.vna_name)),
+    let (needs, definitions) = (get(Table::VersionNeeds), get(Table::VersionDefinitions));
+    let needed = VerNeedIterator::new(endian, class, limit, 0, &needs).flat_map(|(_, versions)| {
+        versions.map(|version| (version.vna_other & 0x7fff, version.vna_name))
+    });
+    let defined = VerDefIterator::new(endian, class, limit, 0, &definitions).filter_map(
+        |(definition, mut names)| Some((definition.vd_ndx & 0x7fff, names.next()?.vda_name)),
     );
-    let defined = VerDefIterator::new(endian, class, limit, 0, get(Table::VersionDefinitions))
-        .filter_map(|(definition, mut names)| {
-            Some((definition.vd_ndx & 0x7fff, names.next()?.vda_name))
-        });
     needed
         .chain(defined)
         .take(VERSIONS)
