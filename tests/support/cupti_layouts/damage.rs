@@ -6,6 +6,7 @@ use testkit::layer::Layer;
 use super::{Layout, Step, layout};
 use crate::cupti_parts::cupti_12;
 
+/// The images.
 pub fn all() -> Vec<Layout> {
     use Step::Add;
     const PATH: &[(&str, &str)] = &[("LD_LIBRARY_PATH", "/opt/first:/opt/second")];
