@@ -102,6 +102,25 @@ impl Arch {
             .find(|arch| arch.machine == facts.machine && arch.class == facts.class())
     }
 
+    /// The flags that the `ldconfig` of this processor gives an object in its cache; `None` for an object of
+    /// a processor that it does not know (glibc sysdeps/unix/sysv/linux/*/readelflib.c).
+    pub fn ldconfig_flags(&self, facts: &crate::elf::ElfFacts) -> Option<i32> {
+        let [_, _, _, _, _, data, ..] = facts.ident;
+        let family = |machine| match machine {
+            3 | 62 => 62,
+            40 | 183 => 183,
+            other => other,
+        };
+        if data != self.data || family(facts.machine) != family(self.machine) {
+            return None;
+        }
+        // An x32 object: the processor is x86-64, the class 32-bit.
+        if facts.machine == 62 && facts.class() == 1 {
+            return Some(0x0803);
+        }
+        Some(Self::of(facts)?.cache_flags)
+    }
+
     /// The processor of a platform, by Go's name.
     pub fn of_platform(goarch: &str) -> Option<&'static Self> {
         let name = match goarch {

@@ -39,8 +39,8 @@ pub struct CacheEntry {
     pub flags: i32,
     /// The `glibc-hwcaps` subdirectory it is from.
     pub hwcaps: Option<Bytes>,
-    /// Whether it is from one of the legacy hardware subdirectories.
-    pub legacy: bool,
+    /// The bits of the legacy hardware subdirectories it is from, such as `tls`.
+    pub hardware: u64,
 }
 
 impl Cache {
@@ -56,13 +56,31 @@ impl Cache {
             .flat_map(|(name, entries)| entries.iter().map(|entry| (&**name, entry)))
     }
 
+    /// Puts the entries of each name into the order of a file: those with the most hardware first
+    /// (elf/cache.c, `compare`).
+    pub fn sort(&mut self) {
+        for entries in self.entries.values_mut() {
+            entries.sort_by_key(|entry| {
+                let bits = entry.hardware.count_ones();
+                std::cmp::Reverse((bits, entry.hardware))
+            });
+        }
+    }
+
     /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry of `levels`, else the
-    /// first plain one (elf/dl-cache.c, `search_cache`).
-    pub fn lookup(&self, name: &[u8], arch: &Arch, levels: &[Bytes]) -> Option<&[u8]> {
+    /// first plain one with no more than the bits of `hardware` (elf/dl-cache.c, `search_cache`).
+    pub fn lookup(
+        &self,
+        name: &[u8],
+        arch: &Arch,
+        levels: &[Bytes],
+        hardware: u64,
+    ) -> Option<&[u8]> {
         let entries = self.entries.get(name)?;
         let usable = || {
             entries.iter().filter(|entry| {
-                (entry.flags == arch.cache_flags || entry.flags == 1) && !entry.legacy
+                (entry.flags == arch.cache_flags || entry.flags == 1)
+                    && entry.hardware & !hardware == 0
             })
         };
         let rank = |entry: &CacheEntry| {
@@ -125,7 +143,7 @@ fn read_old(bytes: &[u8], count: usize, strings: usize, data: u8) -> Cache {
                     path: path.into(),
                     flags: flags.cast_signed(),
                     hwcaps: None,
-                    legacy: false,
+                    hardware: 0,
                 },
             );
         }
@@ -163,14 +181,14 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
         let named =
             (hwcap & HWCAP_NAMED != 0).then(|| hwcaps.get(index).cloned().unwrap_or_default());
         if let (Some(flags), Some(name), Some(path)) = (number(bytes, at, data), text(4), text(8)) {
-            let legacy = named.is_none() && hwcap != 0;
+            let hardware = if named.is_none() { hwcap } else { 0 };
             cache.add(
                 name,
                 CacheEntry {
                     path: path.into(),
                     flags: flags.cast_signed(),
                     hwcaps: named,
-                    legacy,
+                    hardware,
                 },
             );
         }

@@ -153,7 +153,8 @@ impl Search<'_, '_> {
             self.trace.push(Step::NoCache);
             return Flow::Continue(());
         };
-        let Some(path) = cache.lookup(self.name, linker.arch, &linker.levels) else {
+        let Some(path) = cache.lookup(self.name, linker.arch, &linker.levels, linker.hardware)
+        else {
             self.trace.push(Step::NotInCache);
             return Flow::Continue(());
         };

@@ -35,6 +35,8 @@ pub struct Linker {
     pub levels: Vec<Bytes>,
     /// The subdirectories that are searched before a directory itself, each with a final `/`.
     pub subdirectories: Vec<Bytes>,
+    /// The bits of the hardware subdirectories whose entries in the cache count.
+    pub hardware: u64,
     /// What `$LIB` stands for.
     pub lib: Bytes,
     /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
@@ -69,6 +71,7 @@ impl Linker {
             default_dirs: Vec::new(),
             levels: Vec::new(),
             subdirectories: Vec::new(),
+            hardware: 0,
             lib: Bytes::default(),
             cache: None,
             problems: Vec::new(),
@@ -110,6 +113,10 @@ impl Linker {
             .map(|level| [b"glibc-hwcaps/", &**level, b"/"].concat().into())
             .collect();
         self.subdirectories.extend(legacy(self.arch, self.libc));
+        if self.subdirectories.iter().any(|name| **name == *b"tls/") {
+            // `tls` and `x86_64` (glibc 2.36, sysdeps/x86/dl-hwcap.h).
+            self.hardware = 1 << 63 | 1 << 1;
+        }
         let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
             return;
         };

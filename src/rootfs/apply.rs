@@ -158,6 +158,13 @@ impl Rootfs {
         self.nodes.get_mut(id.0).map(|node| &mut node.kind)
     }
 
+    /// Removes a name from a directory, as a program that runs in the container would.
+    pub(crate) fn remove_link(&mut self, directory: NodeId, name: &[u8]) {
+        if let Some(NodeKind::Directory(children)) = self.kind_mut(directory) {
+            children.remove(name);
+        }
+    }
+
     /// Adds a symbolic link on top, as a program that runs in the container would. Its directory must be there.
     pub(crate) fn add_link(&mut self, directory: NodeId, name: &[u8], target: &[u8], layer: usize) {
         self.insert(

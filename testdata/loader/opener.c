@@ -1,0 +1,29 @@
+/* Opens names one after the other, itself or through a library, and prints what is mapped or what dlerror says:
+   opener CALLER NAME…, where CALLER is the path of a library with open_it(), or "-". */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+  void *(*open_it)(const char *) = NULL;
+  if (argc > 1 && strcmp(argv[1], "-") != 0) {
+    void *caller = dlopen(argv[1], RTLD_NOW);
+    if (caller == NULL)
+      return printf("caller: %s\n", dlerror()), 1;
+    open_it = (void *(*)(const char *)) dlsym(caller, "open_it");
+  }
+  for (int i = 2; i < argc; i++) {
+    void *handle = open_it ? open_it(argv[i]) : dlopen(argv[i], RTLD_NOW);
+    if (handle == NULL)
+      return printf("error %s\n", dlerror()), 0;
+    struct link_map *map;
+    dlinfo(handle, RTLD_DI_LINKMAP, &map);
+    printf("opened %s\n", map->l_name);
+  }
+  for (struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next)
+    printf("map %s\n", map->l_name);
+  return 0;
+}

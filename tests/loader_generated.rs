@@ -1,0 +1,409 @@
+//! Do our loader and the real one agree on file systems that nobody thought of?
+//!
+//! A seed makes a small root file system with an environment and a program. The real `ld.so` and `ldconfig`
+//! of a Debian run in it; ours reads the same files. What they load, in which order, from where, what they
+//! miss and the words they say about it have to be the same. A failing seed is printed with its case;
+//! `CUPTI_AUDIT_CASES=FIRST-LAST` runs others.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the judge is the real loader, run in a root; tests may panic"
+)]
+
+#[path = "support/loader_case.rs"]
+mod loader_case;
+#[path = "support/loader_judge.rs"]
+mod loader_judge;
+#[path = "support/loader_ours.rs"]
+mod loader_ours;
+#[path = "support/loader_random.rs"]
+mod loader_random;
+#[path = "support/loader_tree.rs"]
+mod loader_tree;
+mod support;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cupti_audit::layer::LayerIndex;
+use cupti_audit::loader::cache::Cache;
+use cupti_audit::loader::{
+    Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start, ldconfig,
+};
+use cupti_audit::rootfs::{NodeKind, Rootfs};
+use loader_case::Case;
+use loader_judge::{Judge, LOADER, OWN, Ran};
+use testkit::layer::Layer;
+
+/// What all cases of a run share.
+struct World {
+    judge: Judge,
+    /// The loader, as a layer.
+    base: LayerIndex,
+    cpu: CpuLevel,
+}
+
+impl World {
+    fn new() -> Option<Self> {
+        let judge = Judge::new()?;
+        let root = judge.root(&loader_case::make(0));
+        let loader = std::fs::read(root.path().join(LOADER)).unwrap();
+        let base = Layer::new()
+            .executable(LOADER, loader)
+            .symlink("lib64/ld-linux-x86-64.so.2", format!("/{LOADER}"));
+        Some(Self {
+            cpu: level(&judge, root.path()),
+            base: loader_tree::index(&base),
+            judge,
+        })
+    }
+
+    fn rootfs(&self, root: &Path) -> Rootfs {
+        let case = loader_tree::read(root, &[OWN[0], OWN[1], LOADER]);
+        loader_tree::merge([&self.base, &case])
+    }
+}
+
+/// The level of this machine's processor, as the real loader sees it.
+fn level(judge: &Judge, root: &Path) -> CpuLevel {
+    let help = judge.run(root, "/", &[], &[&format!("/{LOADER}"), "--help"]);
+    let searched = |name| {
+        help.out
+            .contains(&format!("x86-64-{name} (supported, searched)"))
+    };
+    match () {
+        () if searched("v4") => CpuLevel::V4,
+        () if searched("v3") => CpuLevel::V3,
+        () if searched("v2") => CpuLevel::V2,
+        () => CpuLevel::V1,
+    }
+}
+
+/// How many cases agree, by question.
+#[derive(Default)]
+struct Counts {
+    cases: AtomicU64,
+    starts: AtomicU64,
+    ldconfigs: AtomicU64,
+    loaded: AtomicU64,
+    missing: AtomicU64,
+    refused: AtomicU64,
+    versions: AtomicU64,
+}
+
+fn bump(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn generated_cases_agree_with_the_real_loader() {
+    let Some(world) = World::new() else { return };
+    let (first, last) = loader_judge::asked_seeds().unwrap_or((1, 2000));
+    let counts = Counts::default();
+    let failures = each_seed(first, last, |seed| {
+        check(&world, &loader_case::make(seed), &counts)
+    });
+    let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    println!(
+        "{} of {} generated cases agree ({} load, {} miss something, {} meet a refused file, {} lack a version), ldconfig {} of {}",
+        get(&counts.cases) - failures.len() as u64,
+        get(&counts.cases),
+        get(&counts.loaded),
+        get(&counts.missing),
+        get(&counts.refused),
+        get(&counts.versions),
+        get(&counts.ldconfigs),
+        get(&counts.starts),
+    );
+    report(&failures);
+}
+
+/// Runs `check` on all seeds, on every processor, and returns what failed in the order of the seeds.
+fn each_seed(
+    first: u64,
+    last: u64,
+    check: impl Fn(u64) -> Result<(), String> + Sync,
+) -> Vec<(u64, String)> {
+    let next = AtomicU64::new(first);
+    let failures = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > last {
+                        break;
+                    }
+                    if let Err(difference) = check(seed) {
+                        failures.lock().unwrap().push((seed, difference));
+                    }
+                }
+            });
+        }
+    });
+    let mut failures = failures.into_inner().unwrap();
+    failures.sort();
+    failures
+}
+
+/// Fails with the first few cases in full and the seeds of all.
+fn report(failures: &[(u64, String)]) {
+    let mut text = String::new();
+    for (_, difference) in failures.iter().take(6) {
+        let _ = writeln!(text, "{difference}\n");
+    }
+    let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
+    assert!(
+        failures.is_empty(),
+        "{text}{} cases differ: {seeds:?}",
+        failures.len()
+    );
+}
+
+/// Compares one case; the difference in words, with the case.
+fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
+    bump(&counts.cases);
+    let root = world.judge.root(case);
+    let root = root.path();
+    if case.ldconfig {
+        bump(&counts.starts);
+        compare_ldconfig(world, root).map_err(|difference| format!("{case}{difference}"))?;
+        bump(&counts.ldconfigs);
+        loader_judge::change(case, root);
+    }
+    let rootfs = world.rootfs(root);
+    let resolution = start(world, &rootfs, case);
+    let mut differences = compare_start(world, case, root, &resolution);
+    differences.push_str(&compare_trace(world, case, root, &resolution));
+    if resolution.loads() {
+        bump(&counts.loaded);
+    } else if loader_ours::refused(&resolution).is_some() {
+        bump(&counts.refused);
+    } else if loader_ours::fatal(&resolution).is_some() {
+        bump(&counts.missing);
+    } else {
+        bump(&counts.versions);
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{case}{differences}"))
+}
+
+fn start(world: &World, rootfs: &Rootfs, case: &Case) -> Resolution {
+    let arch = Arch::of_platform("amd64").unwrap();
+    let linker = Linker::find(rootfs, arch, world.cpu).unwrap();
+    assert_eq!(linker.problems, [] as [String; 0]);
+    let environment = environment(case);
+    let setup = Setup {
+        rootfs,
+        linker: &linker,
+        environment: &environment,
+        cpu: world.cpu,
+        from_driver: &|_| false,
+    };
+    Process::new(&setup).start(case.program.0.as_bytes(), Start::Executed)
+}
+
+fn environment(case: &Case) -> Environment {
+    let bytes = |text: &String| text.as_bytes().into();
+    Environment {
+        library_path: case.library_path.as_ref().map(bytes),
+        preload: case.preload.as_ref().map(bytes),
+        working_dir: case.working_dir.as_bytes().into(),
+    }
+}
+
+fn difference(
+    what: &str,
+    ours: &impl std::fmt::Debug,
+    real: &impl std::fmt::Debug,
+    ran: &Ran,
+) -> String {
+    format!("{what}\n  ours {ours:?}\n  real {real:?}\n  {ran:?}\n")
+}
+
+/// The program run for good: it exits with 0, or the loader says why not.
+fn compare_start(world: &World, case: &Case, root: &Path, resolution: &Resolution) -> String {
+    let ran = world.judge.start(case, root, Some("LD_BIND_NOW=1"));
+    let warnings = warnings(&ran);
+    let ours: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();
+    let mut out = String::new();
+    if ours != warnings {
+        out = difference("preload warnings", &ours, &warnings, &ran);
+    }
+    let mut expected = Vec::new();
+    match loader_ours::fatal(resolution) {
+        Some(fatal) if fatal.message.contains("SIGBUS") => {
+            return out
+                + &if ran.status == -7 {
+                    String::new()
+                } else {
+                    difference("SIGBUS", &fatal, &ran.status, &ran)
+                };
+        }
+        Some(fatal) => expected.push(format!(
+            "error while loading shared libraries: {}",
+            fatal.message
+        )),
+        None => expected.extend(loader_ours::versions(resolution)),
+    }
+    let real: Vec<String> = own_errors(&ran, case);
+    if expected != real || (ran.status == 0) != expected.is_empty() {
+        out.push_str(&difference("start", &expected, &real, &ran));
+    }
+    out
+}
+
+/// The trace: what is loaded from where, in order, and what is not found.
+fn compare_trace(world: &World, case: &Case, root: &Path, resolution: &Resolution) -> String {
+    let ran = world
+        .judge
+        .start(case, root, Some("LD_TRACE_LOADED_OBJECTS=1"));
+    if let Some(refused) = loader_ours::refused(resolution) {
+        let expected = format!("error while loading shared libraries: {}", refused.message);
+        let dies = refused.message.contains("SIGBUS") && ran.status == -7;
+        if dies || own_errors(&ran, case) == [expected] {
+            return String::new();
+        }
+        return difference("trace", refused, &"", &ran);
+    }
+    let real: Vec<String> = ran.out.lines().filter_map(traced).collect();
+    let ours = loader_ours::trace(resolution);
+    let versions = own_errors(&ran, case);
+    if ours != real || versions != loader_ours::versions(resolution) {
+        let ours = (ours, loader_ours::versions(resolution));
+        return difference("trace", &ours, &(real, versions), &ran);
+    }
+    String::new()
+}
+
+/// A line of the trace without its address; the kernel's object and the loader itself are no part of it.
+fn traced(line: &str) -> Option<String> {
+    let line = line.trim();
+    let line = line.rsplit_once(" (0x").map_or(line, |(head, _)| head);
+    let (name, path) = line.split_once(" => ").unwrap_or((line, line));
+    let own = name == "linux-vdso.so.1" || name == "/lib64/ld-linux-x86-64.so.2";
+    (!own).then(|| format!("{name} => {path}"))
+}
+
+/// What the loader says in the program's name: its errors, without its warnings.
+fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
+    let lines = ran
+        .err
+        .lines()
+        .filter_map(|line| line.strip_prefix(case.program.0));
+    let lines = lines.filter_map(|line| line.strip_prefix(": "));
+    let warning = |line: &&str| {
+        !line.contains("no version information available") && !line.contains("weak version `")
+    };
+    lines.filter(warning).map(ToOwned::to_owned).collect()
+}
+
+/// The warnings about libraries that cannot be preloaded: the name and the reason.
+fn warnings(ran: &Ran) -> Vec<String> {
+    let lines = ran
+        .err
+        .lines()
+        .filter_map(|line| line.strip_prefix("ERROR: ld.so: object '"));
+    lines
+        .filter_map(|line| {
+            let (name, rest) = line.split_once("' from ")?;
+            let (_, reason) = rest.split_once(" cannot be preloaded (")?;
+            Some(format!("{name}: {}", reason.strip_suffix("): ignored.")?))
+        })
+        .collect()
+}
+
+/// Our warning in the same words, which have no system error behind them.
+fn ignored(missing: &cupti_audit::loader::Unresolved) -> String {
+    let (_, reason) = missing.message.split_once(": ").unwrap();
+    let reason = reason.split(": ").next().unwrap_or_default();
+    format!("{}: {reason}", loader_ours::text(&missing.name))
+}
+
+/// Compares the cache and the links that `ldconfig` makes, which stay made in the root.
+fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
+    let before = world.rootfs(root);
+    let arch = Arch::of_platform("amd64").unwrap();
+    let linker = Linker::find(&before, arch, world.cpu).unwrap();
+    let regenerated = ldconfig::regenerate(&before, &linker);
+    let ours = (
+        printed(&regenerated.cache),
+        links(&ldconfig::with_links(&before, &regenerated, 1)),
+    );
+    let ran = world.judge.ldconfig(root, &[]);
+    let list = world.judge.ldconfig(root, &["-p"]);
+    let mut real: Vec<String> = list
+        .out
+        .lines()
+        .filter_map(|line| cached(line.trim()))
+        .collect();
+    real.sort();
+    let after = world.rootfs(root);
+    let real = (real, links(&after));
+    if ours != real {
+        return Err(difference(
+            "ldconfig",
+            &subtract(&ours, &real),
+            &subtract(&real, &ours),
+            &ran,
+        ));
+    }
+    let linker = Linker::find(&after, arch, world.cpu).unwrap();
+    let read = printed(linker.cache.as_ref().unwrap());
+    if read != real.0 {
+        return Err(difference("the cache as we read it", &read, &real.0, &list));
+    }
+    Ok(())
+}
+
+type Made = (Vec<String>, Vec<String>);
+
+fn subtract(from: &Made, other: &Made) -> Made {
+    let less = |from: &[String], other: &[String]| {
+        from.iter()
+            .filter(|line| !other.contains(line))
+            .cloned()
+            .collect()
+    };
+    (less(&from.0, &other.0), less(&from.1, &other.1))
+}
+
+/// The cache, a line an entry, sorted.
+fn printed(cache: &Cache) -> Vec<String> {
+    let mut lines: Vec<String> = cache
+        .iter()
+        .map(|(name, entry)| {
+            format!(
+                "{} => {}",
+                loader_ours::text(name),
+                loader_ours::text(&entry.path)
+            )
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+/// An entry that `ldconfig -p` prints.
+fn cached(line: &str) -> Option<String> {
+    let (name, path) = line.split_once(" => ")?;
+    Some(format!("{} => {path}", name.split(" (").next()?))
+}
+
+/// All symbolic links of a file system.
+fn links(rootfs: &Rootfs) -> Vec<String> {
+    let mut links = Vec::new();
+    rootfs.visit(|path, _, node| {
+        if let NodeKind::Symlink(target) = &node.kind {
+            links.push(format!("{path} -> {}", loader_ours::text(target)));
+        }
+    });
+    links
+}

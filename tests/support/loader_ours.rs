@@ -1,0 +1,66 @@
+//! Our answers in the words of the real loader.
+
+use cupti_audit::loader::{How, Outcome, Resolution, Unresolved};
+
+/// What `ld.so` prints in trace mode where nothing is refused: every object by the name it was first asked
+/// for, and what is missing, in the order of the requests.
+pub fn trace(resolution: &Resolution) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut listed: Vec<usize> = resolution.root.into_iter().collect();
+    let mut list = |number: usize, lines: &mut Vec<String>| {
+        if listed.contains(&number) {
+            return;
+        }
+        listed.push(number);
+        let object = &resolution.objects[number];
+        if object.how != How::Interpreter {
+            lines.push(format!("{} => {}", text(&object.name), text(&object.path)));
+        }
+    };
+    for (number, object) in resolution.objects.iter().enumerate() {
+        if object.how == How::Preload {
+            list(number, &mut lines);
+        }
+    }
+    for object in &resolution.objects {
+        for (name, answer) in &object.needs {
+            match answer {
+                Some(number) => list(*number, &mut lines),
+                None => lines.push(format!("{} => not found", text(name))),
+            }
+        }
+    }
+    lines
+}
+
+/// The first request that ends the start: the process never gets further.
+pub fn fatal(resolution: &Resolution) -> Option<&Unresolved> {
+    resolution
+        .unresolved
+        .iter()
+        .find(|missing| !is_version(missing))
+}
+
+/// The first request that ends the trace, which goes on behind what is merely not there.
+pub fn refused(resolution: &Resolution) -> Option<&Unresolved> {
+    let mut missing = resolution.unresolved.iter();
+    missing.find(|missing| missing.outcome == Outcome::Refused && !is_version(missing))
+}
+
+/// What is said about versions.
+pub fn versions(resolution: &Resolution) -> Vec<String> {
+    let missing = resolution
+        .unresolved
+        .iter()
+        .filter(|missing| is_version(missing));
+    missing.map(|missing| missing.message.clone()).collect()
+}
+
+fn is_version(missing: &Unresolved) -> bool {
+    missing.message.contains(": version `")
+}
+
+/// Bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
