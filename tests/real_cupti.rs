@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::disallowed_methods,
+    clippy::unwrap_used,
     reason = "the judge is the real loader, run in a chroot"
 )]
 

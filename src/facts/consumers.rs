@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::copies::{Found, contains, is_library_name};
+use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::{ByWorld, Ground, owner};
 use crate::data_files;
 use crate::elf::{Bytes, SymbolRole};
@@ -168,7 +168,7 @@ pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
 fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Option<Consumer> {
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
     let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
-    let needed = elf.needed.iter().find(|name| is_library_name(name));
+    let needed = elf.needed.iter().find(|name| is_needed_name(name));
     let asks = if needed.is_some() {
         Asks::Needed
     } else {

@@ -82,7 +82,7 @@ fn compile(source: &str, arguments: &[&str]) -> Vec<u8> {
         .arg("-o")
         .arg(&output)
         .arg(&input)
-        .args(arguments.iter().map(|word| known(word)))
+        .args(arguments.iter().map(known))
         .args(["-Wl,--allow-shlib-undefined", "-ldl"])
         .output()
         .unwrap();

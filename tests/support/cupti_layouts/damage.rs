@@ -6,6 +6,7 @@ use testkit::layer::Layer;
 use super::{Layout, Step, layout};
 use crate::cupti_parts::cupti_12;
 
+/// The images.
 pub fn all() -> Vec<Layout> {
     use Step::Add;
     const PATH: &[(&str, &str)] = &[("LD_LIBRARY_PATH", "/opt/first:/opt/second")];
@@ -30,6 +31,9 @@ pub fn all() -> Vec<Layout> {
         damaged("a copy of 40 bytes first", cut(40)),
         damaged("a copy of 1000 bytes first", cut(1000)),
         damaged("half a copy first", cut(whole / 2)),
+        // Its last segment ends at 0x76_3158.
+        damaged("a copy that lacks its last page first", cut(0x76_3000)),
+        damaged("a copy that is cut in its last page first", cut(0x76_3100)),
         damaged(
             "a copy that lacks its section headers first",
             cut(whole - 64),

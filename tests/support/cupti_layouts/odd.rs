@@ -5,6 +5,8 @@ use testkit::layer::Layer;
 use super::{LDCONFIG, Layout, NVIDIA, PIP_RPATH, Step, TORCH, layout, release, torch, wheel};
 use crate::cupti_parts::{cupti_12, object, patched};
 
+/// The images.
+#[expect(clippy::too_many_lines, reason = "one entry per layout")]
 pub fn all() -> Vec<Layout> {
     use Step::Add;
     let one = |path: &str| Layer::new().file(path, cupti_12("libcupti.so.12"));

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::cupti_parts::{cupti_11, cupti_12, object, patched, program};
 
+/// The images.
 pub fn all() -> Vec<Layout> {
     [wheels(), debians(), mixtures()]
         .into_iter()
@@ -15,6 +16,7 @@ pub fn all() -> Vec<Layout> {
         .collect()
 }
 
+#[expect(clippy::too_many_lines, reason = "one entry per layout")]
 fn wheels() -> Vec<Layout> {
     use Step::Add;
     vec![

@@ -5,6 +5,8 @@ use testkit::layer::Layer;
 use super::{EXTRAS, LDCONFIG, Layout, NVIDIA, Step, TOOLKIT, WHEEL_12, layout, release, toolkit};
 use crate::cupti_parts::cupti_12;
 
+/// The images.
+#[expect(clippy::too_many_lines, reason = "one entry per layout")]
 pub fn all() -> Vec<Layout> {
     use Step::Add;
     let cudart = || {
