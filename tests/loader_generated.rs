@@ -154,7 +154,12 @@ fn each_seed(
 /// Fails with the first few cases in full and the seeds of all.
 fn report(failures: &[(u64, String)]) {
     let mut text = String::new();
-    for (_, difference) in failures.iter().take(6) {
+    let shown = if loader_judge::asked_seeds().is_some() {
+        60
+    } else {
+        6
+    };
+    for (_, difference) in failures.iter().take(shown) {
         let _ = writeln!(text, "{difference}\n");
     }
     let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::open::open;
-use super::process::{Hit, Map, Miss, Process};
+use super::open::{IS_DIRECTORY, MAPPING, Role, open};
+use super::process::{Hit, Map, Miss, Phase, Process};
 use super::{How, Outcome, Step, Tried, token};
 use crate::elf::Bytes;
 use crate::escape;
@@ -151,6 +151,7 @@ impl Search<'_, '_> {
         let linker = self.process.setup.linker;
         let Some(cache) = &linker.cache else {
             self.trace.push(Step::NoCache);
+            self.last_error = Some(LookupError::NotFound);
             return Flow::Continue(());
         };
         let Some(path) = cache.lookup(self.name, linker.arch, &linker.levels, linker.hardware)
@@ -168,34 +169,43 @@ impl Search<'_, '_> {
     /// Tries the name in each directory, in its subdirectories for the processor first (`open_path`).
     fn directories(&mut self, directories: &[Bytes], how: How) -> Flow {
         for directory in directories {
-            if !directory.is_empty() && !self.is_directory(directory) {
+            if let Some(error) = self.no_directory(directory) {
                 self.trace.push(Step::NoDirectory {
                     how,
                     path: directory.clone(),
                 });
-                self.last_error = Some(LookupError::NotFound);
+                self.last_error = Some(error);
                 continue;
             }
             for subdirectory in &self.process.setup.linker.subdirectories {
                 let subdirectory = [&**directory, subdirectory].concat();
-                if self.is_directory(&subdirectory) {
+                if self.no_directory(&subdirectory).is_none() {
                     self.candidate([&subdirectory, self.name].concat(), how)?;
                 }
             }
             self.candidate([directory, self.name].concat(), how)?;
             // "The file exists and is readable, but something went wrong": this list ends here.
-            if self.last_error != Some(LookupError::NotFound) {
+            if self
+                .last_error
+                .is_some_and(|error| error != LookupError::NotFound)
+            {
                 break;
             }
         }
         Flow::Continue(())
     }
 
-    fn is_directory(&self, path: &[u8]) -> bool {
+    /// Why nothing is tried in a directory. A relative one is always tried: the working directory may change.
+    fn no_directory(&self, path: &[u8]) -> Option<LookupError> {
+        if !path.starts_with(b"/") {
+            return None;
+        }
         let rootfs = self.process.setup.rootfs;
-        rootfs
-            .lookup(&self.process.absolute(path))
-            .is_ok_and(|found| matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)))
+        match rootfs.lookup(path) {
+            Err(error) => Some(error),
+            Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => None,
+            Ok(_) => Some(LookupError::NotDirectory),
+        }
     }
 
     fn candidate(&mut self, path: Vec<u8>, how: How) -> Flow {
@@ -204,6 +214,7 @@ impl Search<'_, '_> {
             setup.rootfs,
             &self.process.absolute(&path),
             setup.linker.arch,
+            Role::Library,
         );
         self.last_error = match tried {
             Tried::Missing(error) => Some(error),
@@ -221,7 +232,12 @@ impl Search<'_, '_> {
                 opened,
                 how,
             })),
-            (tried @ Tried::Refused(_), _) => Flow::Break(Err(miss_at(&path, &tried))),
+            (tried @ Tried::Refused(_), _) => {
+                let mapping =
+                    matches!(&tried, Tried::Refused(words) if MAPPING.contains(&words.as_str()));
+                let named = if mapping { self.name } else { &path };
+                Flow::Break(Err(miss_at(named, &tried, self.process.phase)))
+            }
             _ => Flow::Continue(()),
         }
     }
@@ -236,10 +252,13 @@ impl Search<'_, '_> {
             };
             format!("{name}: wrong ELF class: {other}")
         } else {
-            let why = self
+            let error = self
                 .last_error
-                .map_or_else(String::new, |why| format!(": {why}"));
-            format!("{name}: cannot open shared object file{why}")
+                .map(|error| format!(": {}", system_words(error, self.process.phase)));
+            format!(
+                "{name}: cannot open shared object file{}",
+                error.unwrap_or_default()
+            )
         };
         Miss {
             outcome: Outcome::NotFound,
@@ -256,16 +275,23 @@ impl Process<'_> {
 }
 
 /// What the loader says of a file it refuses, or does not find.
-pub(super) fn miss_at(path: &[u8], tried: &Tried) -> Miss {
+pub(super) fn miss_at(path: &[u8], tried: &Tried, phase: Phase) -> Miss {
     let path = escape::text(path);
     match tried {
+        Tried::Refused(words) if words == IS_DIRECTORY && phase == Phase::Start => Miss {
+            outcome: Outcome::Refused,
+            message: format!("{path}: cannot read file data: Error 21"),
+        },
         Tried::Refused(words) => Miss {
             outcome: Outcome::Refused,
             message: format!("{path}: {words}"),
         },
         Tried::Missing(error) => Miss {
             outcome: Outcome::NotFound,
-            message: format!("{path}: cannot open shared object file: {error}"),
+            message: format!(
+                "{path}: cannot open shared object file: {}",
+                system_words(*error, phase)
+            ),
         },
         Tried::WrongClass => Miss {
             outcome: Outcome::Refused,
@@ -275,6 +301,21 @@ pub(super) fn miss_at(path: &[u8], tried: &Tried) -> Miss {
             outcome: Outcome::Refused,
             message: format!("{path}: cannot open shared object file"),
         },
+    }
+}
+
+/// A system error in the words of its phase: the loader alone knows no more than five of them (glibc
+/// elf/dl-minimal.c, `__strerror_r`).
+fn system_words(error: LookupError, phase: Phase) -> String {
+    let number = match error {
+        LookupError::NotFound => return error.to_string(),
+        LookupError::NotDirectory => 20,
+        LookupError::Loop => 40,
+        LookupError::TooLong => 36,
+    };
+    match phase {
+        Phase::Start => format!("Error {number}"),
+        Phase::Open => error.to_string(),
     }
 }
 

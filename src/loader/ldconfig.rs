@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::cache::{Cache, CacheEntry};
 use super::{Arch, Libc, Linker};
-use crate::elf::Bytes;
+use crate::elf::{Bytes, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
 
@@ -419,6 +419,11 @@ fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(Bytes, i32)>
         .elf
         .as_ref()
         .filter(|elf| elf.dynamic && elf.kind == 3)?;
+    // "file … is truncated": the tables that it reads; that a loaded segment is cut it does not see.
+    let cut = |problem: &ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
+    if elf.problems.iter().any(cut) {
+        return None;
+    }
     let flags = arch.ldconfig_flags(elf)?;
     Some((elf.soname.clone().unwrap_or_else(|| name.into()), flags))
 }

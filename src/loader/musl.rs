@@ -1,6 +1,6 @@
 //! The search of musl (ldso/dynlink.c, `load_library`, `path_open`, `fixup_rpath`).
 
-use super::open::open;
+use super::open::{Role, open};
 use super::process::{Hit, Miss, Process};
 use super::{How, Outcome, Step, Tried, token};
 use crate::elf::Bytes;
@@ -85,7 +85,8 @@ fn candidate(
     trace: &mut Vec<Step>,
 ) -> Option<Result<Hit, Miss>> {
     let setup = process.setup;
-    let (tried, opened) = open(setup.rootfs, &process.absolute(&path), setup.linker.arch);
+    let absolute = process.absolute(&path);
+    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker.arch, Role::Program);
     trace.push(Step::Tried {
         how,
         path: path.as_slice().into(),

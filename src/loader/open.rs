@@ -18,6 +18,28 @@ pub struct Opened {
     pub facts: Arc<FileFacts>,
 }
 
+/// What an object is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The object that is started; musl makes no difference.
+    Program,
+    /// An object that another needs, or that is opened.
+    Library,
+}
+
+/// `DF_1_PIE`: a program, though of the type of a shared object.
+const PIE: u64 = 0x0800_0000;
+/// What is said of a directory, in the words of the C library.
+pub const IS_DIRECTORY: &str = "cannot read file data: Is a directory";
+/// What is said once the file was accepted and is mapped; the loader puts the name that was asked for before
+/// it, and the path before everything else (`_dl_map_object_from_fd`).
+pub const MAPPING: [&str; 4] = [
+    "object file has no loadable segments",
+    "cannot dynamically load executable",
+    "object file has no dynamic section",
+    "cannot dynamically load position-independent executable",
+];
+
 /// The size of a 64-bit ELF header; shorter files are "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
 
@@ -25,7 +47,7 @@ const HEADER: [u64; 3] = [0, 52, 64];
 const PAGE: u64 = 4096;
 
 /// Opens `path` in a process of the processor `arch`.
-pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch) -> (Tried, Option<Opened>) {
+pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch, role: Role) -> (Tried, Option<Opened>) {
     let found = match rootfs.lookup(path) {
         Ok(found) => found,
         Err(error) => return (Tried::Missing(error), None),
@@ -33,14 +55,11 @@ pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch) -> (Tried, Option<Opened>
     let facts = match &rootfs.node(found.node).kind {
         NodeKind::File(facts) => facts,
         NodeKind::Directory(_) => {
-            return (
-                Tried::Refused("cannot read file data: Is a directory".to_owned()),
-                None,
-            );
+            return (Tried::Refused(IS_DIRECTORY.to_owned()), None);
         }
         _ => return (Tried::Refused("file too short".to_owned()), None),
     };
-    match verify(facts, arch) {
+    match verify(facts, arch, role) {
         Tried::Found => (
             Tried::Found,
             Some(Opened {
@@ -52,7 +71,7 @@ pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch) -> (Tried, Option<Opened>
     }
 }
 
-fn verify(facts: &FileFacts, arch: &Arch) -> Tried {
+fn verify(facts: &FileFacts, arch: &Arch, role: Role) -> Tried {
     let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
     if facts.bytes < header {
         return Tried::Refused("file too short".to_owned());
@@ -65,7 +84,7 @@ fn verify(facts: &FileFacts, arch: &Arch) -> Tried {
     }
     let refused = ident(elf, arch).or_else(|| {
         if elf.machine == arch.machine {
-            mapping(elf)
+            mapping(elf, role)
         } else {
             None
         }
@@ -105,16 +124,20 @@ fn ident(elf: &ElfFacts, arch: &Arch) -> Option<String> {
 }
 
 /// What is said of an object that is for this processor and still cannot be mapped.
-fn mapping(elf: &ElfFacts) -> Option<String> {
+fn mapping(elf: &ElfFacts, role: Role) -> Option<String> {
     let entry_size = if elf.class() == 1 { 32 } else { 56 };
+    let [no_segments, executable, no_dynamic, program] = MAPPING;
+    let is_library = role == Role::Library;
     let words = match () {
         () if elf.kind != 2 && elf.kind != 3 => "only ET_DYN and ET_EXEC can be loaded",
         () if elf.phentsize != entry_size => "ELF file's phentsize not the expected size",
+        () if is_library && elf.loads > 0 && elf.kind == 2 => executable,
         () if let Some(cut) = truncation(elf) => {
             return Some(format!("{cut}; the process would die of SIGBUS"));
         }
-        () if elf.loads == 0 => "object file has no loadable segments",
-        () if !elf.dynamic => "object file has no dynamic section",
+        () if elf.loads == 0 => no_segments,
+        () if !elf.dynamic => no_dynamic,
+        () if is_library && elf.flags_1 & PIE != 0 => program,
         () => return None,
     };
     Some(words.to_owned())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::linker::{Libc, Linker};
-use super::open::Opened;
+use super::open::{self, Opened, Role};
 use super::token::Tokens;
 use super::{CpuLevel, How, Object, Outcome, Resolution, Step, Unresolved, glibc, musl, version};
 use crate::elf::{Bytes, ElfFacts, ElfProblem};
@@ -45,6 +45,16 @@ pub struct Process<'a> {
     pub(super) maps: Vec<Map>,
     /// The maps in the order in which they are reported, by number.
     order: Vec<usize>,
+    pub(super) phase: Phase,
+}
+
+/// Who puts a system error into words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The loader alone, which knows the words of few errors.
+    Start,
+    /// The C library, in dlopen.
+    Open,
 }
 
 /// One mapped object (`struct link_map`).
@@ -112,6 +122,7 @@ impl<'a> Process<'a> {
             setup,
             maps: Vec::new(),
             order: Vec::new(),
+            phase: Phase::Start,
         };
         let linker = setup.linker;
         if let Ok(found) = setup.rootfs.lookup(&linker.path)
@@ -136,7 +147,12 @@ impl<'a> Process<'a> {
     /// Starts the object at `path` and loads what it needs.
     pub fn start(&mut self, path: &[u8], start: Start) -> Resolution {
         let mut resolution = Resolution::default();
-        let (tried, opened) = super::open::open(self.setup.rootfs, path, self.setup.linker.arch);
+        let (tried, opened) = open::open(
+            self.setup.rootfs,
+            path,
+            self.setup.linker.arch,
+            Role::Program,
+        );
         let Some(opened) = opened else {
             resolution.unresolved.push(refusal(path, &tried));
             return resolution;
@@ -174,6 +190,7 @@ impl<'a> Process<'a> {
     /// Opens `name` as dlopen does, for the caller with this number, or for a caller without search paths.
     /// What was mapped before stays.
     pub fn open(&mut self, name: &[u8], caller: Option<usize>) -> Resolution {
+        self.phase = Phase::Open;
         let mut resolution = Resolution::default();
         let mut trace = Vec::new();
         let known = self.maps.len();
@@ -491,6 +508,6 @@ fn unresolved(
 }
 
 fn refusal(path: &[u8], tried: &super::Tried) -> Unresolved {
-    let miss = glibc::miss_at(path, tried);
+    let miss = glibc::miss_at(path, tried, Phase::Start);
     unresolved(path, None, miss, Vec::new())
 }
