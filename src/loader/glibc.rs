@@ -151,7 +151,10 @@ impl Search<'_, '_> {
         let linker = self.process.setup.linker;
         let Some(cache) = &linker.cache else {
             self.trace.push(Step::NoCache);
-            self.last_error = Some(LookupError::NotFound);
+            // The loader opens the file once.
+            if !self.process.cache_was_missing.replace(true) {
+                self.last_error = Some(LookupError::NotFound);
+            }
             return Flow::Continue(());
         };
         let Some(path) = cache.lookup(self.name, linker.arch, &linker.levels, linker.hardware)
@@ -213,7 +216,7 @@ impl Search<'_, '_> {
         let (tried, opened) = open(
             setup.rootfs,
             &self.process.absolute(&path),
-            setup.linker.arch,
+            setup.linker,
             Role::Library,
         );
         self.last_error = match tried {

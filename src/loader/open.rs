@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Arch, Tried};
+use super::{Arch, Linker, Tried};
 use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
@@ -43,8 +43,8 @@ pub const MAPPING: [&str; 4] = [
 /// The size of a 64-bit ELF header; shorter files are "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
 
-/// Opens `path` in a process of the processor `arch`.
-pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch, role: Role) -> (Tried, Option<Opened>) {
+/// Opens `path` in a process of this loader.
+pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried, Option<Opened>) {
     let found = match rootfs.lookup(path) {
         Ok(found) => found,
         Err(error) => return (Tried::Missing(error), None),
@@ -56,7 +56,7 @@ pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch, role: Role) -> (Tried, Op
         }
         _ => return (Tried::Refused("file too short".to_owned()), None),
     };
-    match verify(facts, arch, role) {
+    match verify(facts, linker, role) {
         Tried::Found => (
             Tried::Found,
             Some(Opened {
@@ -68,7 +68,8 @@ pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch, role: Role) -> (Tried, Op
     }
 }
 
-fn verify(facts: &FileFacts, arch: &Arch, role: Role) -> Tried {
+fn verify(facts: &FileFacts, linker: &Linker, role: Role) -> Tried {
+    let arch = linker.arch;
     let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
     if facts.bytes < header {
         return Tried::Refused("file too short".to_owned());
@@ -78,6 +79,11 @@ fn verify(facts: &FileFacts, arch: &Arch, role: Role) -> Tried {
     };
     if elf.class() != arch.class {
         return Tried::WrongClass;
+    }
+    // Debian's and Ubuntu's loaders look at the processor first (unsubmitted-ldso-machine-mismatch.diff).
+    let [_, _, _, _, _, data, ..] = elf.ident;
+    if linker.is_debian && (elf.machine != arch.machine || data != arch.data) {
+        return Tried::WrongMachine;
     }
     let refused = ident(elf, arch).or_else(|| {
         if elf.machine == arch.machine {
