@@ -177,7 +177,10 @@ impl Search<'_, '_> {
                     how,
                     path: directory.clone(),
                 });
-                self.last_error = Some(error);
+                let mut absent = self.process.absent.borrow_mut();
+                if absent.insert(directory.clone()) {
+                    self.last_error = Some(error);
+                }
                 continue;
             }
             for subdirectory in &self.process.setup.linker.subdirectories {

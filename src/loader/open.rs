@@ -31,6 +31,8 @@ pub enum Role {
 const PIE: u64 = 0x0800_0000;
 /// What is said of a directory, in the words of the C library.
 pub const IS_DIRECTORY: &str = "cannot read file data: Is a directory";
+/// What ends the words about an object that no process survives.
+pub const CRASH: &str = "; the process would die of SIGBUS";
 /// What is said once the file was accepted and is mapped; the loader puts the name that was asked for before
 /// it, and the path before everything else (`_dl_map_object_from_fd`).
 pub const MAPPING: [&str; 4] = [
@@ -136,7 +138,7 @@ fn mapping(elf: &ElfFacts, role: Role) -> Option<String> {
         () if elf.phentsize != entry_size => "ELF file's phentsize not the expected size",
         () if is_library && elf.loads > 0 && elf.kind == 2 => executable,
         () if let Some(cut) = truncation(elf) => {
-            return Some(format!("{cut}; the process would die of SIGBUS"));
+            return Some(format!("{cut}{CRASH}"));
         }
         () if elf.loads == 0 => no_segments,
         () if !elf.dynamic => no_dynamic,

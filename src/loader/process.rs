@@ -1,6 +1,7 @@
 //! A process as the loader sees it: the objects it has mapped, and the two ways to get more.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::linker::{Libc, Linker};
@@ -49,6 +50,8 @@ pub struct Process<'a> {
     pub(super) phase: Phase,
     /// Whether a search has found no cache.
     pub(super) cache_was_missing: Cell<bool>,
+    /// The directories that a search has found absent; the loader looks for each once.
+    pub(super) absent: RefCell<BTreeSet<Bytes>>,
 }
 
 /// Who puts a system error into words.
@@ -127,6 +130,7 @@ impl<'a> Process<'a> {
             order: Vec::new(),
             phase: Phase::Start,
             cache_was_missing: Cell::new(false),
+            absent: RefCell::default(),
         };
         let linker = setup.linker;
         if let Ok(found) = setup.rootfs.lookup(&linker.path)
@@ -228,9 +232,14 @@ impl<'a> Process<'a> {
                     self.list(map, None, &name, 1, trace, How::Preload);
                     maps.push(map);
                 }
-                Err(miss) => resolution
-                    .preload_warnings
-                    .push(unresolved(&name, None, miss, trace)),
+                Err(miss) => {
+                    let list = if miss.message.ends_with(open::CRASH) {
+                        &mut resolution.unresolved
+                    } else {
+                        &mut resolution.preload_warnings
+                    };
+                    list.push(unresolved(&name, None, miss, trace));
+                }
             }
         }
         maps
