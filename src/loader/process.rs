@@ -232,14 +232,14 @@ impl<'a> Process<'a> {
                     self.list(map, None, &name, 1, trace, How::Preload);
                     maps.push(map);
                 }
-                Err(miss) => {
-                    let list = if miss.message.ends_with(open::CRASH) {
-                        &mut resolution.unresolved
-                    } else {
-                        &mut resolution.preload_warnings
-                    };
-                    list.push(unresolved(&name, None, miss, trace));
+                Err(miss) if miss.message.ends_with(open::CRASH) => {
+                    let missing = unresolved(&name, None, miss, trace);
+                    resolution.unresolved.push(missing);
+                    break;
                 }
+                Err(miss) => resolution
+                    .preload_warnings
+                    .push(unresolved(&name, None, miss, trace)),
             }
         }
         maps
@@ -423,7 +423,9 @@ impl<'a> Process<'a> {
         if path.starts_with(b"/") {
             path.to_vec()
         } else {
-            [&*self.setup.environment.working_dir, b"/", path].concat()
+            let directory = &self.setup.environment.working_dir;
+            let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+            [directory, b"/", path].concat()
         }
     }
 
