@@ -129,10 +129,11 @@ impl Judge {
         )
     }
 
-    /// Gives the case's program to the loader to be listed.
+    /// Traces the case's program as an argument of the loader, as ldd may.
     pub fn list(&self, case: &Case, root: &Path) -> Ran {
-        let program = ["/lib64/ld-linux-x86-64.so.2", "--list", case.program.0];
-        self.run(root, case.working_dir, &variables(case, None), &program)
+        let program = ["/lib64/ld-linux-x86-64.so.2", case.program.0];
+        let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
+        self.run(root, case.working_dir, &variables(case, trace), &program)
     }
 
     /// Runs the program of a dlopen case: it opens the case's names, through a library unless that is `-`.
