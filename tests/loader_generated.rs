@@ -32,11 +32,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cupti_audit::layer::LayerIndex;
 use cupti_audit::loader::cache::Cache;
 use cupti_audit::loader::{
-    Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start, ldconfig,
+    Arch, CpuLevel, Environment, How, Linker, Process, Resolution, Setup, Start, ldconfig,
 };
+use cupti_audit::path::RootPath;
 use cupti_audit::rootfs::{NodeKind, Rootfs};
 use loader_case::Case;
-use loader_judge::{Judge, LOADER, OWN, Ran};
+use loader_judge::{DEBIAN_LIBC, Judge, LIBC, LOADER, OWN, Ran};
 use testkit::layer::Layer;
 
 /// What all cases of a run share.
@@ -48,13 +49,17 @@ struct World {
 }
 
 impl World {
-    fn new() -> Option<Self> {
+    /// A world in which these files of a Debian, besides the loader, are in every root.
+    fn new(files: &[(&str, &str)]) -> Option<Self> {
         let judge = Judge::new()?;
         let root = judge.root(&loader_case::make(0));
-        let loader = std::fs::read(root.path().join(LOADER)).unwrap();
-        let base = Layer::new()
-            .executable(LOADER, loader)
-            .symlink("lib64/ld-linux-x86-64.so.2", format!("/{LOADER}"));
+        let mut base = Layer::new().symlink("lib64/ld-linux-x86-64.so.2", format!("/{LOADER}"));
+        for (from, to) in [("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", LOADER)]
+            .iter()
+            .chain(files)
+        {
+            base = base.executable(to, judge.read(from));
+        }
         Some(Self {
             cpu: level(&judge, root.path()),
             base: loader_tree::index(&base),
@@ -63,7 +68,7 @@ impl World {
     }
 
     fn rootfs(&self, root: &Path) -> Rootfs {
-        let case = loader_tree::read(root, &[OWN[0], OWN[1], LOADER]);
+        let case = loader_tree::read(root, &[OWN[0], OWN[1], LOADER, LIBC]);
         loader_tree::merge([&self.base, &case])
     }
 }
@@ -101,7 +106,7 @@ fn bump(count: &AtomicU64) {
 
 #[test]
 fn generated_cases_agree_with_the_real_loader() {
-    let Some(world) = World::new() else { return };
+    let Some(world) = World::new(&[]) else { return };
     let (first, last) = loader_judge::asked_seeds().unwrap_or((1, 2000));
     let counts = Counts::default();
     let failures = each_seed(first, last, |seed| {
@@ -120,6 +125,113 @@ fn generated_cases_agree_with_the_real_loader() {
         get(&counts.starts),
     );
     report(&failures);
+}
+
+#[test]
+fn generated_dlopens_agree_with_the_real_loader() {
+    let Some(world) = World::new(&[(DEBIAN_LIBC, LIBC)]) else {
+        return;
+    };
+    let (programs, callers) = world.judge.openers();
+    let (first, last) = loader_judge::asked_seeds().unwrap_or((1, 500));
+    let loaded = AtomicU64::new(0);
+    let failures = each_seed(first, last, |seed| {
+        let nth = usize::try_from(seed).unwrap();
+        let program = programs[nth % programs.len()].clone();
+        let caller = callers[nth / programs.len() % callers.len()].clone();
+        check_open(
+            &world,
+            &loader_case::make_open(seed, program, caller),
+            &loaded,
+        )
+    });
+    let cases = last + 1 - first;
+    println!(
+        "dlopen {} of {cases} ({} open everything)",
+        cases - failures.len() as u64,
+        loaded.load(Ordering::Relaxed)
+    );
+    report(&failures);
+}
+
+/// Compares what a program opens, one name after the other; every third program opens them itself.
+fn check_open(world: &World, case: &Case, loaded: &AtomicU64) -> Result<(), String> {
+    let root = world.judge.root(case);
+    let root = root.path();
+    world.judge.take(DEBIAN_LIBC, &root.join(LIBC));
+    if case.ldconfig {
+        world.judge.ldconfig(root, &[]);
+        loader_judge::change(case, root);
+    }
+    let caller = match case.seed % 3 {
+        0 => "-",
+        _ => "/app/caller/libcaller.so",
+    };
+    let ran = world.judge.open(case, root, caller);
+    let ours = open(world, &world.rootfs(root), case, caller);
+    if ours.last().is_some_and(|line| line.starts_with("map ")) {
+        bump(loaded);
+    }
+    let dies = ours.last().is_some_and(|line| line.ends_with("SIGBUS"));
+    let hidden = [
+        "map ",
+        "map linux-vdso.so.1",
+        "map /lib64/ld-linux-x86-64.so.2",
+    ];
+    let real: Vec<&str> = ran
+        .out
+        .lines()
+        .filter(|line| !hidden.contains(line))
+        .collect();
+    if (dies && ran.status == -7) || ours == real {
+        return Ok(());
+    }
+    let names = &case.names;
+    Err(format!(
+        "{case}  {caller} opens {names:?}\n{}",
+        difference("dlopen", &ours, &real, &ran)
+    ))
+}
+
+/// What our process maps, in the words of the program.
+fn open(world: &World, rootfs: &Rootfs, case: &Case, caller: &str) -> Vec<String> {
+    let arch = Arch::of_platform("amd64").unwrap();
+    let linker = Linker::find(rootfs, arch, world.cpu).unwrap();
+    let environment = environment(case);
+    let setup = Setup {
+        rootfs,
+        linker: &linker,
+        environment: &environment,
+        cpu: world.cpu,
+        from_driver: &|_| false,
+    };
+    let mut process = Process::new(&setup);
+    let started = process.start(case.program.0.as_bytes(), Start::Executed);
+    if let Some(fatal) = loader_ours::fatal(&started) {
+        return vec![fatal.message.clone()];
+    }
+    let number =
+        |process: &Process<'_>, path: &str| process.caller(&RootPath::new(path.as_bytes()));
+    let mut from = number(&process, case.program.1);
+    let mut last = started;
+    if caller != "-" {
+        last = process.open(caller.as_bytes(), from);
+        from = number(&process, caller);
+    }
+    let mut lines = Vec::new();
+    for name in &case.names {
+        last = process.open(name.as_bytes(), from);
+        if let Some(missing) = last.unresolved.first() {
+            lines.push(format!("error {}", missing.message));
+            return lines;
+        }
+        let root = &last.objects[last.root.unwrap()];
+        lines.push(format!("opened {}", loader_ours::text(&root.path)));
+    }
+    let mapped = last.objects.iter().skip(1);
+    let mapped = mapped.filter(|object| object.how != How::Interpreter);
+    lines.extend(mapped.map(|object| format!("map {}", loader_ours::text(&object.path))));
+    lines
 }
 
 /// Runs `check` on all seeds, on every processor, and returns what failed in the order of the seeds.
@@ -182,9 +294,10 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
         loader_judge::change(case, root);
     }
     let rootfs = world.rootfs(root);
-    let resolution = start(world, &rootfs, case);
+    let resolution = start(world, &rootfs, case, Start::Executed);
     let mut differences = compare_start(world, case, root, &resolution);
     differences.push_str(&compare_trace(world, case, root, &resolution));
+    differences.push_str(&compare_list(world, case, root, &rootfs));
     if resolution.loads() {
         bump(&counts.loaded);
     } else if loader_ours::refused(&resolution).is_some() {
@@ -200,7 +313,7 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
     Err(format!("{case}{differences}"))
 }
 
-fn start(world: &World, rootfs: &Rootfs, case: &Case) -> Resolution {
+fn start(world: &World, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = Linker::find(rootfs, arch, world.cpu).unwrap();
     assert_eq!(linker.problems, [] as [String; 0]);
@@ -212,7 +325,7 @@ fn start(world: &World, rootfs: &Rootfs, case: &Case) -> Resolution {
         cpu: world.cpu,
         from_driver: &|_| false,
     };
-    Process::new(&setup).start(case.program.0.as_bytes(), Start::Executed)
+    Process::new(&setup).start(case.program.0.as_bytes(), start)
 }
 
 fn environment(case: &Case) -> Environment {
@@ -267,23 +380,41 @@ fn compare_start(world: &World, case: &Case, root: &Path, resolution: &Resolutio
 
 /// The trace: what is loaded from where, in order, and what is not found.
 fn compare_trace(world: &World, case: &Case, root: &Path, resolution: &Resolution) -> String {
-    let ran = world
-        .judge
-        .start(case, root, Some("LD_TRACE_LOADED_OBJECTS=1"));
+    let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
+    compare_traced(case, resolution, &world.judge.start(case, root, trace))
+}
+
+/// The same of the program as an argument of the loader: what its `$ORIGIN` is differs.
+fn compare_list(world: &World, case: &Case, root: &Path, rootfs: &Rootfs) -> String {
+    let resolution = start(world, rootfs, case, Start::Listed);
+    compare_traced(case, &resolution, &world.judge.list(case, root))
+}
+
+fn compare_traced(case: &Case, resolution: &Resolution, ran: &Ran) -> String {
     if let Some(refused) = loader_ours::refused(resolution) {
         let expected = format!("error while loading shared libraries: {}", refused.message);
         let dies = refused.message.contains("SIGBUS") && ran.status == -7;
-        if dies || own_errors(&ran, case) == [expected] {
+        if dies || own_errors(ran, case) == [expected] {
             return String::new();
         }
-        return difference("trace", refused, &"", &ran);
+        return difference("trace", refused, &"", ran);
     }
     let real: Vec<String> = ran.out.lines().filter_map(traced).collect();
     let ours = loader_ours::trace(resolution);
-    let versions = own_errors(&ran, case);
-    if ours != real || versions != loader_ours::versions(resolution) {
-        let ours = (ours, loader_ours::versions(resolution));
-        return difference("trace", &ours, &(real, versions), &ran);
+    // Where something is missing, its place is taken by an object that has every version.
+    let versions = match loader_ours::fatal(resolution) {
+        Some(_) => own_errors(ran, case)
+            .into_iter()
+            .filter(|line| !line.contains(": version `"))
+            .collect(),
+        None => own_errors(ran, case),
+    };
+    let expected = match loader_ours::fatal(resolution) {
+        Some(_) => Vec::new(),
+        None => loader_ours::versions(resolution),
+    };
+    if ours != real || versions != expected {
+        return difference("trace", &(ours, expected), &(real, versions), ran);
     }
     String::new()
 }
@@ -328,7 +459,10 @@ fn warnings(ran: &Ran) -> Vec<String> {
 /// Our warning in the same words, which have no system error behind them.
 fn ignored(missing: &cupti_audit::loader::Unresolved) -> String {
     let (_, reason) = missing.message.split_once(": ").unwrap();
-    let reason = reason.split(": ").next().unwrap_or_default();
+    let reason = match reason.split_once(": ") {
+        Some((reason, _)) if reason.starts_with("cannot ") => reason,
+        _ => reason,
+    };
     format!("{}: {reason}", loader_ours::text(&missing.name))
 }
 

@@ -118,6 +118,15 @@ impl Arch {
         if facts.machine == 62 && facts.class() == 1 {
             return Some(0x0803);
         }
+        // An i386 object says by what it needs that it is for glibc (elf/readelflib.c, `known_libs`).
+        let is_glibc = facts
+            .needed
+            .iter()
+            .any(|name| matches!(&**name, b"libc.so.6" | b"libm.so.6"))
+            || facts.interp.as_deref() == Some(b"/lib/ld-linux.so.2");
+        if facts.machine == 3 && !is_glibc {
+            return Some(1);
+        }
         Some(Self::of(facts)?.cache_flags)
     }
 

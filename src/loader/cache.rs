@@ -79,7 +79,8 @@ impl Cache {
         let entries = self.entries.get(name)?;
         let usable = || {
             entries.iter().filter(|entry| {
-                (entry.flags == arch.cache_flags || entry.flags == 1)
+                // Where there is one kind of library, one that ldconfig knew nothing more of will do.
+                (entry.flags == arch.cache_flags || (entry.flags == 1 && arch.cache_flags == 3))
                     && entry.hardware & !hardware == 0
             })
         };

@@ -151,7 +151,10 @@ impl Search<'_, '_> {
         let linker = self.process.setup.linker;
         let Some(cache) = &linker.cache else {
             self.trace.push(Step::NoCache);
-            self.last_error = Some(LookupError::NotFound);
+            // The loader opens the file once.
+            if !self.process.cache_was_missing.replace(true) {
+                self.last_error = Some(LookupError::NotFound);
+            }
             return Flow::Continue(());
         };
         let Some(path) = cache.lookup(self.name, linker.arch, &linker.levels, linker.hardware)
@@ -174,7 +177,10 @@ impl Search<'_, '_> {
                     how,
                     path: directory.clone(),
                 });
-                self.last_error = Some(error);
+                let mut absent = self.process.absent.borrow_mut();
+                if absent.insert(directory.clone()) {
+                    self.last_error = Some(error);
+                }
                 continue;
             }
             for subdirectory in &self.process.setup.linker.subdirectories {
@@ -213,7 +219,7 @@ impl Search<'_, '_> {
         let (tried, opened) = open(
             setup.rootfs,
             &self.process.absolute(&path),
-            setup.linker.arch,
+            setup.linker,
             Role::Library,
         );
         self.last_error = match tried {

@@ -27,6 +27,8 @@ pub struct Linker {
     pub real_path: RootPath,
     /// The C library.
     pub libc: Libc,
+    /// Whether it is a glibc of Debian or Ubuntu, whose patches change what is skipped.
+    pub is_debian: bool,
     /// The processor.
     pub arch: &'static Arch,
     /// The default directories, each with a final `/`.
@@ -67,6 +69,9 @@ impl Linker {
             } else {
                 Libc::Glibc(version(bytes))
             },
+            is_debian: [&b"(Debian GLIBC "[..], b"(Ubuntu GLIBC "]
+                .iter()
+                .any(|banner| bytes.windows(banner.len()).any(|part| part == *banner)),
             arch,
             default_dirs: Vec::new(),
             levels: Vec::new(),

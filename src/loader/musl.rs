@@ -86,7 +86,7 @@ fn candidate(
 ) -> Option<Result<Hit, Miss>> {
     let setup = process.setup;
     let absolute = process.absolute(&path);
-    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker.arch, Role::Program);
+    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker, Role::Program);
     trace.push(Step::Tried {
         how,
         path: path.as_slice().into(),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Arch, Tried};
+use super::{Arch, Linker, Tried};
 use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
@@ -31,6 +31,8 @@ pub enum Role {
 const PIE: u64 = 0x0800_0000;
 /// What is said of a directory, in the words of the C library.
 pub const IS_DIRECTORY: &str = "cannot read file data: Is a directory";
+/// What ends the words about an object that no process survives.
+pub const CRASH: &str = "; the process would die of SIGBUS";
 /// What is said once the file was accepted and is mapped; the loader puts the name that was asked for before
 /// it, and the path before everything else (`_dl_map_object_from_fd`).
 pub const MAPPING: [&str; 4] = [
@@ -46,8 +48,8 @@ const HEADER: [u64; 3] = [0, 52, 64];
 /// The smallest page.
 const PAGE: u64 = 4096;
 
-/// Opens `path` in a process of the processor `arch`.
-pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch, role: Role) -> (Tried, Option<Opened>) {
+/// Opens `path` in a process of this loader.
+pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried, Option<Opened>) {
     let found = match rootfs.lookup(path) {
         Ok(found) => found,
         Err(error) => return (Tried::Missing(error), None),
@@ -59,7 +61,7 @@ pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch, role: Role) -> (Tried, Op
         }
         _ => return (Tried::Refused("file too short".to_owned()), None),
     };
-    match verify(facts, arch, role) {
+    match verify(facts, linker, role) {
         Tried::Found => (
             Tried::Found,
             Some(Opened {
@@ -71,7 +73,8 @@ pub fn open(rootfs: &Rootfs, path: &[u8], arch: &Arch, role: Role) -> (Tried, Op
     }
 }
 
-fn verify(facts: &FileFacts, arch: &Arch, role: Role) -> Tried {
+fn verify(facts: &FileFacts, linker: &Linker, role: Role) -> Tried {
+    let arch = linker.arch;
     let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
     if facts.bytes < header {
         return Tried::Refused("file too short".to_owned());
@@ -81,6 +84,11 @@ fn verify(facts: &FileFacts, arch: &Arch, role: Role) -> Tried {
     };
     if elf.class() != arch.class {
         return Tried::WrongClass;
+    }
+    // Debian's and Ubuntu's loaders look at the processor first (unsubmitted-ldso-machine-mismatch.diff).
+    let [_, _, _, _, _, data, ..] = elf.ident;
+    if linker.is_debian && (elf.machine != arch.machine || data != arch.data) {
+        return Tried::WrongMachine;
     }
     let refused = ident(elf, arch).or_else(|| {
         if elf.machine == arch.machine {
@@ -133,7 +141,7 @@ fn mapping(elf: &ElfFacts, role: Role) -> Option<String> {
         () if elf.phentsize != entry_size => "ELF file's phentsize not the expected size",
         () if is_library && elf.loads > 0 && elf.kind == 2 => executable,
         () if let Some(cut) = truncation(elf) => {
-            return Some(format!("{cut}; the process would die of SIGBUS"));
+            return Some(format!("{cut}{CRASH}"));
         }
         () if elf.loads == 0 => no_segments,
         () if !elf.dynamic => no_dynamic,

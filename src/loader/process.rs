@@ -1,5 +1,7 @@
 //! A process as the loader sees it: the objects it has mapped, and the two ways to get more.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::linker::{Libc, Linker};
@@ -46,6 +48,10 @@ pub struct Process<'a> {
     /// The maps in the order in which they are reported, by number.
     order: Vec<usize>,
     pub(super) phase: Phase,
+    /// Whether a search has found no cache.
+    pub(super) cache_was_missing: Cell<bool>,
+    /// The directories that a search has found absent; the loader looks for each once.
+    pub(super) absent: RefCell<BTreeSet<Bytes>>,
 }
 
 /// Who puts a system error into words.
@@ -123,6 +129,8 @@ impl<'a> Process<'a> {
             maps: Vec::new(),
             order: Vec::new(),
             phase: Phase::Start,
+            cache_was_missing: Cell::new(false),
+            absent: RefCell::default(),
         };
         let linker = setup.linker;
         if let Ok(found) = setup.rootfs.lookup(&linker.path)
@@ -147,12 +155,7 @@ impl<'a> Process<'a> {
     /// Starts the object at `path` and loads what it needs.
     pub fn start(&mut self, path: &[u8], start: Start) -> Resolution {
         let mut resolution = Resolution::default();
-        let (tried, opened) = open::open(
-            self.setup.rootfs,
-            path,
-            self.setup.linker.arch,
-            Role::Program,
-        );
+        let (tried, opened) = open::open(self.setup.rootfs, path, self.setup.linker, Role::Program);
         let Some(opened) = opened else {
             resolution.unresolved.push(refusal(path, &tried));
             return resolution;
@@ -229,6 +232,11 @@ impl<'a> Process<'a> {
                     self.list(map, None, &name, 1, trace, How::Preload);
                     maps.push(map);
                 }
+                Err(miss) if miss.message.ends_with(open::CRASH) => {
+                    let missing = unresolved(&name, None, miss, trace);
+                    resolution.unresolved.push(missing);
+                    break;
+                }
                 Err(miss) => resolution
                     .preload_warnings
                     .push(unresolved(&name, None, miss, trace)),
@@ -257,14 +265,12 @@ impl<'a> Process<'a> {
                 .rootfs
                 .content(b"/etc/ld.so.preload")
                 .unwrap_or_default();
-            for line in file.split(|&byte| byte == b'\n') {
-                let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
-                names.extend(
-                    line.split(|byte| b": \t".contains(byte))
-                        .filter(|name| !name.is_empty())
-                        .map(Bytes::from),
-                );
-            }
+            let file = without_comments(file);
+            names.extend(
+                file.split(|byte| b": \t\n".contains(byte))
+                    .filter(|name| !name.is_empty())
+                    .map(Bytes::from),
+            );
         }
         names
     }
@@ -417,7 +423,9 @@ impl<'a> Process<'a> {
         if path.starts_with(b"/") {
             path.to_vec()
         } else {
-            [&*self.setup.environment.working_dir, b"/", path].concat()
+            let directory = &self.setup.environment.working_dir;
+            let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+            [directory, b"/", path].concat()
         }
     }
 
@@ -490,6 +498,27 @@ fn directory(path: &[u8]) -> &[u8] {
         Some(at) => path.get(..at).unwrap_or_default(),
         None => b"",
     }
+}
+
+/// A preload file with its comments blanked. The loader looks for the next one from the start of the file, in
+/// as many bytes as are left: it misses one that lies behind them (glibc elf/rtld.c, `dl_main`).
+fn without_comments(file: &[u8]) -> Vec<u8> {
+    let mut file = file.to_vec();
+    let mut rest = file.len();
+    while let Some(start) = file
+        .get(..rest)
+        .and_then(|part| part.iter().position(|&byte| byte == b'#'))
+    {
+        rest -= start;
+        for byte in file.iter_mut().skip(start) {
+            if rest == 0 || *byte == b'\n' {
+                break;
+            }
+            *byte = b' ';
+            rest -= 1;
+        }
+    }
+    file
 }
 
 fn unresolved(

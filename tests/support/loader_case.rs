@@ -32,6 +32,21 @@ pub struct Case {
     pub names: Vec<String>,
 }
 
+/// Makes the dlopen case of a seed: the files of the case, and another program.
+pub fn make_open(seed: u64, program: Vec<u8>, caller: Vec<u8>) -> Case {
+    let mut case = make(seed);
+    case.preload = None;
+    let own = ["/etc/ld.so.preload", case.program.1];
+    case.tree
+        .0
+        .retain(|(path, _)| !own.contains(&path.as_str()));
+    case.program.0 = case.program.1;
+    case.tree.add(case.program.1, file(program, "opens"));
+    case.tree
+        .add("/app/caller/libcaller.so", file(caller, "opens for others"));
+    case
+}
+
 /// The directories of which libraries are put into some.
 const DIRECTORIES: &[&str] = &[
     "/opt/a",
@@ -125,7 +140,7 @@ pub fn make(seed: u64) -> Case {
             copy(random, &mut case, name);
         }
     }
-    if random.chance(65) {
+    if random.chance(80) {
         fallbacks(random, &mut case);
     }
     program(random, &mut case);
@@ -382,7 +397,7 @@ impl Object {
 
 fn needed_name(random: &mut Random) -> String {
     let name = random.pick(NAMES);
-    match random.below(40) {
+    match random.below(100) {
         0 => "libmissing.so.1".to_owned(),
         1 => format!("{}/{name}", random.pick(DIRECTORIES)),
         2 => format!("./{name}"),

@@ -54,11 +54,6 @@ impl Judge {
     pub fn compile(&self, name: &str, flags: &[&str]) -> PathBuf {
         let source =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/loader/{name}.c"));
-        self.compile_as(&source, name, flags)
-    }
-
-    /// Compiles `source` to `name`.
-    pub fn compile_as(&self, source: &Path, name: &str, flags: &[&str]) -> PathBuf {
         let to = self.tools.path().join(name);
         let mut gcc = Command::new("gcc");
         gcc.arg("-O1").arg("-o").arg(&to).arg(source).args(flags);
@@ -98,9 +93,19 @@ impl Judge {
         root
     }
 
+    /// The bytes of a file of the Debian, which a link of the host may lead to.
+    pub fn read(&self, from: &str) -> Vec<u8> {
+        fs::read(self.real(from)).unwrap()
+    }
+
+    fn real(&self, path: &str) -> PathBuf {
+        let path = loader_tree::host_path(&self.debian, path).unwrap();
+        fs::canonicalize(path).unwrap()
+    }
+
     /// Puts a file of the Debian into a root.
     pub fn take(&self, from: &str, to: &Path) {
-        let from = fs::canonicalize(self.debian.join(from)).unwrap();
+        let from = self.real(from);
         if fs::hard_link(&from, to).is_err() {
             fs::copy(&from, to).unwrap();
         }
@@ -116,15 +121,28 @@ impl Judge {
 
     /// Runs the case's program as the kernel would, with one more variable if there is one.
     pub fn start(&self, case: &Case, root: &Path, more: Option<&str>) -> Ran {
-        let mut variables: Vec<String> = more.map(ToOwned::to_owned).into_iter().collect();
-        let own = [
-            ("LD_LIBRARY_PATH", &case.library_path),
-            ("LD_PRELOAD", &case.preload),
-        ];
-        for (name, value) in own {
-            variables.extend(value.as_ref().map(|value| format!("{name}={value}")));
-        }
-        self.run(root, case.working_dir, &variables, &[case.program.0])
+        self.run(
+            root,
+            case.working_dir,
+            &variables(case, more),
+            &[case.program.0],
+        )
+    }
+
+    /// Traces the case's program as an argument of the loader, as ldd may.
+    pub fn list(&self, case: &Case, root: &Path) -> Ran {
+        let program = ["/lib64/ld-linux-x86-64.so.2", case.program.0];
+        let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
+        self.run(root, case.working_dir, &variables(case, trace), &program)
+    }
+
+    /// Runs the program of a dlopen case: it opens the case's names, through a library unless that is `-`.
+    pub fn open(&self, case: &Case, root: &Path, caller: &str) -> Ran {
+        let path = case.library_path.iter();
+        let variables: Vec<String> = path.map(|path| format!("LD_LIBRARY_PATH={path}")).collect();
+        let mut program = vec![case.program.0, caller];
+        program.extend(case.names.iter().map(String::as_str));
+        self.run(root, case.working_dir, &variables, &program)
     }
 
     /// Runs `ldconfig` in a root.
@@ -132,6 +150,58 @@ impl Judge {
         let program = [&["/judge/ldconfig"], arguments].concat();
         self.run(root, "/", &[], &program)
     }
+}
+
+/// Where the C library of the programs that open lies.
+pub const LIBC: &str = "usr/lib/x86_64-linux-gnu/libc.so.6";
+
+/// Where it lies in the Debian.
+pub const DEBIAN_LIBC: &str = "lib/x86_64-linux-gnu/libc.so.6";
+
+/// The ways to write a search path into an object: none, `DT_RPATH`, `DT_RUNPATH`.
+const PATHS: [&str; 9] = [
+    "",
+    "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib:/opt/a",
+    "-Wl,--disable-new-dtags,-rpath,/opt/b/:/srv/$PLATFORM:/usr/local/lib",
+    "-Wl,--disable-new-dtags,-rpath,/opt/missing:.",
+    "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib:/opt/b",
+    "-Wl,--enable-new-dtags,-rpath,/opt/${LIB}:/opt/a/sub:/usr/local/lib",
+    "-Wl,--enable-new-dtags,-rpath,/usr/lib",
+    "-Wl,-z,nodefaultlib,--disable-new-dtags,-rpath,/opt/a:/usr/lib/x86_64-linux-gnu",
+    "-Wl,-z,nodefaultlib,--enable-new-dtags,-rpath,/opt/b:/usr/lib/x86_64-linux-gnu",
+];
+
+impl Judge {
+    /// Programs that open libraries, and libraries that do, one for each kind of search path.
+    pub fn openers(&self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        let build = |name, more: &[&str]| {
+            PATHS.map(|path| {
+                let flags: Vec<&str> = [&[path], more]
+                    .concat()
+                    .into_iter()
+                    .filter(|flag| !flag.is_empty())
+                    .collect();
+                fs::read(self.compile(name, &flags)).unwrap()
+            })
+        };
+        (
+            build("opener", &[]).into(),
+            build("caller", &["-shared", "-fPIC"]).into(),
+        )
+    }
+}
+
+/// The environment of a case, with one more variable if there is one.
+fn variables(case: &Case, more: Option<&str>) -> Vec<String> {
+    let mut variables: Vec<String> = more.map(ToOwned::to_owned).into_iter().collect();
+    let own = [
+        ("LD_LIBRARY_PATH", &case.library_path),
+        ("LD_PRELOAD", &case.preload),
+    ];
+    for (name, value) in own {
+        variables.extend(value.as_ref().map(|value| format!("{name}={value}")));
+    }
+    variables
 }
 
 /// Changes a root as the case does after `ldconfig` ran.
