@@ -99,10 +99,10 @@ impl<'a> Scanner<'a> {
         let limit = self.window.len().saturating_sub(margin);
         for hit in self.interest.needles.find_iter(&self.window) {
             let offset = self.start + hit.start() as u64;
+            self.symbols = true;
             if offset < self.done || hit.start() >= limit {
                 continue;
             }
-            self.symbols = true;
             if hit.pattern().as_usize() < self.interest.names && self.found.len() < STRINGS {
                 self.found
                     .push((offset, string_around(&self.window, hit.start())));

@@ -29,12 +29,13 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The table of `length` bytes that begins at `start` of `store`.
+    /// The table of `length` bytes that begins at `start` of `store`, as far as it is held: what an object says
+    /// of its length is nothing to loop over.
     pub fn new(store: &'a Store, start: usize, length: usize) -> Self {
         Self {
             store,
             start,
-            length,
+            length: length.min(store.len().saturating_sub(start)),
             left: NAMES,
             asked: 0,
             window: (0, Vec::new()),

@@ -283,3 +283,27 @@ fn e01_and_e02_sections_are_never_inflated() {
     bytes[58..62].copy_from_slice(&[64, 0, 1, 0]);
     assert_eq!(facts(&bytes), facts(&small().build()));
 }
+
+#[test]
+fn a_string_table_that_says_it_is_endless_is_read_as_far_as_it_goes() {
+    const DT_STRSZ: u64 = 10;
+    let library = testkit::elf::Elf::library("libcupti.so.12").export("cuptiSubscribe");
+    let mut bytes = library.dynamic_number(DT_STRSZ, u64::MAX).build();
+    let headers = 64..64 + 56 * usize::from(bytes[56]);
+    for at in headers
+        .step_by(56)
+        .filter(|&at| bytes[at] == 1)
+        .collect::<Vec<_>>()
+    {
+        bytes[at + 32..at + 40].copy_from_slice(&(1_u64 << 62).to_le_bytes());
+    }
+    let found = facts(&bytes);
+    assert_eq!(found.soname.as_deref(), Some(b"libcupti.so.12".as_slice()));
+    assert_eq!(found.symbols.len(), 1);
+    assert!(
+        found
+            .problems
+            .iter()
+            .any(|problem| matches!(problem, ElfProblem::Truncated { .. }))
+    );
+}
