@@ -100,14 +100,12 @@ fn tree(args: &TreeArgs) -> Exit {
             .map_err(io::Error::other),
         Format::Text => Ok(report::tree::text(&tree, args.output.verbose)),
     };
-    write(
-        text,
-        if resolution.loads() {
-            Exit::Clean
-        } else {
-            Exit::Findings
-        },
-    )
+    let exit = match () {
+        () if !resolution.loads() => Exit::Findings,
+        () if !resolution.unread.is_empty() => Exit::Open,
+        () => Exit::Clean,
+    };
+    write(text, exit)
 }
 
 fn rules(args: &RulesArgs) -> Exit {

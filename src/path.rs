@@ -62,12 +62,14 @@ impl RootPath {
     }
 
     /// The path without its last component; the root is its own parent.
+    #[must_use]
     pub fn parent(&self) -> Self {
         let cut = self.0.iter().rposition(|&b| b == b'/').unwrap_or(0);
         Self(self.0.get(..cut).unwrap_or_default().into())
     }
 
     /// This path with `name`, a single component or a relative path, below it.
+    #[must_use]
     pub fn join(&self, name: &[u8]) -> Self {
         Self::new(&[self.as_bytes(), b"/", name].concat())
     }

@@ -248,3 +248,18 @@ fn several_images_are_one_object_a_line_each() {
     assert_eq!(lines[1]["cupti"]["status"], "absent");
     assert!(Path::new(env!("CARGO_BIN_EXE_cupti-audit")).exists());
 }
+
+#[test]
+fn the_readme_shows_what_the_program_says() {
+    let readme = include_str!("../README.md");
+    let image = "oci:testdata/images/headers-only";
+    let command = format!("$ cargo run --release -- {image}\n");
+    let shown = readme
+        .split(&command)
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    assert_eq!(shown, page(&[image]));
+}

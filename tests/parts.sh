@@ -15,8 +15,8 @@ export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive LC_ALL=C
 
 # The programs of the tests and the packages that bring them; a path is that of a file.
 programs=(
-  dockerd=docker.io docker-registry=docker-registry skopeo=skopeo umoci=umoci debootstrap=debootstrap
-  htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc chroot=coreutils
+  dockerd=docker.io docker=docker.io podman=podman docker-registry=docker-registry skopeo=skopeo umoci=umoci
+  debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc chroot=coreutils
   /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl python3=python3
 )
 suite=bookworm
@@ -163,6 +163,8 @@ from_debian() {
 }
 
 say "the parts lie in $parts"
+# What a test left behind that was killed.
+find "$parts" -maxdepth 1 -name 'root-*' -mmin +120 -exec rm -rf {} +
 if [ "$(uname -sm)" != 'Linux x86_64' ]; then
   cannot 'any part' 'the tests with real parts are for Linux on x86-64'
 else

@@ -2,18 +2,24 @@
 
 #![allow(
     clippy::disallowed_methods,
+    clippy::unwrap_used,
     reason = "the judge is the real loader, run in a chroot"
 )]
 
 #[path = "support/chroot.rs"]
 mod chroot;
-#[path = "support/cupti_layouts.rs"]
+#[path = "support/cupti_layouts/mod.rs"]
 mod cupti_layouts;
 #[path = "support/cupti_parts.rs"]
 mod cupti_parts;
 #[path = "support/judge.rs"]
 mod judge;
 mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chroot::Root;
 use cupti_audit::facts::{Conditions, ImageFacts, ReadLayers, gather};
@@ -29,28 +35,36 @@ fn the_audit_agrees_with_the_real_loader_in_every_layout() {
     }
     let probe = cupti_parts::program(PROBE, &[]);
     let layouts = cupti_layouts::all();
+    let next = AtomicUsize::new(0);
+    let compared = Mutex::new(BTreeMap::new());
+    let work = || {
+        while let Some(layout) = layouts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = compare(layout, &probe);
+            compared
+                .lock()
+                .unwrap()
+                .insert(layout.name, (layout, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    });
     let (mut agreed, mut questions, mut wrong) = (0, 0, Vec::new());
-    for layout in &layouts {
-        let (verdict, says) = compare(layout, &probe);
+    let mut said = String::new();
+    for (layout, (verdict, says)) in compared.lock().unwrap().values() {
         questions += verdict.questions;
-        if verdict.differences.is_empty() {
-            agreed += 1;
-        }
-        wrong.extend(
-            verdict
-                .differences
-                .iter()
-                .map(|difference| format!("{}: {difference}", layout.name)),
-        );
-        if says.trim_end() != layout.says {
-            wrong.push(format!("{}: the audit says\n{says}", layout.name));
-        }
+        agreed += usize::from(verdict.differences.is_empty());
+        let differs = |difference| format!("{}: {difference}", layout.name);
+        wrong.extend(verdict.differences.iter().map(differs));
+        writeln!(said, "{}\n{says}\n", layout.name).unwrap();
     }
     println!(
         "{agreed} of {} layouts agree with the real loader, in {questions} questions",
         layouts.len()
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::assert_snapshot!(said);
 }
 
 fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {

@@ -4,8 +4,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
-    clippy::format_push_string,
-    clippy::print_stdout,
     reason = "a test may panic, and runs the real programs"
 )]
 

@@ -110,7 +110,7 @@ mod tests {
     use super::{BLOCK, PLAIN, Store};
 
     fn bytes(length: usize) -> Vec<u8> {
-        (0..length).map(|at| (at / 1000 % 251) as u8).collect()
+        (0..length).map(|at| (at / 1000).to_le_bytes()[0]).collect()
     }
 
     #[test]

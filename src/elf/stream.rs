@@ -80,6 +80,9 @@ const SMALL_SEGMENTS: usize = 64;
 /// The problems kept of one object.
 const PROBLEMS: usize = 32;
 
+/// What is caught behind the start may take this many times the memory of the start.
+const CAUGHT: usize = 2;
+
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 struct Held {
     head: Store,
@@ -100,7 +103,7 @@ impl Held {
             caught: Vec::new(),
             position: 0,
             head_room: limit,
-            caught_room: limit,
+            caught_room: CAUGHT * limit,
             limit,
         }
     }
@@ -197,7 +200,7 @@ fn to_usize(value: u64) -> usize {
 
 impl<'a> ElfStream<'a> {
     /// A stream at the start of an object. Its start is held in at most `limit` bytes of memory, and what lies
-    /// behind it in as many.
+    /// behind it in twice as many.
     pub fn new(interest: &'a Interest, limit: usize) -> Self {
         Self {
             interest,
@@ -246,6 +249,15 @@ impl<'a> ElfStream<'a> {
 
     fn truncated(&mut self, what: &'static str, end: u64, bytes: u64) {
         self.problem(ElfProblem::Truncated { what, end, bytes });
+    }
+
+    /// Records which of the ranges have passed and are not held whole.
+    fn lost(&mut self, ranges: impl IntoIterator<Item = Range>) {
+        for range in ranges {
+            if let Some(problem) = self.held.lost(&range) {
+                self.problem(problem);
+            }
+        }
     }
 
     fn problem(&mut self, problem: ElfProblem) {
@@ -319,6 +331,7 @@ impl<'a> ElfStream<'a> {
         else {
             return Stage::Stopped;
         };
+        self.lost([segments]);
         let bytes = self.held.get(&segments);
         let table = ParsingTable::<_, ProgramHeader>::new(encoding.endian, encoding.class, &bytes);
         let mut small = 0;
@@ -352,6 +365,7 @@ impl<'a> ElfStream<'a> {
         else {
             return Stage::Stopped;
         };
+        self.lost(dynamic_range(&segments));
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
             .unwrap_or_default();
@@ -381,6 +395,7 @@ impl<'a> ElfStream<'a> {
             let Some(range) = small_segment(segment) else {
                 continue;
             };
+            self.lost([range]);
             let content = self.held.get(&range);
             if segment.p_type == abi::PT_INTERP {
                 self.facts.interp = Some(tables::until_nul(&content).into());
@@ -393,14 +408,7 @@ impl<'a> ElfStream<'a> {
     }
 
     fn table_facts(&mut self, layout: &Layout) {
-        let lost: Vec<ElfProblem> = layout
-            .dynamic
-            .ranges()
-            .filter_map(|range| self.held.lost(&range))
-            .collect();
-        for problem in lost {
-            self.problem(problem);
-        }
+        self.lost(layout.dynamic.ranges());
         let wants_symbols = self.scanner.saw_symbols();
         let get = |table: Table| {
             layout

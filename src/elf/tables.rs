@@ -208,11 +208,12 @@ pub(super) fn versions<'a>(
     facts: &mut ElfFacts,
 ) {
     let Encoding { endian, class } = encoding;
+    // The loader follows the chain of a table to its end; the counts of `DT_VERNEEDNUM` are nothing to it
+    // (glibc elf/dl-version.c, `_dl_check_map_versions`).
     let mut budget = VERSIONS;
+    let limit = VERSIONS as u64;
     let (needs, definitions) = (get(Table::VersionNeeds), get(Table::VersionDefinitions));
-    for (need, versions) in
-        VerNeedIterator::new(endian, class, dynamic.need_count, 0, &needs).take(VERSIONS)
-    {
+    for (need, versions) in VerNeedIterator::new(endian, class, limit, 0, &needs) {
         let Some(file) = names.string(u64::from(need.vn_file)) else {
             continue;
         };
@@ -232,8 +233,7 @@ pub(super) fn versions<'a>(
             break;
         }
     }
-    for (_, mut defined) in
-        VerDefIterator::new(endian, class, dynamic.definition_count, 0, &definitions).take(budget)
+    for (_, mut defined) in VerDefIterator::new(endian, class, limit, 0, &definitions).take(budget)
     {
         facts.verdef.extend(
             defined

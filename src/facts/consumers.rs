@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::copies::{Found, contains, is_library_name};
+use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::{ByWorld, Ground, owner};
 use crate::data_files;
 use crate::elf::{Bytes, SymbolRole};
@@ -97,6 +97,8 @@ pub struct Gets {
     pub missing_symbols: Vec<Bytes>,
     /// What else the object needs and does not get: the loader's words.
     pub other_failures: Vec<String>,
+    /// Objects on the way whose tables could not be read.
+    pub unread: Vec<String>,
 }
 
 /// How a known program asks for CUPTI (`profiles/profilers/*.yaml`).
@@ -166,7 +168,7 @@ pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
 fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Option<Consumer> {
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
     let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
-    let needed = elf.needed.iter().find(|name| is_library_name(name));
+    let needed = elf.needed.iter().find(|name| is_needed_name(name));
     let asks = if needed.is_some() {
         Asks::Needed
     } else {
@@ -307,6 +309,7 @@ impl Gets {
             objects: Vec::new(),
             missing_symbols: Vec::new(),
             other_failures: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
@@ -335,6 +338,7 @@ impl Gets {
     fn with_other_failures(mut self, loaded: &Resolution, names: &[Bytes]) -> Self {
         let others = super::failures(loaded).filter(|missing| !names.contains(&missing.name));
         self.other_failures = others.map(|missing| missing.message.clone()).collect();
+        self.unread.clone_from(&loaded.unread);
         self
     }
 }

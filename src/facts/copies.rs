@@ -116,7 +116,7 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
             if is_library_name(path.name()) || soname.is_some_and(is_library_name) {
                 found.files.push((path.clone(), node.layer));
             } else if let Some(elf) = elf
-                && (elf.needed.iter().any(|name| is_library_name(name))
+                && (elf.needed.iter().any(|name| is_needed_name(name))
                     || elf
                         .mentions
                         .iter()
@@ -139,6 +139,11 @@ fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
     rootfs.lookup_link(&path).is_ok_and(|found| {
         found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_))
     })
+}
+
+/// Whether a `DT_NEEDED` entry is for libcupti: its soname, or a path that ends in it.
+pub fn is_needed_name(name: &[u8]) -> bool {
+    is_library_name(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
 }
 
 /// Whether a file or soname is that of libcupti.

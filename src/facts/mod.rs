@@ -22,7 +22,7 @@ use crate::image::Image;
 use crate::layer::LayerIndex;
 use crate::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
 use crate::path::RootPath;
-use crate::rootfs::{ApplyProblem, Rootfs};
+use crate::rootfs::ApplyProblem;
 
 /// Whether a process without search paths of its own can open CUPTI by its soname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,7 +191,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         nvidia: status_of(&plain.nvidia, &found),
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
-    gaps.extend(gaps_of(&rootfs, &grounds, &found, &oddities));
+    gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
     ImageFacts {
@@ -259,9 +259,9 @@ fn status_of(plain: &PlainOpen, found: &copies::Found) -> Status {
 /// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
 /// could not be read.
 fn gaps_of(
-    rootfs: &Rootfs,
     grounds: &ByWorld<Ground>,
-    found: &copies::Found,
+    plain: &ByWorld<PlainOpen>,
+    consumers: &[Consumer],
     oddities: &[ApplyProblem],
 ) -> Vec<Gap> {
     let gap = |what: String, why: &str| Gap {
@@ -280,19 +280,14 @@ fn gaps_of(
             .filter(|problem| problem.what.contains("it is not read"))
             .map(|problem| gap(problem.path.to_string(), &problem.what)),
     );
-    for path in &found.askers {
-        let Some(elf) = rootfs
-            .file(&path.absolute())
-            .and_then(|facts| facts.elf.as_ref())
-        else {
-            continue;
-        };
-        let unread = elf
-            .problems
+    let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
+    gaps.extend(plain.as_is.resolution.unread.iter().map(unread));
+    gaps.extend(
+        consumers
             .iter()
-            .filter(|problem| !matches!(problem, crate::elf::ElfProblem::Truncated { .. }));
-        gaps.extend(unread.map(|problem| gap(path.to_string(), &problem.to_string())));
-    }
+            .flat_map(|consumer| &consumer.outcome.as_is.unread)
+            .map(unread),
+    );
     gaps
 }
 

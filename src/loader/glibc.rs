@@ -18,7 +18,7 @@ struct Search<'s, 'a> {
     name: &'s [u8],
     trace: &'s mut Vec<Step>,
     found_other_class: bool,
-    /// `errno`: none where nothing was tried.
+    /// Why the last file that was tried is not there; `None` as long as none was tried.
     last_error: Option<LookupError>,
 }
 

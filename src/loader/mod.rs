@@ -55,6 +55,8 @@ pub struct Resolution {
     pub unresolved: Vec<Unresolved>,
     /// Libraries of `LD_PRELOAD` and `/etc/ld.so.preload` that the loader passes over with a warning.
     pub preload_warnings: Vec<Unresolved>,
+    /// Objects whose tables could not be read, and why: what they need is not known.
+    pub unread: Vec<String>,
 }
 
 impl Resolution {

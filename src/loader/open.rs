@@ -45,6 +45,9 @@ pub const MAPPING: [&str; 4] = [
 /// The size of a 64-bit ELF header; shorter files are "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
 
+/// The smallest page.
+const PAGE: u64 = 4096;
+
 /// Opens `path` in a process of this loader.
 pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried, Option<Opened>) {
     let found = match rootfs.lookup(path) {
@@ -148,8 +151,10 @@ fn mapping(elf: &ElfFacts, role: Role) -> Option<String> {
     Some(words.to_owned())
 }
 
+/// A cut that leaves a page without a byte of the file. Within its last page the rest reads as zero (mmap(2)).
 fn truncation(elf: &ElfFacts) -> Option<&ElfProblem> {
-    elf.problems
-        .iter()
-        .find(|problem| matches!(problem, ElfProblem::Truncated { .. }))
+    elf.problems.iter().find(|problem| match problem {
+        ElfProblem::Truncated { end, bytes, .. } => end.div_ceil(PAGE) > bytes.div_ceil(PAGE),
+        _ => false,
+    })
 }

@@ -8,7 +8,7 @@ use super::linker::{Libc, Linker};
 use super::open::{self, Opened, Role};
 use super::token::Tokens;
 use super::{CpuLevel, How, Object, Outcome, Resolution, Step, Unresolved, glibc, musl, version};
-use crate::elf::{Bytes, ElfFacts};
+use crate::elf::{Bytes, ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
 use crate::rootfs::{NodeKind, Rootfs};
@@ -465,6 +465,7 @@ impl<'a> Process<'a> {
             missing.trace.iter_mut().for_each(renumber);
         }
         for map in self.order.iter().filter_map(|&map| self.maps.get(map)) {
+            resolution.unread.extend(unread(map));
             let Some(mut object) = map.object.clone() else {
                 continue;
             };
@@ -481,6 +482,13 @@ impl<'a> Process<'a> {
         resolution.root = number(root);
         resolution
     }
+}
+
+/// What of an object's tables could not be read. A file that was cut short is refused, not unread.
+fn unread(map: &Map) -> impl Iterator<Item = String> {
+    let problems = map.elf().problems.iter();
+    let unread = problems.filter(|problem| !matches!(problem, ElfProblem::Truncated { .. }));
+    unread.map(|problem| format!("{}: {problem}", map.real_path))
 }
 
 /// The directory of a path, without the final `/` but for the root.

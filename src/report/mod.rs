@@ -63,23 +63,34 @@ impl Audit {
     /// The verdict in one line.
     pub fn verdict(&self) -> String {
         let facts = &self.facts;
-        let got = facts
-            .consumers
-            .iter()
-            .filter(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded)
-            .count();
-        let asking = facts.consumers.len();
+        let got = self.consumers(|outcome| outcome == Outcome::Loaded);
+        let without = self.consumers(|outcome| outcome != Outcome::Loaded);
         match facts.status.as_is {
             Status::Loadable => "CUPTI can be loaded".to_owned(),
-            Status::Unloadable if got > 0 && got == asking => {
-                "CUPTI is loaded by the programs that ask for it; a plain dlopen does not find it".to_owned()
+            Status::Unloadable if !got.is_empty() && without.is_empty() => {
+                format!("CUPTI is loaded by {got}; a plain dlopen does not find it")
+            }
+            Status::Unloadable if !got.is_empty() => {
+                format!("CUPTI is loaded by {got}, and not by {without}")
             }
             Status::Unloadable if facts.status.nvidia == Status::Loadable => {
-                "CUPTI cannot be loaded in the image as it is; it can once the container runtime has run ldconfig".to_owned()
+                "CUPTI cannot be loaded in the image as it is; it can once the container runtime has run ldconfig"
+                    .to_owned()
             }
             Status::Unloadable => "CUPTI is in the image and cannot be loaded".to_owned(),
             Status::HeadersOnly => "CUPTI is not in the image: only its headers are".to_owned(),
             Status::Absent => "CUPTI is not in the image".to_owned(),
         }
+    }
+
+    /// The names of the consumers whose request came to what `fits`.
+    fn consumers(&self, fits: impl Fn(Outcome) -> bool) -> String {
+        let consumers = self.facts.consumers.iter();
+        let mut names: Vec<&str> = consumers
+            .filter(|consumer| fits(consumer.outcome.as_is.outcome))
+            .map(|consumer| consumer.name.as_str())
+            .collect();
+        names.dedup();
+        names.join(", ")
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::style::{BOLD, DIM, count, styled, table};
+use super::style::{BOLD, DIM, DOUBTFUL, count, styled, table};
 use crate::escape;
 use crate::facts;
 use crate::loader::{How, Object, Outcome, Resolution, Unresolved, World, words};
@@ -51,6 +51,9 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
             &words::lines(&missing.trace, &resolution.objects),
             "  ",
         ));
+    }
+    for unread in &resolution.unread {
+        let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
     }
     let loaded = resolution.objects.len();
     let missing = facts::failures(resolution).count();
@@ -191,6 +194,7 @@ struct Report<'a> {
     objects: Vec<ObjectReport>,
     unresolved: Vec<UnresolvedReport>,
     loads: bool,
+    gaps: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -255,5 +259,6 @@ pub fn json(tree: &Tree<'_>) -> serde_json::Result<String> {
         objects: resolution.objects.iter().map(object).collect(),
         unresolved: unresolved.collect(),
         loads: resolution.loads(),
+        gaps: &resolution.unread,
     })
 }

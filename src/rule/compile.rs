@@ -143,8 +143,10 @@ mod tests {
         assert_eq!(
             ids,
             [
+                "consumer-without-cupti",
                 "cupti-absent",
                 "cupti-not-on-search-path",
+                "damaged-cupti",
                 "dangling-cupti-link",
                 "headers-only-cupti",
                 "missing-dependency"

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::Location;
 use crate::escape;
-use crate::facts::{self, Consumer, ImageFacts, PlainOpen, Required, Status};
+use crate::facts::{self, Asks, Consumer, ImageFacts, PlainOpen, Required, Status};
 use crate::loader::words::{self, Line};
 use crate::loader::{Outcome, Resolution, Unresolved};
 
@@ -23,6 +23,8 @@ pub enum Kind {
     DanglingLink,
     /// Something that keeps libcupti, or a program that links it, from being loaded.
     Failure,
+    /// A program that opens libcupti at run time and does not get it.
+    Unserved,
 }
 
 impl Kind {
@@ -33,6 +35,7 @@ impl Kind {
             Self::Copy => "copy",
             Self::DanglingLink => "dangling-link",
             Self::Failure => "failure",
+            Self::Unserved => "unserved",
         }
     }
 
@@ -58,6 +61,7 @@ impl Kind {
             ],
             Self::DanglingLink => &["path", "target", "dev_link"],
             Self::Failure => &["object", "breaks", "words"],
+            Self::Unserved => &["name", "object", "wants", "words"],
         }
     }
 }
@@ -265,26 +269,41 @@ fn of_copy(copy: &facts::Copy) -> Option<Subject> {
     })
 }
 
+/// What a program that links or opens libcupti does not get.
 fn of_consumer(consumer: &Consumer) -> Subject {
     let gets = &consumer.outcome.as_is;
+    let words = text(gets.message.clone());
+    let (kind, fields) = match consumer.asks {
+        Asks::Needed => (
+            Kind::Failure,
+            BTreeMap::from([
+                (
+                    "object",
+                    text(format!("{} ({})", consumer.name, consumer.object)),
+                ),
+                ("breaks", text(consumer.required.name())),
+                ("words", words),
+            ]),
+        ),
+        Asks::Dlopen => (
+            Kind::Unserved,
+            BTreeMap::from([
+                ("name", text(consumer.name.clone())),
+                ("object", text(consumer.object.to_string())),
+                ("wants", text(escape::text(&consumer.wants))),
+                ("words", words),
+            ]),
+        ),
+    };
+    let lines = words::lines(&gets.trace, &gets.objects);
     Subject {
-        kind: Kind::Failure,
-        fields: BTreeMap::from([
-            (
-                "object",
-                text(format!("{} ({})", consumer.name, consumer.object)),
-            ),
-            ("breaks", text(consumer.required.name())),
-            ("words", text(gets.message.clone())),
-        ]),
+        kind,
+        fields,
         locations: vec![Location {
             path: consumer.object.clone(),
             layer: None,
         }],
-        evidence: words::lines(&gets.trace, &gets.objects)
-            .into_iter()
-            .map(Evidence::Searched)
-            .collect(),
+        evidence: lines.into_iter().map(Evidence::Searched).collect(),
     }
 }
 

@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 use testkit::elf::{Elf, Hash, IsaLevel, Kind};
@@ -34,9 +35,14 @@ fn folder(objects: &[(&str, Elf)]) -> Option<TempDir> {
     Some(dir)
 }
 
+/// Held while a program is written and run: a child that another thread starts meanwhile would inherit the
+/// open file, and the kernel refuses to run a file that is open for writing.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Runs `exe` with the folder on `LD_LIBRARY_PATH`; its exit code and everything it wrote, the folder's name
 /// left out.
 fn run(objects: &[(&str, Elf)]) -> Option<(Option<i32>, String)> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = folder(objects)?;
     let output = Command::new(dir.path().join("exe"))
         .env_clear()
@@ -174,6 +180,7 @@ fn runpath_and_rpath_with_origin_lead_to_the_library() {
 
 #[test]
 fn list_prints_the_objects_in_load_order() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let objects = [
         ("exe", Elf::executable().needed("libone.so.1")),
         (

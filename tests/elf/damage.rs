@@ -203,6 +203,17 @@ fn e03_sizes_and_counts_are_not_believed() {
 }
 
 #[test]
+fn e05_versions_are_read_to_the_end_of_their_chain_whatever_the_count_says() {
+    let whole = facts(&small().build());
+    assert_eq!((whole.verneed.len(), whole.verdef.len()), (1, 2));
+    for tag in [0x6fff_ffff, 0x6fff_fffd] {
+        let mut bytes = small().build();
+        set_dynamic(&mut bytes, tag, 0);
+        assert_eq!(facts(&bytes), whole, "{tag:#x}");
+    }
+}
+
+#[test]
 fn e03_one_long_string_named_a_thousand_times_is_held_in_bounds() {
     let long = "n".repeat(60_000);
     let mut object = Elf::library("libx.so.1");

@@ -147,6 +147,14 @@ fn t05_odd_owners_and_times_harm_nobody() {
 }
 
 #[test]
+fn t05_a_key_that_is_not_utf8_is_an_error_though_engines_take_it() {
+    let bytes = record(b"SCHILY.xattr.user.\xff", b"v");
+    let header = Header::new(b"PaxHeaders/x", b'x', bytes.len());
+    let tar = Tar::new().raw(&header, &bytes).file("a", b"x");
+    refuse(&tar.end(), "invalid UTF-8 in PAX key");
+}
+
+#[test]
 fn t05_odd_fields_of_a_header_harm_nobody() {
     let plain = Header::new(b"a", b'0', 1);
     let negative = &[0xff; 12][..];

@@ -1,5 +1,10 @@
 //! An image that exists twice: as layers, for the audit, and as a root file system, for the real loader.
 
+#![allow(
+    dead_code,
+    reason = "each test target uses its own part of this module"
+)]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
@@ -45,6 +50,25 @@ static DEBIAN: LazyLock<LayerIndex> = LazyLock::new(|| {
     layer::index("debian", tar, &Expected::default(), &Limits::default()).unwrap()
 });
 
+/// The folders that the loader, ldconfig, dpkg and Python work with; the rest takes time to copy.
+const COPIED: [&str; 15] = [
+    "bin",
+    "dev",
+    "etc",
+    "lib",
+    "lib64",
+    "proc",
+    "sbin",
+    "tmp",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib64",
+    "usr/sbin",
+    "usr/share/dpkg",
+    "var/cache/ldconfig",
+    "var/lib/dpkg",
+];
+
 impl Root {
     /// The Debian alone, and the program `probe`, which is in no layer.
     pub fn new(probe: &[u8]) -> Self {
@@ -57,8 +81,15 @@ impl Root {
             layers: vec![DEBIAN.clone()],
         };
         // Hard links: a copy in the time of a listing. What is changed is replaced, never written in place.
-        let debian = support::parts().join("bookworm");
-        succeed(Command::new("cp").arg("-al").arg(debian).arg(root.path("")));
+        std::fs::create_dir(root.path("")).unwrap();
+        let mut copy = Command::new("cp");
+        copy.current_dir(support::parts().join("bookworm"))
+            .args(["-al", "--parents"]);
+        succeed(copy.args(COPIED).arg(root.path("")));
+        // A lock that was a hard link would lock every copy.
+        for lock in ["lock", "lock-frontend", "triggers/Lock"] {
+            let _ = std::fs::remove_file(root.path("var/lib/dpkg").join(lock));
+        }
         let probe = Layer::new().executable("probe", probe);
         root.unpack(&probe);
         root
@@ -97,6 +128,17 @@ impl Root {
         command
     }
 
+    /// A program of the root file system that is asked about the loader. The loader takes `$ORIGIN` of a
+    /// program from `/proc/self/exe`, which stands here as a link of its own.
+    pub fn asked(&self, program: &str, words: &[&str]) -> Command {
+        let own = self.path("proc/self");
+        std::fs::create_dir_all(&own).unwrap();
+        let exe = own.join("exe");
+        let _ = std::fs::remove_file(&exe);
+        std::os::unix::fs::symlink(program, exe).unwrap();
+        self.command(words)
+    }
+
     /// Copies a file of this machine into the root file system, as a mount would: into no layer.
     pub fn lend(&self, file: &Path, inside: &str) {
         std::fs::copy(file, self.path(inside)).unwrap();
@@ -113,8 +155,10 @@ impl Root {
         let gone = layer.entries().iter().filter_map(|entry| {
             let name = std::str::from_utf8(&entry.name).unwrap();
             let (folder, base) = name.rsplit_once('/').unwrap_or(("", name));
-            base.strip_prefix(".wh.")
-                .map(|base| format!("{folder}/{base}"))
+            match base.strip_prefix(".wh.")? {
+                ".wh..opq" => Some(folder.to_owned()),
+                base => Some(format!("{folder}/{base}")),
+            }
         });
         for path in gone {
             succeed(Command::new("rm").arg("-r").arg(self.path(&path)));

@@ -1,5 +1,10 @@
 //! NVIDIA's own files, and objects that ask for them, made by the C compiler of this machine.
 
+#![allow(
+    dead_code,
+    reason = "each test target uses its own part of this module"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -77,7 +82,7 @@ fn compile(source: &str, arguments: &[&str]) -> Vec<u8> {
         .arg("-o")
         .arg(&output)
         .arg(&input)
-        .args(arguments.iter().map(|word| known(word)))
+        .args(arguments.iter().map(known))
         .args(["-Wl,--allow-shlib-undefined", "-ldl"])
         .output()
         .unwrap();

@@ -15,10 +15,12 @@ use std::process::Command;
 
 /// The folder that `tests/parts.sh` fills.
 pub fn parts() -> PathBuf {
-    std::env::var_os("CUPTI_AUDIT_PARTS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/parts"),
-        PathBuf::from,
-    )
+    std::env::var_os("CUPTI_AUDIT_PARTS")
+        .filter(|folder| !folder.is_empty())
+        .map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/parts"),
+            PathBuf::from,
+        )
 }
 
 /// Says that the test cannot run without `what`, or fails where every part is required (in CI).

@@ -1,5 +1,6 @@
 //! The real parts of the registry tests: Debian's `docker-registry`, `skopeo`, `openssl` and `htpasswd`.
 
+use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -84,12 +85,18 @@ fn configuration(dir: &Path, address: SocketAddr, guarded: Option<&Guarded<'_>>)
     );
     if let Some(guarded) = guarded {
         let file = guarded.htpasswd.display();
-        text += &format!("auth:\n  htpasswd:\n    realm: test\n    path: {file}\n");
+        let _ = write!(
+            text,
+            "auth:\n  htpasswd:\n    realm: test\n    path: {file}\n"
+        );
     }
-    text += &format!("http:\n  addr: {address}\n");
+    let _ = write!(text, "http:\n  addr: {address}\n");
     if let Some(guarded) = guarded {
         let (certificate, key) = (guarded.tls.0.display(), guarded.tls.1.display());
-        text += &format!("  tls:\n    certificate: {certificate}\n    key: {key}\n");
+        let _ = write!(
+            text,
+            "  tls:\n    certificate: {certificate}\n    key: {key}\n"
+        );
     }
     text
 }

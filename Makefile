@@ -1,0 +1,26 @@
+# The chores of this repository by name; CI runs `make test` and `make lint`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.PHONY: test parts lint deny
+
+LOG := target/test.log
+
+# All tests, with the lines in which they say what they compared with real programs, and the counts at the end.
+test: parts
+	mkdir -p target
+	status=0; cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
+	tests/counts.sh $(LOG); exit $$status
+
+# The real parts that some tests compare with: see tests/parts.sh.
+parts:
+	tests/parts.sh
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask fixtures --check
+	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
+
+# Licences, advisories and duplicate versions of the dependencies; needs cargo-deny.
+deny:
+	cargo deny check
