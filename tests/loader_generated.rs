@@ -495,9 +495,14 @@ fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
         ));
     }
     let linker = Linker::find(&after, arch, world.cpu).unwrap();
-    let read = printed(linker.cache.as_ref().unwrap());
-    if read != real.0 {
-        return Err(difference("the cache as we read it", &read, &real.0, &list));
+    let as_read = printed(linker.cache.as_ref().unwrap());
+    if as_read != real.0 {
+        return Err(difference(
+            "the cache as we read it",
+            &as_read,
+            &real.0,
+            &list,
+        ));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Cases for the loader, made from a seed: a small root file system, an environment and a program.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use testkit::elf::{Class, Elf, Endian, Kind, Machine, df_1};
 
@@ -146,7 +146,7 @@ pub fn make(seed: u64) -> Case {
     program(random, &mut case);
     preloads(random, &mut case);
     after(random, &mut case);
-    for _ in 0..random.below(3) + 1 {
+    for _ in 0..=random.below(3) {
         case.names.push(needed_name(random));
     }
     case
@@ -193,9 +193,7 @@ fn configuration(random: &mut Random, case: &mut Case) {
     }
     for name in ["0-a.conf", "b.conf", "c.conf.bak", ".d.conf"] {
         if random.chance(40) {
-            let lines: String = (0..random.below(3) + 1)
-                .map(|_| configured(random))
-                .collect();
+            let lines: String = (0..=random.below(3)).map(|_| configured(random)).collect();
             let path = format!("/etc/ld.so.conf.d/{name}");
             case.tree.add(&path, file(lines, "configuration"));
         }
@@ -305,7 +303,7 @@ fn content(random: &mut Random, soname: Option<&str>) -> Content {
         8 => (elf.kind(Kind::Exec), "an executable at a fixed address"),
         9 => (elf.flags_1(df_1::PIE), "a program"),
         10 => (elf.statically_linked(), "without a dynamic section"),
-        11 => return truncated(elf, words),
+        11 => return truncated(elf, &words),
         12 => (elf.patched(), "patched"),
         13 => (elf.late_headers(), "late headers"),
         14 => (elf.class(Class::Elf32).machine(Machine::Arm), "for arm"),
@@ -316,7 +314,7 @@ fn content(random: &mut Random, soname: Option<&str>) -> Content {
 }
 
 /// A library whose dynamic section lies where the file has ended.
-fn truncated(elf: Elf, words: String) -> Content {
+fn truncated(elf: Elf, words: &str) -> Content {
     let mut bytes = elf.padding(0x4000).build();
     bytes.truncate(0x2000);
     file(bytes, format!("{words} truncated"))
@@ -354,14 +352,14 @@ struct Object {
 impl Object {
     fn define(&mut self, version: &str) {
         self.elf = self.elf.clone().verdef(version);
-        self.words.push_str(&format!(" defines {version}"));
+        let _ = write!(self.words, " defines {version}");
     }
 
     fn needs(&mut self, random: &mut Random, count: usize) {
         for _ in 0..count {
             let name = needed_name(random);
             self.elf = self.elf.clone().needed(&name);
-            self.words.push_str(&format!(" needs {name:?}"));
+            let _ = write!(self.words, " needs {name:?}");
             if !name.contains(['/', '$']) && random.chance(15) {
                 let version = random.pick(&["V_1", "V_2", "V_9"]);
                 let elf = self.elf.clone();
@@ -371,8 +369,7 @@ impl Object {
                 } else {
                     elf.verneed(&name, version)
                 };
-                self.words
-                    .push_str(&format!("@{version}{}", if weak { "?" } else { "" }));
+                let _ = write!(self.words, "@{version}{}", if weak { "?" } else { "" });
             }
         }
     }
@@ -384,12 +381,12 @@ impl Object {
         let which = random.weighted(&[(4, (true, false)), (4, (false, true)), (1, (true, true))]);
         if which.0 {
             let path = search_path(random, ":");
-            self.words.push_str(&format!(" rpath {path:?}"));
+            let _ = write!(self.words, " rpath {path:?}");
             self.elf = self.elf.clone().rpath(path);
         }
         if which.1 {
             let path = search_path(random, ":");
-            self.words.push_str(&format!(" runpath {path:?}"));
+            let _ = write!(self.words, " runpath {path:?}");
             self.elf = self.elf.clone().runpath(path);
         }
     }
@@ -461,9 +458,7 @@ fn preloads(random: &mut Random, case: &mut Case) {
     }
     if random.chance(10) {
         let separator = random.pick(&[" ", "\n", ":", "\t# not this libx.so\n"]);
-        let names: Vec<String> = (0..random.below(2) + 1)
-            .map(|_| needed_name(random))
-            .collect();
+        let names: Vec<String> = (0..=random.below(2)).map(|_| needed_name(random)).collect();
         let end = random.pick(&["", "\n", " # end"]);
         let text = names.join(separator) + end;
         let words = format!("{text:?}");
@@ -476,7 +471,7 @@ fn after(random: &mut Random, case: &mut Case) {
     if !case.ldconfig || random.chance(50) {
         return;
     }
-    for _ in 0..random.below(2) + 1 {
+    for _ in 0..=random.below(2) {
         let at = random.below(case.tree.0.len());
         let path = &case.tree.0[at].0;
         if path.contains(".so") && !path.starts_with("/etc/") {
