@@ -18,6 +18,8 @@ mod loader_case;
 mod loader_judge;
 #[path = "support/loader_ours.rs"]
 mod loader_ours;
+#[path = "support/loader_questions.rs"]
+mod loader_questions;
 #[path = "support/loader_random.rs"]
 mod loader_random;
 #[path = "support/loader_tree.rs"]
@@ -294,7 +296,7 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
         loader_judge::change(case, root);
     }
     let rootfs = world.rootfs(root);
-    let resolution = start(world, &rootfs, case, Start::Executed);
+    let resolution = start(world.cpu, &rootfs, case, Start::Executed);
     let mut differences = compare_start(world, case, root, &resolution);
     differences.push_str(&compare_trace(world, case, root, &resolution));
     differences.push_str(&compare_list(world, case, root, &rootfs));
@@ -313,16 +315,16 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
     Err(format!("{case}{differences}"))
 }
 
-fn start(world: &World, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
+fn start(cpu: CpuLevel, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(rootfs, arch, world.cpu).unwrap();
+    let linker = Linker::find(rootfs, arch, cpu).unwrap();
     assert_eq!(linker.problems, [] as [String; 0]);
     let environment = environment(case);
     let setup = Setup {
         rootfs,
         linker: &linker,
         environment: &environment,
-        cpu: world.cpu,
+        cpu,
         from_driver: &|_| false,
     };
     Process::new(&setup).start(case.program.0.as_bytes(), start)
@@ -386,7 +388,7 @@ fn compare_trace(world: &World, case: &Case, root: &Path, resolution: &Resolutio
 
 /// The same of the program as an argument of the loader: what its `$ORIGIN` is differs.
 fn compare_list(world: &World, case: &Case, root: &Path, rootfs: &Rootfs) -> String {
-    let resolution = start(world, rootfs, case, Start::Listed);
+    let resolution = start(world.cpu, rootfs, case, Start::Listed);
     compare_traced(case, &resolution, &world.judge.list(case, root))
 }
 
@@ -477,13 +479,7 @@ fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
         links(&ldconfig::with_links(&before, &regenerated, 1)),
     );
     let ran = world.judge.ldconfig(root, &[]);
-    let list = world.judge.ldconfig(root, &["-p"]);
-    let mut real: Vec<String> = list
-        .out
-        .lines()
-        .filter_map(|line| cached(line.trim()))
-        .collect();
-    real.sort();
+    let real = real_cache(world, root);
     let after = world.rootfs(root);
     let real = (real, links(&after));
     if ours != real {
@@ -501,10 +497,22 @@ fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
             "the cache as we read it",
             &as_read,
             &real.0,
-            &list,
+            &ran,
         ));
     }
     Ok(())
+}
+
+/// What `ldconfig -p` prints, a line an entry, sorted.
+fn real_cache(world: &World, root: &Path) -> Vec<String> {
+    let list = world.judge.ldconfig(root, &["-p"]);
+    let mut lines: Vec<String> = list
+        .out
+        .lines()
+        .filter_map(|line| cached(line.trim()))
+        .collect();
+    lines.sort();
+    lines
 }
 
 type Made = (Vec<String>, Vec<String>);

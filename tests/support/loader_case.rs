@@ -32,6 +32,25 @@ pub struct Case {
     pub names: Vec<String>,
 }
 
+/// A case made by hand: a program with these files around it, which starts in `/`.
+pub fn by_hand(program: &Elf, tree: Tree) -> Case {
+    let mut case = Case {
+        seed: 0,
+        tree,
+        ldconfig: false,
+        deleted: Vec::new(),
+        added: Tree::default(),
+        library_path: None,
+        preload: None,
+        working_dir: "/",
+        program: ("/app/bin/prog", "/app/bin/prog"),
+        names: Vec::new(),
+    };
+    case.tree
+        .add("/app/bin/prog", file(program.build(), "program"));
+    case
+}
+
 /// Makes the dlopen case of a seed: the files of the case, and another program.
 pub fn make_open(seed: u64, program: Vec<u8>, caller: Vec<u8>) -> Case {
     let mut case = make(seed);
@@ -418,10 +437,8 @@ fn search_path(random: &mut Random, separators: &str) -> String {
             let at = random.below(separators.len() * 3).min(separators.len() - 1);
             path.push(char::from(separators.as_bytes()[separators.len() - 1 - at]));
         }
-        path.push_str(match random.chance(60) {
-            true => random.pick(DIRECTORIES),
-            false => random.pick(ELEMENTS),
-        });
+        let plain = random.chance(60);
+        path.push_str(random.pick(if plain { DIRECTORIES } else { ELEMENTS }));
     }
     path
 }
@@ -489,7 +506,8 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-fn file(bytes: impl AsRef<[u8]>, words: impl Into<String>) -> Content {
+/// A file with words about it.
+pub fn file(bytes: impl AsRef<[u8]>, words: impl Into<String>) -> Content {
     let bytes = bytes.as_ref().to_vec();
     let words = words.into();
     let words = if words == "configuration" {
