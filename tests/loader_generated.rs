@@ -318,7 +318,7 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
 fn start(cpu: CpuLevel, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = Linker::find(rootfs, arch, cpu).unwrap();
-    assert_eq!(linker.problems, [] as [String; 0]);
+    assert!(linker.problems.is_empty() || case.damage.is_some());
     let environment = environment(case);
     let setup = Setup {
         rootfs,
@@ -374,7 +374,8 @@ fn compare_start(world: &World, case: &Case, root: &Path, resolution: &Resolutio
         None => expected.extend(loader_ours::versions(resolution)),
     }
     let real: Vec<String> = own_errors(&ran, case);
-    if expected != real || (ran.status == 0) != expected.is_empty() {
+    let runs = ran.status == 0 || ran.err.trim_end().ends_with(CALLOC);
+    if expected != real || runs != expected.is_empty() {
         out.push_str(&difference("start", &expected, &real, &ran));
     }
     out
@@ -430,6 +431,10 @@ fn traced(line: &str) -> Option<String> {
     (!own).then(|| format!("{name} => {path}"))
 }
 
+/// The symbol that a loader which is needed by name wants of a C library, which the roots do not have. It is
+/// looked up after everything is loaded.
+const CALLOC: &str = "undefined symbol: calloc, version GLIBC_2.2.5";
+
 /// What the loader says in the program's name: its errors, without its warnings.
 fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
     let lines = ran
@@ -440,7 +445,11 @@ fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
     let warning = |line: &&str| {
         !line.contains("no version information available") && !line.contains("weak version `")
     };
-    lines.filter(warning).map(ToOwned::to_owned).collect()
+    lines
+        .filter(warning)
+        .filter(|line| !line.ends_with(CALLOC))
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// The warnings about libraries that cannot be preloaded: the name and the reason.

@@ -20,6 +20,8 @@ pub struct Case {
     pub deleted: Vec<String>,
     /// What is added after `ldconfig` ran.
     pub added: Tree,
+    /// What is wrong with the cache, if anything.
+    pub damage: Option<Damage>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<String>,
     /// `LD_PRELOAD`.
@@ -40,6 +42,7 @@ pub fn by_hand(program: &Elf, tree: Tree) -> Case {
         ldconfig: false,
         deleted: Vec::new(),
         added: Tree::default(),
+        damage: None,
         library_path: None,
         preload: None,
         working_dir: "/",
@@ -64,6 +67,19 @@ pub fn make_open(seed: u64, program: Vec<u8>, caller: Vec<u8>) -> Case {
     case.tree
         .add("/app/caller/libcaller.so", file(caller, "opens for others"));
     case
+}
+
+/// What is wrong with a cache that `ldconfig` wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// So many hundredths of its header and entries are left, and nothing behind them.
+    Cut(usize),
+    /// The first byte is another.
+    Magic,
+    /// It counts one entry more than fit.
+    Count,
+    /// It says that it is for the other byte order.
+    Order,
 }
 
 /// The directories of which libraries are put into some.
@@ -146,6 +162,7 @@ pub fn make(seed: u64) -> Case {
         ldconfig: random.chance(65),
         deleted: Vec::new(),
         added: Tree::default(),
+        damage: None,
         library_path: random.chance(50).then(|| search_path(random, ":;")),
         preload: None,
         working_dir: random.weighted(&[(4, "/"), (2, "/opt"), (1, "/opt/a")]),
@@ -210,6 +227,9 @@ fn configuration(random: &mut Random, case: &mut Case) {
         case.tree
             .add("/etc/ld.so.conf", file(text, "configuration"));
     }
+    let more = random.pick(DIRECTORIES);
+    case.tree
+        .add("/etc/more/more.conf", file(more, "configuration"));
     for name in ["0-a.conf", "b.conf", "c.conf.bak", ".d.conf"] {
         if random.chance(40) {
             let lines: String = (0..=random.below(3)).map(|_| configured(random)).collect();
@@ -232,6 +252,7 @@ fn configured(random: &mut Random) -> String {
         6 => format!("{directory}/tls\n"),
         7 => format!("{directory}=libc6\n"),
         8 => "opt/b\n".to_owned(),
+        9 => "include /etc/more/*.conf\n".to_owned(),
         _ => format!("{directory}\n"),
     }
 }
@@ -246,6 +267,7 @@ fn copy(random: &mut Random, case: &mut Case, name: &str) {
         0 | 1 => None,
         2 => Some("libz.so.9".to_owned()),
         3 => Some(random.pick(NAMES).to_owned()),
+        4 if random.chance(30) => Some("liba.so.01".to_owned()),
         _ => Some(name.to_owned()),
     };
     let content = content(random, soname.as_deref());
@@ -423,6 +445,8 @@ fn needed_name(random: &mut Random) -> String {
         6 => format!("/opt/$LIB/{name}"),
         7 => format!("$NOTHING{name}"),
         8 => "libz.so.9".to_owned(),
+        11 => "ld-linux-x86-64.so.2".to_owned(),
+        12 => "liba.so.01".to_owned(),
         9 => format!("/opt/link/{name}"),
         10 => format!("/opt/a/../b//{name}"),
         _ => name.to_owned(),
@@ -485,6 +509,16 @@ fn preloads(random: &mut Random, case: &mut Case) {
 
 /// What happens after `ldconfig` ran: its cache grows stale.
 fn after(random: &mut Random, case: &mut Case) {
+    if case.ldconfig && random.chance(8) {
+        let part = random.below(100);
+        let kinds = [
+            (6, Damage::Cut(part)),
+            (1, Damage::Magic),
+            (1, Damage::Count),
+            (1, Damage::Order),
+        ];
+        case.damage = Some(random.weighted(&kinds));
+    }
     if !case.ldconfig || random.chance(50) {
         return;
     }
@@ -535,6 +569,9 @@ impl fmt::Display for Case {
         if self.ldconfig {
             writeln!(to, "  ldconfig ran; deleted then: {:?}", self.deleted)?;
             write!(to, "{}", self.added)?;
+            if let Some(damage) = self.damage {
+                writeln!(to, "  damage: {damage:?}")?;
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use cupti_audit::layer::LayerIndex;
+use cupti_audit::loader::cache::{Cache, CacheEntry};
 use cupti_audit::loader::{Arch, CpuLevel, Linker, Start, ldconfig};
 use testkit::elf::{Class, Elf, Endian, Machine, df_1};
 use testkit::layer::Layer;
@@ -276,6 +277,25 @@ fn how_many_entries_has_a_soname_in_a_directory() {
         x().class(Class::Elf32).machine(Machine::I386).build(),
     );
     check_ldconfig(tree, &["libx.so.1 => /usr/lib/libx.so.1"]);
+}
+
+#[test]
+fn do_zeros_in_front_of_a_number_count_in_the_cache() {
+    let y = Elf::library("libx.so.01").build();
+    let tree = Tree::default().with("/usr/lib/libx.so.01", y);
+    check_ldconfig(tree, &["libx.so.01 => /usr/lib/libx.so.01"]);
+    let mut cache = Cache::default();
+    let path = b"/usr/lib/libx.so.01"[..].into();
+    let entry = CacheEntry {
+        path,
+        flags: 0x0303,
+        hwcaps: None,
+        hardware: 0,
+    };
+    cache.add(b"libx.so.01", entry);
+    let lookup = |name: &[u8]| cache.lookup(name, Arch::of_platform("amd64").unwrap(), &[], 0);
+    assert_eq!(lookup(b"libx.so.1"), Some(&b"/usr/lib/libx.so.01"[..]));
+    assert_eq!(lookup(b"libx.so.10"), None);
 }
 
 #[test]
