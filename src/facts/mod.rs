@@ -19,7 +19,7 @@ pub use release::VersionSource;
 
 use crate::elf::Bytes;
 use crate::image::Image;
-use crate::layer::LayerIndex;
+use crate::layer::{LayerIndex, ProblemKind};
 use crate::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
 use crate::path::RootPath;
 use crate::rootfs::ApplyProblem;
@@ -177,6 +177,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
             layer: number,
             path: problem.path.clone(),
             what: problem.what.clone(),
+            kind: problem.kind,
         }));
     }
     drop(layers);
@@ -277,7 +278,7 @@ fn gaps_of(
     gaps.extend(
         oddities
             .iter()
-            .filter(|problem| problem.what.contains("it is not read"))
+            .filter(|problem| problem.kind == ProblemKind::Unread)
             .map(|problem| gap(problem.path.to_string(), &problem.what)),
     );
     let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");

@@ -14,7 +14,7 @@ use super::{
     Digest, Image, ImageConfig, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage,
     Platform, Source, SourceKind,
 };
-use crate::layer::{Entry, FileFacts, LayerIndex, LayerProblem, facts_of_file};
+use crate::layer::{Entry, FileFacts, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file};
 use crate::path::RootPath;
 
 /// A root file system in a folder. Links are recorded and never followed; file systems of the kernel at
@@ -69,7 +69,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
         index: empty_index()?,
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(io_error)?.dev(),
-        kept: 0,
+        kept: Kept::default(),
         request,
     };
     while let Some((folder, at)) = walk.pending.pop() {
@@ -112,8 +112,8 @@ struct Walk<'a> {
     pending: Vec<(PathBuf, RootPath)>,
     /// The file system of the root.
     device: u64,
-    /// Bytes kept of small files so far.
-    kept: u64,
+    /// What was kept of small files so far.
+    kept: Kept,
     request: &'a OpenRequest<'a>,
 }
 
@@ -147,36 +147,19 @@ impl Walk<'_> {
         let (mut facts, too_large) = facts_of_file(path, mode, &mut file, limits)?;
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
         self.request.progress.advance(0, facts.bytes);
-        let kept = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
-        if too_large {
-            self.problem(
-                path.clone(),
-                format!(
-                    "larger than the limit of {} bytes; it is not read",
-                    limits.kept_file
-                ),
-            );
-        } else if self.kept + kept > limits.kept_total {
-            facts.kept = None;
-            self.problem(
-                path.clone(),
-                format!(
-                    "the files to be read exceed the limit of {} bytes; it is not read",
-                    limits.kept_total
-                ),
-            );
-        } else {
-            self.kept += kept;
+        if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {
+            self.unread(path.clone(), why);
         }
         Ok(facts)
     }
 
     fn unreadable(&mut self, path: RootPath, error: &io::Error) {
-        self.problem(path, format!("cannot be read on this host: {error}"));
+        self.unread(path, format!("cannot be read on this host: {error}"));
     }
 
-    fn problem(&mut self, path: RootPath, what: String) {
-        self.index.problems.push(LayerProblem { path, what });
+    fn unread(&mut self, path: RootPath, what: String) {
+        let kind = ProblemKind::Unread;
+        self.index.problems.push(LayerProblem { path, what, kind });
     }
 
     /// The index, its problems in the order of their paths, which the host's order does not touch.
@@ -189,6 +172,7 @@ impl Walk<'_> {
             problems.push(LayerProblem {
                 path: RootPath::default(),
                 what: format!("{more} more oddities are not listed"),
+                kind: ProblemKind::Unread,
             });
         }
         self.index

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::links::Links;
-use super::{Entry, LayerProblem};
+use super::{Entry, LayerProblem, ProblemKind};
 use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
@@ -31,6 +31,8 @@ pub struct Changeset {
     /// Damage and oddities.
     pub problems: Vec<LayerProblem>,
     surplus_problems: usize,
+    /// The gravest kind among those that are only counted.
+    surplus_kind: Option<ProblemKind>,
     links: Links,
     /// The bytes of paths, targets and names of objects that are held.
     held: u64,
@@ -41,13 +43,21 @@ pub struct Changeset {
 impl Changeset {
     /// Records an oddity at `path`.
     pub fn problem(&mut self, path: &RootPath, what: impl Into<String>) {
+        self.record(path, what.into(), ProblemKind::Odd);
+    }
+
+    /// Records that the file at `path` was not read.
+    pub fn unread(&mut self, path: &RootPath, what: String) {
+        self.record(path, what, ProblemKind::Unread);
+    }
+
+    fn record(&mut self, path: &RootPath, what: String, kind: ProblemKind) {
         if self.problems.len() < PROBLEMS {
-            self.problems.push(LayerProblem {
-                path: path.clone(),
-                what: what.into(),
-            });
+            let path = path.clone();
+            self.problems.push(LayerProblem { path, what, kind });
         } else {
             self.surplus_problems += 1;
+            self.surplus_kind = self.surplus_kind.max(Some(kind));
         }
     }
 
@@ -233,6 +243,7 @@ impl Changeset {
             problems.push(LayerProblem {
                 path: RootPath::default(),
                 what,
+                kind: self.surplus_kind.unwrap_or(ProblemKind::Odd),
             });
         }
         problems

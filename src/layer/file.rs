@@ -100,6 +100,40 @@ impl FileReader {
     }
 }
 
+/// The bytes kept of the small files of one layer.
+#[derive(Debug, Default)]
+pub struct Kept {
+    bytes: u64,
+}
+
+impl Kept {
+    /// Counts what was kept of a file, and lets go of it past the limit. Returns why the file is not read, if
+    /// it is not.
+    pub fn admit(
+        &mut self,
+        facts: &mut FileFacts,
+        too_large: bool,
+        limits: &Limits,
+    ) -> Option<String> {
+        if too_large {
+            let limit = limits.kept_file;
+            return Some(format!(
+                "larger than the limit of {limit} bytes; it is not read"
+            ));
+        }
+        let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
+        if self.bytes + bytes > limits.kept_total {
+            facts.kept = None;
+            let limit = limits.kept_total;
+            return Some(format!(
+                "the files to be read exceed the limit of {limit} bytes; it is not read"
+            ));
+        }
+        self.bytes += bytes;
+        None
+    }
+}
+
 fn shape(start: Vec<u8>, head_limit: usize) -> Shape {
     if start.len() < 4 {
         return Shape::Unknown(start);

@@ -18,7 +18,7 @@ mod walk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use file::facts_of_file;
+pub use file::{Kept, facts_of_file};
 pub use pipeline::index;
 
 use crate::elf::ElfFacts;
@@ -86,6 +86,17 @@ pub struct LayerProblem {
     pub path: RootPath,
     /// What is odd about it, as a sentence fragment.
     pub what: String,
+    /// What it means for a verdict.
+    pub kind: ProblemKind,
+}
+
+/// What a problem means for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProblemKind {
+    /// Worth a word; everything was read.
+    Odd,
+    /// Something was not read that a later stage would have looked at: a gap.
+    Unread,
 }
 
 /// What a blob is compared with. `None` where the source does not say.

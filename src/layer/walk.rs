@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
+use super::Entry;
 use super::changeset::Changeset;
-use super::file::FileReader;
+use super::file::{FileReader, Kept};
 use super::header::Headers;
 use super::input::Input;
 use super::pax::{self, Records};
-use super::{Entry, FileFacts};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -29,7 +29,7 @@ pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
         headers: Headers::default(),
         changeset: Changeset::default(),
         limits,
-        kept: 0,
+        kept: Kept::default(),
         holes: 0,
         members: 0,
     };
@@ -59,8 +59,7 @@ struct Walk<'a, R> {
     headers: Headers,
     changeset: Changeset,
     limits: &'a Limits,
-    /// The bytes kept of small files so far.
-    kept: u64,
+    kept: Kept,
     /// The bytes of holes that were passed as zeros so far.
     holes: u64,
     members: usize,
@@ -267,31 +266,10 @@ impl<R: Read> Walk<'_, R> {
             Some((regions, bytes)) => self.sparse(&mut file, member.stored, regions, *bytes)?,
         }
         let (mut facts, too_large) = file.finish();
-        if too_large {
-            self.changeset.problem(
-                path,
-                format!(
-                    "larger than the limit of {} bytes; it is not read",
-                    self.limits.kept_file
-                ),
-            );
+        if let Some(why) = self.kept.admit(&mut facts, too_large, self.limits) {
+            self.changeset.unread(path, why);
         }
-        self.limit_kept(path, &mut facts);
         Ok(Entry::File(Arc::new(facts)))
-    }
-
-    fn limit_kept(&mut self, path: &RootPath, facts: &mut FileFacts) {
-        let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
-        if self.kept + bytes > self.limits.kept_total {
-            facts.kept = None;
-            let limit = self.limits.kept_total;
-            self.changeset.problem(
-                path,
-                format!("the files to be read exceed the limit of {limit} bytes; it is not read"),
-            );
-        } else {
-            self.kept += bytes;
-        }
     }
 
     /// Reads a sparse file: regions of data in the stream, zeros between them.

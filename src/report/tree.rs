@@ -57,14 +57,12 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
     }
     let loaded = resolution.objects.len();
     let missing = facts::failures(resolution).count();
-    let _ = match (resolution.loads(), missing) {
-        (true, _) => writeln!(out, "\nloads, {}", count(loaded, "object")),
-        (false, missing) => writeln!(
-            out,
-            "\ndoes not load: {} of what it needs cannot be had",
-            missing.max(1)
-        ),
+    let summary = match () {
+        () if resolution.loads() => format!("loads, {}", count(loaded, "object")),
+        () if resolution.root.is_none() => "does not load".to_owned(),
+        () => format!("does not load: {missing} of what it needs cannot be had"),
     };
+    let _ = writeln!(out, "\n{summary}");
     out
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Node, NodeId, NodeKind, ROOT, Rootfs};
-use crate::layer::{Entry, LayerIndex};
+use crate::layer::{Entry, LayerIndex, ProblemKind};
 use crate::path::RootPath;
 
 /// Something in a layer that could not be applied.
@@ -19,6 +19,8 @@ pub struct ApplyProblem {
     pub path: RootPath,
     /// What is wrong, as a sentence fragment.
     pub what: String,
+    /// What it means for a verdict.
+    pub kind: ProblemKind,
 }
 
 /// Hard links that lead to hard links are followed this far.
@@ -48,7 +50,8 @@ impl Rootfs {
                 let kind = self.hardlink(layer, target);
                 if kind.is_none() {
                     let what = format!("the target {target} of the hard link is no file of this layer or of one below");
-                    problems.push(ApplyProblem { layer: number, path: path.clone(), what });
+                    let path = path.clone();
+                    problems.push(ApplyProblem { layer: number, path, what, kind: ProblemKind::Odd });
                 }
                 Some((path, kind?))
             })
