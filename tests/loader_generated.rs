@@ -18,6 +18,8 @@ mod loader_case;
 mod loader_judge;
 #[path = "support/loader_ours.rs"]
 mod loader_ours;
+#[path = "support/loader_questions.rs"]
+mod loader_questions;
 #[path = "support/loader_random.rs"]
 mod loader_random;
 #[path = "support/loader_tree.rs"]
@@ -294,7 +296,7 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
         loader_judge::change(case, root);
     }
     let rootfs = world.rootfs(root);
-    let resolution = start(world, &rootfs, case, Start::Executed);
+    let resolution = start(world.cpu, &rootfs, case, Start::Executed);
     let mut differences = compare_start(world, case, root, &resolution);
     differences.push_str(&compare_trace(world, case, root, &resolution));
     differences.push_str(&compare_list(world, case, root, &rootfs));
@@ -313,16 +315,16 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
     Err(format!("{case}{differences}"))
 }
 
-fn start(world: &World, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
+fn start(cpu: CpuLevel, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(rootfs, arch, world.cpu).unwrap();
-    assert_eq!(linker.problems, [] as [String; 0]);
+    let linker = Linker::find(rootfs, arch, cpu).unwrap();
+    assert!(linker.problems.is_empty() || case.damage.is_some());
     let environment = environment(case);
     let setup = Setup {
         rootfs,
         linker: &linker,
         environment: &environment,
-        cpu: world.cpu,
+        cpu,
         from_driver: &|_| false,
     };
     Process::new(&setup).start(case.program.0.as_bytes(), start)
@@ -372,7 +374,8 @@ fn compare_start(world: &World, case: &Case, root: &Path, resolution: &Resolutio
         None => expected.extend(loader_ours::versions(resolution)),
     }
     let real: Vec<String> = own_errors(&ran, case);
-    if expected != real || (ran.status == 0) != expected.is_empty() {
+    let runs = ran.status == 0 || ran.err.trim_end().ends_with(CALLOC);
+    if expected != real || runs != expected.is_empty() {
         out.push_str(&difference("start", &expected, &real, &ran));
     }
     out
@@ -386,7 +389,7 @@ fn compare_trace(world: &World, case: &Case, root: &Path, resolution: &Resolutio
 
 /// The same of the program as an argument of the loader: what its `$ORIGIN` is differs.
 fn compare_list(world: &World, case: &Case, root: &Path, rootfs: &Rootfs) -> String {
-    let resolution = start(world, rootfs, case, Start::Listed);
+    let resolution = start(world.cpu, rootfs, case, Start::Listed);
     compare_traced(case, &resolution, &world.judge.list(case, root))
 }
 
@@ -428,6 +431,10 @@ fn traced(line: &str) -> Option<String> {
     (!own).then(|| format!("{name} => {path}"))
 }
 
+/// The symbol that a loader which is needed by name wants of a C library, which the roots do not have. It is
+/// looked up after everything is loaded.
+const CALLOC: &str = "undefined symbol: calloc, version GLIBC_2.2.5";
+
 /// What the loader says in the program's name: its errors, without its warnings.
 fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
     let lines = ran
@@ -438,7 +445,11 @@ fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
     let warning = |line: &&str| {
         !line.contains("no version information available") && !line.contains("weak version `")
     };
-    lines.filter(warning).map(ToOwned::to_owned).collect()
+    lines
+        .filter(warning)
+        .filter(|line| !line.ends_with(CALLOC))
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// The warnings about libraries that cannot be preloaded: the name and the reason.
@@ -477,13 +488,7 @@ fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
         links(&ldconfig::with_links(&before, &regenerated, 1)),
     );
     let ran = world.judge.ldconfig(root, &[]);
-    let list = world.judge.ldconfig(root, &["-p"]);
-    let mut real: Vec<String> = list
-        .out
-        .lines()
-        .filter_map(|line| cached(line.trim()))
-        .collect();
-    real.sort();
+    let real = real_cache(world, root);
     let after = world.rootfs(root);
     let real = (real, links(&after));
     if ours != real {
@@ -495,11 +500,28 @@ fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
         ));
     }
     let linker = Linker::find(&after, arch, world.cpu).unwrap();
-    let read = printed(linker.cache.as_ref().unwrap());
-    if read != real.0 {
-        return Err(difference("the cache as we read it", &read, &real.0, &list));
+    let as_read = printed(linker.cache.as_ref().unwrap());
+    if as_read != real.0 {
+        return Err(difference(
+            "the cache as we read it",
+            &as_read,
+            &real.0,
+            &ran,
+        ));
     }
     Ok(())
+}
+
+/// What `ldconfig -p` prints, a line an entry, sorted.
+fn real_cache(world: &World, root: &Path) -> Vec<String> {
+    let list = world.judge.ldconfig(root, &["-p"]);
+    let mut lines: Vec<String> = list
+        .out
+        .lines()
+        .filter_map(|line| cached(line.trim()))
+        .collect();
+    lines.sort();
+    lines
 }
 
 type Made = (Vec<String>, Vec<String>);

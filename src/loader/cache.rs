@@ -27,7 +27,8 @@ const ENTRIES: usize = 200_000;
 /// The cache, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cache {
-    entries: BTreeMap<Bytes, Vec<CacheEntry>>,
+    /// By name as it is compared; each entry with its name as written.
+    entries: BTreeMap<Bytes, Vec<(Bytes, CacheEntry)>>,
 }
 
 /// One entry.
@@ -46,21 +47,21 @@ pub struct CacheEntry {
 impl Cache {
     /// Adds an entry behind those of the same name.
     pub fn add(&mut self, name: &[u8], entry: CacheEntry) {
-        self.entries.entry(name.into()).or_default().push(entry);
+        let entries = self.entries.entry(compared(name)).or_default();
+        entries.push((name.into(), entry));
     }
 
     /// All entries in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &CacheEntry)> {
-        self.entries
-            .iter()
-            .flat_map(|(name, entries)| entries.iter().map(|entry| (&**name, entry)))
+        let entries = self.entries.values().flatten();
+        entries.map(|(name, entry)| (&**name, entry))
     }
 
     /// Puts the entries of each name into the order of a file: those with the most hardware first
     /// (elf/cache.c, `compare`).
     pub fn sort(&mut self) {
         for entries in self.entries.values_mut() {
-            entries.sort_by_key(|entry| {
+            entries.sort_by_key(|(_, entry)| {
                 let bits = entry.hardware.count_ones();
                 std::cmp::Reverse((bits, entry.hardware))
             });
@@ -76,9 +77,9 @@ impl Cache {
         levels: &[Bytes],
         hardware: u64,
     ) -> Option<&[u8]> {
-        let entries = self.entries.get(name)?;
+        let entries = self.entries.get(&compared(name))?;
         let usable = || {
-            entries.iter().filter(|entry| {
+            entries.iter().map(|(_, entry)| entry).filter(|entry| {
                 // Where there is one kind of library, one that ldconfig knew nothing more of will do.
                 (entry.flags == arch.cache_flags || (entry.flags == 1 && arch.cache_flags == 3))
                     && entry.hardware & !hardware == 0
@@ -101,6 +102,20 @@ impl Cache {
             .or_else(any)
             .map(|entry| &*entry.path)
     }
+}
+
+/// A name as the cache compares it: numbers count by their value, so without zeros in front (elf/dl-cache.c,
+/// `_dl_cache_libcmp`).
+fn compared(name: &[u8]) -> Bytes {
+    let mut out: Vec<u8> = Vec::with_capacity(name.len());
+    for (at, &byte) in name.iter().enumerate() {
+        let in_number = out.last().is_some_and(u8::is_ascii_digit);
+        let goes_on = name.get(at + 1).is_some_and(u8::is_ascii_digit);
+        if byte != b'0' || in_number || !goes_on {
+            out.push(byte);
+        }
+    }
+    out.into()
 }
 
 /// Reads a cache for a processor whose data byte is `data`.

@@ -152,8 +152,10 @@ impl Search<'_, '_> {
         let Some(cache) = &linker.cache else {
             self.trace.push(Step::NoCache);
             // The loader opens the file once.
-            if !self.process.cache_was_missing.replace(true) {
-                self.last_error = Some(LookupError::NotFound);
+            if !self.process.cache_was_missing.replace(true)
+                && let Err(error) = self.process.setup.rootfs.lookup(b"/etc/ld.so.cache")
+            {
+                self.last_error = Some(error);
             }
             return Flow::Continue(());
         };

@@ -302,7 +302,7 @@ impl Run<'_> {
             }
         }
         for (soname, library) in libraries {
-            self.enter(directory, soname, library);
+            self.enter(directory, &soname, &library);
         }
     }
 
@@ -363,16 +363,17 @@ impl Run<'_> {
     }
 
     /// Makes the link of a library, and its entry.
-    fn enter(&mut self, directory: &Directory, soname: Bytes, library: Library) {
+    fn enter(&mut self, directory: &Directory, soname: &Bytes, library: &Library) {
         let plain = directory.level.is_none();
         if plain && !library.is_link {
-            self.make_link(directory, &library.name, &soname);
+            self.make_link(directory, &library.name, soname);
         }
         // In a `glibc-hwcaps` subdirectory there are no links: the entry names the file itself.
-        let file = if plain { &soname } else { &library.name };
-        let hardware = match self.has_hardware(b"tls") {
-            true if plain => names::path_hardware(&directory.path),
-            _ => 0,
+        let file = if plain { soname } else { &library.name };
+        let hardware = if plain && self.has_hardware(b"tls") {
+            names::path_hardware(&directory.path)
+        } else {
+            0
         };
         let entry = CacheEntry {
             path: [&*directory.path, b"/", file].concat().into(),
@@ -380,7 +381,7 @@ impl Run<'_> {
             hwcaps: directory.level.clone(),
             hardware,
         };
-        self.out.cache.add(&soname, entry);
+        self.out.cache.add(soname, entry);
     }
 
     /// Makes the link unless it leads to the file already, or is no link (`create_links`).

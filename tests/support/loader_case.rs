@@ -1,6 +1,6 @@
 //! Cases for the loader, made from a seed: a small root file system, an environment and a program.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use testkit::elf::{Class, Elf, Endian, Kind, Machine, df_1};
 
@@ -20,6 +20,8 @@ pub struct Case {
     pub deleted: Vec<String>,
     /// What is added after `ldconfig` ran.
     pub added: Tree,
+    /// What is wrong with the cache, if anything.
+    pub damage: Option<Damage>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<String>,
     /// `LD_PRELOAD`.
@@ -30,6 +32,26 @@ pub struct Case {
     pub program: (&'static str, &'static str),
     /// Names that a program may open.
     pub names: Vec<String>,
+}
+
+/// A case made by hand: a program with these files around it, which starts in `/`.
+pub fn by_hand(program: &Elf, tree: Tree) -> Case {
+    let mut case = Case {
+        seed: 0,
+        tree,
+        ldconfig: false,
+        deleted: Vec::new(),
+        added: Tree::default(),
+        damage: None,
+        library_path: None,
+        preload: None,
+        working_dir: "/",
+        program: ("/app/bin/prog", "/app/bin/prog"),
+        names: Vec::new(),
+    };
+    case.tree
+        .add("/app/bin/prog", file(program.build(), "program"));
+    case
 }
 
 /// Makes the dlopen case of a seed: the files of the case, and another program.
@@ -45,6 +67,19 @@ pub fn make_open(seed: u64, program: Vec<u8>, caller: Vec<u8>) -> Case {
     case.tree
         .add("/app/caller/libcaller.so", file(caller, "opens for others"));
     case
+}
+
+/// What is wrong with a cache that `ldconfig` wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// So many hundredths of its header and entries are left, and nothing behind them.
+    Cut(usize),
+    /// The first byte is another.
+    Magic,
+    /// It counts one entry more than fit.
+    Count,
+    /// It says that it is for the other byte order.
+    Order,
 }
 
 /// The directories of which libraries are put into some.
@@ -127,6 +162,7 @@ pub fn make(seed: u64) -> Case {
         ldconfig: random.chance(65),
         deleted: Vec::new(),
         added: Tree::default(),
+        damage: None,
         library_path: random.chance(50).then(|| search_path(random, ":;")),
         preload: None,
         working_dir: random.weighted(&[(4, "/"), (2, "/opt"), (1, "/opt/a")]),
@@ -146,7 +182,7 @@ pub fn make(seed: u64) -> Case {
     program(random, &mut case);
     preloads(random, &mut case);
     after(random, &mut case);
-    for _ in 0..random.below(3) + 1 {
+    for _ in 0..=random.below(3) {
         case.names.push(needed_name(random));
     }
     case
@@ -191,11 +227,12 @@ fn configuration(random: &mut Random, case: &mut Case) {
         case.tree
             .add("/etc/ld.so.conf", file(text, "configuration"));
     }
+    let more = random.pick(DIRECTORIES);
+    case.tree
+        .add("/etc/more/more.conf", file(more, "configuration"));
     for name in ["0-a.conf", "b.conf", "c.conf.bak", ".d.conf"] {
         if random.chance(40) {
-            let lines: String = (0..random.below(3) + 1)
-                .map(|_| configured(random))
-                .collect();
+            let lines: String = (0..=random.below(3)).map(|_| configured(random)).collect();
             let path = format!("/etc/ld.so.conf.d/{name}");
             case.tree.add(&path, file(lines, "configuration"));
         }
@@ -215,6 +252,7 @@ fn configured(random: &mut Random) -> String {
         6 => format!("{directory}/tls\n"),
         7 => format!("{directory}=libc6\n"),
         8 => "opt/b\n".to_owned(),
+        9 => "include /etc/more/*.conf\n".to_owned(),
         _ => format!("{directory}\n"),
     }
 }
@@ -229,6 +267,7 @@ fn copy(random: &mut Random, case: &mut Case, name: &str) {
         0 | 1 => None,
         2 => Some("libz.so.9".to_owned()),
         3 => Some(random.pick(NAMES).to_owned()),
+        4 if random.chance(30) => Some("liba.so.01".to_owned()),
         _ => Some(name.to_owned()),
     };
     let content = content(random, soname.as_deref());
@@ -305,7 +344,7 @@ fn content(random: &mut Random, soname: Option<&str>) -> Content {
         8 => (elf.kind(Kind::Exec), "an executable at a fixed address"),
         9 => (elf.flags_1(df_1::PIE), "a program"),
         10 => (elf.statically_linked(), "without a dynamic section"),
-        11 => return truncated(elf, words),
+        11 => return truncated(elf, &words),
         12 => (elf.patched(), "patched"),
         13 => (elf.late_headers(), "late headers"),
         14 => (elf.class(Class::Elf32).machine(Machine::Arm), "for arm"),
@@ -316,7 +355,7 @@ fn content(random: &mut Random, soname: Option<&str>) -> Content {
 }
 
 /// A library whose dynamic section lies where the file has ended.
-fn truncated(elf: Elf, words: String) -> Content {
+fn truncated(elf: Elf, words: &str) -> Content {
     let mut bytes = elf.padding(0x4000).build();
     bytes.truncate(0x2000);
     file(bytes, format!("{words} truncated"))
@@ -354,14 +393,14 @@ struct Object {
 impl Object {
     fn define(&mut self, version: &str) {
         self.elf = self.elf.clone().verdef(version);
-        self.words.push_str(&format!(" defines {version}"));
+        let _ = write!(self.words, " defines {version}");
     }
 
     fn needs(&mut self, random: &mut Random, count: usize) {
         for _ in 0..count {
             let name = needed_name(random);
             self.elf = self.elf.clone().needed(&name);
-            self.words.push_str(&format!(" needs {name:?}"));
+            let _ = write!(self.words, " needs {name:?}");
             if !name.contains(['/', '$']) && random.chance(15) {
                 let version = random.pick(&["V_1", "V_2", "V_9"]);
                 let elf = self.elf.clone();
@@ -371,8 +410,7 @@ impl Object {
                 } else {
                     elf.verneed(&name, version)
                 };
-                self.words
-                    .push_str(&format!("@{version}{}", if weak { "?" } else { "" }));
+                let _ = write!(self.words, "@{version}{}", if weak { "?" } else { "" });
             }
         }
     }
@@ -384,12 +422,12 @@ impl Object {
         let which = random.weighted(&[(4, (true, false)), (4, (false, true)), (1, (true, true))]);
         if which.0 {
             let path = search_path(random, ":");
-            self.words.push_str(&format!(" rpath {path:?}"));
+            let _ = write!(self.words, " rpath {path:?}");
             self.elf = self.elf.clone().rpath(path);
         }
         if which.1 {
             let path = search_path(random, ":");
-            self.words.push_str(&format!(" runpath {path:?}"));
+            let _ = write!(self.words, " runpath {path:?}");
             self.elf = self.elf.clone().runpath(path);
         }
     }
@@ -407,6 +445,8 @@ fn needed_name(random: &mut Random) -> String {
         6 => format!("/opt/$LIB/{name}"),
         7 => format!("$NOTHING{name}"),
         8 => "libz.so.9".to_owned(),
+        11 => "ld-linux-x86-64.so.2".to_owned(),
+        12 => "liba.so.01".to_owned(),
         9 => format!("/opt/link/{name}"),
         10 => format!("/opt/a/../b//{name}"),
         _ => name.to_owned(),
@@ -421,10 +461,8 @@ fn search_path(random: &mut Random, separators: &str) -> String {
             let at = random.below(separators.len() * 3).min(separators.len() - 1);
             path.push(char::from(separators.as_bytes()[separators.len() - 1 - at]));
         }
-        path.push_str(match random.chance(60) {
-            true => random.pick(DIRECTORIES),
-            false => random.pick(ELEMENTS),
-        });
+        let plain = random.chance(60);
+        path.push_str(random.pick(if plain { DIRECTORIES } else { ELEMENTS }));
     }
     path
 }
@@ -461,9 +499,7 @@ fn preloads(random: &mut Random, case: &mut Case) {
     }
     if random.chance(10) {
         let separator = random.pick(&[" ", "\n", ":", "\t# not this libx.so\n"]);
-        let names: Vec<String> = (0..random.below(2) + 1)
-            .map(|_| needed_name(random))
-            .collect();
+        let names: Vec<String> = (0..=random.below(2)).map(|_| needed_name(random)).collect();
         let end = random.pick(&["", "\n", " # end"]);
         let text = names.join(separator) + end;
         let words = format!("{text:?}");
@@ -473,10 +509,20 @@ fn preloads(random: &mut Random, case: &mut Case) {
 
 /// What happens after `ldconfig` ran: its cache grows stale.
 fn after(random: &mut Random, case: &mut Case) {
+    if case.ldconfig && random.chance(8) {
+        let part = random.below(100);
+        let kinds = [
+            (6, Damage::Cut(part)),
+            (1, Damage::Magic),
+            (1, Damage::Count),
+            (1, Damage::Order),
+        ];
+        case.damage = Some(random.weighted(&kinds));
+    }
     if !case.ldconfig || random.chance(50) {
         return;
     }
-    for _ in 0..random.below(2) + 1 {
+    for _ in 0..=random.below(2) {
         let at = random.below(case.tree.0.len());
         let path = &case.tree.0[at].0;
         if path.contains(".so") && !path.starts_with("/etc/") {
@@ -494,7 +540,8 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-fn file(bytes: impl AsRef<[u8]>, words: impl Into<String>) -> Content {
+/// A file with words about it.
+pub fn file(bytes: impl AsRef<[u8]>, words: impl Into<String>) -> Content {
     let bytes = bytes.as_ref().to_vec();
     let words = words.into();
     let words = if words == "configuration" {
@@ -522,6 +569,9 @@ impl fmt::Display for Case {
         if self.ldconfig {
             writeln!(to, "  ldconfig ran; deleted then: {:?}", self.deleted)?;
             write!(to, "{}", self.added)?;
+            if let Some(damage) = self.damage {
+                writeln!(to, "  damage: {damage:?}")?;
+            }
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::loader_case::Case;
+use super::loader_case::{Case, Damage};
 use super::loader_tree;
 use super::support;
 
@@ -212,6 +212,26 @@ pub fn change(case: &Case, root: &Path) {
         }
     }
     case.added.write(root);
+    if let Some(damage) = case.damage {
+        let at = root.join("etc/ld.so.cache");
+        let cache = fs::read(&at).unwrap();
+        fs::write(at, damaged(cache, damage)).unwrap();
+    }
+}
+
+/// A cache in the new format with damage.
+fn damaged(mut cache: Vec<u8>, damage: Damage) -> Vec<u8> {
+    match damage {
+        Damage::Cut(part) => {
+            let count = u32::from_le_bytes(cache[20..24].try_into().unwrap());
+            let entries = 48 + 24 * usize::try_from(count).unwrap();
+            cache.truncate(entries * part / 100);
+        }
+        Damage::Magic => cache[0] ^= 1,
+        Damage::Count => cache[20..24].copy_from_slice(&1_000_000_u32.to_le_bytes()),
+        Damage::Order => cache[28] = 3,
+    }
+    cache
 }
 
 fn ran(output: &Output) -> Ran {

@@ -13,7 +13,7 @@ pub fn trace(resolution: &Resolution) -> Vec<String> {
         }
         listed.push(number);
         let object = &resolution.objects[number];
-        if object.how != How::Interpreter {
+        if *object.path != *b"/lib64/ld-linux-x86-64.so.2" {
             lines.push(format!("{} => {}", text(&object.name), text(&object.path)));
         }
     };

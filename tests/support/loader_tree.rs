@@ -39,6 +39,20 @@ impl Tree {
         !taken
     }
 
+    /// The tree with a file more.
+    pub fn with(mut self, path: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let content = Content::File(bytes.as_ref().to_vec(), String::new());
+        assert!(self.add(path, content), "{path} is there already");
+        self
+    }
+
+    /// The tree with a symbolic link more.
+    pub fn link(mut self, path: &str, target: &str) -> Self {
+        let content = Content::Symlink(target.to_owned());
+        assert!(self.add(path, content), "{path} is there already");
+        self
+    }
+
     /// Writes everything under `root`. What a link of the host would lead out of the root is left out.
     pub fn write(&self, root: &Path) {
         for (path, content) in &self.0 {
@@ -82,7 +96,7 @@ pub fn host_path(root: &Path, path: &str) -> Option<PathBuf> {
         for _ in 0..8 {
             match fs::read_link(&next) {
                 Ok(target) if target.is_absolute() => {
-                    next = root.join(target.strip_prefix("/").ok()?)
+                    next = root.join(target.strip_prefix("/").ok()?);
                 }
                 Ok(target) => next = next.parent()?.join(target),
                 Err(_) => break,
