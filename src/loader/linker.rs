@@ -5,6 +5,7 @@
 
 use super::arch::{Arch, CpuLevel};
 use super::cache::{self, Cache};
+use super::preload;
 use crate::elf::Bytes;
 use crate::path::RootPath;
 use crate::rootfs::Rootfs;
@@ -97,6 +98,13 @@ impl Linker {
             self.problems.push(format!(
                 "{path} does not show its default directories; those of its processor are assumed"
             ));
+        }
+        let preload = rootfs
+            .file(b"/etc/ld.so.preload")
+            .map_or(0, |file| file.bytes);
+        if preload > preload::FILE as u64 {
+            let what = "/etc/ld.so.preload is longer than what is read of it";
+            self.problems.push(format!("{what}: {preload} bytes"));
         }
         let first = self.default_dirs.first().cloned().unwrap_or_default();
         self.lib = first

@@ -12,6 +12,7 @@ pub mod ldconfig;
 pub mod linker;
 mod musl;
 mod open;
+mod preload;
 mod process;
 mod token;
 mod version;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::linker::{Libc, Linker};
 use super::open::{self, Opened, Role};
 use super::token::Tokens;
-use super::{CpuLevel, How, Object, Outcome, Resolution, Step, Unresolved, glibc, musl, version};
+use super::{
+    CpuLevel, How, Object, Outcome, Resolution, Step, Unresolved, glibc, musl, preload, version,
+};
 use crate::elf::{Bytes, ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
@@ -225,7 +227,7 @@ impl<'a> Process<'a> {
 
     fn preload(&mut self, main: Option<usize>, resolution: &mut Resolution) -> Vec<usize> {
         let mut maps = Vec::new();
-        for name in self.preload_names() {
+        for name in preload::names(self.setup) {
             let mut trace = Vec::new();
             match self.request(&name, main, &mut trace) {
                 Ok((map, _)) => {
@@ -243,36 +245,6 @@ impl<'a> Process<'a> {
             }
         }
         maps
-    }
-
-    /// `LD_PRELOAD`, divided by spaces and colons, then `/etc/ld.so.preload`, whose comments count as space
-    /// (glibc elf/rtld.c, `handle_preload_list`).
-    fn preload_names(&self) -> Vec<Bytes> {
-        let environment = self
-            .setup
-            .environment
-            .preload
-            .as_deref()
-            .unwrap_or_default();
-        let mut names: Vec<Bytes> = environment
-            .split(|byte| b" :".contains(byte))
-            .filter(|name| !name.is_empty())
-            .map(Into::into)
-            .collect();
-        if matches!(self.setup.linker.libc, Libc::Glibc(_)) {
-            let file = self
-                .setup
-                .rootfs
-                .content(b"/etc/ld.so.preload")
-                .unwrap_or_default();
-            let file = without_comments(file);
-            names.extend(
-                file.split(|byte| b": \t\n".contains(byte))
-                    .filter(|name| !name.is_empty())
-                    .map(Bytes::from),
-            );
-        }
-        names
     }
 
     /// Loads what the roots need, breadth first (glibc elf/dl-deps.c, `_dl_map_object_deps`).
@@ -347,7 +319,7 @@ impl<'a> Process<'a> {
             Libc::Glibc(_) => glibc::search(self, name, loader, trace),
             Libc::Musl => musl::search(self, name, loader, trace),
         };
-        let hit = searched.map_err(|miss| self.from_driver(name, miss))?;
+        let hit = searched.map_err(|miss| self.unless_of_driver(name, miss))?;
         let how = hit.how;
         if let Some(map) = self
             .maps
@@ -366,7 +338,7 @@ impl<'a> Process<'a> {
         Ok((map, how))
     }
 
-    fn from_driver(&self, name: &[u8], miss: Miss) -> Miss {
+    fn unless_of_driver(&self, name: &[u8], miss: Miss) -> Miss {
         if miss.outcome == Outcome::NotFound && (self.setup.from_driver)(name) {
             return Miss {
                 outcome: Outcome::ProvidedAtRuntime,
@@ -498,27 +470,6 @@ fn directory(path: &[u8]) -> &[u8] {
         Some(at) => path.get(..at).unwrap_or_default(),
         None => b"",
     }
-}
-
-/// A preload file with its comments blanked. The loader looks for the next one from the start of the file, in
-/// as many bytes as are left: it misses one that lies behind them (glibc elf/rtld.c, `dl_main`).
-fn without_comments(file: &[u8]) -> Vec<u8> {
-    let mut file = file.to_vec();
-    let mut rest = file.len();
-    while let Some(start) = file
-        .get(..rest)
-        .and_then(|part| part.iter().position(|&byte| byte == b'#'))
-    {
-        rest -= start;
-        for byte in file.iter_mut().skip(start) {
-            if rest == 0 || *byte == b'\n' {
-                break;
-            }
-            *byte = b' ';
-            rest -= 1;
-        }
-    }
-    file
 }
 
 fn unresolved(

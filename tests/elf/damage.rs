@@ -287,7 +287,7 @@ fn e01_and_e02_sections_are_never_inflated() {
 #[test]
 fn a_string_table_that_says_it_is_endless_is_read_as_far_as_it_goes() {
     const DT_STRSZ: u64 = 10;
-    let library = testkit::elf::Elf::library("libcupti.so.12").export("cuptiSubscribe");
+    let library = Elf::library("libcupti.so.12").export("cuptiSubscribe");
     let mut bytes = library.dynamic_number(DT_STRSZ, u64::MAX).build();
     let headers = 64..64 + 56 * usize::from(bytes[56]);
     for at in headers

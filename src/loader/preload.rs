@@ -1,0 +1,72 @@
+//! The libraries that are loaded before all others (glibc elf/rtld.c, `dl_main`).
+
+use super::linker::Libc;
+use super::process::Setup;
+use crate::elf::Bytes;
+
+/// The bytes of `/etc/ld.so.preload` that are read; real ones hold a line or two.
+pub(super) const FILE: usize = 16 << 10;
+
+/// The names in `LD_PRELOAD`, divided by spaces and colons, then those in `/etc/ld.so.preload`, whose comments
+/// count as space (`handle_preload_list`).
+pub(super) fn names(setup: &Setup<'_>) -> Vec<Bytes> {
+    let environment = setup.environment.preload.as_deref().unwrap_or_default();
+    let mut names = split(environment, b" :");
+    if matches!(setup.linker.libc, Libc::Glibc(_)) {
+        let file = setup
+            .rootfs
+            .content(b"/etc/ld.so.preload")
+            .unwrap_or_default();
+        let file = without_comments(file.get(..FILE).unwrap_or(file));
+        names.extend(split(&file, b": \t\n"));
+    }
+    names
+}
+
+fn split(list: &[u8], separators: &[u8]) -> Vec<Bytes> {
+    let names = list.split(|byte| separators.contains(byte));
+    names
+        .filter(|name| !name.is_empty())
+        .map(Bytes::from)
+        .collect()
+}
+
+/// A preload file with its comments blanked. The loader looks for the next one from the start of the file, in
+/// as many bytes as are left: it misses one that lies behind them (glibc elf/rtld.c, `dl_main`).
+fn without_comments(file: &[u8]) -> Vec<u8> {
+    let mut file = file.to_vec();
+    let mut rest = file.len();
+    while let Some(start) = file
+        .get(..rest)
+        .and_then(|part| part.iter().position(|&byte| byte == b'#'))
+    {
+        rest -= start;
+        for byte in file.iter_mut().skip(start) {
+            if rest == 0 || *byte == b'\n' {
+                break;
+            }
+            *byte = b' ';
+            rest -= 1;
+        }
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{split, without_comments};
+
+    #[test]
+    fn comments_are_space_and_names_are_divided() {
+        let names = |file: &[u8]| -> Vec<String> {
+            let names = split(&without_comments(file), b": \t\n");
+            names
+                .iter()
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect()
+        };
+        assert_eq!(names(b"/a.so /b.so:/c.so\n\n"), ["/a.so", "/b.so", "/c.so"]);
+        assert_eq!(names(b"# all of it\n/a.so # and this"), ["/a.so"]);
+        assert_eq!(names(b"#"), [] as [&str; 0]);
+    }
+}
