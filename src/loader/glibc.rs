@@ -192,6 +192,12 @@ impl Search<'_, '_> {
                 }
             }
             self.candidate([directory, self.name].concat(), how)?;
+            // The loader asks for the directory without its final slash, which leaves nothing of the root: from
+            // the first name that is not in it, the root counts as absent.
+            if **directory == *b"/" {
+                self.process.absent.borrow_mut().insert(directory.clone());
+                self.last_error = Some(LookupError::NotFound);
+            }
             // "The file exists and is readable, but something went wrong": this list ends here.
             if self
                 .last_error
@@ -207,6 +213,9 @@ impl Search<'_, '_> {
     fn no_directory(&self, path: &[u8]) -> Option<LookupError> {
         if !path.starts_with(b"/") {
             return None;
+        }
+        if path == b"/" && self.process.absent.borrow().contains(path) {
+            return Some(LookupError::NotFound);
         }
         let rootfs = self.process.setup.rootfs;
         match rootfs.lookup(path) {

@@ -228,6 +228,21 @@ fn what_is_origin_below_the_root_as_working_directory() {
 }
 
 #[test]
+fn is_the_root_searched_after_a_name_that_is_not_in_it() {
+    let tree =
+        with_x("/libx.so.1", &x()).with("/usr/lib/liby.so.1", Elf::library("liby.so.1").build());
+    let first = program().needed("liby.so.1").runpath("/");
+    let answer = ["libx.so.1 => /libx.so.1", "liby.so.1 => /usr/lib/liby.so.1"];
+    check(&loader_case::by_hand(&first, tree.clone()), &answer);
+    let second = Elf::executable()
+        .needed("liby.so.1")
+        .needed("libx.so.1")
+        .runpath("/");
+    let words = "libx.so.1: cannot open shared object file: No such file or directory";
+    check(&loader_case::by_hand(&second, tree), &[words]);
+}
+
+#[test]
 fn which_processors_does_ldconfig_know() {
     let tree = with_x("/usr/lib/libx.so.1", &x().machine(Machine::Aarch64)).with(
         "/usr/lib/liby.so.1",
