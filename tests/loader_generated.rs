@@ -47,7 +47,23 @@ struct World {
     judge: Judge,
     /// The loader, as a layer.
     base: LayerIndex,
-    cpu: CpuLevel,
+    machine: Processor,
+}
+
+/// This machine, as the real loader sees it.
+pub struct Processor {
+    /// Its level.
+    pub cpu: CpuLevel,
+    /// What the kernel, or glibc before 2.37, calls it.
+    pub platform: String,
+}
+
+/// The loader of a root on a machine.
+fn linker_of(rootfs: &Rootfs, machine: &Processor) -> Linker {
+    let arch = Arch::of_platform("amd64").unwrap();
+    let mut linker = Linker::find(rootfs, arch, machine.cpu).unwrap();
+    linker.platform = machine.platform.as_bytes().into();
+    linker
 }
 
 impl World {
@@ -63,7 +79,7 @@ impl World {
             base = base.executable(to, judge.read(from));
         }
         Some(Self {
-            cpu: level(&judge, root.path()),
+            machine: machine(&judge, root.path()),
             base: loader_tree::index(&base),
             judge,
         })
@@ -75,19 +91,27 @@ impl World {
     }
 }
 
-/// The level of this machine's processor, as the real loader sees it.
-fn level(judge: &Judge, root: &Path) -> CpuLevel {
-    let help = judge.run(root, "/", &[], &[&format!("/{LOADER}"), "--help"]);
+/// What the real loader says of this machine's processor.
+fn machine(judge: &Judge, root: &Path) -> Processor {
+    let loader = format!("/{LOADER}");
+    let help = judge.run(root, "/", &[], &[&loader, "--help"]);
     let searched = |name| {
         help.out
             .contains(&format!("x86-64-{name} (supported, searched)"))
     };
-    match () {
+    let cpu = match () {
         () if searched("v4") => CpuLevel::V4,
         () if searched("v3") => CpuLevel::V3,
         () if searched("v2") => CpuLevel::V2,
         () => CpuLevel::V1,
-    }
+    };
+    let diagnostics = judge.run(root, "/", &[], &[&loader, "--list-diagnostics"]);
+    let platform = diagnostics
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("dl_platform="));
+    let platform = platform.unwrap().trim_matches('"').to_owned();
+    Processor { cpu, platform }
 }
 
 /// How many cases agree, by question.
@@ -197,14 +221,13 @@ fn check_open(world: &World, case: &Case, loaded: &AtomicU64) -> Result<(), Stri
 
 /// What our process maps, in the words of the program.
 fn open(world: &World, rootfs: &Rootfs, case: &Case, caller: &str) -> Vec<String> {
-    let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(rootfs, arch, world.cpu).unwrap();
+    let linker = linker_of(rootfs, &world.machine);
     let environment = environment(case);
     let setup = Setup {
         rootfs,
         linker: &linker,
         environment: &environment,
-        cpu: world.cpu,
+        cpu: world.machine.cpu,
         from_driver: &|_| false,
     };
     let mut process = Process::new(&setup);
@@ -296,7 +319,7 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
         loader_judge::change(case, root);
     }
     let rootfs = world.rootfs(root);
-    let resolution = start(world.cpu, &rootfs, case, Start::Executed);
+    let resolution = start(&world.machine, &rootfs, case, Start::Executed);
     let mut differences = compare_start(world, case, root, &resolution);
     differences.push_str(&compare_trace(world, case, root, &resolution));
     differences.push_str(&compare_list(world, case, root, &rootfs));
@@ -315,16 +338,15 @@ fn check(world: &World, case: &Case, counts: &Counts) -> Result<(), String> {
     Err(format!("{case}{differences}"))
 }
 
-fn start(cpu: CpuLevel, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
-    let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(rootfs, arch, cpu).unwrap();
+fn start(machine: &Processor, rootfs: &Rootfs, case: &Case, start: Start) -> Resolution {
+    let linker = linker_of(rootfs, machine);
     assert!(linker.problems.is_empty() || case.damage.is_some());
     let environment = environment(case);
     let setup = Setup {
         rootfs,
         linker: &linker,
         environment: &environment,
-        cpu,
+        cpu: machine.cpu,
         from_driver: &|_| false,
     };
     Process::new(&setup).start(case.program.0.as_bytes(), start)
@@ -389,7 +411,7 @@ fn compare_trace(world: &World, case: &Case, root: &Path, resolution: &Resolutio
 
 /// The same of the program as an argument of the loader: what its `$ORIGIN` is differs.
 fn compare_list(world: &World, case: &Case, root: &Path, rootfs: &Rootfs) -> String {
-    let resolution = start(world.cpu, rootfs, case, Start::Listed);
+    let resolution = start(&world.machine, rootfs, case, Start::Listed);
     compare_traced(case, &resolution, &world.judge.list(case, root))
 }
 
@@ -480,8 +502,7 @@ fn ignored(missing: &cupti_audit::loader::Unresolved) -> String {
 /// Compares the cache and the links that `ldconfig` makes, which stay made in the root.
 fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
     let before = world.rootfs(root);
-    let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(&before, arch, world.cpu).unwrap();
+    let linker = linker_of(&before, &world.machine);
     let regenerated = ldconfig::regenerate(&before, &linker);
     let ours = (
         printed(&regenerated.cache),
@@ -499,7 +520,7 @@ fn compare_ldconfig(world: &World, root: &Path) -> Result<(), String> {
             &ran,
         ));
     }
-    let linker = Linker::find(&after, arch, world.cpu).unwrap();
+    let linker = linker_of(&after, &world.machine);
     let as_read = printed(linker.cache.as_ref().unwrap());
     if as_read != real.0 {
         return Err(difference(

@@ -42,6 +42,9 @@ pub struct Linker {
     pub hardware: u64,
     /// What `$LIB` stands for.
     pub lib: Bytes,
+    /// What `$PLATFORM` stands for: the kernel's name of the processor. glibc before 2.37 says `haswell`
+    /// instead on Intel's processors of level x86-64-v3.
+    pub platform: Bytes,
     /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
     pub cache: Option<Cache>,
     /// What could not be read: the cache, or the default directories.
@@ -79,6 +82,7 @@ impl Linker {
             subdirectories: Vec::new(),
             hardware: 0,
             lib: Bytes::default(),
+            platform: arch.platform.as_bytes().into(),
             cache: None,
             problems: Vec::new(),
         };

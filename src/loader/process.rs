@@ -406,7 +406,7 @@ impl<'a> Process<'a> {
         Tokens {
             origin: Some(&map.origin),
             lib: &linker.lib,
-            platform: linker.arch.platform.as_bytes(),
+            platform: &linker.platform,
         }
     }
 

@@ -48,7 +48,11 @@ fn layer(tree: &Tree) -> LayerIndex {
 /// Starts the case's program; the answer is a line for each warning, then what is fatal or what is loaded.
 fn check(case: &Case, expected: &[&str]) {
     let rootfs = loader_tree::merge([&LOOK_ALIKE, &layer(&case.tree)]);
-    let resolution = start(CpuLevel::V1, &rootfs, case, Start::Executed);
+    let machine = super::Processor {
+        cpu: CpuLevel::V1,
+        platform: "x86_64".to_owned(),
+    };
+    let resolution = start(&machine, &rootfs, case, Start::Executed);
     let mut ours: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();
     match loader_ours::fatal(&resolution) {
         Some(fatal) if fatal.message.ends_with("SIGBUS") => ours.push("SIGBUS".to_owned()),
