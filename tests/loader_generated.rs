@@ -173,7 +173,7 @@ fn generated_dlopens_agree_with_the_real_loader() {
     });
     let cases = last + 1 - first;
     println!(
-        "dlopen {} of {cases} ({} open everything)",
+        "{} of {cases} generated dlopens agree ({} open everything)",
         cases - failures.len() as u64,
         loaded.load(Ordering::Relaxed)
     );
