@@ -164,3 +164,41 @@ fn something_that_is_no_image() {
         "manifest.json",
     );
 }
+
+#[test]
+fn a_foreign_layer_is_a_gap_that_leaves_the_verdict_open() {
+    let folder = TempDir::new().unwrap();
+    let layout = folder.path().join("layout");
+    copy(&fixture("devel"), &layout);
+    let read = |path: &Path| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    };
+    let blob = |digest: &str| layout.join("blobs").join(digest.replace(':', "/"));
+    let mut index = read(&layout.join("index.json"));
+    let mut manifest = read(&blob(index["manifests"][0]["digest"].as_str().unwrap()));
+    // The layer of the licence text: nothing that the verdict looks at.
+    let layer = &mut manifest["layers"][4];
+    layer["mediaType"] = "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip".into();
+    fs::remove_file(blob(layer["digest"].as_str().unwrap())).unwrap();
+    let bytes = serde_json::to_vec(&manifest).unwrap();
+    let digest = testkit::layer::sha256(&bytes);
+    fs::write(blob(&digest), &bytes).unwrap();
+    index["manifests"][0]["digest"] = digest.into();
+    index["manifests"][0]["size"] = bytes.len().into();
+    fs::write(layout.join("index.json"), index.to_string()).unwrap();
+
+    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(["--format", "json", &format!("oci:{}", layout.display())])
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["cupti"]["status"], "loadable");
+    assert_eq!(report["gaps"].as_array().unwrap().len(), 1);
+    assert!(
+        report["gaps"][0]["why"]
+            .as_str()
+            .unwrap()
+            .contains("foreign layer")
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
