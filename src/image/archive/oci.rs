@@ -51,14 +51,7 @@ fn image(
 ) -> Result<Chosen, ImageError> {
     let what = documents.what();
     let descriptor = found.manifest.config();
-    let name = blob_name(what, descriptor.digest())?;
-    let bytes = documents::read(
-        documents,
-        &name,
-        Some(descriptor.digest()),
-        Some(descriptor.size()),
-        request.limits.document,
-    )?;
+    let (name, bytes) = read_blob(documents, descriptor, request)?;
     let (platform, config) = config::read(&documents::member(documents, &name), &bytes)?;
     manifest::expect_platform(what, &platform, request.platform)?;
     let layers = manifest::layers(what, &found.manifest, &config, request.limits)?;
@@ -183,6 +176,23 @@ fn tag(name: &str) -> Option<&str> {
         .filter(|tag| !tag.contains('/'))
 }
 
+/// The document that a descriptor names, verified, and its name in the archive.
+fn read_blob(
+    documents: &dyn Documents,
+    descriptor: &Descriptor,
+    request: &OpenRequest<'_>,
+) -> Result<(RootPath, Vec<u8>), ImageError> {
+    let name = blob_name(documents.what(), descriptor.digest())?;
+    let bytes = documents::read(
+        documents,
+        &name,
+        Some(descriptor.digest()),
+        Some(descriptor.size()),
+        request.limits.document,
+    )?;
+    Ok((name, bytes))
+}
+
 /// Follows indexes in indexes to one manifest.
 fn descend(
     documents: &dyn Documents,
@@ -191,14 +201,7 @@ fn descend(
 ) -> Result<Found, ImageError> {
     let mut descriptor = descriptor.clone();
     for _ in 0..MAX_DEPTH {
-        let name = blob_name(documents.what(), descriptor.digest())?;
-        let bytes = documents::read(
-            documents,
-            &name,
-            Some(descriptor.digest()),
-            Some(descriptor.size()),
-            request.limits.document,
-        )?;
+        let (name, bytes) = read_blob(documents, &descriptor, request)?;
         let what = documents::member(documents, &name);
         match manifest::read(&what, &bytes)? {
             manifest::Document::Manifest(manifest) => {
