@@ -139,25 +139,18 @@ impl ConsumerProfile {
     }
 }
 
+/// Whether a profile knows objects of this file name to open CUPTI at run time.
+pub(super) fn opens_cupti(name: &[u8]) -> bool {
+    PROFILES
+        .iter()
+        .any(|profile| profile.asks == Asks::Dlopen && profile.fits(name))
+}
+
 /// Finds the consumers and what each gets.
 pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
     let rootfs = &grounds.as_is.rootfs;
-    let mut objects: Vec<RootPath> = found
-        .askers
-        .iter()
-        .filter(|path| !owner::is_decoy(path))
-        .cloned()
-        .collect();
-    rootfs.visit(|path, _, node| {
-        let known = PROFILES
-            .iter()
-            .any(|profile| profile.asks == Asks::Dlopen && profile.fits(path.name()));
-        let is_object =
-            matches!(&node.kind, crate::rootfs::NodeKind::File(facts) if facts.elf.is_some());
-        if known && is_object && !objects.contains(path) {
-            objects.push(path.clone());
-        }
-    });
+    let is_asker = |path: &&RootPath| opens_cupti(path.name()) || !owner::is_decoy(path);
+    let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()

@@ -1,6 +1,6 @@
 //! The copies of libcupti, the links to none, and the headers.
 
-use super::consumers::Consumer;
+use super::consumers::{self, Consumer};
 use super::owner::{self, Owner, OwnerKind};
 use super::release::{self, VersionSource};
 use super::{ByWorld, Ground, PlainOpen, root};
@@ -55,9 +55,6 @@ pub struct DanglingLink {
     pub why: String,
 }
 
-/// How a copy is reached, for reports.
-pub type Via = Option<How>;
-
 /// The files that bear on CUPTI.
 pub struct Found {
     /// Files named as libcupti, or with its soname.
@@ -66,7 +63,7 @@ pub struct Found {
     pub dangling: Vec<DanglingLink>,
     /// The places of `cupti.h`.
     pub headers: Vec<(RootPath, usize)>,
-    /// Objects that need CUPTI or hold its name, the copies left out.
+    /// Objects that need CUPTI, hold its name or are known to open it, the copies left out.
     pub askers: Vec<RootPath>,
 }
 
@@ -120,7 +117,8 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
                     || elf
                         .mentions
                         .iter()
-                        .any(|text| contains(text, b"libcupti.so")))
+                        .any(|text| contains(text, b"libcupti.so"))
+                    || consumers::opens_cupti(path.name()))
             {
                 found.askers.push(path.clone());
             }

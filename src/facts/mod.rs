@@ -12,7 +12,7 @@ mod soname;
 use std::sync::Arc;
 
 pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
-pub use copies::{Copy, DanglingLink, Via};
+pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
@@ -152,7 +152,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         .iter()
         .filter_map(|layer| layer.as_ref().err().cloned())
         .collect();
-    let empty = empty_layer();
+    let empty = LayerIndex::empty();
     let sizes = layers.layers.iter().map(|layer| {
         layer.as_ref().map_or(
             LayerSize {
@@ -207,25 +207,6 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         consumers,
         gaps,
         oddities,
-    }
-}
-
-fn empty_layer() -> LayerIndex {
-    let digest = |hex: &str| {
-        format!("sha256:{hex}")
-            .parse()
-            .expect("the digest of no bytes is a digest")
-    };
-    let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    LayerIndex {
-        digest: digest(nothing),
-        compressed_bytes: 0,
-        diff_id: digest(nothing),
-        bytes: 0,
-        entries: std::collections::BTreeMap::new(),
-        whiteouts: std::collections::BTreeSet::new(),
-        opaque: std::collections::BTreeSet::new(),
-        problems: Vec::new(),
     }
 }
 

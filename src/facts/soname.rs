@@ -2,7 +2,7 @@
 
 use super::consumers::Consumer;
 use super::copies::{Found, is_library_name};
-use super::{owner, release};
+use super::release;
 use crate::elf::Bytes;
 use crate::image::Image;
 use crate::rootfs::Rootfs;
@@ -21,8 +21,7 @@ pub fn expected(
             names.push(name);
         }
     };
-    let own = found.own().filter(|path| !owner::is_decoy(path));
-    for path in own {
+    for path in found.own() {
         let elf = rootfs
             .file(&path.absolute())
             .and_then(|facts| facts.elf.as_ref());

@@ -1,7 +1,6 @@
 //! An unpacked root file system in a folder of the host, read as one layer.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -9,10 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::verify::Hasher;
 use super::{
-    Digest, Image, ImageConfig, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage,
-    Platform, Source, SourceKind,
+    Image, ImageConfig, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage, Platform,
+    Source, SourceKind,
 };
 use crate::layer::{Entry, FileFacts, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file};
 use crate::path::RootPath;
@@ -66,7 +64,8 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
     };
     let limit = request.limits.layer_entries;
     let mut walk = Walk {
-        index: empty_index()?,
+        // A folder has no blob: its digests are those of no bytes.
+        index: LayerIndex::empty(),
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(io_error)?.dev(),
         kept: Kept::default(),
@@ -182,22 +181,6 @@ impl Walk<'_> {
 /// Whether the kernel mounts a file system of its own here.
 fn is_kernels(path: &RootPath) -> bool {
     matches!(path.as_bytes(), b"proc" | b"sys" | b"dev")
-}
-
-/// An index of nothing. A folder has no blob: its digests are those of no bytes.
-fn empty_index() -> Result<LayerIndex, ImageError> {
-    let hasher = Hasher::for_digest(None).map_err(ImageError::Remote)?;
-    let nothing: Digest = super::manifest::digest(&hasher.finish())?;
-    Ok(LayerIndex {
-        digest: nothing.clone(),
-        compressed_bytes: 0,
-        diff_id: nothing,
-        bytes: 0,
-        entries: BTreeMap::new(),
-        whiteouts: BTreeSet::new(),
-        opaque: BTreeSet::new(),
-        problems: Vec::new(),
-    })
 }
 
 #[cfg(test)]

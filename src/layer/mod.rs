@@ -49,6 +49,29 @@ pub struct LayerIndex {
     pub problems: Vec<LayerProblem>,
 }
 
+impl LayerIndex {
+    /// A layer that holds nothing and was read from nothing.
+    ///
+    /// # Panics
+    /// Never: the digest of no bytes is a constant.
+    pub fn empty() -> Self {
+        let nothing: Digest = NOTHING.parse().expect("the digest of no bytes is a digest");
+        Self {
+            digest: nothing.clone(),
+            compressed_bytes: 0,
+            diff_id: nothing,
+            bytes: 0,
+            entries: BTreeMap::new(),
+            whiteouts: BTreeSet::new(),
+            opaque: BTreeSet::new(),
+            problems: Vec::new(),
+        }
+    }
+}
+
+/// The SHA-256 of no bytes.
+const NOTHING: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
 /// What lies at one path of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
