@@ -288,7 +288,7 @@ impl Search<'_, '_> {
 
 impl Process<'_> {
     /// The executable's map: the first but the loader's own. A process that only opens has none.
-    fn main(&self) -> Option<usize> {
+    pub(super) fn main(&self) -> Option<usize> {
         self.maps.iter().position(Map::is_main)
     }
 }

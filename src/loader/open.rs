@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Arch, Linker, Refusal, Tried};
+use super::{Arch, Libc, Linker, Refusal, Tried, musl};
 use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
@@ -48,7 +48,11 @@ pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried
         }
         _ => return (refused("file too short"), None),
     };
-    match verify(facts, linker, role) {
+    let tried = match linker.libc {
+        Libc::Glibc(_) => verify(facts, linker, role),
+        Libc::Musl => musl::verify(facts, linker),
+    };
+    match tried {
         Tried::Found => (
             Tried::Found,
             Some(Opened {
@@ -141,7 +145,7 @@ fn mapping(elf: &ElfFacts, role: Role) -> Option<Refusal> {
 }
 
 /// A cut that leaves a page without a byte of the file. Within its last page the rest reads as zero (mmap(2)).
-fn truncation(elf: &ElfFacts) -> Option<&ElfProblem> {
+pub(super) fn truncation(elf: &ElfFacts) -> Option<&ElfProblem> {
     elf.problems.iter().find(|problem| match problem {
         ElfProblem::Truncated { end, bytes, .. } => end.div_ceil(PAGE) > bytes.div_ceil(PAGE),
         _ => false,
