@@ -8,7 +8,8 @@ use super::linker::{Libc, Linker};
 use super::open::{self, Opened, Role};
 use super::token::Tokens;
 use super::{
-    CpuLevel, How, Object, Outcome, Resolution, Step, Unresolved, glibc, musl, preload, version,
+    CpuLevel, How, Object, Outcome, Refusal, Resolution, Step, Tried, Unresolved, glibc, musl,
+    preload, version,
 };
 use crate::elf::{Bytes, ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
@@ -234,7 +235,7 @@ impl<'a> Process<'a> {
                     self.list(map, None, &name, 1, trace, How::Preload);
                     maps.push(map);
                 }
-                Err(miss) if miss.message.ends_with(open::CRASH) => {
+                Err(miss) if crashes(&trace) => {
                     let missing = unresolved(&name, None, miss, trace);
                     resolution.unresolved.push(missing);
                     break;
@@ -456,6 +457,12 @@ impl<'a> Process<'a> {
     }
 }
 
+/// Whether a search ended at a file that no process survives.
+fn crashes(trace: &[Step]) -> bool {
+    let tried = trace.last().and_then(Step::tried);
+    matches!(tried, Some(Tried::Refused(Refusal::Crash(_))))
+}
+
 /// What of an object's tables could not be read. A file that was cut short is refused, not unread.
 fn unread(map: &Map) -> impl Iterator<Item = String> {
     let problems = map.elf().problems.iter();
@@ -487,7 +494,7 @@ fn unresolved(
     }
 }
 
-fn refusal(path: &[u8], tried: &super::Tried) -> Unresolved {
+fn refusal(path: &[u8], tried: &Tried) -> Unresolved {
     let miss = glibc::miss_at(path, tried, Phase::Start);
     unresolved(path, None, miss, Vec::new())
 }
