@@ -101,7 +101,7 @@ pub struct Gets {
     pub unread: Vec<String>,
 }
 
-/// How a known program asks for CUPTI (`profiles/profilers/*.yaml`).
+/// How a known program asks for CUPTI (`profiles/consumers/*.yaml`).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerProfile {
@@ -123,7 +123,7 @@ pub struct ConsumerProfile {
 
 static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
     let read = |(_, text): &(&str, &str)| serde_saphyr::from_str(text);
-    data_files::PROFILERS
+    data_files::CONSUMERS
         .iter()
         .map(read)
         .collect::<Result<_, _>>()

@@ -5,6 +5,7 @@
 
 use super::arch::{Arch, CpuLevel};
 use super::cache::{self, Cache};
+use super::hardware::{self, Hardware};
 use super::{musl, preload};
 use crate::elf::Bytes;
 use crate::escape;
@@ -43,8 +44,7 @@ pub struct Linker {
     pub hardware: u64,
     /// What `$LIB` stands for.
     pub lib: Bytes,
-    /// What `$PLATFORM` stands for: the kernel's name of the processor. glibc before 2.37 says `haswell`
-    /// instead on Intel's processors of level x86-64-v3.
+    /// What `$PLATFORM` stands for.
     pub platform: Bytes,
     /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
     pub cache: Option<Cache>,
@@ -115,6 +115,19 @@ impl Linker {
         self.default_dirs = musl::default_dirs(file);
     }
 
+    /// Puts the loader on a processor that it knows by more than a level: `$PLATFORM`, and before glibc 2.37 the
+    /// subdirectories of its hardware.
+    pub fn run_on(&mut self, processor: &Hardware) {
+        self.platform.clone_from(&processor.platform);
+        self.subdirectories
+            .retain(|name| name.starts_with(b"glibc-hwcaps/"));
+        self.hardware = 0;
+        if hardware::is_searched(self.arch, self.libc) {
+            self.subdirectories.extend(processor.subdirectories());
+            self.hardware = processor.bits();
+        }
+    }
+
     fn read_glibc(&mut self, rootfs: &Rootfs, bytes: &[u8], cpu: CpuLevel) {
         self.default_dirs = default_dirs(bytes);
         if self.default_dirs.is_empty() {
@@ -150,11 +163,7 @@ impl Linker {
         self.subdirectories = levels
             .map(|level| [b"glibc-hwcaps/", &**level, b"/"].concat().into())
             .collect();
-        self.subdirectories.extend(legacy(self.arch, self.libc));
-        if self.subdirectories.iter().any(|name| **name == *b"tls/") {
-            // `tls` and `x86_64` (glibc 2.36, sysdeps/x86/dl-hwcap.h).
-            self.hardware = 1 << 63 | 1 << 1;
-        }
+        self.run_on(&Hardware::of(self.arch));
         let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
             return;
         };
@@ -170,23 +179,6 @@ impl Linker {
                 .push(format!("the loader ignores /etc/ld.so.cache: {why}")),
         }
     }
-}
-
-/// The subdirectories that every x86-64 has and glibc searched before 2.37 (NEWS for version 2.37). Those of
-/// one maker's processors, `haswell` and `avx512_1`, are left out.
-fn legacy(arch: &Arch, libc: Libc) -> impl Iterator<Item = Bytes> {
-    let searched = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
-    let names: &[&str] = match arch.name {
-        "x86-64" if searched => &[
-            "tls/x86_64/x86_64/",
-            "tls/x86_64/",
-            "tls/",
-            "x86_64/x86_64/",
-            "x86_64/",
-        ],
-        _ => &[],
-    };
-    names.iter().map(|name| name.as_bytes().into())
 }
 
 /// The version in the banner of `ld.so`, such as `stable release version 2.36.`

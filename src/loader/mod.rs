@@ -8,6 +8,7 @@ pub mod arch;
 pub mod cache;
 pub mod driver;
 mod glibc;
+pub mod hardware;
 pub mod ldconfig;
 pub mod linker;
 mod musl;
@@ -19,6 +20,7 @@ mod version;
 pub mod words;
 
 pub use arch::{Arch, CpuLevel};
+pub use hardware::Hardware;
 pub use linker::{Libc, Linker};
 pub use process::{Environment, Process, Setup, Start};
 

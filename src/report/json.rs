@@ -1,11 +1,13 @@
 //! The JSON report, version 1: a stable contract to which fields are only ever added.
 
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Audit;
 use crate::escape;
 use crate::facts::{ByWorld, Consumer, Copy, ImageFacts};
 use crate::image::Digest;
+use crate::plan::{Item, Plan};
 use crate::rule::{Evidence, Finding};
 
 /// The identifier of the contract.
@@ -26,7 +28,7 @@ struct Report<'a> {
     image: Image<'a>,
     cupti: Cupti,
     consumers: Vec<ConsumerReport>,
-    phases: Phases,
+    phases: IndexMap<&'a str, Phase<'a>>,
     findings: Vec<FindingReport<'a>>,
     gaps: Vec<Gap<'a>>,
 }
@@ -120,19 +122,11 @@ struct ConsumerReport {
 }
 
 #[derive(Serialize)]
-struct Phases {
-    inference: Phase,
-    training: Phase,
-    profiling: Phase,
-}
-
-/// What may be said of a phase. Nothing judges phases yet, so each says `unknown` and why is nowhere.
-#[derive(Serialize)]
-struct Phase {
+struct Phase<'a> {
     verdict: &'static str,
-    because: Vec<String>,
-    keep_bytes: Option<u64>,
-    drop_bytes: Option<u64>,
+    because: &'a [String],
+    keep_bytes: u64,
+    drop_bytes: u64,
     keep: Vec<String>,
     drop: Vec<String>,
 }
@@ -188,11 +182,7 @@ fn report(audit: &Audit) -> Report<'_> {
                 .collect(),
         },
         consumers: facts.consumers.iter().map(consumer).collect(),
-        phases: Phases {
-            inference: unknown(),
-            training: unknown(),
-            profiling: unknown(),
-        },
+        phases: audit.plans.iter().map(phase).collect(),
         findings: audit.findings.iter().map(finding).collect(),
         gaps: facts
             .gaps
@@ -205,15 +195,17 @@ fn report(audit: &Audit) -> Report<'_> {
     }
 }
 
-fn unknown() -> Phase {
-    Phase {
-        verdict: "unknown",
-        because: Vec::new(),
-        keep_bytes: None,
-        drop_bytes: None,
-        keep: Vec::new(),
-        drop: Vec::new(),
-    }
+fn phase(plan: &Plan) -> (&str, Phase<'_>) {
+    let paths = |items: &[Item]| items.iter().map(|item| item.path.to_string()).collect();
+    let phase = Phase {
+        verdict: plan.verdict.name(),
+        because: &plan.because,
+        keep_bytes: plan.keep_bytes(),
+        drop_bytes: plan.drop_bytes(),
+        keep: paths(&plan.keep),
+        drop: paths(&plan.drop),
+    };
+    (&plan.phase, phase)
 }
 
 fn image(facts: &ImageFacts) -> Image<'_> {

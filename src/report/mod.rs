@@ -11,6 +11,7 @@ pub mod tree;
 
 use crate::facts::{ImageFacts, Status};
 use crate::loader::Outcome;
+use crate::plan::Plan;
 use crate::rule::{Finding, Severity};
 
 /// An audited image: the facts and what the rules say of them.
@@ -21,6 +22,8 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// The phases that were asked for.
     pub phases: Vec<String>,
+    /// What each phase may expect of the image, asked for or not.
+    pub plans: Vec<Plan>,
 }
 
 /// From which severity on a finding fails the run.

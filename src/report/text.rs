@@ -11,6 +11,7 @@ use super::{Audit, inventory};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
+use crate::plan::Plan;
 use crate::rule::{Evidence, Finding, Severity};
 
 /// How a report is laid out.
@@ -137,14 +138,14 @@ pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
 }
 
 fn phases(out: &mut String, audit: &Audit) {
-    for phase in &audit.phases {
+    let asked = |plan: &&Plan| audit.phases.contains(&plan.phase);
+    for plan in audit.plans.iter().filter(asked) {
         let _ = writeln!(
             out,
-            "phase {phase}: unknown {}",
-            styled(
-                DIM,
-                "(what a phase needs is not judged yet; the findings count for it)"
-            )
+            "phase {}: {} {}",
+            plan.phase,
+            plan.verdict.name(),
+            styled(DIM, plan.because.join(", "))
         );
     }
 }
