@@ -1,7 +1,9 @@
-//! Profiles: data on the APIs of CUPTI, on files that may be dead weight, and on what a phase of a project needs.
+//! Profiles: data on the APIs of CUPTI, on files that may be dead weight, on what a phase of a project needs, and
+//! on the drivers of hosts.
 
 pub mod api;
 pub mod baggage;
+pub mod driver;
 mod phase;
 
 pub use phase::Phase;
