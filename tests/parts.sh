@@ -17,7 +17,7 @@ export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive LC_ALL=C
 programs=(
   dockerd=docker.io docker=docker.io podman=podman docker-registry=docker-registry skopeo=skopeo umoci=umoci
   debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc chroot=coreutils
-  /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl python3=python3
+  /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl musl-gcc=musl-tools python3=python3
 )
 suite=bookworm
 wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127)
