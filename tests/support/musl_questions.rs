@@ -185,3 +185,32 @@ fn is_a_missing_version_an_error() {
         &[],
     );
 }
+
+#[test]
+fn what_does_musl_miss_of_the_real_cupti() {
+    let (Some(judge), Some(part)) = (
+        Judge::new(),
+        super::support::part("wheels/nvidia-cuda-cupti-cu12-12.4.127"),
+    ) else {
+        return;
+    };
+    let cupti = std::fs::read(part.join("nvidia/cuda_cupti/lib/libcupti.so.12")).unwrap();
+    let case = Case::by_hand(&program().needed("libcupti.so.12"));
+    let case = case.file("/usr/lib/libcupti.so.12", cupti);
+    let root = judge.root(&case);
+    let rootfs = judge.read(root.path());
+    let ours = super::process(&rootfs, &case, |process| {
+        process.start(case.program.0.as_bytes(), super::Start::Listed)
+    });
+    let ran = judge.list(&case, root.path());
+    let listed: Vec<String> = ran.out.lines().filter_map(super::listed).collect();
+    assert_eq!(musl_ours::list(&ours, &case), listed);
+    // The symbols that glibc has and musl has not come behind.
+    let errors: Vec<&str> = ran
+        .err
+        .lines()
+        .filter(|line| !line.starts_with("Error relocating "))
+        .collect();
+    assert_eq!(musl_ours::errors(&ours), errors);
+    assert_eq!(errors.len(), 2, "{errors:?}");
+}
