@@ -114,6 +114,10 @@ pub struct ConsumerProfile {
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
+    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
+    /// stands for any rest. Its search paths are those that count.
+    #[serde(default)]
+    pub through: Option<String>,
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
@@ -132,10 +136,15 @@ static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
 
 impl ConsumerProfile {
     fn fits(&self, name: &[u8]) -> bool {
-        match self.object.strip_suffix('*') {
-            Some(stem) => name.starts_with(stem.as_bytes()),
-            None => name == self.object.as_bytes(),
-        }
+        fits(&self.object, name)
+    }
+}
+
+/// Whether a file has this name; a final `*` stands for any rest.
+fn fits(pattern: &str, name: &[u8]) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(stem) => name.starts_with(stem.as_bytes()),
+        None => name == pattern.as_bytes(),
     }
 }
 
@@ -279,7 +288,7 @@ fn gets(
         let loaded = process.open(&object.absolute(), None);
         match asks {
             Asks::Needed => of_need(&loaded, names),
-            Asks::Dlopen => of_open(&mut process, object, names),
+            Asks::Dlopen => of_open(&mut process, caller(object, &loaded), names),
         }
         .with_other_failures(&loaded, names)
     };
@@ -355,9 +364,19 @@ fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     }
 }
 
+/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or `object`.
+fn caller<'a>(object: &'a RootPath, loaded: &'a Resolution) -> &'a RootPath {
+    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
+    let through = profile.and_then(|profile| profile.through.as_deref());
+    let mut paths = loaded.objects.iter().map(|object| &object.real_path);
+    through
+        .and_then(|through| paths.find(|path| fits(through, path.name())))
+        .unwrap_or(object)
+}
+
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(process: &mut Process<'_>, object: &RootPath, names: &[Bytes]) -> Gets {
-    let caller = process.caller(object);
+fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Gets {
+    let caller = process.caller(caller);
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);
