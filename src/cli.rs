@@ -74,6 +74,13 @@ pub struct AuditArgs {
     /// The severity from which on findings fail the run
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
     pub fail_on: FailOnArg,
+    /// The form of the report on standard output [default: text]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// A report written to a file, beside the one on standard output, such as json=audit.json (repeatable; - is
+    /// standard output)
+    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse)]
+    pub outputs: Vec<OutputFile>,
     #[command(flatten)]
     #[expect(
         missing_docs,
@@ -98,6 +105,9 @@ pub struct TreeArgs {
     /// The image as it is, or under the NVIDIA container runtime
     #[arg(long, value_enum, default_value = "as-is")]
     pub world: WorldArg,
+    /// The form of the tree
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: TreeFormat,
     #[command(flatten)]
     #[expect(
         missing_docs,
@@ -158,9 +168,6 @@ pub struct ImageArgs {
 /// How results are written.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// The form of the report
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
@@ -175,10 +182,51 @@ pub struct OutputArgs {
 /// The form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// For people
     Text,
-    /// For programs: one object per image, a line each.
+    /// For programs: one object per image, a line each
     Json,
+}
+
+/// The form of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TreeFormat {
+    /// For people
+    Text,
+    /// For programs: one object
+    Json,
+}
+
+/// A report and the file it goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// The form.
+    pub format: Format,
+    /// The file; `-` is standard output.
+    pub file: PathBuf,
+}
+
+impl OutputFile {
+    fn parse(text: &str) -> Result<Self, String> {
+        let names = || {
+            let values = Format::value_variants().iter();
+            let values = values.filter_map(ValueEnum::to_possible_value);
+            let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+            names.join(", ")
+        };
+        let Some((format, file)) = text.split_once('=') else {
+            return Err("expected FORMAT=FILE, such as json=audit.json".to_owned());
+        };
+        if file.is_empty() {
+            return Err(format!("there is no file after {format}="));
+        }
+        let format = Format::from_str(format, false)
+            .map_err(|_unknown| format!("no format is called {format:?}; there are {}", names()))?;
+        Ok(Self {
+            format,
+            file: PathBuf::from(file),
+        })
+    }
 }
 
 /// When to colour.

@@ -24,3 +24,4 @@ pub mod limits;
 pub mod path;
 pub mod progress;
 pub mod run;
+pub mod yaml;

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cupti_audit::layer::LayerIndex;
 use cupti_audit::loader::cache::Cache;
 use cupti_audit::loader::{
-    Arch, CpuLevel, Environment, How, Linker, Process, Resolution, Setup, Start, ldconfig,
+    Arch, CpuLevel, Environment, Hardware, How, Linker, Process, Resolution, Setup, Start, ldconfig,
 };
 use cupti_audit::path::RootPath;
 use cupti_audit::rootfs::{NodeKind, Rootfs};
@@ -54,15 +54,15 @@ struct World {
 pub struct Processor {
     /// Its level.
     pub cpu: CpuLevel,
-    /// What the kernel, or glibc before 2.37, calls it.
-    pub platform: String,
+    /// What else the loader finds of it.
+    pub hardware: Hardware,
 }
 
 /// The loader of a root on a machine.
 fn linker_of(rootfs: &Rootfs, machine: &Processor) -> Linker {
     let arch = Arch::of_platform("amd64").unwrap();
     let mut linker = Linker::find(rootfs, arch, machine.cpu).unwrap();
-    linker.platform = machine.platform.as_bytes().into();
+    linker.run_on(&machine.hardware);
     linker
 }
 
@@ -110,8 +110,17 @@ fn machine(judge: &Judge, root: &Path) -> Processor {
         .out
         .lines()
         .find_map(|line| line.strip_prefix("dl_platform="));
-    let platform = platform.unwrap().trim_matches('"').to_owned();
-    Processor { cpu, platform }
+    let platform = platform.unwrap().trim_matches('"');
+    let searched = |name: &&str| {
+        help.out
+            .contains(&format!("  {name} (supported, searched)"))
+    };
+    let capabilities = ["avx512_1"].into_iter().filter(searched).chain(["x86_64"]);
+    let hardware = Hardware {
+        platform: platform.as_bytes().into(),
+        capabilities: capabilities.map(|name| name.as_bytes().into()).collect(),
+    };
+    Processor { cpu, hardware }
 }
 
 /// How many cases agree, by question.

@@ -1,6 +1,7 @@
 //! The commands, each in a file of its own, and what they share: reading an image and writing a result.
 
 mod audit;
+mod output;
 mod rules;
 mod tree;
 
@@ -12,7 +13,7 @@ use cupti_audit::image::ImageError;
 use cupti_audit::image::registry::{CredentialSource, RegistryOptions};
 use cupti_audit::limits::Limits;
 use cupti_audit::progress::{Bars, Show};
-use cupti_audit::report::{self, Exit};
+use cupti_audit::report::Exit;
 use cupti_audit::run::{self, Options};
 
 pub use audit::audit;
@@ -50,13 +51,6 @@ fn color(when: ColorArg) {
         ColorArg::Auto => {}
         ColorArg::Always => anstream::ColorChoice::Always.write_global(),
         ColorArg::Never => anstream::ColorChoice::Never.write_global(),
-    }
-}
-
-fn layout(output: &OutputArgs) -> report::text::Layout {
-    report::text::Layout {
-        width: width(),
-        verbose: output.verbose,
     }
 }
 

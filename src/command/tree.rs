@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cupti_audit::cli::{Format, TreeArgs};
+use cupti_audit::cli::{TreeArgs, TreeFormat};
 use cupti_audit::report::{self, Exit};
 
 use super::{color, fail, read, write};
@@ -37,11 +37,11 @@ pub fn tree(args: &TreeArgs) -> Exit {
         root: &args.object,
         resolution: &resolution,
     };
-    let text = match args.output.format {
-        Format::Json => report::tree::json(&tree)
+    let text = match args.format {
+        TreeFormat::Json => report::tree::json(&tree)
             .map(|line| line + "\n")
             .map_err(io::Error::other),
-        Format::Text => Ok(report::tree::text(&tree, args.output.verbose)),
+        TreeFormat::Text => Ok(report::tree::text(&tree, args.output.verbose)),
     };
     let exit = match () {
         () if !resolution.loads() => Exit::Findings,

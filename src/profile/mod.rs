@@ -1,5 +1,6 @@
-//! Profiles: data on what a phase of a project needs.
+//! Profiles: data on what a phase of a project needs, and on the drivers of hosts.
 
+pub mod driver;
 mod phase;
 
 pub use phase::Phase;

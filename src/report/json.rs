@@ -1,9 +1,11 @@
 //! The JSON report, version 1: a stable contract to which fields are only ever added.
 
+use std::io;
+
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::Audit;
+use super::{Audit, Exit, Report, Unread};
 use crate::escape;
 use crate::facts::{ByWorld, Consumer, Copy, ImageFacts};
 use crate::image::Digest;
@@ -13,16 +15,25 @@ use crate::rule::{Evidence, Finding};
 /// The identifier of the contract.
 const SCHEMA: &str = "cupti-audit/report/v1";
 
-/// The report of one image, as a line of JSON.
-///
-/// # Errors
-/// Never for a report made here; the signature is serde's.
-pub fn line(audit: &Audit) -> serde_json::Result<String> {
-    serde_json::to_string(&report(audit))
+/// One object per image, a line each; an image that could not be audited has none.
+pub struct Json;
+
+impl Report for Json {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        Ok(serde_json::to_string(&report(audit))? + "\n")
+    }
+
+    fn unread(&mut self, _: &Unread) -> io::Result<String> {
+        Ok(String::new())
+    }
+
+    fn end(&mut self, _: Exit) -> io::Result<String> {
+        Ok(String::new())
+    }
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ImageReport<'a> {
     schema: &'static str,
     tool: Tool,
     image: Image<'a>,
@@ -153,9 +164,9 @@ struct Gap<'a> {
     why: &'a str,
 }
 
-fn report(audit: &Audit) -> Report<'_> {
+fn report(audit: &Audit) -> ImageReport<'_> {
     let facts = &audit.facts;
-    Report {
+    ImageReport {
         schema: SCHEMA,
         tool: Tool {
             name: env!("CARGO_PKG_NAME"),

@@ -1,13 +1,14 @@
 //! The report for people: the verdict first, then what is wrong with its evidence, then what is there.
 
 use std::fmt::Write as _;
+use std::io;
 
 use anstyle::Style;
 
 use super::style::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, size, styled, table,
 };
-use super::{Audit, inventory};
+use super::{Audit, Exit, Report, Unread, inventory};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
@@ -23,8 +24,41 @@ pub struct Layout {
     pub verbose: bool,
 }
 
+/// The report for people: the images one after the other, an empty line between them.
+pub struct Text {
+    layout: Layout,
+    begun: bool,
+}
+
+impl Text {
+    /// An empty report.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            begun: false,
+        }
+    }
+}
+
+impl Report for Text {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        let between = if self.begun { "\n" } else { "" };
+        self.begun = true;
+        Ok(between.to_owned() + &report(audit, self.layout))
+    }
+
+    /// Standard error says it already.
+    fn unread(&mut self, _: &Unread) -> io::Result<String> {
+        Ok(String::new())
+    }
+
+    fn end(&mut self, _: Exit) -> io::Result<String> {
+        Ok(String::new())
+    }
+}
+
 /// The report of one image.
-pub fn report(audit: &Audit, layout: Layout) -> String {
+fn report(audit: &Audit, layout: Layout) -> String {
     let facts = &audit.facts;
     let mut out = String::new();
     headline(&mut out, facts);
