@@ -1,8 +1,8 @@
 //! Which copy of CUPTI a program was made for, where that can be known.
 
 use super::cuda::{site, version};
-use super::{Consumer, Copy, ImageFacts};
 use super::python::Distribution;
+use super::{Consumer, Copy, ImageFacts};
 use crate::elf::Bytes;
 use crate::path::RootPath;
 
@@ -69,7 +69,10 @@ fn own(facts: &ImageFacts, consumer: &Consumer) -> Option<(RootPath, String)> {
 /// The version of CUPTI that the program's distribution asks for.
 fn pinned(distributions: &[Distribution], consumer: &Consumer) -> Option<(RootPath, String)> {
     let site = site(&consumer.object)?;
-    let inside = consumer.object.components().nth(site.components().count())?;
+    let inside = consumer
+        .object
+        .components()
+        .nth(site.components().count())?;
     let dist = distributions
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;

@@ -62,10 +62,7 @@ impl Rule {
             .iter()
             .filter(holds)
             .filter(|raise| meets(&raise.conditions, subject));
-        raised
-            .map(|raise| raise.severity)
-            .chain([base])
-            .max()
+        raised.map(|raise| raise.severity).chain([base]).max()
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) const FIELDS: &[&str] = &[
     "image_status",
     // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
     "image_serves",
-    // `glibc`, `musl` or `none`.
+    // Whether the image has a dynamic loader.
     "has_loader",
     // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
     "cudart",

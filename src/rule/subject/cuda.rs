@@ -42,10 +42,16 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         fields: fields([
             ("version", text(version)),
             ("from", text(from)),
-            ("driver", text(row.map(|row| row.driver).unwrap_or_default())),
+            (
+                "driver",
+                text(row.map(|row| row.driver).unwrap_or_default()),
+            ),
             (
                 "branch",
-                text(row.and_then(|row| row.minor_compatibility).unwrap_or_default()),
+                text(
+                    row.and_then(|row| row.minor_compatibility)
+                        .unwrap_or_default(),
+                ),
             ),
             ("has_driver", flag(row.is_some())),
             (
@@ -76,8 +82,12 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
         .iter()
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
     let environment = facts.image.config.env("CUDA_VERSION");
-    let environment =
-        environment.map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
+    let environment = environment.map(|version| {
+        (
+            version.to_owned(),
+            "CUDA_VERSION of the environment".to_owned(),
+        )
+    });
     let known = of_cupti(facts).chain(runtimes).chain(environment);
     let known = known.filter_map(|(version, from)| Some((cuda::version(&version)?, version, from)));
     // Of equal ones the first counts.

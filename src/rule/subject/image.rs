@@ -1,9 +1,8 @@
 //! The image as a whole.
 
-use super::failure::fails;
+use super::failure::{fails, libc};
 use super::{Kind, Location, Subject, evidence, fields, flag, text};
 use crate::facts::{ImageFacts, Required, Status};
-use crate::loader::Libc;
 
 /// The fields of the image.
 pub(super) const FIELDS: &[&str] = &[
@@ -34,7 +33,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
             ("status_nvidia", text(facts.status.nvidia.name())),
             ("import_broken", flag(broken)),
             ("concerns_cupti", flag(facts.concerns_cupti())),
-            ("libc", text(libc(facts))),
+            ("libc", text(libc(facts).0)),
         ]),
         locations: headers
             .iter()
@@ -45,12 +44,4 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
             .collect(),
         evidence: evidence::of_plain(&facts.plain.as_is),
     }]
-}
-
-fn libc(facts: &ImageFacts) -> &'static str {
-    match facts.grounds.as_is.linker.as_ref().map(|linker| linker.libc) {
-        Some(Libc::Glibc(_)) => "glibc",
-        Some(Libc::Musl) => "musl",
-        None => "none",
-    }
 }

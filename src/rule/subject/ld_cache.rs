@@ -34,15 +34,17 @@ fn subject(facts: &ImageFacts, kind: Staleness, entries: &[&StaleEntry]) -> Subj
         .map(|entry| escape::text(&entry.name))
         .collect();
     let (words, shown) = match kind {
-        Staleness::Gone => ("whose files are gone", "is in the cache and not in the image"),
+        Staleness::Gone => (
+            "whose files are gone",
+            "is in the cache and not in the image",
+        ),
         Staleness::NotEntered => (
             "otherwise than a fresh run of ldconfig would",
             "would be in the cache after a run of ldconfig",
         ),
     };
-    let line = |entry: &&StaleEntry| {
-        Evidence::Words(format!("{} {shown}", escape::text(&entry.path)))
-    };
+    let line =
+        |entry: &&StaleEntry| Evidence::Words(format!("{} {shown}", escape::text(&entry.path)));
     let cache = RootPath::from("etc/ld.so.cache");
     let rootfs = &facts.grounds.as_is.rootfs;
     let layer = rootfs

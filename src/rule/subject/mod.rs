@@ -2,8 +2,8 @@
 //!
 //! One file per kind of subject: it lists the fields and fills them from the facts.
 
-mod copies;
 mod consumer;
+mod copies;
 mod copy;
 mod cuda;
 mod dangling;

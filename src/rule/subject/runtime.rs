@@ -6,11 +6,8 @@ use crate::facts::ImageFacts;
 
 /// The fields of what is left out.
 pub(super) const FIELDS: &[&str] = &[
-    "variable",
-    "value",
-    // `devices`, `compute` or `utility`.
-    "lacks",
-    // What that means, as the end of a sentence.
+    "variable", "value", // `devices`, `compute` or `utility`.
+    "lacks", // What that means, as the end of a sentence.
     "words",
 ];
 
@@ -26,7 +23,10 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
     }
     let lacking = [
         ("compute", "libcuda.so.1 is not brought from the host"),
-        ("utility", "libnvidia-ml.so.1 and nvidia-smi are not brought from the host"),
+        (
+            "utility",
+            "libnvidia-ml.so.1 and nvidia-smi are not brought from the host",
+        ),
     ];
     for (capability, words) in lacking {
         if let Some(value) = capabilities.filter(|value| lacks(value, capability)) {
