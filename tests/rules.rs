@@ -26,7 +26,7 @@ use testkit::spec::Sources;
 const ASKED: [&str; 4] = ["", "inference", "training", "profiling"];
 
 /// Images in which CUPTI does all that it can: what is said of them has to be true of every good image.
-const GOOD: [&str; 8] = [
+const GOOD: [&str; 9] = [
     "arm64",
     "debian-cupti",
     "devel",
@@ -34,6 +34,7 @@ const GOOD: [&str; 8] = [
     "pip-tensorflow",
     "pip-torch",
     "rhel-devel",
+    "torch-with-triton",
     "wrong-class",
 ];
 

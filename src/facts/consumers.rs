@@ -30,7 +30,7 @@ pub struct Consumer {
     pub wants: Bytes,
     /// What breaks without it.
     pub required: Required,
-    /// The program that loads the object, where it is known.
+    /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
     /// What it gets.
     pub outcome: ByWorld<Gets>,
@@ -176,7 +176,11 @@ fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Opt
         .filter(|_| names.len() == 1)
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
-    let program = program(rootfs, &object);
+    let program = if elf.is_program() {
+        Some(object.clone())
+    } else {
+        interpreter(rootfs, &object)
+    };
     let outcome = ByWorld::of(grounds, |ground| {
         gets(ground, &object, program.as_ref(), asks, &names)
     });
@@ -243,7 +247,7 @@ fn opened_names(
 }
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
-fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.components().collect();
     let at = parts
         .iter()
@@ -272,11 +276,15 @@ fn gets(
 ) -> Gets {
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        match program {
+        let started = match program {
             Some(program) => process.start(&program.absolute(), Start::Executed),
             None => process.start_unknown(),
         };
-        let loaded = process.open(&object.absolute(), None);
+        let loaded = if program == Some(object) {
+            started
+        } else {
+            process.open(&object.absolute(), None)
+        };
         match asks {
             Asks::Needed => of_need(&loaded, names),
             Asks::Dlopen => of_open(&mut process, object, names),

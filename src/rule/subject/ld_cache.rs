@@ -8,7 +8,6 @@ use crate::path::RootPath;
 
 /// The fields of the entries.
 pub(super) const FIELDS: &[&str] = &[
-    "names",
     // What is wrong, as the end of a sentence.
     "words",
     // Whether a fresh run of `ldconfig` makes the names found.
@@ -33,13 +32,14 @@ fn subject(facts: &ImageFacts, kind: Staleness, entries: &[&StaleEntry]) -> Subj
         .iter()
         .map(|entry| escape::text(&entry.name))
         .collect();
+    let names = names.join(", ");
     let (words, shown) = match kind {
         Staleness::Gone => (
-            "whose files are gone",
+            format!("names {names}, of which nothing is left in the image"),
             "is in the cache and not in the image",
         ),
         Staleness::NotEntered => (
-            "otherwise than a fresh run of ldconfig would",
+            format!("does not lead to {names}, as it would after a run of ldconfig"),
             "would be in the cache after a run of ldconfig",
         ),
     };
@@ -54,7 +54,6 @@ fn subject(facts: &ImageFacts, kind: Staleness, entries: &[&StaleEntry]) -> Subj
     Subject {
         kind: Kind::LdCache,
         fields: fields([
-            ("names", text(names.join(", "))),
             ("words", text(words)),
             ("repaired_by_ldconfig", flag(kind == Staleness::NotEntered)),
         ]),
