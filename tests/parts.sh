@@ -16,11 +16,12 @@ export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive LC_ALL=C
 # The programs of the tests and the packages that bring them; a path is that of a file.
 programs=(
   dockerd=docker.io docker=docker.io podman=podman docker-registry=docker-registry skopeo=skopeo umoci=umoci
-  debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc chroot=coreutils
+  debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
   /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl python3=python3
 )
 suite=bookworm
-wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127)
+wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
+  nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79)
 deb=libcupti11.8
 
 missing=0
@@ -121,7 +122,7 @@ wheel() {
   local download=$2.download file
   rm -rf "$download"
   quietly python3 -m pip download --quiet --no-deps --only-binary :all: \
-    --platform manylinux2014_x86_64 --dest "$download" "$1" || return 1
+    --platform manylinux2014_x86_64 --platform manylinux_2_25_x86_64 --dest "$download" "$1" || return 1
   for file in "$download"/*.whl; do
     python3 -m zipfile -e "$file" "$2" || return 1
   done
