@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::{ByWorld, Ground, owner};
 use crate::data_files;
@@ -15,6 +16,7 @@ use crate::loader::{
     Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
 };
 use crate::path::RootPath;
+use crate::profile;
 use crate::rootfs::Rootfs;
 
 /// An object that asks for CUPTI.
@@ -99,6 +101,8 @@ pub struct Gets {
     pub other_failures: Vec<String>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
+    /// What it gets of the libraries beside libcupti.
+    pub companions: Vec<Companion>,
 }
 
 /// How a known program asks for CUPTI (`profiles/consumers/*.yaml`).
@@ -132,10 +136,7 @@ static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
 
 impl ConsumerProfile {
     fn fits(&self, name: &[u8]) -> bool {
-        match self.object.strip_suffix('*') {
-            Some(stem) => name.starts_with(stem.as_bytes()),
-            None => name == self.object.as_bytes(),
-        }
+        profile::named_like(name, &self.object)
     }
 }
 
@@ -147,18 +148,23 @@ pub(super) fn opens_cupti(name: &[u8]) -> bool {
 }
 
 /// Finds the consumers and what each gets.
-pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
+pub(super) fn find(grounds: &ByWorld<Ground>, found: &Found, wanted: &[Wanted]) -> Vec<Consumer> {
     let rootfs = &grounds.as_is.rootfs;
     let is_asker = |path: &&RootPath| opens_cupti(path.name()) || !owner::is_decoy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()
-        .filter_map(|object| consumer(grounds, rootfs, object))
+        .filter_map(|object| consumer(grounds, rootfs, object, wanted))
         .collect()
 }
 
-fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Option<Consumer> {
+fn consumer(
+    grounds: &ByWorld<Ground>,
+    rootfs: &Rootfs,
+    object: RootPath,
+    wanted: &[Wanted],
+) -> Option<Consumer> {
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
     let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
     let needed = elf.needed.iter().find(|name| is_needed_name(name));
@@ -182,7 +188,13 @@ fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Opt
         interpreter(rootfs, &object)
     };
     let outcome = ByWorld::of(grounds, |ground| {
-        gets(ground, &object, program.as_ref(), asks, &names)
+        let asker = Asker {
+            object: &object,
+            program: program.as_ref(),
+            asks,
+            names: &names,
+        };
+        gets(ground, &asker, wanted)
     });
     let file_name = crate::escape::text(object.name());
     Some(Consumer {
@@ -267,29 +279,34 @@ fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     })
 }
 
-fn gets(
-    ground: &Ground,
-    object: &RootPath,
-    program: Option<&RootPath>,
+/// Who asks, and for what.
+struct Asker<'a> {
+    object: &'a RootPath,
+    program: Option<&'a RootPath>,
     asks: Asks,
-    names: &[Bytes],
-) -> Gets {
+    names: &'a [Bytes],
+}
+
+fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
+    let Asker { object, names, .. } = *asker;
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        let started = match program {
+        let started = match asker.program {
             Some(program) => process.start(&program.absolute(), Start::Executed),
             None => process.start_unknown(),
         };
-        let loaded = if program == Some(object) {
+        let loaded = if asker.program == Some(object) {
             started
         } else {
             process.open(&object.absolute(), None)
         };
-        match asks {
+        let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
             Asks::Dlopen => of_open(&mut process, object, names),
-        }
-        .with_other_failures(&loaded, names)
+        };
+        let cupti = gets.real_path.as_ref();
+        gets.companions = apis::companions(&process, Some(object), cupti, wanted);
+        gets.with_other_failures(&loaded, names)
     };
     let mut gets = ground
         .with_setup(run)
@@ -311,6 +328,7 @@ impl Gets {
             missing_symbols: Vec::new(),
             other_failures: Vec::new(),
             unread: Vec::new(),
+            companions: Vec::new(),
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Everything is computed from the merged file system and the loader; nothing is judged here.
 
+mod apis;
+mod baggage;
 mod consumers;
 mod copies;
 pub mod cuda;
@@ -17,6 +19,8 @@ mod soname;
 
 use std::sync::Arc;
 
+pub use apis::{Asker, Companion, Reach, Usable};
+pub use baggage::{Baggage, BaggageUse};
 pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
 pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
@@ -29,7 +33,7 @@ use crate::layer::{LayerIndex, ProblemKind};
 pub use crate::loader::Outcome;
 use crate::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
 use crate::path::RootPath;
-use crate::rootfs::ApplyProblem;
+use crate::rootfs::{ApplyProblem, Rootfs};
 
 /// Whether a process without search paths of its own can open CUPTI by its soname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +126,12 @@ pub struct ImageFacts {
     pub headers: Vec<(RootPath, usize)>,
     /// Who asks for CUPTI.
     pub consumers: Vec<Consumer>,
+    /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
+    pub apis: Vec<Asker>,
+    /// The files that may be dead weight, by path.
+    pub baggage: Vec<Baggage>,
+    /// What uses such files without a table of an object showing it.
+    pub baggage_uses: Vec<BaggageUse>,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
@@ -210,8 +220,9 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
-    let found = copies::find(&rootfs);
-    let consumers = consumers::find(&grounds, &found);
+    let (found, weight) = walk(&rootfs, &image);
+    let wanted = apis::wanted(&rootfs, &weight.files);
+    let consumers = consumers::find(&grounds, &found, &wanted);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
     let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
     let status = ByWorld {
@@ -219,6 +230,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         nvidia: status_of(&plain.nvidia, &found),
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
+    let apis = apis::find(&grounds, &consumers, &plain, &wanted);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -232,9 +244,23 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         dangling: found.dangling,
         headers: found.headers,
         consumers,
+        apis,
+        baggage: weight.files,
+        baggage_uses: weight.uses,
         gaps,
         oddities,
     }
+}
+
+/// Goes once through the file system and gathers what bears on CUPTI, and what may be dead weight.
+fn walk(rootfs: &Rootfs, image: &Image) -> (copies::Found, baggage::Gathered) {
+    let mut found = copies::Found::default();
+    let mut weight = baggage::Gathered::default();
+    rootfs.visit(|path, _, node| {
+        copies::take(rootfs, &mut found, path, node);
+        weight.take(path, node);
+    });
+    (found, weight.finish(image))
 }
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens

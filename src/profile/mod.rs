@@ -1,5 +1,8 @@
-//! Profiles: data on what a phase of a project needs, and on the drivers of hosts.
+//! Profiles: data on the APIs of CUPTI, on files that may be dead weight, on what a phase of a project needs, and
+//! on the drivers of hosts.
 
+pub mod api;
+pub mod baggage;
 pub mod driver;
 mod phase;
 
@@ -19,6 +22,14 @@ pub fn phases() -> Vec<Phase> {
         .collect();
     phases.sort_by_key(|phase| ORDER.iter().position(|name| *name == phase.name));
     phases
+}
+
+/// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.
+pub fn named_like(name: &[u8], pattern: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(stem) => name.starts_with(stem.as_bytes()),
+        None => name == pattern.as_bytes(),
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! One file per kind of subject: it lists the fields and fills them from the facts.
 
+mod baggage;
 mod consumer;
 mod copies;
 mod copy;
@@ -14,6 +15,7 @@ mod framework;
 mod image;
 mod ld_cache;
 mod misnamed;
+mod nvperf;
 mod runtime;
 mod stub;
 
@@ -59,11 +61,15 @@ pub enum Kind {
     Cuda,
     /// A framework that brings a profiler.
     Framework,
+    /// A process that gets libcupti and not the library behind its counters.
+    Nvperf,
+    /// Files of one kind of weight that nothing in the image is known to need.
+    Baggage,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -78,6 +84,8 @@ impl Kind {
         Self::Runtime,
         Self::Cuda,
         Self::Framework,
+        Self::Nvperf,
+        Self::Baggage,
     ];
 
     /// The name used in rules.
@@ -97,6 +105,8 @@ impl Kind {
             Self::Runtime => "runtime",
             Self::Cuda => "cuda",
             Self::Framework => "framework",
+            Self::Nvperf => "nvperf",
+            Self::Baggage => "baggage",
         }
     }
 
@@ -117,6 +127,8 @@ impl Kind {
             Self::Runtime => runtime::FIELDS,
             Self::Cuda => cuda::FIELDS,
             Self::Framework => framework::FIELDS,
+            Self::Nvperf => nvperf::FIELDS,
+            Self::Baggage => baggage::FIELDS,
         }
     }
 }
@@ -169,6 +181,8 @@ pub fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         runtime::subjects,
         cuda::subjects,
         framework::subjects,
+        nvperf::subjects,
+        baggage::subjects,
     ];
     of.iter().flat_map(|subjects| subjects(facts)).collect()
 }
