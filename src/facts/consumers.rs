@@ -32,7 +32,7 @@ pub struct Consumer {
     pub wants: Bytes,
     /// What breaks without it.
     pub required: Required,
-    /// The program that loads the object, where it is known.
+    /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
     /// What it gets.
     pub outcome: ByWorld<Gets>,
@@ -192,7 +192,11 @@ fn consumer(
         .filter(|_| names.len() == 1)
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
-    let program = program(rootfs, &object);
+    let program = if elf.is_program() {
+        Some(object.clone())
+    } else {
+        interpreter(rootfs, &object)
+    };
     let outcome = ByWorld::of(grounds, |ground| {
         let asker = Asker {
             object: &object,
@@ -265,7 +269,7 @@ fn opened_names(
 }
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
-fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.components().collect();
     let at = parts
         .iter()
@@ -297,11 +301,15 @@ fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
     let Asker { object, names, .. } = *asker;
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        match asker.program {
+        let started = match asker.program {
             Some(program) => process.start(&program.absolute(), Start::Executed),
             None => process.start_unknown(),
         };
-        let loaded = process.open(&object.absolute(), None);
+        let loaded = if asker.program == Some(object) {
+            started
+        } else {
+            process.open(&object.absolute(), None)
+        };
         let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
             Asks::Dlopen => of_open(&mut process, caller(object, &loaded), names),

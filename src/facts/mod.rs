@@ -6,9 +6,15 @@ mod apis;
 mod baggage;
 mod consumers;
 mod copies;
+pub mod cuda;
 mod ground;
+pub mod ld_cache;
+pub mod meant;
+pub mod misnamed;
 mod owner;
+pub mod python;
 mod release;
+pub mod search_path;
 mod soname;
 pub mod tools;
 
@@ -25,6 +31,7 @@ pub use release::VersionSource;
 use crate::elf::Bytes;
 use crate::image::Image;
 use crate::layer::{LayerIndex, ProblemKind};
+pub use crate::loader::Outcome;
 use crate::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
 use crate::path::RootPath;
 use crate::rootfs::{ApplyProblem, Rootfs};
@@ -130,6 +137,26 @@ pub struct ImageFacts {
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
     pub oddities: Vec<ApplyProblem>,
+}
+
+impl ImageFacts {
+    /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
+    pub fn serves(&self) -> bool {
+        let gets = |consumer: &Consumer| consumer.outcome.as_is.outcome == Outcome::Loaded;
+        self.status.as_is == Status::Loadable || self.consumers.iter().any(gets)
+    }
+
+    /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
+    pub fn concerns_cupti(&self) -> bool {
+        self.own_copies().next().is_some()
+            || !self.dangling.is_empty()
+            || !self.consumers.is_empty()
+    }
+
+    /// The copies of CUPTI that are for everybody, not for one tool alone.
+    pub fn own_copies(&self) -> impl Iterator<Item = &Copy> {
+        self.copies.iter().filter(|copy| !copy.decoy)
+    }
 }
 
 /// The sizes of a layer.
@@ -330,7 +357,7 @@ pub fn failures(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
     resolution
         .unresolved
         .iter()
-        .filter(|missing| missing.outcome != crate::loader::Outcome::ProvidedAtRuntime)
+        .filter(|missing| missing.outcome != Outcome::ProvidedAtRuntime)
 }
 
 /// The object that was opened.
