@@ -109,7 +109,7 @@ mirror() {
 
 root_file_system() {
   # minbase and a Python, because Python programs are what loads CUPTI.
-  quietly debootstrap --variant=minbase --include=python3-minimal "$suite" "$1" $(mirror)
+  quietly debootstrap --variant=minbase --include=python3 "$suite" "$1" $(mirror)
 }
 
 debian() {

@@ -12,7 +12,14 @@ use crate::path::RootPath;
 /// The names that are opened at run time, and the prefixes of the symbols that come with them.
 pub static ELF: LazyLock<Interest> = LazyLock::new(|| {
     Interest::new(
-        &["libcupti.so", "libnvperf_host.so", "libcuinj64"],
+        &[
+            "libcupti.so",
+            "libnvperf_",
+            "libpcsamplingutil",
+            "libcheckpoint",
+            "libcuinj64",
+            "libaccinj64",
+        ],
         &["cupti", "NVPW"],
     )
 });

@@ -37,6 +37,7 @@ const NO_OBJECT: &str = "Exec format error";
 const DIRECTORY: &str = "Is a directory";
 
 /// What a process of musl remembers between searches.
+#[derive(Clone)]
 pub(super) struct Memory {
     /// The last error of the system in musl's words: a failure that makes none is told by the one before it.
     error: Cell<&'static str>,

@@ -45,6 +45,7 @@ pub struct Environment {
 }
 
 /// A process and what it has mapped.
+#[derive(Clone)]
 pub struct Process<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) maps: Vec<Map>,
@@ -69,6 +70,7 @@ pub(super) enum Phase {
 }
 
 /// One mapped object (`struct link_map`).
+#[derive(Clone)]
 pub(super) struct Map {
     pub path: Bytes,
     pub real_path: RootPath,
