@@ -140,6 +140,12 @@ impl ConsumerProfile {
     }
 }
 
+/// The names of the programs that profiles know, by the ids of their files.
+pub fn known_programs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let ids = data_files::CONSUMERS.iter().map(|(id, _)| *id);
+    ids.zip(PROFILES.iter().map(|profile| &*profile.name))
+}
+
 /// Whether a profile knows objects of this file name to open CUPTI at run time.
 pub(super) fn opens_cupti(name: &[u8]) -> bool {
     PROFILES

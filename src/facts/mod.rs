@@ -10,12 +10,13 @@ mod ground;
 mod owner;
 mod release;
 mod soname;
+pub mod tools;
 
 use std::sync::Arc;
 
 pub use apis::{Asker, Companion, Reach, Usable};
 pub use baggage::{Baggage, BaggageUse};
-pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
+pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required, known_programs};
 pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
