@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
+use super::ties::Followed;
 use super::{ByWorld, Ground, owner};
 use crate::data_files;
 use crate::elf::{Bytes, SymbolRole};
@@ -358,6 +359,31 @@ impl Gets {
         self.unread.clone_from(&loaded.unread);
         self
     }
+}
+
+/// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
+pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Followed {
+    let run = |setup: &Setup<'_>| {
+        let mut process = Process::new(setup);
+        match program(&ground.rootfs, object) {
+            Some(program) => process.start(&program.absolute(), Start::Executed),
+            None => process.start_unknown(),
+        };
+        let loaded = process.open(&object.absolute(), None);
+        let missing = loaded
+            .unresolved
+            .iter()
+            .find(|missing| missing.name == *name);
+        match (
+            loaded.object_for(name),
+            missing.map(|missing| missing.outcome),
+        ) {
+            (Some(found), None) => Followed::To(found.real_path.clone()),
+            (_, Some(Outcome::ProvidedAtRuntime)) => Followed::Driver,
+            _ => Followed::Unknown,
+        }
+    };
+    ground.with_setup(run).unwrap_or(Followed::Unknown)
 }
 
 /// What became of the `DT_NEEDED` entry.

@@ -184,6 +184,7 @@ mod tests {
                     Some("triton-cupti"),
                 ),
                 ("tensorflow/include/xla/profiler/gpu/cupti_tracer.h", None),
+                ("triton/backends/nvidia/include/cupti.h", None),
             ],
         );
         check(

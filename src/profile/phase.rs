@@ -133,7 +133,12 @@ fn mistakes(document: &Document, name: &str, source: &Source, profilers: &[&str]
         ("allows", &source.baggage.allows),
         ("forbids", &source.baggage.forbids),
     ] {
-        mistakes.extend(of_ids(document, &["baggage", key], ids, ("kind of baggage", &kinds)));
+        mistakes.extend(of_ids(
+            document,
+            &["baggage", key],
+            ids,
+            ("kind of baggage", &kinds),
+        ));
     }
     match source.like.as_deref() {
         Some(like) if !COLUMNS.contains(&like) => {
@@ -183,7 +188,12 @@ fn of_ids(
     known: (&str, &[&str]),
 ) -> Vec<Mistake> {
     let one = |(number, id): (usize, &String)| {
-        of_id(document, &[path, &[&number.to_string()]].concat(), id, known)
+        of_id(
+            document,
+            &[path, &[&number.to_string()]].concat(),
+            id,
+            known,
+        )
     };
     ids.iter().enumerate().filter_map(one).collect()
 }
@@ -221,7 +231,10 @@ mod tests {
             phase.apis.needs.last().map(Wish::ids),
             Some(["range-profiling".to_owned(), "profiling".to_owned()].as_slice())
         );
-        assert_eq!(phase.profilers.welcome().collect::<Vec<_>>(), ["nsight-systems"]);
+        assert_eq!(
+            phase.profilers.welcome().collect::<Vec<_>>(),
+            ["nsight-systems"]
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod inventory;
 pub mod json;
+mod phases;
 pub mod profilers;
 pub mod rules;
 mod style;

@@ -149,7 +149,8 @@ mod tests {
                 "damaged-cupti",
                 "dangling-cupti-link",
                 "headers-only-cupti",
-                "missing-dependency"
+                "missing-dependency",
+                "phase-need-unmet"
             ]
         );
         for rule in rules {

@@ -25,6 +25,8 @@ pub enum Kind {
     Failure,
     /// A program that opens libcupti at run time and does not get it.
     Unserved,
+    /// Something that a phase needs, wants or forbids, and that is not so.
+    Need,
 }
 
 impl Kind {
@@ -36,6 +38,7 @@ impl Kind {
             Self::DanglingLink => "dangling-link",
             Self::Failure => "failure",
             Self::Unserved => "unserved",
+            Self::Need => "need",
         }
     }
 
@@ -62,6 +65,7 @@ impl Kind {
             Self::DanglingLink => &["path", "target", "dev_link"],
             Self::Failure => &["object", "breaks", "words"],
             Self::Unserved => &["name", "object", "wants", "words"],
+            Self::Need => &["phase", "level", "what", "why"],
         }
     }
 }
