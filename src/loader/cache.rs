@@ -21,6 +21,8 @@ const EXTENSIONS: u32 = 0xeaa4_2174;
 const HWCAPS_TAG: u32 = 1;
 /// The bit of an entry's hwcap that makes its low half an index into that list.
 const HWCAP_NAMED: u64 = 1 << 62;
+/// The bits above the low half that hold the level which a named entry needs.
+const ISA_LEVEL: u64 = (1 << 10) - 1;
 /// The entries that are read; Debian's largest known cache has some 3,000.
 const ENTRIES: usize = 200_000;
 
@@ -42,6 +44,21 @@ pub struct CacheEntry {
     pub hwcaps: Option<Bytes>,
     /// The bits of the legacy hardware subdirectories it is from, such as `tls`.
     pub hardware: u64,
+    /// The x86-64 level that the object of a `glibc-hwcaps` subdirectory needs, 0 for the baseline.
+    pub isa_level: u32,
+}
+
+/// What a loader takes of a cache.
+#[derive(Debug, Clone, Copy)]
+pub struct Usable<'a> {
+    /// The processor.
+    pub arch: &'a Arch,
+    /// The `glibc-hwcaps` levels, the best first.
+    pub levels: &'a [Bytes],
+    /// The bits of the hardware subdirectories.
+    pub hardware: u64,
+    /// The bits of the levels that the processor has.
+    pub isa_bits: u32,
 }
 
 impl Cache {
@@ -68,33 +85,32 @@ impl Cache {
         }
     }
 
-    /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry of `levels`, else the
-    /// first plain one with no more than the bits of `hardware` (elf/dl-cache.c, `search_cache`).
-    pub fn lookup(
-        &self,
-        name: &[u8],
-        arch: &Arch,
-        levels: &[Bytes],
-        hardware: u64,
-    ) -> Option<&[u8]> {
+    /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry, else the
+    /// first plain one with no more than the bits of its hardware (elf/dl-cache.c, `search_cache`).
+    pub fn lookup(&self, name: &[u8], by: &Usable<'_>) -> Option<&[u8]> {
         let entries = self.entries.get(&compared(name))?;
+        let flags = by.arch.cache_flags;
         let usable = || {
             entries.iter().map(|(_, entry)| entry).filter(|entry| {
                 // Where there is one kind of library, one that ldconfig knew nothing more of will do.
-                (entry.flags == arch.cache_flags || (entry.flags == 1 && arch.cache_flags == 3))
-                    && entry.hardware & !hardware == 0
+                (entry.flags == flags || (entry.flags == 1 && flags == 3))
+                    && entry.hardware & !by.hardware == 0
             })
         };
+        let has_level = |entry: &CacheEntry| {
+            // sysdeps/x86/dl-cache.h, `dl_cache_hwcap_isa_level_compatible`
+            let bit = 1_u32.checked_shl(entry.isa_level).unwrap_or(0);
+            by.arch.name != "x86-64" || bit & by.isa_bits == bit
+        };
         let rank = |entry: &CacheEntry| {
-            levels
-                .iter()
-                .position(|level| Some(level) == entry.hwcaps.as_ref())
+            let mut levels = by.levels.iter();
+            levels.position(|level| Some(level) == entry.hwcaps.as_ref())
         };
         let named = usable()
+            .filter(|entry| has_level(entry))
             .filter_map(|entry| Some((rank(entry)?, entry)))
             .min_by_key(|(rank, _)| *rank);
-        let exact =
-            || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == arch.cache_flags);
+        let exact = || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == flags);
         let any = || usable().find(|entry| entry.hwcaps.is_none());
         named
             .map(|(_, entry)| entry)
@@ -160,6 +176,7 @@ fn read_old(bytes: &[u8], count: usize, strings: usize, data: u8) -> Cache {
                     flags: flags.cast_signed(),
                     hwcaps: None,
                     hardware: 0,
+                    isa_level: 0,
                 },
             );
         }
@@ -197,7 +214,13 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
         let named =
             (hwcap & HWCAP_NAMED != 0).then(|| hwcaps.get(index).cloned().unwrap_or_default());
         if let (Some(flags), Some(name), Some(path)) = (number(bytes, at, data), text(4), text(8)) {
-            let hardware = if named.is_none() { hwcap } else { 0 };
+            let (hardware, isa_level) = match named {
+                None => (hwcap, 0),
+                Some(_) => (
+                    0,
+                    u32::try_from(hwcap >> 32 & ISA_LEVEL).unwrap_or(u32::MAX),
+                ),
+            };
             cache.add(
                 name,
                 CacheEntry {
@@ -205,6 +228,7 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
                     flags: flags.cast_signed(),
                     hwcaps: named,
                     hardware,
+                    isa_level,
                 },
             );
         }
