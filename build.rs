@@ -13,6 +13,8 @@ fn main() -> io::Result<()> {
     let out = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("cargo sets OUT_DIR"))?;
     let lists = [
         list("RULES", "rules")?,
+        list("CONSUMERS", "profiles/consumers")?,
+        list("PHASES", "profiles/phases")?,
         list("PROFILERS", "profiles/profilers")?,
     ];
     fs::write(Path::new(&out).join("data_files.rs"), lists.concat())

@@ -29,6 +29,22 @@ Examples:
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
+const PROFILERS_HELP: &str = "\
+States:
+  ready           as far as an image shows it
+  not ready       something is missing; the reason is the loader's
+  not applicable  there is nothing in the image for it to look at
+  not known       an image does not show it, as with CUPTI that is linked statically
+
+Exit codes:
+  0  done, whatever the states
+  2  it could not be done, or something could not be checked
+
+Examples:
+  cupti-audit profilers pytorch/pytorch
+  cupti-audit profilers --format markdown docker-daemon:trainer:latest
+  cupti-audit profilers -e KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
+
 /// Will CUPTI load in this container image, for whom, and if not, why?
 #[derive(Debug, Parser)]
 #[command(
@@ -58,6 +74,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Show how the dynamic loader resolves one object of an image, with the reason for each step
     Tree(TreeArgs),
+    /// Say which profiling tools would work in an image, what each lacks, and what to take instead
+    Profilers(ProfilersArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
 }
@@ -74,6 +92,13 @@ pub struct AuditArgs {
     /// The severity from which on findings fail the run
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
     pub fail_on: FailOnArg,
+    /// The form of the report on standard output [default: text]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// A report written to a file, beside the one on standard output, such as json=audit.json (repeatable; - is
+    /// standard output)
+    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse)]
+    pub outputs: Vec<OutputFile>,
     #[command(flatten)]
     #[expect(
         missing_docs,
@@ -98,6 +123,33 @@ pub struct TreeArgs {
     /// The image as it is, or under the NVIDIA container runtime
     #[arg(long, value_enum, default_value = "as-is")]
     pub world: WorldArg,
+    /// The form of the tree
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: TreeFormat,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub image: ImageArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub output: OutputArgs,
+}
+
+/// What `profilers` takes.
+#[derive(Debug, Args)]
+#[command(after_help = PROFILERS_HELP)]
+pub struct ProfilersArgs {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    pub image_name: String,
+    /// The form of the report
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: PageFormat,
     #[command(flatten)]
     #[expect(
         missing_docs,
@@ -158,9 +210,6 @@ pub struct ImageArgs {
 /// How results are written.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// The form of the report
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
@@ -175,10 +224,62 @@ pub struct OutputArgs {
 /// The form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// For people
     Text,
-    /// For programs: one object per image, a line each.
+    /// For programs: one object per image, a line each
     Json,
+}
+
+/// The form of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TreeFormat {
+    /// For people
+    Text,
+    /// For programs: one object
+    Json,
+}
+
+/// The form of an answer on tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PageFormat {
+    /// For people
+    Text,
+    /// For programs: one object
+    Json,
+    /// For a page or a comment
+    Markdown,
+}
+
+/// A report and the file it goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// The form.
+    pub format: Format,
+    /// The file; `-` is standard output.
+    pub file: PathBuf,
+}
+
+impl OutputFile {
+    fn parse(text: &str) -> Result<Self, String> {
+        let names = || {
+            let values = Format::value_variants().iter();
+            let values = values.filter_map(ValueEnum::to_possible_value);
+            let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+            names.join(", ")
+        };
+        let Some((format, file)) = text.split_once('=') else {
+            return Err("expected FORMAT=FILE, such as json=audit.json".to_owned());
+        };
+        if file.is_empty() {
+            return Err(format!("there is no file after {format}="));
+        }
+        let format = Format::from_str(format, false)
+            .map_err(|_unknown| format!("no format is called {format:?}; there are {}", names()))?;
+        Ok(Self {
+            format,
+            file: PathBuf::from(file),
+        })
+    }
 }
 
 /// When to colour.

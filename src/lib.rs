@@ -3,13 +3,15 @@
 //! The flow is one way, and the modules stand in its order: an image is opened ([`image`]), each layer is
 //! read once as a stream into an index of facts ([`layer`], [`elf`]), the indexes are applied to one file
 //! system ([`rootfs`]), the dynamic loader's search is followed on it ([`loader`]), what that says of CUPTI
-//! is gathered ([`facts`]), judged by the rules ([`rule`]) and written down ([`report`]). Only the image
-//! sources and [`cli`] touch the host.
+//! is gathered ([`facts`]), judged by the rules ([`rule`]), held against what a phase needs ([`profile`],
+//! [`plan`]) and written down ([`report`]). Only the image sources and [`cli`] touch the host.
 
 pub mod facts;
 pub mod image;
 pub mod layer;
 pub mod loader;
+pub mod plan;
+pub mod profile;
 pub mod report;
 pub mod rootfs;
 pub mod rule;
@@ -22,3 +24,5 @@ pub mod limits;
 pub mod path;
 pub mod progress;
 pub mod run;
+pub mod size;
+pub mod yaml;

@@ -31,8 +31,12 @@ mod loader_objects;
 mod loader_ours;
 #[path = "support/loader_random.rs"]
 mod loader_random;
+#[path = "support/loader_seeds.rs"]
+mod loader_seeds;
 #[path = "support/loader_shrink.rs"]
 mod loader_shrink;
+#[path = "support/loader_tools.rs"]
+mod loader_tools;
 #[path = "support/loader_tree.rs"]
 mod loader_tree;
 #[path = "support/loader_world.rs"]
@@ -59,7 +63,7 @@ const OPENS_WITH_FEATURE: usize = 20;
 #[test]
 fn generated_cases_agree_with_the_real_loader() {
     let Some(world) = &*WORLD else { return };
-    let (first, last) = loader_judge::asked_seeds().unwrap_or((1, 2000));
+    let (first, last) = loader_seeds::asked().unwrap_or((1, 2000));
     let cases: Vec<Case> = (first..=last).map(loader_generate::make).collect();
     let run = run(world, &cases);
     let ldconfigs = cases.iter().filter(|case| case.ldconfig.is_some()).count();
@@ -75,7 +79,7 @@ fn generated_cases_agree_with_the_real_loader() {
         ldconfigs - run.failed_in(loader_compare::Step::Ldconfig),
     );
     report(world, &cases, &run);
-    if loader_judge::asked_seeds().is_none() {
+    if loader_seeds::asked().is_none() {
         Coverage::of(&cases).check("of the generated cases", CASES_WITH_FEATURE);
     }
 }
@@ -83,7 +87,7 @@ fn generated_cases_agree_with_the_real_loader() {
 #[test]
 fn generated_dlopens_agree_with_the_real_loader() {
     let Some(world) = &*WORLD else { return };
-    let (first, last) = loader_judge::asked_seeds().unwrap_or((1, 500));
+    let (first, last) = loader_seeds::asked().unwrap_or((1, 500));
     let cases: Vec<Case> = (first..=last).map(loader_generate::make_open).collect();
     let run = run(world, &cases);
     println!(
@@ -93,7 +97,7 @@ fn generated_dlopens_agree_with_the_real_loader() {
         run.ends.get(&End::Loads).copied().unwrap_or(0)
     );
     report(world, &cases, &run);
-    if loader_judge::asked_seeds().is_none() {
+    if loader_seeds::asked().is_none() {
         Coverage::of_opens(&cases).check("of the generated dlopens", OPENS_WITH_FEATURE);
     }
 }

@@ -6,10 +6,11 @@
 use super::arch::{Arch, CpuLevel};
 use super::cache::{self, Cache, Usable};
 use super::hardware::{self, Hardware};
-use super::preload;
+use super::{musl, preload};
 use crate::elf::Bytes;
+use crate::escape;
 use crate::path::RootPath;
-use crate::rootfs::Rootfs;
+use crate::rootfs::{LookupError, NodeKind, Rootfs};
 
 /// The C library whose loader it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub struct Linker {
     pub is_debian: bool,
     /// The processor.
     pub arch: &'static Arch,
-    /// The default directories, each with a final `/`.
+    /// The default directories: glibc's each with a final `/`, musl's as they are written.
     pub default_dirs: Vec<Bytes>,
     /// The `glibc-hwcaps` levels that are searched, the best first.
     pub levels: Vec<Bytes>,
@@ -90,11 +91,31 @@ impl Linker {
             problems: Vec::new(),
         };
         if is_musl {
-            linker.default_dirs = musl_dirs(rootfs, path);
+            linker.read_musl(rootfs);
         } else {
             linker.read_glibc(rootfs, bytes, cpu);
         }
         Some(linker)
+    }
+
+    fn read_musl(&mut self, rootfs: &Rootfs) {
+        let path = musl::path_file(self);
+        let file = match rootfs.lookup(&path) {
+            Err(LookupError::NotFound) => None,
+            // It is there and cannot be read: there are no default directories.
+            Err(_) => Some(&b""[..]),
+            Ok(found) => match &rootfs.node(found.node).kind {
+                NodeKind::File(file) if file.kept.is_none() => {
+                    let path = escape::text(&path);
+                    self.problems
+                        .push(format!("what {path} holds is not known"));
+                    None
+                }
+                NodeKind::File(file) => file.kept.as_deref(),
+                _ => Some(&b""[..]),
+            },
+        };
+        self.default_dirs = musl::default_dirs(file);
     }
 
     /// Puts the loader on a processor that it knows by more than a level: `$PLATFORM`, and before glibc 2.37 the
@@ -231,25 +252,6 @@ fn assumed_dirs(arch: &Arch) -> Vec<Bytes> {
     [format!("/{slib}/"), format!("/usr/{slib}/")]
         .into_iter()
         .map(|dir| dir.into_bytes().into())
-        .collect()
-}
-
-/// musl's directories: `/etc/ld-musl-ARCH.path`, else the built-in ones (musl ldso/dynlink.c, `load_library`).
-fn musl_dirs(rootfs: &Rootfs, interpreter: &[u8]) -> Vec<Bytes> {
-    let name = interpreter
-        .rsplit(|&byte| byte == b'/')
-        .next()
-        .unwrap_or_default();
-    let stem = name.strip_suffix(b".so.1").unwrap_or(name);
-    let file = rootfs.content(&[b"/etc/", stem, b".path"].concat());
-    file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib")
-        .split(|&byte| byte == b':' || byte == b'\n')
-        .filter(|dir| !dir.is_empty())
-        .map(|dir| {
-            [dir.strip_suffix(b"/").unwrap_or(dir), b"/"]
-                .concat()
-                .into()
-        })
         .collect()
 }
 

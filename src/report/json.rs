@@ -1,32 +1,46 @@
 //! The JSON report, version 1: a stable contract to which fields are only ever added.
 
+use std::io;
+
+use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::Audit;
+use super::{Audit, Exit, Report, Unread};
 use crate::escape;
-use crate::facts::{ByWorld, Consumer, Copy, ImageFacts};
+use crate::facts::{Asker, ByWorld, Companion, Consumer, Copy, ImageFacts, Reach};
 use crate::image::Digest;
+use crate::plan::{Item, Plan};
+use crate::profile::api::{self, Api};
 use crate::rule::{Evidence, Finding};
 
 /// The identifier of the contract.
 const SCHEMA: &str = "cupti-audit/report/v1";
 
-/// The report of one image, as a line of JSON.
-///
-/// # Errors
-/// Never for a report made here; the signature is serde's.
-pub fn line(audit: &Audit) -> serde_json::Result<String> {
-    serde_json::to_string(&report(audit))
+/// One object per image, a line each; an image that could not be audited has none.
+pub struct Json;
+
+impl Report for Json {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        Ok(serde_json::to_string(&report(audit))? + "\n")
+    }
+
+    fn unread(&mut self, _: &Unread) -> io::Result<String> {
+        Ok(String::new())
+    }
+
+    fn end(&mut self, _: Exit) -> io::Result<String> {
+        Ok(String::new())
+    }
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ImageReport<'a> {
     schema: &'static str,
     tool: Tool,
     image: Image<'a>,
     cupti: Cupti,
     consumers: Vec<ConsumerReport>,
-    phases: Phases,
+    phases: IndexMap<&'a str, Phase<'a>>,
     findings: Vec<FindingReport<'a>>,
     gaps: Vec<Gap<'a>>,
 }
@@ -63,6 +77,26 @@ struct Cupti {
     copies: Vec<CopyReport>,
     headers: Vec<String>,
     dangling_links: Vec<Dangling>,
+    apis: Vec<ApisReport>,
+}
+
+/// What one process can use: a consumer, or where `consumer` is null one without search paths of its own.
+#[derive(Serialize)]
+struct ApisReport {
+    consumer: Option<String>,
+    object: Option<String>,
+    usable: IndexMap<&'static str, Worlds<&'static str>>,
+    libraries: Vec<CompanionReport>,
+}
+
+#[derive(Serialize)]
+struct CompanionReport {
+    name: String,
+    asked_by: &'static str,
+    outcome: &'static str,
+    path: Option<String>,
+    how: Option<&'static str>,
+    message: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -120,19 +154,11 @@ struct ConsumerReport {
 }
 
 #[derive(Serialize)]
-struct Phases {
-    inference: Phase,
-    training: Phase,
-    profiling: Phase,
-}
-
-/// What may be said of a phase. Nothing judges phases yet, so each says `unknown` and why is nowhere.
-#[derive(Serialize)]
-struct Phase {
+struct Phase<'a> {
     verdict: &'static str,
-    because: Vec<String>,
-    keep_bytes: Option<u64>,
-    drop_bytes: Option<u64>,
+    because: &'a [String],
+    keep_bytes: u64,
+    drop_bytes: u64,
     keep: Vec<String>,
     drop: Vec<String>,
 }
@@ -159,9 +185,9 @@ struct Gap<'a> {
     why: &'a str,
 }
 
-fn report(audit: &Audit) -> Report<'_> {
+fn report(audit: &Audit) -> ImageReport<'_> {
     let facts = &audit.facts;
-    Report {
+    ImageReport {
         schema: SCHEMA,
         tool: Tool {
             name: env!("CARGO_PKG_NAME"),
@@ -186,13 +212,10 @@ fn report(audit: &Audit) -> Report<'_> {
                     layer: link.layer,
                 })
                 .collect(),
+            apis: facts.apis.iter().map(|asker| apis(facts, asker)).collect(),
         },
         consumers: facts.consumers.iter().map(consumer).collect(),
-        phases: Phases {
-            inference: unknown(),
-            training: unknown(),
-            profiling: unknown(),
-        },
+        phases: audit.plans.iter().map(phase).collect(),
         findings: audit.findings.iter().map(finding).collect(),
         gaps: facts
             .gaps
@@ -205,15 +228,17 @@ fn report(audit: &Audit) -> Report<'_> {
     }
 }
 
-fn unknown() -> Phase {
-    Phase {
-        verdict: "unknown",
-        because: Vec::new(),
-        keep_bytes: None,
-        drop_bytes: None,
-        keep: Vec::new(),
-        drop: Vec::new(),
-    }
+fn phase(plan: &Plan) -> (&str, Phase<'_>) {
+    let paths = |items: &[Item]| items.iter().map(|item| item.path.to_string()).collect();
+    let phase = Phase {
+        verdict: plan.verdict.name(),
+        because: &plan.because,
+        keep_bytes: plan.keep_bytes(),
+        drop_bytes: plan.drop_bytes(),
+        keep: paths(&plan.keep),
+        drop: paths(&plan.drop),
+    };
+    (&plan.phase, phase)
 }
 
 fn image(facts: &ImageFacts) -> Image<'_> {
@@ -291,6 +316,37 @@ fn consumer(consumer: &Consumer) -> ConsumerReport {
             .collect(),
         message: Some(as_is.message.clone()).filter(|message| !message.is_empty()),
         program: consumer.program.as_ref().map(ToString::to_string),
+    }
+}
+
+fn apis(facts: &ImageFacts, asker: &Asker) -> ApisReport {
+    let consumer = asker
+        .consumer
+        .and_then(|number| facts.consumers.get(number));
+    let usable = |api: &'static Api| {
+        let name = |reach: &Reach| reach.usable(&api.id).name();
+        let worlds = Worlds {
+            as_is: name(&asker.reach.as_is),
+            nvidia: name(&asker.reach.nvidia),
+        };
+        (api.id.as_str(), worlds)
+    };
+    ApisReport {
+        consumer: consumer.map(|consumer| consumer.name.clone()),
+        object: consumer.map(|consumer| consumer.object.to_string()),
+        usable: api::all().iter().map(usable).collect(),
+        libraries: asker.reach.as_is.companions.iter().map(companion).collect(),
+    }
+}
+
+fn companion(companion: &Companion) -> CompanionReport {
+    CompanionReport {
+        name: escape::text(&companion.name),
+        asked_by: companion.got.name(),
+        outcome: companion.outcome.name(),
+        path: companion.real_path.as_ref().map(ToString::to_string),
+        how: companion.how.map(crate::loader::How::name),
+        message: Some(companion.message.clone()).filter(|message| !message.is_empty()),
     }
 }
 

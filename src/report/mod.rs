@@ -1,16 +1,20 @@
 //! Writes a verdict down: for people ([`text`]) and for programs ([`json`]).
 //!
-//! The two are siblings over the same [`Audit`]; nothing is decided here.
+//! The forms are siblings over the same [`Audit`], each a [`Report`]; nothing is decided here.
 
 mod inventory;
 pub mod json;
+pub mod profilers;
 pub mod rules;
 mod style;
 pub mod text;
 pub mod tree;
 
+use std::io;
+
 use crate::facts::{ImageFacts, Status};
 use crate::loader::Outcome;
+use crate::plan::Plan;
 use crate::rule::{Finding, Severity};
 
 /// An audited image: the facts and what the rules say of them.
@@ -21,6 +25,39 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// The phases that were asked for.
     pub phases: Vec<String>,
+    /// What each phase may expect of the image, asked for or not.
+    pub plans: Vec<Plan>,
+}
+
+/// An image that could not be audited.
+pub struct Unread {
+    /// The image as the user named it.
+    pub image: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A report over all images of a run, made image by image: no image is held while the next one is read.
+///
+/// Each step returns what can be written already; a form that is one document keeps all of it for the end.
+pub trait Report {
+    /// Adds an image.
+    ///
+    /// # Errors
+    /// Those of the form's writer; never for a report made here.
+    fn audited(&mut self, audit: &Audit) -> io::Result<String>;
+
+    /// Adds an image that could not be audited.
+    ///
+    /// # Errors
+    /// As [`Report::audited`].
+    fn unread(&mut self, unread: &Unread) -> io::Result<String>;
+
+    /// Ends the report of a run that comes to `exit`.
+    ///
+    /// # Errors
+    /// As [`Report::audited`].
+    fn end(&mut self, exit: Exit) -> io::Result<String>;
 }
 
 /// From which severity on a finding fails the run.

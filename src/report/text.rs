@@ -1,17 +1,20 @@
 //! The report for people: the verdict first, then what is wrong with its evidence, then what is there.
 
 use std::fmt::Write as _;
+use std::io;
 
 use anstyle::Style;
 
 use super::style::{
-    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, size, styled, table,
+    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
-use super::{Audit, inventory};
+use super::{Audit, Exit, Report, Unread, inventory};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
+use crate::plan::Plan;
 use crate::rule::{Evidence, Finding, Severity};
+use crate::size::size;
 
 /// How a report is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +25,41 @@ pub struct Layout {
     pub verbose: bool,
 }
 
+/// The report for people: the images one after the other, an empty line between them.
+pub struct Text {
+    layout: Layout,
+    begun: bool,
+}
+
+impl Text {
+    /// An empty report.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            begun: false,
+        }
+    }
+}
+
+impl Report for Text {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        let between = if self.begun { "\n" } else { "" };
+        self.begun = true;
+        Ok(between.to_owned() + &report(audit, self.layout))
+    }
+
+    /// Standard error says it already.
+    fn unread(&mut self, _: &Unread) -> io::Result<String> {
+        Ok(String::new())
+    }
+
+    fn end(&mut self, _: Exit) -> io::Result<String> {
+        Ok(String::new())
+    }
+}
+
 /// The report of one image.
-pub fn report(audit: &Audit, layout: Layout) -> String {
+fn report(audit: &Audit, layout: Layout) -> String {
     let facts = &audit.facts;
     let mut out = String::new();
     headline(&mut out, facts);
@@ -137,14 +173,14 @@ pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
 }
 
 fn phases(out: &mut String, audit: &Audit) {
-    for phase in &audit.phases {
+    let asked = |plan: &&Plan| audit.phases.contains(&plan.phase);
+    for plan in audit.plans.iter().filter(asked) {
         let _ = writeln!(
             out,
-            "phase {phase}: unknown {}",
-            styled(
-                DIM,
-                "(what a phase needs is not judged yet; the findings count for it)"
-            )
+            "phase {}: {} {}",
+            plan.phase,
+            plan.verdict.name(),
+            styled(DIM, plan.because.join(", "))
         );
     }
 }

@@ -9,8 +9,9 @@ use cupti_audit::path::RootPath;
 use cupti_audit::rootfs::{NodeKind, Rootfs};
 
 use super::loader_case::{CALLER, CacheFormat, Case, PROGRAM};
-use super::loader_judge::{self, Ran};
+use super::loader_judge;
 use super::loader_ours;
+use super::loader_tools::Ran;
 use super::loader_world::World;
 
 /// A point in which the two differ.

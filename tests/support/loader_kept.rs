@@ -14,7 +14,8 @@ use super::loader_case::{Answer, Case};
 use super::loader_compare::{
     self, Difference, compare, ignored, links, own_errors, printed, real_cache, traced, warnings,
 };
-use super::loader_judge::{LOADER, Ran};
+use super::loader_judge::LOADER;
+use super::loader_tools::Ran;
 use super::loader_world::{Machine, WORLD, World};
 use super::{loader_judge, loader_ours, loader_shrink, loader_tree};
 

@@ -1,0 +1,52 @@
+//! `tree`: how the loader resolves one object of an image.
+
+use std::io;
+
+use cupti_audit::cli::{TreeArgs, TreeFormat};
+use cupti_audit::report::{self, Exit};
+
+use super::{color, fail, read, write};
+
+/// Resolves one object, as at the start of a program or as dlopen would.
+pub fn tree(args: &TreeArgs) -> Exit {
+    color(args.output.color);
+    let facts = match read(&args.image_name, &args.image, &args.output) {
+        Ok(facts) => facts,
+        Err(error) => return fail(&error),
+    };
+    let ground = facts.grounds.get(args.world.into());
+    if ground.linker.is_none() && !args.object.contains('/') {
+        return fail(&format!(
+            "{}: the image has no dynamic loader for {}",
+            args.image_name, facts.image.platform
+        ));
+    }
+    let resolution = if args.object.contains('/') {
+        let Some(resolution) = ground.start(args.object.as_bytes()) else {
+            return fail(&format!(
+                "{}: there is no file {} that a loader of the image could load",
+                args.image_name, args.object
+            ));
+        };
+        resolution
+    } else {
+        ground.open_plain(args.object.as_bytes())
+    };
+    let tree = report::tree::Tree {
+        world: args.world.into(),
+        root: &args.object,
+        resolution: &resolution,
+    };
+    let text = match args.format {
+        TreeFormat::Json => report::tree::json(&tree)
+            .map(|line| line + "\n")
+            .map_err(io::Error::other),
+        TreeFormat::Text => Ok(report::tree::text(&tree, args.output.verbose)),
+    };
+    let exit = match () {
+        () if !resolution.loads() => Exit::Findings,
+        () if !resolution.unread.is_empty() => Exit::Open,
+        () => Exit::Clean,
+    };
+    write(text, exit)
+}

@@ -1,0 +1,160 @@
+//! Several reports in one run: does each go where it was sent, whole or not at all?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "the tests run the real program"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const IMAGE: &str = "oci:testdata/images/no-cupti";
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_hold_what_standard_output_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let to = |format: &str, name: &str| format!("{format}={}", path(name).display());
+    fs::write(path("old.json"), "of the last run").unwrap();
+    let output = run(&[
+        "-o",
+        &to("json", "old.json"),
+        "--output",
+        &to("text", "report.txt"),
+        "--color",
+        "always",
+        IMAGE,
+        IMAGE,
+    ]);
+    let coloured = run(&["--color", "always", IMAGE, IMAGE]);
+    assert_eq!(said(&output), said(&coloured));
+    let plain = said(&run(&[IMAGE, IMAGE])).1;
+    assert_eq!(fs::read_to_string(path("report.txt")).unwrap(), plain);
+    let json = said(&run(&["--format", "json", IMAGE, IMAGE])).1;
+    assert_eq!(fs::read_to_string(path("old.json")).unwrap(), json);
+    assert_eq!(names(folder.path()), ["old.json", "report.txt"]);
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    assert_eq!(
+        said(&run(&["-o", "json=-", IMAGE])),
+        said(&run(&["--format", "json", IMAGE]))
+    );
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_a_sentence_and_no_report_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = folder.path().join("good.json");
+    let nowhere = folder.path().join("not/there.json");
+    let output = run(&[
+        "-o",
+        &format!("json={}", nowhere.display()),
+        "-o",
+        &format!("json={}", good.display()),
+        "-o",
+        &format!("json={}", folder.path().display()),
+        IMAGE,
+    ]);
+    let (_, text, _) = said(&run(&[IMAGE]));
+    let errors = format!(
+        "error: cannot write {}: its folder is not there\nerror: cannot write {}: is a directory\n",
+        nowhere.display(),
+        folder.path().canonicalize().unwrap().display()
+    );
+    assert_eq!(said(&output), (Some(2), text, errors));
+    assert_eq!(names(folder.path()), ["good.json"]);
+}
+
+#[test]
+fn two_reports_for_one_place_are_a_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report");
+    let roundabout = folder.path().join("link/report");
+    std::os::unix::fs::symlink(".", folder.path().join("link")).unwrap();
+    let error = |arguments: &[&str]| {
+        let (code, text, error) = said(&run(arguments));
+        assert_eq!((code, text.as_str()), (Some(2), ""), "{arguments:?}");
+        error
+    };
+    assert_eq!(
+        error(&[
+            "-o",
+            &format!("json={}", file.display()),
+            "-o",
+            &format!("text={}", roundabout.display()),
+            IMAGE,
+        ]),
+        format!("error: two reports are to go to {}\n", roundabout.display())
+    );
+    assert_eq!(names(folder.path()), ["link"]);
+    let both = "error: two reports are to go to standard output\n";
+    assert_eq!(error(&["-o", "json=-", "-o", "text=-", IMAGE]), both);
+    assert_eq!(error(&["-o", "json=-", "--format", "text", IMAGE]), both);
+}
+
+#[test]
+fn links_are_followed_and_devices_are_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target.json");
+    let link = folder.path().join("link.json");
+    fs::write(&target, "").unwrap();
+    std::os::unix::fs::symlink("target.json", &link).unwrap();
+    let output = run(&[
+        "-o",
+        &format!("json={}", link.display()),
+        "-o",
+        "json=/dev/null",
+        IMAGE,
+    ]);
+    assert_eq!(said(&output).2, "");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&target).unwrap().starts_with('{'));
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+}
+
+#[test]
+fn a_wrong_form_is_answered_with_the_right_ones() {
+    for (given, words) in [
+        ("json", "expected FORMAT=FILE, such as json=audit.json"),
+        (
+            "pdf=a.pdf",
+            "no format is called \"pdf\"; there are text, json",
+        ),
+        ("json=", "there is no file after json="),
+    ] {
+        let (code, _, error) = said(&run(&["-o", given, IMAGE]));
+        assert_eq!(code, Some(2));
+        assert!(error.contains(words), "{error}");
+    }
+}
