@@ -17,6 +17,8 @@ const NEW_HEADER: usize = 48;
 const NEW_ENTRY: usize = 24;
 /// The magic of the extension directory.
 const EXTENSIONS: u32 = 0xeaa4_2174;
+/// The extension that names the program which wrote the file.
+const GENERATOR_TAG: u32 = 0;
 /// The extension that lists the names of `glibc-hwcaps` subdirectories.
 const HWCAPS_TAG: u32 = 1;
 /// The bit of an entry's hwcap that makes its low half an index into that list.
@@ -29,8 +31,34 @@ const ENTRIES: usize = 200_000;
 /// The cache, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cache {
+    /// The format of the file that it was read from; nothing for one that was made here.
+    pub format: Option<Format>,
+    /// What wrote the file, in its own words.
+    pub generator: Option<Bytes>,
     /// By name as it is compared; each entry with its name as written.
     entries: BTreeMap<Bytes, Vec<(Bytes, CacheEntry)>>,
+}
+
+/// The format of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `glibc-ld.so.cache1.1` alone, which `ldconfig` writes since glibc 2.32.
+    New,
+    /// The old one with the new one behind it.
+    Compat,
+    /// `ld.so-1.7.0` alone.
+    Old,
+}
+
+impl Format {
+    /// The name by which `ldconfig -c` knows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Compat => "compat",
+            Self::Old => "old",
+        }
+    }
 }
 
 /// One entry.
@@ -160,7 +188,10 @@ pub fn read(bytes: &[u8], data: u8) -> Result<Cache, String> {
 }
 
 fn read_old(bytes: &[u8], count: usize, strings: usize, data: u8) -> Cache {
-    let mut cache = Cache::default();
+    let mut cache = Cache {
+        format: Some(Format::Old),
+        ..Cache::default()
+    };
     for at in (0..count.min(ENTRIES)).map(|index| OLD_HEADER + index * OLD_ENTRY) {
         let text = |offset| {
             string(
@@ -197,7 +228,16 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
         return Err(format!("it says {count} entries and is too short for them"));
     }
     let hwcaps = hwcap_names(bytes, file, data);
-    let mut cache = Cache::default();
+    let is_alone = bytes.len() == file.len();
+    let mut cache = Cache {
+        format: Some(if is_alone {
+            Format::New
+        } else {
+            Format::Compat
+        }),
+        generator: generator(bytes, file, data),
+        ..Cache::default()
+    };
     for at in (0..count.min(ENTRIES)).map(|index| NEW_HEADER + index * NEW_ENTRY) {
         let text = |offset| string(bytes, number(bytes, at + offset, data)? as usize);
         let hwcap = number(bytes, at + 16, data)
@@ -239,16 +279,8 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
 /// The names of the `glibc-hwcaps` subdirectories, from the extension directory.
 fn hwcap_names(bytes: &[u8], file: &[u8], data: u8) -> Vec<Bytes> {
     let names = || {
-        let at = number(bytes, 32, data).filter(|&offset| offset > 0)? as usize;
-        if number(file, at, data)? != EXTENSIONS {
-            return None;
-        }
-        let sections = number(file, at.checked_add(4)?, data)?.min(64) as usize;
-        let section = (0..sections)
-            .filter_map(|index| at.checked_add(8 + index * 16))
-            .find(|&section| number(file, section, data) == Some(HWCAPS_TAG))?;
-        let offset = number(file, section.checked_add(8)?, data)? as usize;
-        let count = (number(file, section.checked_add(12)?, data)? / 4).min(1024) as usize;
+        let (offset, size) = extension(bytes, file, data, HWCAPS_TAG)?;
+        let count = (size / 4).min(1024);
         let name = |index: usize| {
             string(
                 bytes,
@@ -262,6 +294,28 @@ fn hwcap_names(bytes: &[u8], file: &[u8], data: u8) -> Vec<Bytes> {
         )
     };
     names().unwrap_or_default()
+}
+
+/// What wrote the file, from the extension directory.
+fn generator(bytes: &[u8], file: &[u8], data: u8) -> Option<Bytes> {
+    let (offset, size) = extension(bytes, file, data, GENERATOR_TAG)?;
+    let text = file.get(offset..offset.checked_add(size.min(256))?)?;
+    Some(text.into())
+}
+
+/// The place and the size of an extension.
+fn extension(bytes: &[u8], file: &[u8], data: u8, tag: u32) -> Option<(usize, usize)> {
+    let at = number(bytes, 32, data).filter(|&offset| offset > 0)? as usize;
+    if number(file, at, data)? != EXTENSIONS {
+        return None;
+    }
+    let sections = number(file, at.checked_add(4)?, data)?.min(64) as usize;
+    let section = (0..sections)
+        .filter_map(|index| at.checked_add(8 + index * 16))
+        .find(|&section| number(file, section, data) == Some(tag))?;
+    let offset = number(file, section.checked_add(8)?, data)? as usize;
+    let size = number(file, section.checked_add(12)?, data)? as usize;
+    Some((offset, size))
 }
 
 fn number(bytes: &[u8], at: usize, data: u8) -> Option<u32> {

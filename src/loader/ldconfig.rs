@@ -25,10 +25,21 @@ pub struct Regenerated {
     pub links: Vec<(NodeId, Bytes, Bytes)>,
     /// The dangling links it removes: from which directory, of which name.
     pub removed: Vec<(NodeId, Bytes)>,
+    /// The same links by path, each made one with its target, as they are configured.
+    pub relinked: Relinked,
     /// The directories it searches, as configured, those that are not there left out.
     pub directories: Vec<Bytes>,
     /// What it warns of, or what the image's configuration exceeds.
     pub problems: Vec<String>,
+}
+
+/// The links that a run changes, by path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Relinked {
+    /// The soname links it makes, each with its target.
+    pub made: Vec<(Bytes, Bytes)>,
+    /// The dangling links it removes.
+    pub removed: Vec<Bytes>,
 }
 
 /// Configuration files that are included, at most.
@@ -297,6 +308,7 @@ impl Run<'_> {
             if is_symlink && name.windows(4).any(|part| part == b".so.") {
                 self.rootfs.to_mut().remove_link(directory.node, name);
                 self.out.removed.push((directory.node, name.clone()));
+                self.out.relinked.removed.push(path.into());
             }
             return None;
         };
@@ -374,6 +386,8 @@ impl Run<'_> {
         rootfs.add_link(directory.node, soname, file, usize::MAX);
         let link = (directory.node, soname.clone(), file.clone());
         self.out.links.push(link);
+        let made = (at(soname).into(), file.clone());
+        self.out.relinked.made.push(made);
     }
 }
 
