@@ -16,6 +16,7 @@ pub mod python;
 mod release;
 pub mod search_path;
 mod soname;
+mod symbols;
 mod ties;
 pub mod tools;
 
