@@ -49,7 +49,7 @@ fn apis(apis: &[ApiUse]) -> String {
             false => used.api.name.clone(),
         })
         .collect();
-    names.join(", ")
+    names.join("; ")
 }
 
 /// What is the matter under the container runtime, where it is not the same.
@@ -81,7 +81,7 @@ fn fallback_names(entry: &Entry<'_>) -> String {
             state => format!("{} ({})", fallback.profiler.said.name, words(state)),
         })
         .collect();
-    names.join(", ")
+    names.join("; ")
 }
 
 /// What a tool costs, in one line.
