@@ -139,10 +139,10 @@ fn choose(cuda: Option<&str>) -> Result<Chosen, String> {
         })?,
         None => newest().unwrap_or((12, 0)),
     };
-    let not_newer = versions
+    let mut not_newer = versions
         .iter()
         .filter(|version| of(version) <= Some(wanted));
-    let sizes_of = not_newer.last().or(versions.first()).copied();
+    let sizes_of = not_newer.next_back().or(versions.first()).copied();
     let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
     Ok(Chosen {
         cuda: wanted,

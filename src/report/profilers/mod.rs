@@ -44,9 +44,12 @@ pub(super) fn need(cupti: CuptiNeed) -> &'static str {
 fn apis(apis: &[ApiUse]) -> String {
     let names: Vec<String> = apis
         .iter()
-        .map(|used| match used.optional {
-            true => format!("({})", used.api.name),
-            false => used.api.name.clone(),
+        .map(|used| {
+            if used.optional {
+                format!("({})", used.api.name)
+            } else {
+                used.api.name.clone()
+            }
         })
         .collect();
     names.join("; ")
