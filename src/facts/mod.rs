@@ -13,7 +13,7 @@ pub mod meant;
 pub mod misnamed;
 mod owner;
 pub mod python;
-mod release;
+pub mod release;
 pub mod search_path;
 mod soname;
 mod symbols;
