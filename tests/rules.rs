@@ -38,6 +38,10 @@ const GOOD: [&str; 9] = [
     "wrong-class",
 ];
 
+/// What is true of some of them: no process of theirs gets the library behind hardware counters, which only those
+/// who profile with them miss.
+const WITHOUT_COUNTERS: [&str; 2] = ["pip-tensorflow", "wrong-class"];
+
 /// One image of one platform.
 struct Judged {
     /// The fixture, and the platform where it has several.
@@ -167,6 +171,11 @@ fn good_images_have_neither_errors_nor_warnings() {
             .find(|judged| judged.name.split(' ').next() == Some(name))
             .unwrap();
         for (rule, cells) in judged.rules() {
+            if rule == "nvperf-not-loadable" && WITHOUT_COUNTERS.contains(&name) {
+                let warns = [None, None, None, Some(Severity::Warning)];
+                assert_eq!(cells, warns, "{rule} on {name}");
+                continue;
+            }
             let worst = cells.into_iter().flatten().max();
             assert_eq!(worst, Some(Severity::Note), "{rule} on {name}");
         }

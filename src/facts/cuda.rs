@@ -89,7 +89,7 @@ pub fn beside<'r>(copy: &Copy, runtimes: &'r [Cudart]) -> Option<&'r Cudart> {
 }
 
 /// The folder of Python packages that a path lies in.
-pub(super) fn site(path: &RootPath) -> Option<RootPath> {
+pub fn site(path: &RootPath) -> Option<RootPath> {
     let mut folder = path.parent();
     while folder != RootPath::default() {
         if matches!(folder.name(), b"site-packages" | b"dist-packages") {

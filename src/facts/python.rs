@@ -59,7 +59,7 @@ fn read(text: &str, path: &RootPath, layer: usize) -> Option<Distribution> {
     })
 }
 
-/// The normal form of a name (PyPA, "Names and normalization").
+/// The normal form of a name ("Names and normalization" of the packaging specifications).
 fn normal(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()

@@ -19,7 +19,7 @@ pub(super) const FIELDS: &[&str] = &[
     "daemon",
 ];
 
-/// A framework's distributions, the name of its program, and its plugins for TensorBoard, the first of which
+/// A framework's distributions, the name of its program, and its plugins for `TensorBoard`, the first of which
 /// is the one to install.
 struct Known {
     names: &'static [&'static str],
