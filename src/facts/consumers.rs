@@ -118,6 +118,10 @@ pub struct ConsumerProfile {
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
+    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
+    /// stands for any rest. Its search paths are those that count.
+    #[serde(default)]
+    pub through: Option<String>,
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
@@ -138,6 +142,12 @@ impl ConsumerProfile {
     fn fits(&self, name: &[u8]) -> bool {
         profile::named_like(name, &self.object)
     }
+}
+
+/// The names of the programs that profiles know, by the ids of their files.
+pub fn known_programs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let ids = data_files::CONSUMERS.iter().map(|(id, _)| *id);
+    ids.zip(PROFILES.iter().map(|profile| &*profile.name))
 }
 
 /// Whether a profile knows objects of this file name to open CUPTI at run time.
@@ -302,7 +312,7 @@ fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
         };
         let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
-            Asks::Dlopen => of_open(&mut process, object, names),
+            Asks::Dlopen => of_open(&mut process, caller(object, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
         gets.companions = apis::companions(&process, Some(object), cupti, wanted);
@@ -381,9 +391,19 @@ fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     }
 }
 
+/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or `object`.
+fn caller<'a>(object: &'a RootPath, loaded: &'a Resolution) -> &'a RootPath {
+    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
+    let through = profile.and_then(|profile| profile.through.as_deref());
+    let mut paths = loaded.objects.iter().map(|object| &object.real_path);
+    through
+        .and_then(|through| paths.find(|path| profile::named_like(path.name(), through)))
+        .unwrap_or(object)
+}
+
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(process: &mut Process<'_>, object: &RootPath, names: &[Bytes]) -> Gets {
-    let caller = process.caller(object);
+fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Gets {
+    let caller = process.caller(caller);
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);

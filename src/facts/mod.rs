@@ -16,12 +16,13 @@ pub mod python;
 mod release;
 pub mod search_path;
 mod soname;
+pub mod tools;
 
 use std::sync::Arc;
 
 pub use apis::{Asker, Companion, Reach, Usable};
 pub use baggage::{Baggage, BaggageUse};
-pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
+pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required, known_programs};
 pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
