@@ -16,6 +16,7 @@ pub mod python;
 mod release;
 pub mod search_path;
 mod soname;
+mod surroundings;
 pub mod tools;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
+pub use surroundings::Surroundings;
 
 use crate::elf::Bytes;
 use crate::image::Image;
@@ -133,6 +135,8 @@ pub struct ImageFacts {
     pub baggage: Vec<Baggage>,
     /// What uses such files without a table of an object showing it.
     pub baggage_uses: Vec<BaggageUse>,
+    /// What lies around CUPTI.
+    pub around: Surroundings,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
@@ -221,7 +225,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
-    let (found, weight) = walk(&rootfs, &image);
+    let (found, weight, around) = walk(&rootfs, &image);
     let wanted = apis::wanted(&rootfs, &weight.files);
     let consumers = consumers::find(&grounds, &found, &wanted);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
@@ -248,20 +252,24 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         apis,
         baggage: weight.files,
         baggage_uses: weight.uses,
+        around,
         gaps,
         oddities,
     }
 }
 
-/// Goes once through the file system and gathers what bears on CUPTI, and what may be dead weight.
-fn walk(rootfs: &Rootfs, image: &Image) -> (copies::Found, baggage::Gathered) {
+/// Goes once through the file system and gathers what bears on CUPTI, what may be dead weight, and what lies
+/// around.
+fn walk(rootfs: &Rootfs, image: &Image) -> (copies::Found, baggage::Gathered, Surroundings) {
     let mut found = copies::Found::default();
     let mut weight = baggage::Gathered::default();
+    let mut around = Surroundings::default();
     rootfs.visit(|path, _, node| {
         copies::take(rootfs, &mut found, path, node);
         weight.take(path, node);
+        around.take(rootfs, path, node);
     });
-    (found, weight.finish(image))
+    (found, weight.finish(image), around)
 }
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens

@@ -2,7 +2,7 @@
 
 use super::{Kind, Subject, fields, flag, text};
 use crate::facts::cuda::{self, CudaVersion};
-use crate::facts::{Copy, ImageFacts, python, search_path};
+use crate::facts::{Copy, ImageFacts, search_path};
 use crate::profile::driver;
 
 /// The fields of the CUDA version.
@@ -86,9 +86,9 @@ fn words((major, minor): CudaVersion) -> String {
 
 /// The newest CUDA version of the image, and what says it.
 fn newest(facts: &ImageFacts) -> Option<(String, String)> {
-    let rootfs = &facts.grounds.as_is.rootfs;
-    let runtimes = cuda::runtimes(rootfs, &python::distributions(rootfs));
-    let runtimes = runtimes
+    let runtimes = facts
+        .around
+        .runtimes
         .iter()
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
     let environment = facts.image.config.env("CUDA_VERSION");
