@@ -26,6 +26,7 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask fixtures --check
+	cargo xtask docs --check
 	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
 
 # Licences, advisories and duplicate versions of the dependencies; needs cargo-deny.

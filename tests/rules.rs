@@ -26,17 +26,20 @@ use testkit::spec::Sources;
 const ASKED: [&str; 4] = ["", "inference", "training", "profiling"];
 
 /// Images in which CUPTI does all that it can: what is said of them has to be true of every good image.
-const GOOD: [&str; 9] = [
+const GOOD: [&str; 8] = [
     "arm64",
     "debian-cupti",
     "devel",
     "multi-platform",
-    "pip-tensorflow",
     "pip-torch",
     "rhel-devel",
     "torch-with-triton",
     "wrong-class",
 ];
+
+/// What is true of some of them: no process of theirs gets the library behind hardware counters, which only those
+/// who profile with them miss.
+const WITHOUT_COUNTERS: [&str; 1] = ["wrong-class"];
 
 /// One image of one platform.
 struct Judged {
@@ -167,6 +170,11 @@ fn good_images_have_neither_errors_nor_warnings() {
             .find(|judged| judged.name.split(' ').next() == Some(name))
             .unwrap();
         for (rule, cells) in judged.rules() {
+            if rule == "nvperf-not-loadable" && WITHOUT_COUNTERS.contains(&name) {
+                let warns = [None, None, None, Some(Severity::Warning)];
+                assert_eq!(cells, warns, "{rule} on {name}");
+                continue;
+            }
             let worst = cells.into_iter().flatten().max();
             assert_eq!(worst, Some(Severity::Note), "{rule} on {name}");
         }

@@ -16,6 +16,7 @@ pub mod python;
 pub mod release;
 pub mod search_path;
 mod soname;
+mod surroundings;
 mod symbols;
 mod ties;
 pub mod tools;
@@ -30,6 +31,7 @@ pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
+pub use surroundings::Surroundings;
 pub use ties::{By, Leads, Tie};
 
 use crate::elf::Bytes;
@@ -141,6 +143,8 @@ pub struct ImageFacts {
     pub baggage_links: BTreeMap<RootPath, Vec<RootPath>>,
     /// What leads to such files and so keeps them.
     pub ties: Vec<Tie>,
+    /// What lies around CUPTI.
+    pub around: Surroundings,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
@@ -229,7 +233,13 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
-    let (found, weight, inventory) = walk(&rootfs, &image);
+    let Walked {
+        found,
+        weight,
+        inventory,
+        around,
+    } = walk(&rootfs);
+    let weight = weight.finish(&image);
     let wanted = apis::wanted(&rootfs, &weight.files);
     let consumers = consumers::find(&grounds, &found, &wanted);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
@@ -267,22 +277,34 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         baggage_uses: weight.uses,
         baggage_links: links,
         ties,
+        around,
         gaps,
         oddities,
     }
 }
 
-/// Goes once through the file system and gathers what bears on CUPTI, what may be dead weight, and what may need it.
-fn walk(rootfs: &Rootfs, image: &Image) -> (copies::Found, baggage::Gathered, ties::Inventory) {
-    let mut found = copies::Found::default();
-    let mut weight = baggage::Gathered::default();
-    let mut inventory = ties::Inventory::default();
+/// What one walk through the file system gathers.
+#[derive(Default)]
+struct Walked {
+    /// What bears on CUPTI.
+    found: copies::Found,
+    /// What may be dead weight.
+    weight: baggage::Gathered,
+    /// What may need such files.
+    inventory: ties::Inventory,
+    /// What lies around CUPTI.
+    around: Surroundings,
+}
+
+fn walk(rootfs: &Rootfs) -> Walked {
+    let mut walked = Walked::default();
     rootfs.visit(|path, _, node| {
-        copies::take(rootfs, &mut found, path, node);
-        weight.take(path, node);
-        inventory.take(path, node);
+        copies::take(rootfs, &mut walked.found, path, node);
+        walked.weight.take(path, node);
+        walked.inventory.take(path, node);
+        walked.around.take(rootfs, path, node);
     });
-    (found, weight.finish(image), inventory)
+    walked
 }
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens

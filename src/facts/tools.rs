@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ImageFacts, python};
+use super::ImageFacts;
 use crate::path::RootPath;
 use crate::profile::{Condition, Profiler, named_like};
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
@@ -52,9 +52,11 @@ pub fn find(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)
             .flat_map(|profiler| profiler.said.applies.iter().chain(&profiler.said.needs))
     };
     let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-    let distributions = python::distributions(rootfs)
-        .into_iter()
-        .map(|distribution| (distribution.name, distribution.version))
+    let distributions = facts
+        .around
+        .distributions
+        .iter()
+        .map(|distribution| (distribution.name.clone(), distribution.version.clone()))
         .collect();
     Tools {
         objects: objects(rootfs, conditions()),

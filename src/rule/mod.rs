@@ -64,6 +64,24 @@ pub struct Rule {
     message: template::Template,
 }
 
+impl Rule {
+    /// The message with the names of its fields in angle brackets.
+    pub fn message_with_fields(&self) -> String {
+        self.message.plain()
+    }
+
+    /// The conditions that raise the severity, to which one, and for which phases; for all when there are none.
+    pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
+        self.raise.iter().map(|raise| {
+            let conditions = raise.conditions.iter();
+            let words: Vec<String> = conditions
+                .map(|condition| format!("{} is {}", condition.field, condition.value))
+                .collect();
+            (words.join(" and "), raise.severity, &*raise.phases)
+        })
+    }
+}
+
 /// When a rule says nothing, whatever it would find.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Off {

@@ -4,7 +4,7 @@ use super::{Evidence, Kind, Location, Subject, fields, flag, text};
 use crate::elf::Bytes;
 use crate::escape;
 use crate::facts::meant::{self, Shadowed};
-use crate::facts::{Consumer, ImageFacts, Outcome, python};
+use crate::facts::{Consumer, ImageFacts, Outcome};
 use crate::loader::words;
 
 /// The fields of a program that gets libcupti.
@@ -33,14 +33,13 @@ const SYMBOLS: usize = 5;
 
 /// The programs that get a copy.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let distributions = python::distributions(&facts.grounds.as_is.rootfs);
     let served = facts
         .consumers
         .iter()
         .filter(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded);
     served
         .map(|consumer| {
-            let shadowed = meant::shadowed(facts, &distributions, consumer);
+            let shadowed = meant::shadowed(facts, consumer);
             subject(consumer, shadowed)
         })
         .collect()
