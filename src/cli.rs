@@ -195,6 +195,8 @@ pub enum Format {
     /// Annotations of GitHub Actions
     #[value(name = "github")]
     GitHub,
+    /// One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself
+    Html,
 }
 
 /// The form of a tree.

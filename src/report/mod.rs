@@ -4,6 +4,7 @@
 //! The forms are siblings over the same [`Audit`], each a [`Report`]; nothing is decided here.
 
 pub mod github;
+pub mod html;
 mod inventory;
 pub mod json;
 pub mod junit;
