@@ -2,6 +2,7 @@
 
 mod audit;
 mod output;
+mod profilers;
 mod rules;
 mod tree;
 
@@ -17,6 +18,7 @@ use cupti_audit::report::Exit;
 use cupti_audit::run::{self, Options};
 
 pub use audit::audit;
+pub use profilers::profilers;
 pub use rules::rules;
 pub use tree::tree;
 

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::{ByWorld, Ground, owner};
 use crate::data_files;
@@ -15,6 +16,7 @@ use crate::loader::{
     Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
 };
 use crate::path::RootPath;
+use crate::profile;
 use crate::rootfs::Rootfs;
 
 /// An object that asks for CUPTI.
@@ -30,7 +32,7 @@ pub struct Consumer {
     pub wants: Bytes,
     /// What breaks without it.
     pub required: Required,
-    /// The program that loads the object, where it is known.
+    /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
     /// What it gets.
     pub outcome: ByWorld<Gets>,
@@ -99,6 +101,8 @@ pub struct Gets {
     pub other_failures: Vec<String>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
+    /// What it gets of the libraries beside libcupti.
+    pub companions: Vec<Companion>,
 }
 
 /// How a known program asks for CUPTI (`profiles/consumers/*.yaml`).
@@ -114,6 +118,10 @@ pub struct ConsumerProfile {
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
+    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
+    /// stands for any rest. Its search paths are those that count.
+    #[serde(default)]
+    pub through: Option<String>,
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
@@ -132,11 +140,14 @@ static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
 
 impl ConsumerProfile {
     fn fits(&self, name: &[u8]) -> bool {
-        match self.object.strip_suffix('*') {
-            Some(stem) => name.starts_with(stem.as_bytes()),
-            None => name == self.object.as_bytes(),
-        }
+        profile::named_like(name, &self.object)
     }
+}
+
+/// The names of the programs that profiles know, by the ids of their files.
+pub fn known_programs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let ids = data_files::CONSUMERS.iter().map(|(id, _)| *id);
+    ids.zip(PROFILES.iter().map(|profile| &*profile.name))
 }
 
 /// Whether a profile knows objects of this file name to open CUPTI at run time.
@@ -147,18 +158,23 @@ pub(super) fn opens_cupti(name: &[u8]) -> bool {
 }
 
 /// Finds the consumers and what each gets.
-pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
+pub(super) fn find(grounds: &ByWorld<Ground>, found: &Found, wanted: &[Wanted]) -> Vec<Consumer> {
     let rootfs = &grounds.as_is.rootfs;
     let is_asker = |path: &&RootPath| opens_cupti(path.name()) || !owner::is_decoy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()
-        .filter_map(|object| consumer(grounds, rootfs, object))
+        .filter_map(|object| consumer(grounds, rootfs, object, wanted))
         .collect()
 }
 
-fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Option<Consumer> {
+fn consumer(
+    grounds: &ByWorld<Ground>,
+    rootfs: &Rootfs,
+    object: RootPath,
+    wanted: &[Wanted],
+) -> Option<Consumer> {
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
     let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
     let needed = elf.needed.iter().find(|name| is_needed_name(name));
@@ -176,9 +192,19 @@ fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Opt
         .filter(|_| names.len() == 1)
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
-    let program = program(rootfs, &object);
+    let program = if elf.is_program() {
+        Some(object.clone())
+    } else {
+        interpreter(rootfs, &object)
+    };
     let outcome = ByWorld::of(grounds, |ground| {
-        gets(ground, &object, program.as_ref(), asks, &names)
+        let asker = Asker {
+            object: &object,
+            program: program.as_ref(),
+            asks,
+            names: &names,
+        };
+        gets(ground, &asker, wanted)
     });
     let file_name = crate::escape::text(object.name());
     Some(Consumer {
@@ -243,7 +269,7 @@ fn opened_names(
 }
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
-fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.components().collect();
     let at = parts
         .iter()
@@ -263,25 +289,34 @@ fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     })
 }
 
-fn gets(
-    ground: &Ground,
-    object: &RootPath,
-    program: Option<&RootPath>,
+/// Who asks, and for what.
+struct Asker<'a> {
+    object: &'a RootPath,
+    program: Option<&'a RootPath>,
     asks: Asks,
-    names: &[Bytes],
-) -> Gets {
+    names: &'a [Bytes],
+}
+
+fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
+    let Asker { object, names, .. } = *asker;
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        match program {
+        let started = match asker.program {
             Some(program) => process.start(&program.absolute(), Start::Executed),
             None => process.start_unknown(),
         };
-        let loaded = process.open(&object.absolute(), None);
-        match asks {
+        let loaded = if asker.program == Some(object) {
+            started
+        } else {
+            process.open(&object.absolute(), None)
+        };
+        let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
-            Asks::Dlopen => of_open(&mut process, object, names),
-        }
-        .with_other_failures(&loaded, names)
+            Asks::Dlopen => of_open(&mut process, caller(object, &loaded), names),
+        };
+        let cupti = gets.real_path.as_ref();
+        gets.companions = apis::companions(&process, Some(object), cupti, wanted);
+        gets.with_other_failures(&loaded, names)
     };
     let mut gets = ground
         .with_setup(run)
@@ -303,6 +338,7 @@ impl Gets {
             missing_symbols: Vec::new(),
             other_failures: Vec::new(),
             unread: Vec::new(),
+            companions: Vec::new(),
         }
     }
 
@@ -355,9 +391,19 @@ fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     }
 }
 
+/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or `object`.
+fn caller<'a>(object: &'a RootPath, loaded: &'a Resolution) -> &'a RootPath {
+    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
+    let through = profile.and_then(|profile| profile.through.as_deref());
+    let mut paths = loaded.objects.iter().map(|object| &object.real_path);
+    through
+        .and_then(|through| paths.find(|path| profile::named_like(path.name(), through)))
+        .unwrap_or(object)
+}
+
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(process: &mut Process<'_>, object: &RootPath, names: &[Bytes]) -> Gets {
-    let caller = process.caller(object);
+fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Gets {
+    let caller = process.caller(caller);
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::open::{IS_DIRECTORY, MAPPING, Role, open};
+use super::open::{Role, open};
 use super::process::{Hit, Map, Miss, Phase, Process};
-use super::{How, Outcome, Step, Tried, token};
+use super::{How, Outcome, Refusal, Step, Tried, token};
 use crate::elf::Bytes;
 use crate::escape;
 use crate::rootfs::{LookupError, NodeKind};
@@ -250,9 +250,11 @@ impl Search<'_, '_> {
                 how,
             })),
             (tried @ Tried::Refused(_), _) => {
-                let mapping =
-                    matches!(&tried, Tried::Refused(words) if MAPPING.contains(&words.as_str()));
-                let named = if mapping { self.name } else { &path };
+                // Once the file is accepted, the loader names what was asked for, not where it lies.
+                let named = match &tried {
+                    Tried::Refused(Refusal::Mapping(_)) => self.name,
+                    _ => &path,
+                };
                 Flow::Break(Err(miss_at(named, &tried, self.process.phase)))
             }
             _ => Flow::Continue(()),
@@ -286,7 +288,7 @@ impl Search<'_, '_> {
 
 impl Process<'_> {
     /// The executable's map: the first but the loader's own. A process that only opens has none.
-    fn main(&self) -> Option<usize> {
+    pub(super) fn main(&self) -> Option<usize> {
         self.maps.iter().position(Map::is_main)
     }
 }
@@ -295,13 +297,13 @@ impl Process<'_> {
 pub(super) fn miss_at(path: &[u8], tried: &Tried, phase: Phase) -> Miss {
     let path = escape::text(path);
     match tried {
-        Tried::Refused(words) if words == IS_DIRECTORY && phase == Phase::Start => Miss {
+        Tried::Refused(Refusal::Directory) if phase == Phase::Start => Miss {
             outcome: Outcome::Refused,
             message: format!("{path}: cannot read file data: Error 21"),
         },
-        Tried::Refused(words) => Miss {
+        Tried::Refused(refusal) => Miss {
             outcome: Outcome::Refused,
-            message: format!("{path}: {words}"),
+            message: format!("{path}: {refusal}"),
         },
         Tried::Missing(error) => Miss {
             outcome: Outcome::NotFound,

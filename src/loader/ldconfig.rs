@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::cache::{Cache, CacheEntry};
-use super::{Arch, Libc, Linker};
+use super::{Arch, Libc, Linker, hardware};
 use crate::elf::{Bytes, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
@@ -359,7 +359,7 @@ impl Run<'_> {
     /// Whether a subdirectory of this name is searched for its hardware; since glibc 2.37 none is.
     fn has_hardware(&self, name: &[u8]) -> bool {
         let old = matches!(self.linker.libc, Libc::Glibc(Some(version)) if version < (2, 37));
-        old && matches!(self.linker.arch.machine, 3 | 62) && names::hardware(name).is_some()
+        old && matches!(self.linker.arch.machine, 3 | 62) && hardware::bit(name).is_some()
     }
 
     /// Makes the link of a library, and its entry.

@@ -5,10 +5,12 @@
 
 use super::arch::{Arch, CpuLevel};
 use super::cache::{self, Cache};
-use super::preload;
+use super::hardware::{self, Hardware};
+use super::{musl, preload};
 use crate::elf::Bytes;
+use crate::escape;
 use crate::path::RootPath;
-use crate::rootfs::Rootfs;
+use crate::rootfs::{LookupError, NodeKind, Rootfs};
 
 /// The C library whose loader it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub struct Linker {
     pub is_debian: bool,
     /// The processor.
     pub arch: &'static Arch,
-    /// The default directories, each with a final `/`.
+    /// The default directories: glibc's each with a final `/`, musl's as they are written.
     pub default_dirs: Vec<Bytes>,
     /// The `glibc-hwcaps` levels that are searched, the best first.
     pub levels: Vec<Bytes>,
@@ -42,8 +44,7 @@ pub struct Linker {
     pub hardware: u64,
     /// What `$LIB` stands for.
     pub lib: Bytes,
-    /// What `$PLATFORM` stands for: the kernel's name of the processor. glibc before 2.37 says `haswell`
-    /// instead on Intel's processors of level x86-64-v3.
+    /// What `$PLATFORM` stands for.
     pub platform: Bytes,
     /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
     pub cache: Option<Cache>,
@@ -87,11 +88,44 @@ impl Linker {
             problems: Vec::new(),
         };
         if is_musl {
-            linker.default_dirs = musl_dirs(rootfs, path);
+            linker.read_musl(rootfs);
         } else {
             linker.read_glibc(rootfs, bytes, cpu);
         }
         Some(linker)
+    }
+
+    fn read_musl(&mut self, rootfs: &Rootfs) {
+        let path = musl::path_file(self);
+        let file = match rootfs.lookup(&path) {
+            Err(LookupError::NotFound) => None,
+            // It is there and cannot be read: there are no default directories.
+            Err(_) => Some(&b""[..]),
+            Ok(found) => match &rootfs.node(found.node).kind {
+                NodeKind::File(file) if file.kept.is_none() => {
+                    let path = escape::text(&path);
+                    self.problems
+                        .push(format!("what {path} holds is not known"));
+                    None
+                }
+                NodeKind::File(file) => file.kept.as_deref(),
+                _ => Some(&b""[..]),
+            },
+        };
+        self.default_dirs = musl::default_dirs(file);
+    }
+
+    /// Puts the loader on a processor that it knows by more than a level: `$PLATFORM`, and before glibc 2.37 the
+    /// subdirectories of its hardware.
+    pub fn run_on(&mut self, processor: &Hardware) {
+        self.platform.clone_from(&processor.platform);
+        self.subdirectories
+            .retain(|name| name.starts_with(b"glibc-hwcaps/"));
+        self.hardware = 0;
+        if hardware::is_searched(self.arch, self.libc) {
+            self.subdirectories.extend(processor.subdirectories());
+            self.hardware = processor.bits();
+        }
     }
 
     fn read_glibc(&mut self, rootfs: &Rootfs, bytes: &[u8], cpu: CpuLevel) {
@@ -129,11 +163,7 @@ impl Linker {
         self.subdirectories = levels
             .map(|level| [b"glibc-hwcaps/", &**level, b"/"].concat().into())
             .collect();
-        self.subdirectories.extend(legacy(self.arch, self.libc));
-        if self.subdirectories.iter().any(|name| **name == *b"tls/") {
-            // `tls` and `x86_64` (glibc 2.36, sysdeps/x86/dl-hwcap.h).
-            self.hardware = 1 << 63 | 1 << 1;
-        }
+        self.run_on(&Hardware::of(self.arch));
         let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
             return;
         };
@@ -149,23 +179,6 @@ impl Linker {
                 .push(format!("the loader ignores /etc/ld.so.cache: {why}")),
         }
     }
-}
-
-/// The subdirectories that every x86-64 has and glibc searched before 2.37 (NEWS for version 2.37). Those of
-/// one maker's processors, `haswell` and `avx512_1`, are left out.
-fn legacy(arch: &Arch, libc: Libc) -> impl Iterator<Item = Bytes> {
-    let searched = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
-    let names: &[&str] = match arch.name {
-        "x86-64" if searched => &[
-            "tls/x86_64/x86_64/",
-            "tls/x86_64/",
-            "tls/",
-            "x86_64/x86_64/",
-            "x86_64/",
-        ],
-        _ => &[],
-    };
-    names.iter().map(|name| name.as_bytes().into())
 }
 
 /// The version in the banner of `ld.so`, such as `stable release version 2.36.`
@@ -226,25 +239,6 @@ fn assumed_dirs(arch: &Arch) -> Vec<Bytes> {
     [format!("/{slib}/"), format!("/usr/{slib}/")]
         .into_iter()
         .map(|dir| dir.into_bytes().into())
-        .collect()
-}
-
-/// musl's directories: `/etc/ld-musl-ARCH.path`, else the built-in ones (musl ldso/dynlink.c, `load_library`).
-fn musl_dirs(rootfs: &Rootfs, interpreter: &[u8]) -> Vec<Bytes> {
-    let name = interpreter
-        .rsplit(|&byte| byte == b'/')
-        .next()
-        .unwrap_or_default();
-    let stem = name.strip_suffix(b".so.1").unwrap_or(name);
-    let file = rootfs.content(&[b"/etc/", stem, b".path"].concat());
-    file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib")
-        .split(|&byte| byte == b':' || byte == b'\n')
-        .filter(|dir| !dir.is_empty())
-        .map(|dir| {
-            [dir.strip_suffix(b"/").unwrap_or(dir), b"/"]
-                .concat()
-                .into()
-        })
         .collect()
 }
 

@@ -8,6 +8,7 @@ pub mod arch;
 pub mod cache;
 pub mod driver;
 mod glibc;
+pub mod hardware;
 pub mod ldconfig;
 pub mod linker;
 mod musl;
@@ -19,8 +20,11 @@ mod version;
 pub mod words;
 
 pub use arch::{Arch, CpuLevel};
+pub use hardware::Hardware;
 pub use linker::{Libc, Linker};
 pub use process::{Environment, Process, Setup, Start};
+
+use std::fmt;
 
 use crate::elf::Bytes;
 use crate::path::RootPath;
@@ -214,6 +218,16 @@ pub enum Step {
     NoDefaults,
 }
 
+impl Step {
+    /// What lay at the path, where the step tried one.
+    pub fn tried(&self) -> Option<&Tried> {
+        match self {
+            Self::Tried { tried, .. } => Some(tried),
+            _ => None,
+        }
+    }
+}
+
 /// What lay at a path that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
@@ -226,5 +240,28 @@ pub enum Tried {
     /// An object of another processor: the search goes on.
     WrongMachine,
     /// Something that cannot be loaded: the search ends.
-    Refused(String),
+    Refused(Refusal),
+}
+
+/// Why the loader refuses a file, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is a directory.
+    Directory,
+    /// It is no object that this loader can use, by its first bytes.
+    Verify(String),
+    /// It was accepted, and cannot be mapped.
+    Mapping(String),
+    /// It is shorter than its segments say, and no process survives to use it.
+    Crash(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory => to.write_str("cannot read file data: Is a directory"),
+            Self::Verify(words) | Self::Mapping(words) => to.write_str(words),
+            Self::Crash(cut) => write!(to, "{cut}; the process would die of SIGBUS"),
+        }
+    }
 }

@@ -1,10 +1,18 @@
-//! The search of musl (ldso/dynlink.c, `load_library`, `path_open`, `fixup_rpath`).
+//! The search of musl, and what it does differently once a file is found (musl ldso/dynlink.c,
+//! `load_library`, `path_open`, `fixup_rpath`, `map_library`).
+//!
+//! musl looks at no `DT_SONAME` and at no version. A library answers to the last part of the path at which a
+//! search found it, and to nothing when it was opened by its path.
 
-use super::open::{Role, open};
-use super::process::{Hit, Miss, Process};
-use super::{How, Outcome, Step, Tried, token};
-use crate::elf::Bytes;
+use std::cell::Cell;
+
+use super::open::{Opened, Role, open, truncation};
+use super::process::{Hit, Map, Miss, Process};
+use super::{How, Linker, Outcome, Refusal, Step, Tried, Unresolved, arch};
+use crate::elf::{Bytes, ElfFacts};
 use crate::escape;
+use crate::layer::FileFacts;
+use crate::rootfs::{LookupError, NodeKind};
 
 /// The names that stand for musl itself, whatever follows them.
 const OWN: [&[u8]; 7] = [
@@ -17,13 +25,65 @@ const OWN: [&[u8]; 7] = [
     b"libxnet.",
 ];
 
-/// The name that is searched for: the parts of libc are musl itself, which is mapped as the loader.
-pub(super) fn own_name<'n>(name: &'n [u8], linker: &'n [u8]) -> &'n [u8] {
-    if OWN.iter().any(|own| name.starts_with(own)) {
-        linker
-    } else {
-        name
+/// The room for a path that a search makes, its final NUL included (`2*NAME_MAX+2`).
+const PATH: usize = 512;
+/// The longest name that is searched for.
+const NAME: usize = 255;
+/// `sizeof(Elf64_Ehdr)`.
+const HEADER: u64 = 64;
+/// What is said of a file that is no object.
+const NO_OBJECT: &str = "Exec format error";
+/// What is said of a directory, which can be opened but not read.
+const DIRECTORY: &str = "Is a directory";
+
+/// What a process of musl remembers between searches.
+#[derive(Clone)]
+pub(super) struct Memory {
+    /// The last error of the system in musl's words: a failure that makes none is told by the one before it.
+    error: Cell<&'static str>,
+    /// Whether the file with the default directories was asked for.
+    asked_for_defaults: Cell<bool>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            error: Cell::new("No error information"),
+            asked_for_defaults: Cell::new(false),
+        }
     }
+}
+
+/// The map that answers to `name` without a search.
+pub(super) fn known(process: &Process<'_>, name: &[u8]) -> Option<usize> {
+    if OWN.iter().any(|own| name.starts_with(own)) || *name == *process.setup.linker.path {
+        return itself(process);
+    }
+    let mut maps = process.maps.iter();
+    maps.position(|map| map.names.iter().any(|own| **own == *name))
+}
+
+/// The map that a found file is: musl itself where the file is a C library, whichever (musl looks for
+/// `__libc_start_main` and `stdin` in it; the soname tells as much), or the one with the same inode. The
+/// program is never asked.
+pub(super) fn mapped(process: &Process<'_>, opened: &Opened) -> Option<usize> {
+    let soname = opened.facts.elf.as_ref()?.soname.as_deref();
+    if soname.is_some_and(|soname| soname.starts_with(b"libc.")) {
+        return itself(process);
+    }
+    process.position_of(opened, |map| !map.is_main())
+}
+
+fn itself(process: &Process<'_>) -> Option<usize> {
+    let path = &process.setup.linker.path;
+    process.maps.iter().position(|map| map.path == *path)
+}
+
+/// The name that `map` answers to from now on, now that `name` led to it. musl itself gets none.
+pub(super) fn alias(map: &Map, name: &[u8], linker: &Linker) -> Option<Bytes> {
+    let base = map.path.rsplit(|&byte| byte == b'/').next();
+    let is_first = map.names.is_empty() && !name.contains(&b'/') && map.path != linker.path;
+    base.filter(|_| is_first).map(Into::into)
 }
 
 /// Searches `name` for the map `loader`.
@@ -33,43 +93,114 @@ pub(super) fn search(
     loader: Option<usize>,
     trace: &mut Vec<Step>,
 ) -> Result<Hit, Miss> {
-    if name.contains(&b'/') {
-        return candidate(process, name.to_vec(), How::Direct, trace)
-            .unwrap_or_else(|| Err(missing(name)));
+    let error = &process.musl.error;
+    let found = if name.is_empty() {
+        error.set("Invalid argument");
+        None
+    } else if name.contains(&b'/') {
+        candidate(process, name.to_vec(), How::Direct, trace)
+    } else if name.len() > NAME {
+        None
+    } else {
+        search_directories(process, name, loader, trace)
+    };
+    let name = escape::text(name);
+    let said = || format!("Error loading shared library {name}: {}", error.get());
+    match found {
+        None => Err(Miss {
+            outcome: Outcome::NotFound,
+            message: said(),
+        }),
+        Some(Err(miss)) if miss.message.is_empty() => Err(Miss {
+            message: said(),
+            ..miss
+        }),
+        Some(result) => result,
     }
-    let library_path = process
-        .setup
-        .environment
-        .library_path
-        .as_deref()
-        .unwrap_or_default();
-    let mut lists: Vec<(How, Vec<Bytes>)> = vec![(How::LdLibraryPath, split(library_path))];
+}
+
+/// The same with the object that asked, which musl names where a `DT_NEEDED` asks.
+pub(super) fn needed_by(miss: Miss, map: Option<&Map>) -> Miss {
+    let by = map.map(|map| format!(" (needed by {})", escape::text(&map.path)));
+    let message = miss.message + &by.unwrap_or_default();
+    Miss { message, ..miss }
+}
+
+/// The search of a bare name: a list of directories after the other, until a file can be opened.
+fn search_directories(
+    process: &Process<'_>,
+    name: &[u8],
+    loader: Option<usize>,
+    trace: &mut Vec<Step>,
+) -> Option<Result<Hit, Miss>> {
+    let setup = process.setup;
+    let library_path = setup.environment.library_path.as_deref();
+    let mut lists = vec![(How::LdLibraryPath, split(library_path.unwrap_or_default()))];
     let mut next = loader;
-    while let Some(map) = next.and_then(|number| process.maps.get(number)) {
-        // DT_RUNPATH takes the place of DT_RPATH, and both are inherited.
-        let path = map.elf().runpath.as_ref().or(map.elf().rpath.as_ref());
-        if let Some(expanded) = path.and_then(|path| token::expand(path, &process.tokens(map))) {
-            lists.push((How::Runpath(next.unwrap_or_default()), split(&expanded)));
-        }
+    while let Some((number, map)) = next.and_then(|at| Some((at, process.maps.get(at)?))) {
+        lists.extend(own_path(process, number, map));
         next = map.loader;
     }
-    lists.push((How::Default, process.setup.linker.default_dirs.clone()));
+    lists.push((How::Default, setup.linker.default_dirs.clone()));
     for (how, directories) in lists {
+        if how == How::Default {
+            ask_for_defaults(process);
+        }
         for directory in directories {
-            let path = [
-                directory.strip_suffix(b"/").unwrap_or(&directory),
-                b"/",
-                name,
-            ]
-            .concat();
-            if let Some(result) = candidate(process, path, how, trace) {
-                return result;
+            let path = [&*directory, b"/", name].concat();
+            if path.len() >= PATH {
+                let tried = Tried::Missing(LookupError::TooLong);
+                let path = path.into();
+                trace.push(Step::Tried { how, path, tried });
+            } else if let Some(result) = candidate(process, path, how, trace) {
+                return Some(result);
             }
         }
     }
-    Err(missing(name))
+    None
 }
 
+/// The directories of `DT_RUNPATH`, which takes the place of `DT_RPATH`; nothing where a `$` begins something
+/// else than `$ORIGIN`.
+fn own_path(process: &Process<'_>, number: usize, map: &Map) -> Option<(How, Vec<Bytes>)> {
+    let (how, path) = match (&map.elf().runpath, &map.elf().rpath) {
+        (Some(runpath), _) => (How::Runpath(number), runpath),
+        (None, rpath) => (How::Rpath(number), rpath.as_ref()?),
+    };
+    Some((how, split(&expand(path, &origin(process, map))?)))
+}
+
+/// The directory that `$ORIGIN` names: of the path by which the object was opened, as written.
+fn origin(process: &Process<'_>, map: &Map) -> Vec<u8> {
+    if map.is_main() {
+        return map.origin.strip_suffix(b"/").unwrap_or(&map.origin).into();
+    }
+    let path = if map.path.contains(&b'/') {
+        map.path.to_vec()
+    } else {
+        process.absolute(&map.path)
+    };
+    let end = path.iter().rposition(|&byte| byte == b'/');
+    path.get(..end.unwrap_or_default())
+        .unwrap_or_default()
+        .into()
+}
+
+/// Expands `$ORIGIN` and `${ORIGIN}`, whatever follows them.
+fn expand(text: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
+    let mut parts = text.split(|&byte| byte == b'$');
+    let mut out = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let rest = part
+            .strip_prefix(b"ORIGIN")
+            .or_else(|| part.strip_prefix(b"{ORIGIN}"))?;
+        out.extend_from_slice(origin);
+        out.extend_from_slice(rest);
+    }
+    Some(out)
+}
+
+/// Splits a search path. Empty elements count for nothing.
 fn split(path: &[u8]) -> Vec<Bytes> {
     path.split(|byte| b":\n".contains(byte))
         .filter(|directory| !directory.is_empty())
@@ -77,7 +208,43 @@ fn split(path: &[u8]) -> Vec<Bytes> {
         .collect()
 }
 
-/// Tries a path. musl goes on only where there is nothing to open; what it opens and cannot map ends the search.
+/// Opens the file with the default directories, once: where it is there and cannot be read, there are none.
+fn ask_for_defaults(process: &Process<'_>) {
+    let setup = process.setup;
+    if process.musl.asked_for_defaults.replace(true) || !setup.linker.default_dirs.is_empty() {
+        return;
+    }
+    match setup.rootfs.lookup(&path_file(setup.linker)) {
+        Err(error) => process.musl.error.set(words(error)),
+        Ok(found) if !matches!(setup.rootfs.node(found.node).kind, NodeKind::File(_)) => {
+            process.musl.error.set(DIRECTORY);
+        }
+        Ok(_) => {}
+    }
+}
+
+/// The file with the default directories: in `etc` beside the folder of the loader.
+pub(super) fn path_file(linker: &Linker) -> Vec<u8> {
+    let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
+    let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_suffix(".so.1").unwrap_or(name);
+    [
+        prefix.unwrap_or_default(),
+        b"/etc/",
+        name.as_bytes(),
+        b".path",
+    ]
+    .concat()
+}
+
+/// The default directories, in the words of that file or those built in.
+pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<Bytes> {
+    let text = file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib");
+    split(text.split(|&byte| byte == 0).next().unwrap_or_default())
+}
+
+/// Tries a path. musl goes on where there is nothing to open; what it opens and cannot map ends the search, and
+/// so does a loop of links among the directories.
 fn candidate(
     process: &Process<'_>,
     path: Vec<u8>,
@@ -86,39 +253,99 @@ fn candidate(
 ) -> Option<Result<Hit, Miss>> {
     let setup = process.setup;
     let absolute = process.absolute(&path);
-    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker, Role::Program);
+    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker, Role::Library);
     trace.push(Step::Tried {
         how,
         path: path.as_slice().into(),
         tried: tried.clone(),
     });
-    match (tried, opened) {
-        (Tried::Found, Some(opened)) => Some(Ok(Hit {
-            path: path.into(),
-            opened,
-            how,
-        })),
-        (Tried::Missing(_), _) => None,
-        _ => {
-            let message = format!(
-                "Error loading shared library {}: Exec format error",
-                escape::text(&path)
-            );
-            Some(Err(Miss {
-                outcome: Outcome::Refused,
-                message,
-            }))
+    if let (Tried::Found, Some(opened)) = (&tried, opened) {
+        let path = path.into();
+        return Some(Ok(Hit { path, opened, how }));
+    }
+    process.musl.error.set(match &tried {
+        Tried::Missing(error) => words(*error),
+        Tried::Refused(Refusal::Directory) => DIRECTORY,
+        _ => NO_OBJECT,
+    });
+    let outcome = match tried {
+        Tried::Missing(LookupError::Loop) => Outcome::NotFound,
+        Tried::Missing(_) => return None,
+        _ => Outcome::Refused,
+    };
+    let message = match &tried {
+        Tried::Refused(refusal @ Refusal::Crash(_)) => {
+            format!("{}: {refusal}", escape::text(&path))
         }
+        _ => String::new(),
+    };
+    Some(Err(Miss { outcome, message }))
+}
+
+/// What musl asks of a file before it maps it. It looks neither at the magic number nor at the class nor at the
+/// processor; an object of another class or byte order fails because its header reads as nonsense.
+pub(super) fn verify(facts: &FileFacts, linker: &Linker) -> Tried {
+    let no_object = || Tried::Refused(Refusal::Verify(NO_OBJECT.to_owned()));
+    let Some(elf) = facts.elf.as_ref().filter(|_| facts.bytes >= HEADER) else {
+        return no_object();
+    };
+    let [_, _, _, _, _, data, ..] = elf.ident;
+    let is_loadable = matches!(elf.kind, 2 | 3) && elf.dynamic;
+    if elf.class() != linker.arch.class || data != linker.arch.data || !is_loadable {
+        return no_object();
+    }
+    match truncation(elf) {
+        Some(cut) => Tried::Refused(Refusal::Crash(cut.to_string())),
+        None => Tried::Found,
     }
 }
 
-fn missing(name: &[u8]) -> Miss {
-    let message = format!(
-        "Error loading shared library {}: No such file or directory",
-        escape::text(name)
-    );
-    Miss {
-        outcome: Outcome::NotFound,
-        message,
+/// The maps in `order` that are for another processor. musl finds out when it meets the first relocation.
+pub(super) fn relocate(process: &Process<'_>, order: &[usize]) -> Vec<Unresolved> {
+    let machine = process.setup.linker.arch.machine;
+    let is_foreign = |elf: &ElfFacts| elf.machine != machine;
+    let maps = order.iter().filter_map(|&number| process.maps.get(number));
+    maps.filter(|map| is_foreign(map.elf()))
+        .map(|map| Unresolved {
+            name: map.names.first().unwrap_or(&map.path).clone(),
+            requested_by: map.loader,
+            outcome: Outcome::Refused,
+            message: format!(
+                "Error relocating {}: unsupported relocation type: it is for {}",
+                escape::text(&map.path),
+                arch::machine_name(map.elf().machine)
+            ),
+            trace: Vec::new(),
+        })
+        .collect()
+}
+
+/// A system error in musl's words (src/errno/__strerror.h).
+fn words(error: LookupError) -> &'static str {
+    match error {
+        LookupError::NotFound => "No such file or directory",
+        LookupError::NotDirectory => "Not a directory",
+        LookupError::Loop => "Symbolic link loop",
+        LookupError::TooLong => "Filename too long",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expand;
+
+    #[test]
+    fn only_origin_is_a_token_and_it_needs_no_end() {
+        let check = |text: &str, expected: Option<&str>| {
+            let expanded = expand(text.as_bytes(), b"/opt/app");
+            let expanded = expanded.map(|text| String::from_utf8(text).unwrap());
+            assert_eq!(expanded.as_deref(), expected, "{text}");
+        };
+        check("/a:/b", Some("/a:/b"));
+        check("$ORIGIN/../x:${ORIGIN}", Some("/opt/app/../x:/opt/app"));
+        check("$ORIGINAL", Some("/opt/appAL"));
+        check("/a:$LIB/b", None);
+        check("${ORIGIN", None);
+        check("/a$", None);
     }
 }

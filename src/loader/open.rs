@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Arch, Linker, Tried};
+use super::{Arch, Libc, Linker, Refusal, Tried, musl};
 use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
@@ -27,21 +27,6 @@ pub enum Role {
     Library,
 }
 
-/// `DF_1_PIE`: a program, though of the type of a shared object.
-const PIE: u64 = 0x0800_0000;
-/// What is said of a directory, in the words of the C library.
-pub const IS_DIRECTORY: &str = "cannot read file data: Is a directory";
-/// What ends the words about an object that no process survives.
-pub const CRASH: &str = "; the process would die of SIGBUS";
-/// What is said once the file was accepted and is mapped; the loader puts the name that was asked for before
-/// it, and the path before everything else (`_dl_map_object_from_fd`).
-pub const MAPPING: [&str; 4] = [
-    "object file has no loadable segments",
-    "cannot dynamically load executable",
-    "object file has no dynamic section",
-    "cannot dynamically load position-independent executable",
-];
-
 /// The size of a 64-bit ELF header; shorter files are "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
 
@@ -57,11 +42,15 @@ pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried
     let facts = match &rootfs.node(found.node).kind {
         NodeKind::File(facts) => facts,
         NodeKind::Directory(_) => {
-            return (Tried::Refused(IS_DIRECTORY.to_owned()), None);
+            return (Tried::Refused(Refusal::Directory), None);
         }
-        _ => return (Tried::Refused("file too short".to_owned()), None),
+        _ => return (refused("file too short"), None),
     };
-    match verify(facts, linker, role) {
+    let tried = match linker.libc {
+        Libc::Glibc(_) => verify(facts, linker, role),
+        Libc::Musl => musl::verify(facts, linker),
+    };
+    match tried {
         Tried::Found => (
             Tried::Found,
             Some(Opened {
@@ -77,10 +66,10 @@ fn verify(facts: &FileFacts, linker: &Linker, role: Role) -> Tried {
     let arch = linker.arch;
     let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
     if facts.bytes < header {
-        return Tried::Refused("file too short".to_owned());
+        return refused("file too short");
     }
     let Some(elf) = &facts.elf else {
-        return Tried::Refused("invalid ELF header".to_owned());
+        return refused("invalid ELF header");
     };
     if elf.class() != arch.class {
         return Tried::WrongClass;
@@ -90,22 +79,21 @@ fn verify(facts: &FileFacts, linker: &Linker, role: Role) -> Tried {
     if linker.is_debian && (elf.machine != arch.machine || data != arch.data) {
         return Tried::WrongMachine;
     }
-    let refused = ident(elf, arch).or_else(|| {
-        if elf.machine == arch.machine {
-            mapping(elf, role)
-        } else {
-            None
-        }
-    });
-    match refused {
-        Some(words) => Tried::Refused(words),
-        None if elf.machine != arch.machine => Tried::WrongMachine,
-        None => Tried::Found,
+    if let Some(words) = ident(elf, arch) {
+        return refused(words);
     }
+    if elf.machine != arch.machine {
+        return Tried::WrongMachine;
+    }
+    mapping(elf, role).map_or(Tried::Found, Tried::Refused)
+}
+
+fn refused(words: &str) -> Tried {
+    Tried::Refused(Refusal::Verify(words.to_owned()))
 }
 
 /// What `open_verify` says of the identification, and of the version.
-fn ident(elf: &ElfFacts, arch: &Arch) -> Option<String> {
+fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
     let [
         _,
         _,
@@ -128,31 +116,34 @@ fn ident(elf: &ElfFacts, arch: &Arch) -> Option<String> {
         () if elf.version != 1 => "ELF file version does not match current one",
         () => return None,
     };
-    Some(words.to_owned())
+    Some(words)
 }
 
-/// What is said of an object that is for this processor and still cannot be mapped.
-fn mapping(elf: &ElfFacts, role: Role) -> Option<String> {
+/// What is said of an object that is for this processor and still cannot be mapped: first `open_verify`, then
+/// `_dl_map_object_from_fd`, which names the request where the former names the path.
+fn mapping(elf: &ElfFacts, role: Role) -> Option<Refusal> {
     let entry_size = if elf.class() == 1 { 32 } else { 56 };
-    let [no_segments, executable, no_dynamic, program] = MAPPING;
+    let verify = |words: &str| Some(Refusal::Verify(words.to_owned()));
+    let mapping = |words: &str| Some(Refusal::Mapping(words.to_owned()));
     let is_library = role == Role::Library;
-    let words = match () {
-        () if elf.kind != 2 && elf.kind != 3 => "only ET_DYN and ET_EXEC can be loaded",
-        () if elf.phentsize != entry_size => "ELF file's phentsize not the expected size",
-        () if is_library && elf.loads > 0 && elf.kind == 2 => executable,
-        () if let Some(cut) = truncation(elf) => {
-            return Some(format!("{cut}{CRASH}"));
+    match () {
+        () if elf.kind != 2 && elf.kind != 3 => verify("only ET_DYN and ET_EXEC can be loaded"),
+        () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
+        () if is_library && elf.loads > 0 && elf.kind == 2 => {
+            mapping("cannot dynamically load executable")
         }
-        () if elf.loads == 0 => no_segments,
-        () if !elf.dynamic => no_dynamic,
-        () if is_library && elf.flags_1 & PIE != 0 => program,
-        () => return None,
-    };
-    Some(words.to_owned())
+        () if let Some(cut) = truncation(elf) => Some(Refusal::Crash(cut.to_string())),
+        () if elf.loads == 0 => mapping("object file has no loadable segments"),
+        () if !elf.dynamic => mapping("object file has no dynamic section"),
+        () if is_library && elf.is_pie() => {
+            mapping("cannot dynamically load position-independent executable")
+        }
+        () => None,
+    }
 }
 
 /// A cut that leaves a page without a byte of the file. Within its last page the rest reads as zero (mmap(2)).
-fn truncation(elf: &ElfFacts) -> Option<&ElfProblem> {
+pub(super) fn truncation(elf: &ElfFacts) -> Option<&ElfProblem> {
     elf.problems.iter().find(|problem| match problem {
         ElfProblem::Truncated { end, bytes, .. } => end.div_ceil(PAGE) > bytes.div_ceil(PAGE),
         _ => false,

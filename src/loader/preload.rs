@@ -11,15 +11,17 @@ pub(super) const FILE: usize = 16 << 10;
 /// count as space (`handle_preload_list`).
 pub(super) fn names(setup: &Setup<'_>) -> Vec<Bytes> {
     let environment = setup.environment.preload.as_deref().unwrap_or_default();
-    let mut names = split(environment, b" :");
-    if matches!(setup.linker.libc, Libc::Glibc(_)) {
-        let file = setup
-            .rootfs
-            .content(b"/etc/ld.so.preload")
-            .unwrap_or_default();
-        let file = without_comments(file.get(..FILE).unwrap_or(file));
-        names.extend(split(&file, b": \t\n"));
+    if setup.linker.libc == Libc::Musl {
+        // `isspace` and colons; there is no file (musl ldso/dynlink.c, `load_preload`).
+        return split(environment, b": \t\n\x0b\x0c\r");
     }
+    let mut names = split(environment, b" :");
+    let file = setup
+        .rootfs
+        .content(b"/etc/ld.so.preload")
+        .unwrap_or_default();
+    let file = without_comments(file.get(..FILE).unwrap_or(file));
+    names.extend(split(&file, b": \t\n"));
     names
 }
 

@@ -8,7 +8,8 @@ use super::linker::{Libc, Linker};
 use super::open::{self, Opened, Role};
 use super::token::Tokens;
 use super::{
-    CpuLevel, How, Object, Outcome, Resolution, Step, Unresolved, glibc, musl, preload, version,
+    CpuLevel, How, Object, Outcome, Refusal, Resolution, Step, Tried, Unresolved, glibc, musl,
+    preload, version,
 };
 use crate::elf::{Bytes, ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
@@ -44,6 +45,7 @@ pub struct Environment {
 }
 
 /// A process and what it has mapped.
+#[derive(Clone)]
 pub struct Process<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) maps: Vec<Map>,
@@ -54,6 +56,8 @@ pub struct Process<'a> {
     pub(super) cache_was_missing: Cell<bool>,
     /// The directories that a search has found absent; the loader looks for each once.
     pub(super) absent: RefCell<BTreeSet<Bytes>>,
+    /// What only musl remembers.
+    pub(super) musl: musl::Memory,
 }
 
 /// Who puts a system error into words.
@@ -66,6 +70,7 @@ pub(super) enum Phase {
 }
 
 /// One mapped object (`struct link_map`).
+#[derive(Clone)]
 pub(super) struct Map {
     pub path: Bytes,
     pub real_path: RootPath,
@@ -133,6 +138,7 @@ impl<'a> Process<'a> {
             phase: Phase::Start,
             cache_was_missing: Cell::new(false),
             absent: RefCell::default(),
+            musl: musl::Memory::default(),
         };
         let linker = setup.linker;
         if let Ok(found) = setup.rootfs.lookup(&linker.path)
@@ -199,7 +205,9 @@ impl<'a> Process<'a> {
         let mut resolution = Resolution::default();
         let mut trace = Vec::new();
         let known = self.maps.len();
-        match self.request(name, caller, &mut trace) {
+        // musl searches for the program, whoever calls (ldso/dynlink.c, `dlopen`).
+        let loader = if self.is_musl() { self.main() } else { caller };
+        match self.request(name, loader, &mut trace) {
             Err(miss) => {
                 resolution
                     .unresolved
@@ -208,6 +216,7 @@ impl<'a> Process<'a> {
             }
             Ok((root, how)) => {
                 if root >= known
+                    && !self.is_musl()
                     && let Some(map) = self.maps.get_mut(root)
                 {
                     // `__RTLD_CALLMAP`: the caller's paths were for finding it, not for what it needs.
@@ -227,14 +236,15 @@ impl<'a> Process<'a> {
 
     fn preload(&mut self, main: Option<usize>, resolution: &mut Resolution) -> Vec<usize> {
         let mut maps = Vec::new();
+        let loader = main.filter(|_| !self.is_musl());
         for name in preload::names(self.setup) {
             let mut trace = Vec::new();
-            match self.request(&name, main, &mut trace) {
+            match self.request(&name, loader, &mut trace) {
                 Ok((map, _)) => {
                     self.list(map, None, &name, 1, trace, How::Preload);
                     maps.push(map);
                 }
-                Err(miss) if miss.message.ends_with(open::CRASH) => {
+                Err(miss) if crashes(&trace) => {
                     let missing = unresolved(&name, None, miss, trace);
                     resolution.unresolved.push(missing);
                     break;
@@ -266,7 +276,10 @@ impl<'a> Process<'a> {
                         }
                         Some(found)
                     }
-                    Err(miss) => {
+                    Err(mut miss) => {
+                        if self.is_musl() {
+                            miss = musl::needed_by(miss, self.maps.get(map));
+                        }
                         resolution
                             .unresolved
                             .push(unresolved(&name, Some(map), miss, trace));
@@ -285,9 +298,12 @@ impl<'a> Process<'a> {
         let Some(map) = self.maps.get(map).filter(|map| map.needs.is_empty()) else {
             return Vec::new();
         };
+        let needed = &map.elf().needed;
+        if self.is_musl() {
+            return needed.clone();
+        }
         let tokens = self.tokens(map);
-        map.elf()
-            .needed
+        needed
             .iter()
             .filter_map(|name| super::token::expand(name, &tokens))
             .map(Vec::into_boxed_slice)
@@ -308,11 +324,11 @@ impl<'a> Process<'a> {
         loader: Option<usize>,
         trace: &mut Vec<Step>,
     ) -> Result<(usize, How), Miss> {
-        let name = match self.setup.linker.libc {
-            Libc::Musl => musl::own_name(name, &self.setup.linker.path),
-            Libc::Glibc(_) => name,
+        let known = match self.setup.linker.libc {
+            Libc::Glibc(_) => self.maps.iter().position(|map| map.answers_to(name)),
+            Libc::Musl => musl::known(self, name),
         };
-        if let Some(map) = self.maps.iter().position(|map| map.answers_to(name)) {
+        if let Some(map) = known {
             return Ok((map, How::Interpreter));
         }
         let searched = match self.setup.linker.libc {
@@ -321,21 +337,33 @@ impl<'a> Process<'a> {
         };
         let hit = searched.map_err(|miss| self.unless_of_driver(name, miss))?;
         let how = hit.how;
-        if let Some(map) = self
-            .maps
-            .iter_mut()
-            .position(|map| Arc::ptr_eq(&map.facts, &hit.opened.facts))
-        {
-            if let Some(map) = self.maps.get_mut(map) {
-                map.names.push(name.into());
-            }
-            return Ok((map, how));
+        let mapped = match self.setup.linker.libc {
+            Libc::Glibc(_) => self.position_of(&hit.opened, |_| true),
+            Libc::Musl => musl::mapped(self, &hit.opened),
+        };
+        let number = mapped.unwrap_or_else(|| self.map(hit, loader));
+        let linker = self.setup.linker;
+        if let Some(map) = self.maps.get_mut(number) {
+            map.names.extend(match linker.libc {
+                Libc::Glibc(_) => Some(name.into()),
+                Libc::Musl => musl::alias(map, name, linker),
+            });
         }
-        let map = self.map(hit, loader);
-        if let Some(map) = self.maps.get_mut(map) {
-            map.names.push(name.into());
-        }
-        Ok((map, how))
+        Ok((number, how))
+    }
+
+    /// The map of the same file, among those that `counts` lets through.
+    pub(super) fn position_of(
+        &self,
+        opened: &Opened,
+        counts: impl Fn(&Map) -> bool,
+    ) -> Option<usize> {
+        let is_same = |map: &Map| Arc::ptr_eq(&map.facts, &opened.facts) && counts(map);
+        self.maps.iter().position(is_same)
+    }
+
+    fn is_musl(&self) -> bool {
+        self.setup.linker.libc == Libc::Musl
     }
 
     fn unless_of_driver(&self, name: &[u8], miss: Miss) -> Miss {
@@ -412,11 +440,10 @@ impl<'a> Process<'a> {
 
     /// Checks the versions and turns numbers of maps into numbers of objects.
     fn finish(&self, root: usize, mut resolution: Resolution) -> Resolution {
-        if matches!(self.setup.linker.libc, Libc::Glibc(_)) {
-            resolution
-                .unresolved
-                .extend(version::check(self, &self.order));
-        }
+        resolution.unresolved.extend(match self.setup.linker.libc {
+            Libc::Glibc(_) => version::check(self, &self.order),
+            Libc::Musl => musl::relocate(self, &self.order),
+        });
         let number = |map: usize| self.order.iter().position(|&listed| listed == map);
         let how = |how: How| match how {
             How::Rpath(map) => How::Rpath(number(map).unwrap_or_default()),
@@ -456,6 +483,12 @@ impl<'a> Process<'a> {
     }
 }
 
+/// Whether a search ended at a file that no process survives.
+fn crashes(trace: &[Step]) -> bool {
+    let tried = trace.last().and_then(Step::tried);
+    matches!(tried, Some(Tried::Refused(Refusal::Crash(_))))
+}
+
 /// What of an object's tables could not be read. A file that was cut short is refused, not unread.
 fn unread(map: &Map) -> impl Iterator<Item = String> {
     let problems = map.elf().problems.iter();
@@ -487,7 +520,7 @@ fn unresolved(
     }
 }
 
-fn refusal(path: &[u8], tried: &super::Tried) -> Unresolved {
+fn refusal(path: &[u8], tried: &Tried) -> Unresolved {
     let miss = glibc::miss_at(path, tried, Phase::Start);
     unresolved(path, None, miss, Vec::new())
 }

@@ -80,7 +80,7 @@ pub fn result(tried: &Tried) -> String {
         Tried::Missing(error) => error.to_string(),
         Tried::WrongClass => "skipped: wrong ELF class".to_owned(),
         Tried::WrongMachine => "skipped: for another processor".to_owned(),
-        Tried::Refused(words) => format!("{words}; the search stops here"),
+        Tried::Refused(refusal) => format!("{refusal}; the search stops here"),
     }
 }
 

@@ -5,12 +5,13 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::style::{count, size};
+use super::style::count;
 use super::text::{layer_words, mark};
 use super::{Audit, Exit, Report, Unread, gets};
 use crate::escape;
 use crate::facts::{Asks, ImageFacts};
 use crate::rule::{Evidence, Finding, Severity};
+use crate::size::size;
 
 /// The images one after the other, each under a heading.
 pub struct Markdown;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use cupti_audit::layer::LayerIndex;
 use cupti_audit::loader::cache::{Cache, CacheEntry};
-use cupti_audit::loader::{Arch, CpuLevel, Linker, Start, ldconfig};
+use cupti_audit::loader::{Arch, CpuLevel, Hardware, Linker, Start, ldconfig};
 use testkit::elf::{Class, Elf, Endian, Machine, df_1};
 use testkit::layer::Layer;
 
@@ -50,7 +50,7 @@ fn check(case: &Case, expected: &[&str]) {
     let rootfs = loader_tree::merge([&LOOK_ALIKE, &layer(&case.tree)]);
     let machine = super::Processor {
         cpu: CpuLevel::V1,
-        platform: "x86_64".to_owned(),
+        hardware: Hardware::of(Arch::of_platform("amd64").unwrap()),
     };
     let resolution = start(&machine, &rootfs, case, Start::Executed);
     let mut ours: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();

@@ -2,22 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::loader::Libc;
-
-/// The bit of an entry from the subdirectory `tls` (glibc sysdeps/generic/dl-cache.h, `TLS_HWCAP_BIT`).
-const TLS: u32 = 63;
-/// The names of the subdirectories that glibc searched on x86 before 2.37, each with its bit (glibc 2.36,
-/// sysdeps/x86/dl-procinfo.c).
-const HARDWARE: [(&[u8], u32); 8] = [
-    (b"sse2", 0),
-    (b"x86_64", 1),
-    (b"avx512_1", 2),
-    (b"i586", 48),
-    (b"i686", 49),
-    (b"haswell", 50),
-    (b"xeon_phi", 51),
-    (b"tls", TLS),
-];
+use crate::loader::{Libc, hardware};
 
 /// Whether `ldconfig` looks at a file of this name (`_dl_is_dso`).
 pub(super) fn is_library(name: &[u8]) -> bool {
@@ -43,16 +28,10 @@ pub(super) fn is_temporary(name: &[u8], libc: Libc) -> bool {
                 || name.ends_with(b".dpkg-tmp")))
 }
 
-/// The bit of a subdirectory of this name.
-pub(super) fn hardware(name: &[u8]) -> Option<u64> {
-    let known = HARDWARE.iter().find(|(known, _)| *known == name);
-    known.map(|(_, bit)| 1 << bit)
-}
-
 /// The bits of a path: those of its last components, as far as they are such names (`path_hwcap`).
 pub(super) fn path_hardware(path: &[u8]) -> u64 {
     path.rsplit(|&byte| byte == b'/')
-        .map_while(hardware)
+        .map_while(hardware::bit)
         .fold(0, u64::wrapping_add)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::super::style::{count, size};
+use super::super::style::count;
 use super::super::text::layer_words;
 use super::super::{Audit, gets};
 use super::{Entry, layers, objects};
@@ -13,6 +13,7 @@ use crate::facts::{Asks, Consumer, Copy, ImageFacts};
 use crate::loader::words::Line;
 use crate::plan::{Item, Plan, Verdict};
 use crate::rule::{Evidence, Finding, Rule, Severity};
+use crate::size::size;
 
 /// The section of the image with this number.
 pub(super) fn section(

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::super::Audit;
-use super::super::style::size;
 use super::picture::{Text, WIDTH};
 use crate::escape;
 use crate::facts::ImageFacts;
 use crate::path::RootPath;
 use crate::plan::Plan;
+use crate::size::size;
 
 const ROW: usize = 46;
 const LEGEND: usize = 26;

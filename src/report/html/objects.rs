@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::super::style::size;
 use super::image;
 use super::picture::{Text, WIDTH};
 use crate::escape;
 use crate::facts::{self, Consumer, Copy, ImageFacts, PlainOpen};
 use crate::loader::{Outcome, Resolution, words};
 use crate::path::RootPath;
+use crate::size::size;
 
 const LANE: usize = 9;
 const GAP: usize = 10;

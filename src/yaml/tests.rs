@@ -1,0 +1,97 @@
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Document, unknown};
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Colour {
+    Red,
+    Green,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Wheel {
+    size: u8,
+    colour: Colour,
+    #[serde(default)]
+    spokes: Option<u16>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Car {
+    name: String,
+    wheels: Vec<Wheel>,
+    #[serde(default)]
+    notes: BTreeMap<String, String>,
+    electric: bool,
+    doors: u8,
+}
+
+fn mistakes(text: &str) -> Vec<String> {
+    let read = Document::parse(text)
+        .map_err(|mistake| vec![mistake])
+        .and_then(|document| document.read::<Car>());
+    let mistakes = read.err().unwrap_or_default();
+    mistakes.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_right_document_is_read_and_numbers_may_be_text() {
+    let text = "name: 1.10\nwheels:\n  - {size: 17, colour: red}\nnotes: {a: yes, b: x}\nelectric: false\ndoors: 5\n";
+    let car: Car = Document::parse(text).unwrap().read().unwrap();
+    let wheel = Wheel {
+        size: 17,
+        colour: Colour::Red,
+        spokes: None,
+    };
+    let notes = [("a", "yes"), ("b", "x")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let expected = Car {
+        name: "1.10".to_owned(),
+        wheels: vec![wheel],
+        notes: notes.into(),
+        electric: false,
+        doors: 5,
+    };
+    assert_eq!(car, expected);
+}
+
+#[test]
+fn all_mistakes_of_all_parts_are_found_in_one_go() {
+    let text = "nmae: x\nwheels:\n  - {size: 300, colour: blue}\n  - {colour: green, spoke: 3}\n  - 7\nnotes: []\ndoors: -1\n";
+    assert_eq!(
+        mistakes(text),
+        [
+            "1:1: the key \"electric\" is missing",
+            "1:1: the key \"name\" is missing",
+            "1:1: there is no key \"nmae\"; did you mean \"name\"?; there is name, wheels, notes, electric, doors",
+            "3:12: expected u8, found integer `300`",
+            "3:25: there is no value \"blue\"; there is red, green",
+            "4:5: the key \"size\" is missing",
+            "4:21: there is no key \"spoke\"; did you mean \"spokes\"?; there is size, colour, spokes",
+            "5:5: expected a map of keys, found integer `7`",
+            "6:8: expected a map, found a list",
+            "7:8: expected u8, found integer `-1`",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_yaml_is_one_mistake_at_its_place() {
+    assert_eq!(mistakes("name: [\n"), ["1:7: unclosed bracket '['"]);
+    assert_eq!(mistakes("name: a\nname: b\n").len(), 1);
+    assert_eq!(mistakes(&"[".repeat(100_000)).len(), 1);
+    assert_eq!(
+        mistakes("\u{1}\0"),
+        ["1:1: unexpected character: `\\\\u{1}'"]
+    );
+    assert_eq!(mistakes("").len(), 1);
+}
+
+#[test]
+fn a_name_is_proposed_only_where_it_is_near() {
+    let known = ["inference", "training", "profiling"];
+    assert!(unknown("phase", "trianing", &known).contains("did you mean \"training\"?"));
+    assert!(!unknown("phase", "lunch", &known).contains("did you mean"));
+}
