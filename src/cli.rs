@@ -26,6 +26,7 @@ Exit codes:
 Examples:
   cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
   cupti-audit --phase profiling docker-daemon:trainer:latest
+  cupti-audit -o sarif=out.sarif -o html=report.html docker-daemon:trainer:latest
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
@@ -78,6 +79,8 @@ pub enum Command {
     Profilers(ProfilersArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
+    /// Print the JSON Schema of the JSON report
+    Schema,
 }
 
 /// What `audit` takes.

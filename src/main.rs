@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Some(Command::Tree(args)) => command::tree(&args),
         Some(Command::Profilers(args)) => command::profilers(&args),
         Some(Command::Rules(args)) => command::rules(&args),
+        Some(Command::Schema) => command::schema(),
     };
     ExitCode::from(exit as u8)
 }

@@ -4,6 +4,7 @@ mod audit;
 mod output;
 mod profilers;
 mod rules;
+mod schema;
 mod tree;
 
 use std::io::{self, Write as _};
@@ -20,6 +21,7 @@ use cupti_audit::run::{self, Options};
 pub use audit::audit;
 pub use profilers::profilers;
 pub use rules::rules;
+pub use schema::schema;
 pub use tree::tree;
 
 fn read(image: &str, args: &ImageArgs, output: &OutputArgs) -> Result<ImageFacts, ImageError> {
