@@ -90,14 +90,21 @@ fn phase(plan: &Plan, audit: &Audit) -> Markup {
     }
 }
 
+/// The largest of the files; a toolkit has thousands.
 fn items(words: &str, items: &[Item], bytes: u64) -> Markup {
+    const SHOWN: usize = 50;
+    let mut largest: Vec<&Item> = items.iter().collect();
+    largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     html! {
         @if !items.is_empty() {
             details {
                 summary { (size(bytes)) " " (words) ", " (count(items.len(), "file")) }
-                ul { @for item in items {
+                ul { @for item in largest.iter().take(SHOWN) {
                     li { code { (item.path) } " " (size(item.bytes)) ": " (item.because) }
                 } }
+                @if items.len() > SHOWN {
+                    p { "and " (count(items.len() - SHOWN, "smaller file")) "; the JSON report names them all" }
+                }
             }
         }
     }

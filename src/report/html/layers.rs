@@ -37,10 +37,10 @@ pub(super) fn picture(audit: &Audit, number: usize) -> Markup {
             title id={ "layers-title-" (number) } { "The sizes of the layers" }
             desc id={ "layers-words-" (number) } { (words(&shares, phase)) }
             rect.swatch.cupti x="0" y="2" width="12" height="12" {}
-            text.small x="18" y="13" { "CUPTI" }
+            text.small x="18" y="13" { "libcupti" }
             @if !phase.is_empty() {
-                rect.swatch.may-go x="76" y="2" width="12" height="12" {}
-                text.small x="94" y="13" { "may go for " (phase) }
+                rect.swatch.may-go x="98" y="2" width="12" height="12" {}
+                text.small x="116" y="13" { "may go for " (phase) }
             }
             @for (at, share) in shares.iter().enumerate() {
                 (layer(facts, at, *share, largest))
@@ -79,19 +79,13 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<Share> {
             share.may_go += item.bytes;
         }
     }
-    let mut seen = BTreeSet::new();
-    let kept = plan.iter().flat_map(|plan| &plan.keep);
-    let kept = kept.map(|item| (&item.path, item.bytes));
-    let copies = facts
+    for copy in facts
         .copies
         .iter()
-        .map(|copy| (&copy.real_path, copy.bytes));
-    for (path, bytes) in copies.chain(kept) {
-        if gone.contains(path) || !seen.insert(path) {
-            continue;
-        }
-        if let Some(share) = layer_of(path).and_then(|layer| shares.get_mut(layer)) {
-            share.cupti += bytes;
+        .filter(|copy| !gone.contains(&copy.real_path))
+    {
+        if let Some(share) = shares.get_mut(copy.layer) {
+            share.cupti += copy.bytes;
         }
     }
     shares
@@ -132,7 +126,7 @@ fn part(bytes: u64, largest: u64) -> usize {
 fn numbers(share: Share) -> String {
     let mut words = size(share.all);
     if share.cupti > 0 {
-        words = format!("{words}, CUPTI {}", size(share.cupti));
+        words = format!("{words}, libcupti {}", size(share.cupti));
     }
     if share.may_go > 0 {
         words = format!("{words}, {} may go", size(share.may_go));

@@ -33,6 +33,7 @@ struct Entry {
     mark: &'static str,
     class: &'static str,
     image: String,
+    platform: String,
     verdict: String,
 }
 
@@ -84,6 +85,7 @@ impl Html {
                     @for (number, entry) in self.summary.iter().enumerate() {
                         li {
                             a href={ "#image-" (number + 1) } { (entry.image) }
+                            span.about { " " (entry.platform) }
                             span.verdict.(entry.class) { (entry.mark) " " (entry.verdict) }
                         }
                     }
@@ -100,6 +102,7 @@ impl Report for Html {
             mark,
             class: class(mark),
             image: escape::text(audit.facts.image.reference.as_bytes()),
+            platform: escape::text(audit.facts.image.platform.to_string().as_bytes()),
             verdict: audit.verdict(),
         };
         let number = self.sections.len() + 1;
@@ -122,6 +125,7 @@ impl Report for Html {
             mark: "✗",
             class: "bad",
             image,
+            platform: String::new(),
             verdict: "not audited".to_owned(),
         });
         Ok(String::new())
