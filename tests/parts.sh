@@ -117,6 +117,10 @@ debian() {
     cannot "$suite" 'it takes root and debootstrap'
     return
   fi
+  # One that was made with less than the whole python3 is made anew.
+  if [ -d "$parts/$suite" ] && [ ! -e "$parts/$suite/usr/share/doc/python3" ]; then
+    rm -rf "${parts:?}/$suite" "$parts/$suite.tar"
+  fi
   folder "$suite" root_file_system
   if [ -d "$parts/$suite" ] && [ ! -e "$parts/$suite.tar" ]; then
     say "making $suite.tar"

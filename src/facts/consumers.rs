@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
+use super::ties::Followed;
 use super::{ByWorld, Ground, owner};
 use crate::data_files;
 use crate::elf::{Bytes, SymbolRole};
@@ -192,11 +193,7 @@ fn consumer(
         .filter(|_| names.len() == 1)
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
-    let program = if elf.is_program() {
-        Some(object.clone())
-    } else {
-        interpreter(rootfs, &object)
-    };
+    let program = program(rootfs, &object);
     let outcome = ByWorld::of(grounds, |ground| {
         let asker = Asker {
             object: &object,
@@ -266,6 +263,15 @@ fn opened_names(
         held
     });
     names
+}
+
+/// The program of the process that loads an object: itself if it is one, else the interpreter of its environment.
+fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    if elf.is_program() {
+        return Some(object.clone());
+    }
+    interpreter(rootfs, object)
 }
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
@@ -370,6 +376,31 @@ impl Gets {
         self.unread.clone_from(&loaded.unread);
         self
     }
+}
+
+/// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
+pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Followed {
+    let run = |setup: &Setup<'_>| {
+        let mut process = Process::new(setup);
+        match program(&ground.rootfs, object) {
+            Some(program) => process.start(&program.absolute(), Start::Executed),
+            None => process.start_unknown(),
+        };
+        let loaded = process.open(&object.absolute(), None);
+        let missing = loaded
+            .unresolved
+            .iter()
+            .find(|missing| missing.name == *name);
+        match (
+            loaded.object_for(name),
+            missing.map(|missing| missing.outcome),
+        ) {
+            (Some(found), None) => Followed::To(found.real_path.clone()),
+            (_, Some(Outcome::ProvidedAtRuntime)) => Followed::Driver,
+            _ => Followed::Unknown,
+        }
+    };
+    ground.with_setup(run).unwrap_or(Followed::Unknown)
 }
 
 /// What became of the `DT_NEEDED` entry.

@@ -27,7 +27,9 @@ pub fn trace_with_loader(resolution: &Resolution) -> Vec<String> {
             return;
         }
         listed.push(number);
-        let object = &resolution.objects[number];
+        let Some(object) = resolution.objects.get(number) else {
+            return;
+        };
         lines.push(if *object.path == *LOADER.as_bytes() {
             LOADER.to_owned()
         } else {
