@@ -21,7 +21,7 @@ programs=(
   python3=python3 xmllint=libxml2-utils chromium=chromium
 )
 suite=bookworm
-wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
+wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.1.105 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
   nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79)
 arm_wheel=nvidia-cuda-cupti-cu12==12.4.127
 deb=libcupti11.8

@@ -1,5 +1,6 @@
 //! The commands, each in a file of its own, and what they share: reading an image and writing a result.
 
+mod advise;
 mod audit;
 mod output;
 mod profilers;
@@ -18,6 +19,7 @@ use cupti_audit::progress::{Bars, Show};
 use cupti_audit::report::Exit;
 use cupti_audit::run::{self, Options};
 
+pub use advise::advise;
 pub use audit::audit;
 pub use profilers::profilers;
 pub use rules::rules;

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::ties::Followed;
-use super::{ByWorld, Ground, owner};
+use super::{ByWorld, Ground, owner, symbols};
 use crate::data_files;
-use crate::elf::{Bytes, SymbolRole};
+use crate::elf::Bytes;
 use crate::loader::{
     Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
 };
@@ -327,7 +327,7 @@ fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
     let mut gets = ground
         .with_setup(run)
         .unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
-    gets.missing_symbols = missing_symbols(&ground.rootfs, object, gets.real_path.as_ref());
+    gets.missing_symbols = symbols::missing(&ground.rootfs, object, &gets);
     gets
 }
 
@@ -446,33 +446,4 @@ fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Get
         }
     }
     first.unwrap_or_else(|| Gets::missing("no name is known that it opens".to_owned()))
-}
-
-/// The symbols of CUPTI that `object` imports and the copy does not export.
-fn missing_symbols(rootfs: &Rootfs, object: &RootPath, copy: Option<&RootPath>) -> Vec<Bytes> {
-    let symbols = |path: &RootPath| {
-        rootfs
-            .file(&path.absolute())
-            .and_then(|facts| facts.elf.as_ref())
-            .map(|elf| elf.symbols.as_slice())
-    };
-    let (Some(wanted), Some(offered)) = (symbols(object), copy.and_then(symbols)) else {
-        return Vec::new();
-    };
-    let exported = |name: &Bytes| {
-        offered
-            .iter()
-            .any(|symbol| symbol.role == SymbolRole::Export && symbol.name == *name)
-    };
-    let mut missing: Vec<Bytes> = wanted
-        .iter()
-        .filter(|symbol| {
-            symbol.role == SymbolRole::Import
-                && symbol.name.starts_with(b"cupti")
-                && !exported(&symbol.name)
-        })
-        .map(|symbol| symbol.name.clone())
-        .collect();
-    missing.dedup();
-    missing
 }

@@ -13,9 +13,10 @@ pub mod meant;
 pub mod misnamed;
 mod owner;
 pub mod python;
-mod release;
+pub mod release;
 pub mod search_path;
 mod soname;
+mod symbols;
 mod ties;
 pub mod tools;
 

@@ -1,5 +1,6 @@
 //! What a phase may expect of an image: a verdict with its reasons, and the files that stay or may go.
 
+pub mod advice;
 pub mod host;
 pub mod need;
 pub mod profilers;

@@ -1,6 +1,7 @@
 //! Profiles: data on the APIs of CUPTI, on files that may be dead weight, on what a phase of a project needs, and on
 //! profiling tools and the hosts they meet.
 
+pub mod advice;
 pub mod api;
 pub mod baggage;
 pub mod driver;

@@ -178,7 +178,7 @@ pub fn compile<'t>(
                 said,
             }),
             Err(wrong) => {
-                mistakes.extend(wrong.iter().map(|what| format!("profiler {id}: {what}")))
+                mistakes.extend(wrong.iter().map(|what| format!("profiler {id}: {what}")));
             }
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! The forms are siblings over the same [`Audit`], each a [`Report`]; nothing is decided here.
 
+pub mod advice;
 pub mod github;
 pub mod html;
 mod inventory;
