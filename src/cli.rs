@@ -26,6 +26,7 @@ Exit codes:
 Examples:
   cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
   cupti-audit --phase profiling docker-daemon:trainer:latest
+  cupti-audit -o sarif=out.sarif -o html=report.html docker-daemon:trainer:latest
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
@@ -92,6 +93,8 @@ pub enum Command {
     Advise(AdviseArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
+    /// Print the JSON Schema of the JSON report
+    Schema,
 }
 
 /// What `audit` takes.
@@ -272,6 +275,8 @@ pub enum Format {
     /// Annotations of GitHub Actions
     #[value(name = "github")]
     GitHub,
+    /// One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself
+    Html,
 }
 
 /// The form of a tree.

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Some(Command::Profilers(args)) => command::profilers(&args),
         Some(Command::Advise(args)) => command::advise(&args),
         Some(Command::Rules(args)) => command::rules(&args),
+        Some(Command::Schema) => command::schema(),
     };
     ExitCode::from(exit as u8)
 }

@@ -5,6 +5,7 @@ mod audit;
 mod output;
 mod profilers;
 mod rules;
+mod schema;
 mod tree;
 
 use std::io::{self, Write as _};
@@ -22,6 +23,7 @@ pub use advise::advise;
 pub use audit::audit;
 pub use profilers::profilers;
 pub use rules::rules;
+pub use schema::schema;
 pub use tree::tree;
 
 fn read(image: &str, args: &ImageArgs, output: &OutputArgs) -> Result<ImageFacts, ImageError> {

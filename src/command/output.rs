@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use cupti_audit::cli::{AuditArgs, Format};
 use cupti_audit::report::github::GitHub;
+use cupti_audit::report::html::Html;
 use cupti_audit::report::json::Json;
 use cupti_audit::report::junit::Junit;
 use cupti_audit::report::markdown::Markdown;
@@ -96,6 +97,7 @@ impl Outputs {
             Format::Junit => Box::new(Junit::new(rules, args.fail_on.into())),
             Format::Markdown => Box::new(Markdown),
             Format::GitHub => Box::new(GitHub),
+            Format::Html => Box::new(Html::new(rules)),
         };
         self.outputs.push(Output { report, place });
     }

@@ -16,6 +16,9 @@ use crate::rule::{Evidence, Finding};
 /// The identifier of the contract.
 const SCHEMA: &str = "cupti-audit/report/v1";
 
+/// The contract as a JSON Schema (draft 2020-12).
+pub const CONTRACT: &str = include_str!("report-v1.schema.json");
+
 /// One object per image, a line each; an image that could not be audited has none.
 pub struct Json;
 

@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub mod github;
+pub mod html;
 mod inventory;
 pub mod json;
 pub mod junit;
