@@ -1,7 +1,7 @@
 # The chores of this repository by name; CI runs `make test` and `make lint`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test parts lint deny
+.PHONY: test test-all parts environments lint deny
 
 LOG := target/test.log
 
@@ -10,6 +10,13 @@ test: parts
 	mkdir -p target
 	status=0; cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
+
+# The same with the real PyTorch, JAX and TensorFlow, which are some gigabytes: see tests/environments.sh.
+test-all: environments
+	$(MAKE) --no-print-directory test CUPTI_AUDIT_ALL=1
+
+environments: parts
+	tests/environments.sh
 
 # The real parts that some tests compare with: see tests/parts.sh.
 parts:

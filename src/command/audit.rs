@@ -1,11 +1,12 @@
 //! `audit`: reads images, judges them, writes the reports.
 
 use cupti_audit::cli::AuditArgs;
+use cupti_audit::facts::tools;
 use cupti_audit::image::ImageError;
-use cupti_audit::plan;
+use cupti_audit::plan::{self, Known, need};
 use cupti_audit::profile::{self, Phase};
 use cupti_audit::report::{Audit, Exit, Unread};
-use cupti_audit::rule::{self, Rule};
+use cupti_audit::rule::{self, Rule, Subject};
 
 use super::output::Outputs;
 use super::{color, fail, read};
@@ -48,9 +49,26 @@ fn audit_one(
 ) -> Result<Audit, ImageError> {
     let facts = read(image, &args.image, &args.output)?;
     let subjects = rule::subjects(&facts);
-    let findings = rule::judge(rules, &subjects, &args.phase);
-    let plan = |phase| plan::plan(&facts, rules, &subjects, phase);
-    let plans = phases.iter().map(plan).collect();
+    let profilers = profile::profilers();
+    let installed = tools::find(&facts, profilers, &args.image.environment);
+    let tools = plan::profilers::judge(&facts, &installed, profilers);
+    let known = Known {
+        facts: &facts,
+        rules,
+        subjects: &subjects,
+        profilers,
+        tools: &tools,
+    };
+    let plans = phases
+        .iter()
+        .map(|phase| plan::plan(&known, phase))
+        .collect();
+    let asked = phases
+        .iter()
+        .filter(|phase| args.phase.contains(&phase.name));
+    let needs = asked.flat_map(|phase| need::subjects(&facts, &tools, phase));
+    let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
+    let findings = rule::judge(rules, &subjects, &profile::columns(phases, &args.phase));
     Ok(Audit {
         facts,
         findings,

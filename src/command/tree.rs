@@ -36,6 +36,7 @@ pub fn tree(args: &TreeArgs) -> Exit {
         world: args.world.into(),
         root: &args.object,
         resolution: &resolution,
+        grounds: &facts.grounds,
     };
     let text = match args.format {
         TreeFormat::Json => report::tree::json(&tree)

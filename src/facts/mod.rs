@@ -16,8 +16,11 @@ pub mod python;
 pub mod release;
 pub mod search_path;
 mod soname;
+mod symbols;
+mod ties;
 pub mod tools;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use apis::{Asker, Companion, Reach, Usable};
@@ -27,6 +30,7 @@ pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
+pub use ties::{By, Leads, Tie};
 
 use crate::elf::Bytes;
 use crate::image::Image;
@@ -133,6 +137,10 @@ pub struct ImageFacts {
     pub baggage: Vec<Baggage>,
     /// What uses such files without a table of an object showing it.
     pub baggage_uses: Vec<BaggageUse>,
+    /// The links that lead to such files, by file.
+    pub baggage_links: BTreeMap<RootPath, Vec<RootPath>>,
+    /// What leads to such files and so keeps them.
+    pub ties: Vec<Tie>,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
@@ -221,7 +229,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
-    let (found, weight) = walk(&rootfs, &image);
+    let (found, weight, inventory) = walk(&rootfs, &image);
     let wanted = apis::wanted(&rootfs, &weight.files);
     let consumers = consumers::find(&grounds, &found, &wanted);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
@@ -232,6 +240,15 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
     let apis = apis::find(&grounds, &consumers, &plain, &wanted);
+    let links = ties::links(&rootfs, &weight.files, &inventory);
+    let ties = ties::find(
+        &image,
+        &grounds,
+        &weight.files,
+        &links,
+        &inventory,
+        &consumers,
+    );
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -248,20 +265,24 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         apis,
         baggage: weight.files,
         baggage_uses: weight.uses,
+        baggage_links: links,
+        ties,
         gaps,
         oddities,
     }
 }
 
-/// Goes once through the file system and gathers what bears on CUPTI, and what may be dead weight.
-fn walk(rootfs: &Rootfs, image: &Image) -> (copies::Found, baggage::Gathered) {
+/// Goes once through the file system and gathers what bears on CUPTI, what may be dead weight, and what may need it.
+fn walk(rootfs: &Rootfs, image: &Image) -> (copies::Found, baggage::Gathered, ties::Inventory) {
     let mut found = copies::Found::default();
     let mut weight = baggage::Gathered::default();
+    let mut inventory = ties::Inventory::default();
     rootfs.visit(|path, _, node| {
         copies::take(rootfs, &mut found, path, node);
         weight.take(path, node);
+        inventory.take(path, node);
     });
-    (found, weight.finish(image))
+    (found, weight.finish(image), inventory)
 }
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens

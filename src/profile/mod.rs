@@ -11,7 +11,9 @@ mod profiler;
 
 use std::sync::LazyLock;
 
-pub use phase::Phase;
+use crate::yaml::Document;
+
+pub use phase::{COLUMNS, Phase, Weights, Wish, Wishes};
 pub use profiler::{
     Condition, CuptiNeed, Exclusion, Known, Overhead, Profiler, ProfilerError, ProfilerFile,
 };
@@ -21,15 +23,24 @@ pub use profiler::{
 /// # Panics
 /// Never: a test reads them.
 pub fn phases() -> Vec<Phase> {
-    const ORDER: [&str; 3] = ["inference", "training", "profiling"];
-    let mut phases: Vec<Phase> = crate::data_files::PHASES
-        .iter()
-        .map(|(name, text)| {
-            Phase::read(name, text).expect("a test reads the phases of the program")
-        })
-        .collect();
-    phases.sort_by_key(|phase| ORDER.iter().position(|name| *name == phase.name));
+    let profilers: Vec<&str> = profilers().iter().map(|tool| &*tool.id).collect();
+    let read = |(name, text): &(&str, &str)| {
+        let document = Document::parse(text).map_err(|mistake| vec![mistake])?;
+        Phase::read(name, &document, &profilers)
+    };
+    let phases: Result<Vec<Phase>, _> = crate::data_files::PHASES.iter().map(read).collect();
+    let mut phases = phases.expect("a test reads the phases of the program");
+    phases.sort_by_key(|phase| COLUMNS.iter().position(|name| *name == phase.name));
     phases
+}
+
+/// The phases whose severities the rules take for the phases of these names.
+pub fn columns(phases: &[Phase], asked: &[String]) -> Vec<String> {
+    let like = |name: &String| {
+        let phase = phases.iter().find(|phase| phase.name == *name);
+        phase.map_or_else(|| name.clone(), |phase| phase.like.clone())
+    };
+    asked.iter().map(like).collect()
 }
 
 /// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.

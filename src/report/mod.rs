@@ -9,6 +9,7 @@ mod inventory;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+mod phases;
 pub mod profilers;
 pub mod rules;
 pub mod sarif;

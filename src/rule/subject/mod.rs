@@ -47,6 +47,8 @@ pub enum Kind {
     Failure,
     /// A program that opens libcupti at run time and does not get it.
     Unserved,
+    /// Something that a phase needs, wants or forbids, and that is not so.
+    Need,
     /// A program that gets libcupti.
     Consumer,
     /// Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
@@ -69,7 +71,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -77,6 +79,7 @@ impl Kind {
         Self::Misnamed,
         Self::Failure,
         Self::Unserved,
+        Self::Need,
         Self::Consumer,
         Self::LdCache,
         Self::EmptyElement,
@@ -98,6 +101,7 @@ impl Kind {
             Self::Misnamed => "misnamed",
             Self::Failure => "failure",
             Self::Unserved => "unserved",
+            Self::Need => "need",
             Self::Consumer => "consumer",
             Self::LdCache => "ld-cache",
             Self::EmptyElement => "empty-element",
@@ -120,6 +124,7 @@ impl Kind {
             Self::Misnamed => misnamed::FIELDS,
             Self::Failure => failure::FIELDS,
             Self::Unserved => failure::UNSERVED,
+            Self::Need => &["phase", "level", "what", "why"],
             Self::Consumer => consumer::FIELDS,
             Self::LdCache => ld_cache::FIELDS,
             Self::EmptyElement => empty_element::FIELDS,
