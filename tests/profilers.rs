@@ -143,19 +143,23 @@ fn is_an_own_tool_ready_where_a_plain_dlopen_gets_cupti() {
 }
 
 #[test]
-fn is_tensorflow_s_profiler_ready_through_its_own_search_path() {
-    let report = of_image("pip-tensorflow", &[]);
+fn is_tensorflow_s_profiler_ready_only_where_its_framework_library_finds_cupti() {
+    let words = "libcupti.so.12: cannot open shared object file";
+    let pip = of_image("pip-tensorflow", &[]);
+    is(&pip, "tensorflow-profiler", "not-ready", words);
     is(
-        &report,
-        "tensorflow-profiler",
-        "ready",
-        "DT_RUNPATH of libtensorflow_cc.so.2",
-    );
-    is(
-        &report,
+        &pip,
         "torch-profiler",
         "not-applicable",
         "there is no PyTorch",
+    );
+    let folder = "LD_LIBRARY_PATH=/opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib";
+    let helped = of_image("pip-tensorflow", &["-e", folder]);
+    is(
+        &helped,
+        "tensorflow-profiler",
+        "ready",
+        "by LD_LIBRARY_PATH",
     );
 }
 

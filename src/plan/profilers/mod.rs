@@ -202,6 +202,12 @@ fn judge_one(
     if verdict.found.is_empty() {
         verdict.found.extend(applies.pop());
     }
+    if verdict.found.is_empty() && !said.capabilities.is_empty() {
+        verdict.found.push(format!(
+            "the container runtime brings it from the host, by the capability {}",
+            said.capabilities.join(", ")
+        ));
+    }
     verdict.readiness()
 }
 

@@ -125,10 +125,11 @@ pub fn list(tools: &[Profiler], width: usize) -> String {
         out.push_str(&paragraph(&label, &tool.said.gives, width));
     }
     let phases: Vec<String> = phases().into_iter().map(|phase| phase.name).collect();
-    let _ = writeln!(
-        out,
-        "\ncupti-audit advise --tool TOOL… answers for tools, --phase for {}",
+    let hint = format!(
+        "cupti-audit advise --tool TOOL answers for a tool, --phase for {}",
         phases.join(", ")
     );
+    out.push('\n');
+    out.push_str(&paragraph("", &hint, width));
     out
 }
