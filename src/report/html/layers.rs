@@ -8,7 +8,6 @@ use super::super::Audit;
 use super::picture::{Text, WIDTH};
 use crate::escape;
 use crate::facts::ImageFacts;
-use crate::path::RootPath;
 use crate::plan::Plan;
 use crate::size::size;
 
@@ -64,18 +63,10 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<Share> {
         ..Share::default()
     });
     let mut shares: Vec<Share> = all.collect();
-    let rootfs = &facts.grounds.as_is.rootfs;
-    let layer_of = |path: &RootPath| {
-        Some(
-            rootfs
-                .node(rootfs.lookup_link(&path.absolute()).ok()?.node)
-                .layer,
-        )
-    };
     let mut gone = BTreeSet::new();
     for item in plan.iter().flat_map(|plan| &plan.drop) {
         gone.insert(&item.path);
-        if let Some(share) = layer_of(&item.path).and_then(|layer| shares.get_mut(layer)) {
+        if let Some(share) = shares.get_mut(item.layer) {
             share.may_go += item.bytes;
         }
     }
