@@ -61,19 +61,22 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
             } else {
                 format!("{name} on {platform}")
             };
-            all.push(judge(label, &facts(name, platform)));
+            all.push(judge(label, &facts(name, platform, &[])));
         }
     }
     all
 });
 
-fn facts(name: &str, platform: &str) -> ImageFacts {
+fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
     let platform = Platform::parse(platform).unwrap();
     let options = Options {
         platform: Some(&platform),
         registry: RegistryOptions::default(),
         conditions: Conditions {
-            environment: Vec::new(),
+            environment: environment
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
             cpu: CpuLevel::V3,
         },
         limits: Limits::default(),
@@ -228,4 +231,24 @@ fn messages_have_no_holes() {
             }
         }
     }
+}
+
+#[test]
+fn what_an_environment_holds_cannot_reach_the_terminal() {
+    let environment = [
+        ("NVIDIA_DRIVER_CAPABILITIES", "\u{1b}[2Jvideo"),
+        ("LD_LIBRARY_PATH", "/opt/\u{1b}]0;title\u{7}:"),
+    ];
+    let facts = facts("devel", "linux/amd64", &environment);
+    let judged = judge("devel".to_owned(), &facts);
+    let found = judged.findings[""].iter();
+    let messages: Vec<&str> = found.map(|finding| finding.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libcuda.so.1 is not brought from the host"#,
+            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libnvidia-ml.so.1 and nvidia-smi are not brought from the host"#,
+            r#"LD_LIBRARY_PATH is "/opt/\x1b]0;title\x07:": its empty element makes the working directory a library path"#,
+        ]
+    );
 }

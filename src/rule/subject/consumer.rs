@@ -1,6 +1,6 @@
 //! A program that gets libcupti.
 
-use super::{Evidence, Kind, Location, Subject, fields, flag, text};
+use super::{Evidence, Kind, Location, Subject, escaped, fields, flag, text};
 use crate::elf::Bytes;
 use crate::escape;
 use crate::facts::meant::{self, Shadowed};
@@ -68,8 +68,8 @@ fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
             ("symbols", text(list(&gets.missing_symbols))),
             ("shadowed", flag(is_shadowed)),
             ("older", flag(shadowed.older)),
-            ("gets", text(shadowed.gets)),
-            ("meant", text(shadowed.meant)),
+            ("gets", escaped(&shadowed.gets)),
+            ("meant", escaped(&shadowed.meant)),
             ("meant_by", text(shadowed.says.to_string())),
         ]),
         locations: vec![Location {

@@ -1,6 +1,6 @@
 //! A copy of libcupti.
 
-use super::{Kind, Location, Subject, evidence, fields, flag, text};
+use super::{Kind, Location, Subject, escaped, evidence, fields, flag, text};
 use crate::escape;
 use crate::facts::cuda::{self, Cudart};
 use crate::facts::{self, ImageFacts, Outcome, OwnerKind};
@@ -79,7 +79,7 @@ fn identity(copy: &facts::Copy) -> Fields<5> {
         ("path", text(copy.real_path.to_string())),
         ("directory", text(copy.real_path.parent().to_string())),
         ("soname", text(escape::text(&soname))),
-        ("version", text(version.unwrap_or_default())),
+        ("version", escaped(&version.unwrap_or_default())),
         ("library", flag(copy.soname.is_some())),
     ]
 }
@@ -155,7 +155,7 @@ fn runtime(copy: &facts::Copy, runtimes: &[Cudart]) -> Fields<3> {
     let versions = own.zip(other);
     let cudart = beside.map(|runtime| runtime.version.clone());
     [
-        ("cudart", text(cudart.unwrap_or_default())),
+        ("cudart", escaped(&cudart.unwrap_or_default())),
         (
             "other_cudart",
             flag(versions.is_some_and(|(own, other)| own != other)),

@@ -1,6 +1,6 @@
 //! The CUDA version that the image needs a driver for.
 
-use super::{Kind, Subject, fields, flag, text};
+use super::{Kind, Subject, escaped, fields, flag, text};
 use crate::facts::cuda::{self, CudaVersion};
 use crate::facts::{Copy, ImageFacts, search_path};
 use crate::profile::driver;
@@ -48,7 +48,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
     vec![Subject {
         kind: Kind::Cuda,
         fields: fields([
-            ("version", text(version)),
+            ("version", escaped(&version)),
             ("from", text(from)),
             (
                 "driver",

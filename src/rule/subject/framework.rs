@@ -1,6 +1,6 @@
 //! A framework that brings a profiler.
 
-use super::{Kind, Location, Subject, fields, flag, text};
+use super::{Kind, Location, Subject, escaped, fields, flag, text};
 use crate::facts::ImageFacts;
 use crate::facts::python::Distribution;
 
@@ -69,7 +69,7 @@ fn subject(facts: &ImageFacts, framework: &Distribution, known: &Known) -> Subje
         kind: Kind::Framework,
         fields: fields([
             ("name", text(framework.name.clone())),
-            ("version", text(framework.version.clone())),
+            ("version", escaped(&framework.version)),
             ("asks_for_cupti", flag(asks)),
             ("tensorboard", flag(has("tensorboard"))),
             (

@@ -27,6 +27,7 @@ use serde::Deserialize;
 pub use evidence::Evidence;
 
 use super::Location;
+use crate::escape;
 use crate::facts::ImageFacts;
 
 /// The kinds of subject.
@@ -194,6 +195,11 @@ pub fn subjects(facts: &ImageFacts) -> Vec<Subject> {
 
 fn text(value: impl Into<String>) -> Value {
     Value::Text(value.into())
+}
+
+/// Text from a file or the environment of the image.
+fn escaped(value: &str) -> Value {
+    Value::Text(escape::text(value.as_bytes()))
 }
 
 fn flag(value: bool) -> Value {
