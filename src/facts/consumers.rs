@@ -33,7 +33,7 @@ pub struct Consumer {
     pub wants: Bytes,
     /// What breaks without it.
     pub required: Required,
-    /// The program that loads the object, where it is known.
+    /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
     /// What it gets.
     pub outcome: ByWorld<Gets>,
@@ -119,6 +119,10 @@ pub struct ConsumerProfile {
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
+    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
+    /// stands for any rest. Its search paths are those that count.
+    #[serde(default)]
+    pub through: Option<String>,
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
@@ -189,7 +193,11 @@ fn consumer(
         .filter(|_| names.len() == 1)
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
-    let program = program(rootfs, &object);
+    let program = if elf.is_program() {
+        Some(object.clone())
+    } else {
+        interpreter(rootfs, &object)
+    };
     let outcome = ByWorld::of(grounds, |ground| {
         let asker = Asker {
             object: &object,
@@ -262,7 +270,7 @@ fn opened_names(
 }
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
-fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.components().collect();
     let at = parts
         .iter()
@@ -290,18 +298,27 @@ struct Asker<'a> {
     names: &'a [Bytes],
 }
 
+/// Starts the program and loads the object into it; where that is the program, what it starts with.
+fn load(process: &mut Process<'_>, object: &RootPath, program: Option<&RootPath>) -> Resolution {
+    let started = match program {
+        Some(program) => process.start(&program.absolute(), Start::Executed),
+        None => process.start_unknown(),
+    };
+    if program == Some(object) {
+        started
+    } else {
+        process.open(&object.absolute(), None)
+    }
+}
+
 fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
     let Asker { object, names, .. } = *asker;
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        match asker.program {
-            Some(program) => process.start(&program.absolute(), Start::Executed),
-            None => process.start_unknown(),
-        };
-        let loaded = process.open(&object.absolute(), None);
+        let loaded = load(&mut process, object, asker.program);
         let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
-            Asks::Dlopen => of_open(&mut process, object, names),
+            Asks::Dlopen => of_open(&mut process, caller(object, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
         gets.companions = apis::companions(&process, Some(object), cupti, wanted);
@@ -364,12 +381,16 @@ impl Gets {
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
 pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Followed {
     let run = |setup: &Setup<'_>| {
-        let mut process = Process::new(setup);
-        match program(&ground.rootfs, object) {
-            Some(program) => process.start(&program.absolute(), Start::Executed),
-            None => process.start_unknown(),
+        let elf = ground
+            .rootfs
+            .file(&object.absolute())
+            .and_then(|facts| facts.elf.as_ref());
+        let program = if elf.is_some_and(|elf| elf.is_program()) {
+            Some(object.clone())
+        } else {
+            interpreter(&ground.rootfs, object)
         };
-        let loaded = process.open(&object.absolute(), None);
+        let loaded = load(&mut Process::new(setup), object, program.as_ref());
         let missing = loaded
             .unresolved
             .iter()
@@ -405,9 +426,19 @@ fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     }
 }
 
+/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or `object`.
+fn caller<'a>(object: &'a RootPath, loaded: &'a Resolution) -> &'a RootPath {
+    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
+    let through = profile.and_then(|profile| profile.through.as_deref());
+    let mut paths = loaded.objects.iter().map(|object| &object.real_path);
+    through
+        .and_then(|through| paths.find(|path| profile::named_like(path.name(), through)))
+        .unwrap_or(object)
+}
+
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(process: &mut Process<'_>, object: &RootPath, names: &[Bytes]) -> Gets {
-    let caller = process.caller(object);
+fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Gets {
+    let caller = process.caller(caller);
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);

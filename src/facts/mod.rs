@@ -6,9 +6,15 @@ mod apis;
 mod baggage;
 mod consumers;
 mod copies;
+pub mod cuda;
 mod ground;
+pub mod ld_cache;
+pub mod meant;
+pub mod misnamed;
 mod owner;
+pub mod python;
 mod release;
+pub mod search_path;
 mod soname;
 mod ties;
 pub mod tools;
@@ -23,11 +29,12 @@ pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
-pub use ties::{By, Leads, Tie};
+pub use ties::{By, Leads, Tie, kept};
 
 use crate::elf::Bytes;
 use crate::image::Image;
 use crate::layer::{LayerIndex, ProblemKind};
+pub use crate::loader::Outcome;
 use crate::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
 use crate::path::RootPath;
 use crate::rootfs::{ApplyProblem, Rootfs};
@@ -139,6 +146,26 @@ pub struct ImageFacts {
     pub oddities: Vec<ApplyProblem>,
 }
 
+impl ImageFacts {
+    /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
+    pub fn serves(&self) -> bool {
+        let gets = |consumer: &Consumer| consumer.outcome.as_is.outcome == Outcome::Loaded;
+        self.status.as_is == Status::Loadable || self.consumers.iter().any(gets)
+    }
+
+    /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
+    pub fn concerns_cupti(&self) -> bool {
+        self.own_copies().next().is_some()
+            || !self.dangling.is_empty()
+            || !self.consumers.is_empty()
+    }
+
+    /// The copies of CUPTI that are for everybody, not for one tool alone.
+    pub fn own_copies(&self) -> impl Iterator<Item = &Copy> {
+        self.copies.iter().filter(|copy| !copy.decoy)
+    }
+}
+
 /// The sizes of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerSize {
@@ -171,33 +198,13 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         .filter_map(|layer| layer.as_ref().err().cloned())
         .collect();
     let empty = LayerIndex::empty();
-    let sizes = layers.layers.iter().map(|layer| {
-        layer.as_ref().map_or(
-            LayerSize {
-                compressed: 0,
-                bytes: 0,
-            },
-            |layer| LayerSize {
-                compressed: layer.compressed_bytes,
-                bytes: layer.bytes,
-            },
-        )
-    });
-    let sizes = sizes.collect();
+    let sizes = layers.layers.iter().map(size_of).collect();
     let indexes: Vec<&LayerIndex> = layers
         .layers
         .iter()
         .map(|layer| layer.as_ref().unwrap_or(&empty))
         .collect();
-    let (rootfs, mut oddities) = crate::rootfs::merge(indexes.iter().copied());
-    for (number, layer) in indexes.iter().enumerate() {
-        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
-            layer: number,
-            path: problem.path.clone(),
-            what: problem.what.clone(),
-            kind: problem.kind,
-        }));
-    }
+    let (rootfs, oddities) = merged(&indexes);
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
@@ -212,15 +219,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
     let apis = apis::find(&grounds, &consumers, &plain, &wanted);
-    let links = ties::links(&rootfs, &weight.files, &inventory);
-    let ties = ties::find(
-        &image,
-        &grounds,
-        &weight.files,
-        &links,
-        &inventory,
-        &consumers,
-    );
+    let (links, ties) = ties::find(&image, &grounds, &weight.files, &inventory, &consumers);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -242,6 +241,28 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         gaps,
         oddities,
     }
+}
+
+fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
+    let read = layer.as_ref();
+    LayerSize {
+        compressed: read.map_or(0, |layer| layer.compressed_bytes),
+        bytes: read.map_or(0, |layer| layer.bytes),
+    }
+}
+
+/// The layers on top of each other, and what is odd about them.
+fn merged(indexes: &[&LayerIndex]) -> (Rootfs, Vec<ApplyProblem>) {
+    let (rootfs, mut oddities) = crate::rootfs::merge(indexes.iter().copied());
+    for (number, layer) in indexes.iter().enumerate() {
+        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
+            layer: number,
+            path: problem.path.clone(),
+            what: problem.what.clone(),
+            kind: problem.kind,
+        }));
+    }
+    (rootfs, oddities)
 }
 
 /// Goes once through the file system and gathers what bears on CUPTI, what may be dead weight, and what may need it.
@@ -350,7 +371,7 @@ pub fn failures(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
     resolution
         .unresolved
         .iter()
-        .filter(|missing| missing.outcome != crate::loader::Outcome::ProvidedAtRuntime)
+        .filter(|missing| missing.outcome != Outcome::ProvidedAtRuntime)
 }
 
 /// The object that was opened.

@@ -79,10 +79,10 @@ fn itself(process: &Process<'_>) -> Option<usize> {
     process.maps.iter().position(|map| map.path == *path)
 }
 
-/// The name that `map` answers to from now on, now that `name` led to it.
-pub(super) fn alias(map: &Map, name: &[u8]) -> Option<Bytes> {
+/// The name that `map` answers to from now on, now that `name` led to it. musl itself gets none.
+pub(super) fn alias(map: &Map, name: &[u8], linker: &Linker) -> Option<Bytes> {
     let base = map.path.rsplit(|&byte| byte == b'/').next();
-    let is_first = map.names.is_empty() && !name.contains(&b'/');
+    let is_first = map.names.is_empty() && !name.contains(&b'/') && map.path != linker.path;
     base.filter(|_| is_first).map(Into::into)
 }
 

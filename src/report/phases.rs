@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use anstyle::Style;
 
 use super::Audit;
-use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, size, styled};
+use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled};
 use super::text::Layout;
 use crate::plan::{Item, Plan, Verdict};
 use crate::profile::baggage;
+use crate::size::size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.
 pub(super) fn phases(out: &mut String, audit: &Audit, layout: Layout) {
@@ -63,7 +64,9 @@ fn section(out: &mut String, plan: &Plan, layout: Layout) {
     }
     for (word, items) in [("stays", &plan.keep), ("may go", &plan.drop)] {
         if layout.verbose {
-            items.iter().for_each(|item| one(out, word, item));
+            for item in items {
+                one(out, word, item);
+            }
         } else {
             kinds(out, word, items);
         }

@@ -6,13 +6,14 @@ use std::io;
 use anstyle::Style;
 
 use super::style::{
-    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, size, styled, table,
+    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
 use super::{Audit, Exit, Report, Unread, inventory, phases};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
 use crate::rule::{Evidence, Finding, Severity};
+use crate::size::size;
 
 /// How a report is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -98,7 +99,8 @@ fn headline(out: &mut String, facts: &ImageFacts) {
     out.push('\n');
 }
 
-fn mark(audit: &Audit) -> (&'static str, Style) {
+/// The mark before the verdict.
+pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
     let worst = audit.findings.first().map(|finding| finding.severity);
     let served = audit
         .facts
