@@ -17,6 +17,7 @@ use cupti_audit::image::registry::RegistryOptions;
 use cupti_audit::image::source::NoProgress;
 use cupti_audit::limits::Limits;
 use cupti_audit::loader::CpuLevel;
+use cupti_audit::plan;
 use cupti_audit::profile;
 use cupti_audit::rule::{self, Finding, Severity, Subject};
 use cupti_audit::run::{self, Options};
@@ -94,8 +95,18 @@ fn judge(name: String, facts: &ImageFacts) -> Judged {
             .into_iter()
             .filter(|phase| !phase.is_empty())
             .collect();
-        (asked, rule::judge(&rules, &subjects, &phases))
+        let wished = profile::phases()
+            .into_iter()
+            .filter(|phase| phase.name == asked);
+        let needs = wished.flat_map(|phase| plan::need::subjects(facts, &[], &phase));
+        let of_phase: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
+        (asked, rule::judge(&rules, &of_phase, &phases))
     });
+    let needs = profile::phases();
+    let needs = needs
+        .iter()
+        .flat_map(|phase| plan::need::subjects(facts, &[], phase));
+    let subjects = subjects.iter().cloned().chain(needs).collect();
     Judged {
         name,
         subjects,
