@@ -15,7 +15,7 @@ pub fn audit(args: &AuditArgs) -> Exit {
     color(args.output.color);
     let rules = rule::built_in();
     let phases = profile::phases();
-    let mut outputs = match Outputs::open(args) {
+    let mut outputs = match Outputs::open(args, &rules) {
         Ok(outputs) => outputs,
         Err(error) => return fail(&error),
     };
