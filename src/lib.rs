@@ -15,6 +15,7 @@ pub mod profile;
 pub mod report;
 pub mod rootfs;
 pub mod rule;
+pub mod slim;
 
 pub mod cli;
 mod data_files;

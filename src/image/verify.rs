@@ -170,3 +170,56 @@ impl<R: Read> Read for HashingReader<R> {
         }
     }
 }
+
+/// Reads to the end and fails there unless the bytes are those that a digest and a size name.
+pub struct VerifiedReader<R> {
+    inner: Option<HashingReader<R>>,
+    what: String,
+    digest: Digest,
+    size: u64,
+}
+
+impl<R: Read> VerifiedReader<R> {
+    /// Reads `inner`, named `what` in errors, whose bytes are to be those of `digest`.
+    ///
+    /// # Errors
+    /// The algorithm, when it is not one of the registered ones.
+    pub fn new(inner: R, what: String, digest: Digest, size: u64) -> Result<Self, String> {
+        let hasher = Hasher::for_digest(Some(&digest))?;
+        Ok(Self {
+            inner: Some(HashingReader::new(inner, hasher, Some(size))),
+            what,
+            digest,
+            size,
+        })
+    }
+
+    fn compare(&mut self) -> io::Result<usize> {
+        let Some(inner) = self.inner.take() else {
+            return Ok(0);
+        };
+        let (found, size) = inner.finish();
+        if found == self.digest.to_string() && size == self.size {
+            return Ok(0);
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "{}: expected {} of {} bytes, found {found} of {size}; the source has changed",
+                self.what, self.digest, self.size
+            ),
+        ))
+    }
+}
+
+impl<R: Read> Read for VerifiedReader<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let Some(inner) = &mut self.inner else {
+            return Ok(0);
+        };
+        match inner.read(buf)? {
+            0 if !buf.is_empty() => self.compare(),
+            n => Ok(n),
+        }
+    }
+}

@@ -24,8 +24,8 @@ use oci_spec::distribution::Reference;
 
 use super::manifest::{expect_platform, layers};
 use super::{
-    Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage, Source,
-    SourceKind, config, verify,
+    Documents, Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage,
+    Source, SourceKind, config, verify,
 };
 use client::Client;
 pub use credential_files::CredentialSource;
@@ -92,6 +92,10 @@ impl Source for RegistrySource {
                 platform,
                 config,
                 layers,
+            },
+            documents: Documents {
+                config: bytes,
+                manifest: Some(Box::new(manifest)),
             },
             layers: Layers::Blobs(Box::new(RegistryBlobs { client })),
         })
