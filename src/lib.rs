@@ -12,6 +12,7 @@ pub mod layer;
 pub mod loader;
 pub mod plan;
 pub mod profile;
+pub mod remedy;
 pub mod report;
 pub mod rootfs;
 pub mod rule;

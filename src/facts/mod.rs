@@ -31,6 +31,7 @@ pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
+pub use soname::of_cuda as soname_of_cuda;
 pub use surroundings::Surroundings;
 pub use ties::{By, Leads, Tie, kept};
 
