@@ -254,7 +254,7 @@ pub struct OutputArgs {
     /// No progress
     #[arg(long, short)]
     pub quiet: bool,
-    /// Add the layers, the loader and every search
+    /// Show notes in full, the layers, the loader and every search
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
 }
