@@ -8,15 +8,14 @@ mod command;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use cupti_audit::cli::{Cli, Command};
+use cupti_audit::cli::{self, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = cli::parse();
     let exit = match cli.command {
-        None => command::audit(&cli.audit),
-        Some(Command::Audit(args)) => command::audit(&args),
-        Some(Command::Tree(args)) => command::tree(&args),
+        None => command::audit(cli.audit),
+        Some(Command::Audit(args)) => command::audit(args),
+        Some(Command::Tree(args)) => command::tree(args),
         Some(Command::Rules(args)) => command::rules(&args),
     };
     ExitCode::from(exit as u8)

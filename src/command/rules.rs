@@ -2,13 +2,17 @@
 
 use cupti_audit::cli::{RulesAction, RulesArgs};
 use cupti_audit::report::{self, Exit};
-use cupti_audit::rule;
 
-use super::{fail, width, write};
+use super::{fail, start, width, write};
 
 /// Lists the rules or explains one.
 pub fn rules(args: &RulesArgs) -> Exit {
-    let rules = rule::built_in();
+    let known =
+        start::config(&args.own).and_then(|config| start::knowledge(&args.own, config.as_ref()));
+    let rules = match known {
+        Ok(knowledge) => knowledge.rules,
+        Err(exit) => return exit,
+    };
     match &args.action {
         None | Some(RulesAction::List) => write(Ok(report::rules::list(&rules)), Exit::Clean),
         Some(RulesAction::Explain { id }) => match rules.iter().find(|rule| rule.id == *id) {

@@ -3,19 +3,17 @@
 //! An object that needs libcupti is a consumer whatever its name; one that opens it at run time is one when a
 //! profile knows it, or when it holds the exact name as a string.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
 use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::{ByWorld, Ground, owner};
-use crate::data_files;
 use crate::elf::{Bytes, SymbolRole};
 use crate::loader::{
     Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
 };
 use crate::path::RootPath;
 use crate::rootfs::Rootfs;
+use crate::yaml::{Document, Mistake};
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,16 +119,22 @@ pub struct ConsumerProfile {
     pub required: Required,
 }
 
-static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
-    let read = |(_, text): &(&str, &str)| serde_saphyr::from_str(text);
-    data_files::CONSUMERS
-        .iter()
-        .map(read)
-        .collect::<Result<_, _>>()
-        .expect("the files are part of the program and read by a test")
-});
-
 impl ConsumerProfile {
+    /// Reads a profile from its file.
+    ///
+    /// # Errors
+    /// All mistakes in the file.
+    pub fn read(document: &Document) -> Result<Self, Vec<Mistake>> {
+        document.read_and(|profile: Self| {
+            let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
+            let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
+                "" => Some(document.mistake(&["object"], what)),
+                _ => None,
+            };
+            (profile, mistake.into_iter().collect())
+        })
+    }
+
     fn fits(&self, name: &[u8]) -> bool {
         match self.object.strip_suffix('*') {
             Some(stem) => name.starts_with(stem.as_bytes()),
@@ -140,27 +144,35 @@ impl ConsumerProfile {
 }
 
 /// Whether a profile knows objects of this file name to open CUPTI at run time.
-pub(super) fn opens_cupti(name: &[u8]) -> bool {
-    PROFILES
+pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
+    profiles
         .iter()
         .any(|profile| profile.asks == Asks::Dlopen && profile.fits(name))
 }
 
 /// Finds the consumers and what each gets.
-pub fn find(grounds: &ByWorld<Ground>, found: &Found) -> Vec<Consumer> {
-    let rootfs = &grounds.as_is.rootfs;
-    let is_asker = |path: &&RootPath| opens_cupti(path.name()) || !owner::is_decoy(path);
+pub fn find(
+    grounds: &ByWorld<Ground>,
+    found: &Found,
+    profiles: &[ConsumerProfile],
+) -> Vec<Consumer> {
+    let is_asker = |path: &&RootPath| opens_cupti(profiles, path.name()) || !owner::is_decoy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()
-        .filter_map(|object| consumer(grounds, rootfs, object))
+        .filter_map(|object| consumer(grounds, object, profiles))
         .collect()
 }
 
-fn consumer(grounds: &ByWorld<Ground>, rootfs: &Rootfs, object: RootPath) -> Option<Consumer> {
+fn consumer(
+    grounds: &ByWorld<Ground>,
+    object: RootPath,
+    profiles: &[ConsumerProfile],
+) -> Option<Consumer> {
+    let rootfs = &grounds.as_is.rootfs;
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
+    let profile = profiles.iter().find(|profile| profile.fits(object.name()));
     let needed = elf.needed.iter().find(|name| is_needed_name(name));
     let asks = if needed.is_some() {
         Asks::Needed

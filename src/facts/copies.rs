@@ -1,6 +1,6 @@
 //! The copies of libcupti, the links to none, and the headers.
 
-use super::consumers::{self, Consumer};
+use super::consumers::{self, Consumer, ConsumerProfile};
 use super::owner::{self, Owner, OwnerKind};
 use super::release::{self, VersionSource};
 use super::{ByWorld, Ground, PlainOpen, root};
@@ -78,18 +78,24 @@ impl Found {
 }
 
 /// Finds what bears on CUPTI.
-pub fn find(rootfs: &Rootfs) -> Found {
+pub fn find(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> Found {
     let mut found = Found {
         files: Vec::new(),
         dangling: Vec::new(),
         headers: Vec::new(),
         askers: Vec::new(),
     };
-    rootfs.visit(|path, _, node| take(rootfs, &mut found, path, node));
+    rootfs.visit(|path, _, node| take(rootfs, profiles, &mut found, path, node));
     found
 }
 
-fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
+fn take(
+    rootfs: &Rootfs,
+    profiles: &[ConsumerProfile],
+    found: &mut Found,
+    path: &RootPath,
+    node: &Node,
+) {
     match &node.kind {
         NodeKind::Symlink(target) if is_library_name(path.name()) => {
             if let Err(why) = rootfs.lookup(&path.absolute())
@@ -118,7 +124,7 @@ fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
                         .mentions
                         .iter()
                         .any(|text| contains(text, b"libcupti.so"))
-                    || consumers::opens_cupti(path.name()))
+                    || consumers::opens_cupti(profiles, path.name()))
             {
                 found.askers.push(path.clone());
             }

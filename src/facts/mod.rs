@@ -143,6 +143,8 @@ pub struct Conditions {
     pub environment: Vec<(String, String)>,
     /// The processor's level.
     pub cpu: CpuLevel,
+    /// How known programs ask for CUPTI; the first that fits an object counts.
+    pub consumers: Vec<ConsumerProfile>,
 }
 
 /// Gathers the facts of an image from its layers.
@@ -183,8 +185,8 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
-    let found = copies::find(&rootfs);
-    let consumers = consumers::find(&grounds, &found);
+    let found = copies::find(&rootfs, &conditions.consumers);
+    let consumers = consumers::find(&grounds, &found, &conditions.consumers);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
     let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
     let status = ByWorld {

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::yaml::{Document, Mistake};
+
 /// A phase that an image is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
@@ -18,12 +20,12 @@ struct Source {
 }
 
 impl Phase {
-    /// Reads the phase `name` from the text of its file.
+    /// Reads the phase `name` from its file.
     ///
     /// # Errors
-    /// A key that no phase has, or text that is no YAML; the message holds the line and column.
-    pub fn read(name: &str, text: &str) -> Result<Self, String> {
-        let source: Source = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    /// All mistakes in the file.
+    pub fn read(name: &str, document: &Document) -> Result<Self, Vec<Mistake>> {
+        let source: Source = document.read()?;
         Ok(Self {
             name: name.to_owned(),
             summary: source.summary,

@@ -20,7 +20,7 @@ use crate::rule::{Finding, Severity};
 pub struct Audit {
     /// The facts.
     pub facts: ImageFacts,
-    /// The findings, the gravest first.
+    /// The findings, the gravest first; those that are suppressed come last.
     pub findings: Vec<Finding>,
     /// The phases that were asked for.
     pub phases: Vec<String>,
@@ -83,10 +83,9 @@ impl Audit {
     /// What this audit comes to. A gap keeps a run from passing, never from failing.
     pub fn exit(&self, fail_on: FailOn) -> Exit {
         let fails = match fail_on {
-            FailOn::Severity(threshold) => self
-                .findings
-                .iter()
-                .any(|finding| finding.severity >= threshold),
+            FailOn::Severity(threshold) => {
+                self.counting().any(|finding| finding.severity >= threshold)
+            }
             FailOn::Never => false,
         };
         match () {
@@ -94,6 +93,12 @@ impl Audit {
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => Exit::Open,
             () => Exit::Clean,
         }
+    }
+
+    /// The findings that no suppression is for.
+    pub fn counting(&self) -> impl Iterator<Item = &Finding> {
+        let findings = self.findings.iter();
+        findings.filter(|finding| finding.suppressed.is_none())
     }
 
     /// The verdict in one line.

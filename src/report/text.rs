@@ -100,7 +100,7 @@ fn headline(out: &mut String, facts: &ImageFacts) {
 }
 
 fn mark(audit: &Audit) -> (&'static str, Style) {
-    let worst = audit.findings.first().map(|finding| finding.severity);
+    let worst = audit.counting().next().map(|finding| finding.severity);
     let served = audit
         .facts
         .consumers
@@ -121,11 +121,24 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layo
         Severity::Warning => DOUBTFUL,
         Severity::Note => REMARK,
     };
-    let label = styled(
-        style,
-        format!("{}[{}]", finding.severity.name(), finding.rule),
+    let label = format!("{}[{}]", finding.severity.name(), finding.rule);
+    if let Some(suppressed) = &finding.suppressed {
+        let label = styled(DIM, format!("suppressed {label}"));
+        let _ = writeln!(out, "{label}: {}", finding.message);
+        let until = suppressed
+            .until
+            .map_or_else(String::new, |until| format!(", until {until}"));
+        let why = format!("{}{until}", escape::text(suppressed.reason.as_bytes()));
+        out.push_str(&paragraph("  because ", &why, layout.width));
+        out.push('\n');
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "{}: {}",
+        styled(style, label),
+        styled(BOLD, &finding.message)
     );
-    let _ = writeln!(out, "{label}: {}", styled(BOLD, &finding.message));
     for location in &finding.locations {
         let _ = writeln!(out, "  at   {}", location.path);
         if let Some(layer) = location.layer {
@@ -198,9 +211,8 @@ fn gaps(out: &mut String, facts: &ImageFacts) {
 
 fn summary(out: &mut String, audit: &Audit) {
     let number = |severity| {
-        audit
-            .findings
-            .iter()
+        let counting = audit.counting();
+        counting
             .filter(|finding| finding.severity == severity)
             .count()
     };
@@ -209,16 +221,19 @@ fn summary(out: &mut String, audit: &Audit) {
         (Severity::Warning, "warning"),
         (Severity::Note, "note"),
     ];
-    let words: Vec<String> = all
+    let mut words: Vec<String> = all
         .iter()
         .filter(|(severity, _)| number(*severity) > 0)
         .map(|(severity, word)| count(number(*severity), word))
         .collect();
-    let words = if words.is_empty() {
-        "no findings".to_owned()
-    } else {
-        words.join(", ")
-    };
+    if words.is_empty() {
+        words.push("no findings".to_owned());
+    }
+    match audit.findings.len() - audit.counting().count() {
+        0 => {}
+        suppressed => words.push(format!("{suppressed} suppressed")),
+    }
+    let words = words.join(", ");
     let hint = if audit.findings.is_empty() {
         String::new()
     } else {

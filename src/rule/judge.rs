@@ -14,14 +14,22 @@ pub fn judge(rules: &[Rule], subjects: &[Subject], phases: &[String]) -> Vec<Fin
                 .map(|subject| rule.find(subject, phases))
         })
         .collect();
+    sort(&mut findings);
+    findings.dedup();
+    findings
+}
+
+/// Puts findings into the order of reports: what counts before what is suppressed, the gravest first, then by
+/// rule and by place.
+pub fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
-        b.severity
-            .cmp(&a.severity)
+        let suppressed = |finding: &Finding| finding.suppressed.is_some();
+        suppressed(a)
+            .cmp(&suppressed(b))
+            .then_with(|| b.severity.cmp(&a.severity))
             .then_with(|| a.rule.cmp(&b.rule))
             .then_with(|| a.locations.cmp(&b.locations))
     });
-    findings.dedup();
-    findings
 }
 
 impl Rule {
@@ -37,6 +45,7 @@ impl Rule {
             locations: subject.locations.clone(),
             evidence: subject.evidence.clone(),
             fix: self.fix.fill(subject),
+            suppressed: None,
         }
     }
 

@@ -10,8 +10,8 @@ mod template;
 
 use std::collections::BTreeMap;
 
-pub use compile::{RuleError, compile};
-pub use judge::judge;
+pub use compile::compile;
+pub use judge::{judge, sort};
 pub use subject::{Evidence, Kind, Subject, Value, subjects};
 
 use crate::path::RootPath;
@@ -93,6 +93,17 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What to do.
     pub fix: String,
+    /// Why it does not count, where the project's config says so.
+    pub suppressed: Option<Suppressed>,
+}
+
+/// What the project's config says of a finding that it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suppressed {
+    /// Why it does not count.
+    pub reason: String,
+    /// The last day on which it does not.
+    pub until: Option<jiff::civil::Date>,
 }
 
 /// A place in the image.
@@ -102,15 +113,4 @@ pub struct Location {
     pub path: RootPath,
     /// The layer, counted from 0 at the bottom.
     pub layer: Option<usize>,
-}
-
-/// The rules that are part of the program.
-///
-/// # Panics
-/// Never: a test compiles them.
-pub fn built_in() -> Vec<Rule> {
-    let compile = |(id, text): &(&str, &str)| {
-        compile(id, text).expect("a test compiles the rules of the program")
-    };
-    crate::data_files::RULES.iter().map(compile).collect()
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Location;
+use crate::config::Suppression;
 use crate::escape;
 use crate::facts::{self, Asks, Consumer, ImageFacts, PlainOpen, Required, Status};
 use crate::loader::words::{self, Line};
@@ -25,6 +26,8 @@ pub enum Kind {
     Failure,
     /// A program that opens libcupti at run time and does not get it.
     Unserved,
+    /// A suppression of the config that is over or was for nothing.
+    Suppression,
 }
 
 impl Kind {
@@ -36,6 +39,7 @@ impl Kind {
             Self::DanglingLink => "dangling-link",
             Self::Failure => "failure",
             Self::Unserved => "unserved",
+            Self::Suppression => "suppression",
         }
     }
 
@@ -62,6 +66,7 @@ impl Kind {
             Self::DanglingLink => &["path", "target", "dev_link"],
             Self::Failure => &["object", "breaks", "words"],
             Self::Unserved => &["name", "object", "wants", "words"],
+            Self::Suppression => &["rule", "reason", "until", "line", "state"],
         }
     }
 }
@@ -115,6 +120,28 @@ pub struct Subject {
     pub locations: Vec<Location>,
     /// What shows it.
     pub evidence: Vec<Evidence>,
+}
+
+impl Subject {
+    /// A suppression of which there is something to say: its `state`.
+    pub fn of_suppression(suppression: &Suppression, state: &str) -> Self {
+        let until = suppression.until.as_ref();
+        Self {
+            kind: Kind::Suppression,
+            fields: BTreeMap::from([
+                ("rule", text(suppression.rule.clone())),
+                ("reason", text(suppression.reason.clone())),
+                (
+                    "until",
+                    text(until.map_or_else(String::new, ToString::to_string)),
+                ),
+                ("line", text(suppression.line.to_string())),
+                ("state", text(state)),
+            ]),
+            locations: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
 }
 
 /// The subjects of an image.
