@@ -15,6 +15,7 @@ fn main() -> io::Result<()> {
         list("RULES", "rules")?,
         list("CONSUMERS", "profiles/consumers")?,
         list("PHASES", "profiles/phases")?,
+        list("PROFILERS", "profiles/profilers")?,
     ];
     fs::write(Path::new(&out).join("data_files.rs"), lists.concat())
 }

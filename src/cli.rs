@@ -32,6 +32,22 @@ Examples:
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
+const PROFILERS_HELP: &str = "\
+States:
+  ready           as far as an image shows it
+  not ready       something is missing; the reason is the loader's
+  not applicable  there is nothing in the image for it to look at
+  not known       an image does not show it, as with CUPTI that is linked statically
+
+Exit codes:
+  0  done, whatever the states
+  2  it could not be done, or something could not be checked
+
+Examples:
+  cupti-audit profilers pytorch/pytorch
+  cupti-audit profilers --format markdown docker-daemon:trainer:latest
+  cupti-audit profilers -e KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
+
 /// Will CUPTI load in this container image, for whom, and if not, why?
 #[derive(Debug, Parser)]
 #[command(
@@ -61,6 +77,8 @@ pub enum Command {
     Audit(AuditArgs),
     /// Show how the dynamic loader resolves one object of an image, with the reason for each step
     Tree(TreeArgs),
+    /// Say which profiling tools would work in an image, what each lacks, and what to take instead
+    Profilers(ProfilersArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
 }
@@ -144,6 +162,36 @@ pub struct TreeArgs {
     pub output: OutputArgs,
 }
 
+/// What `profilers` takes.
+#[derive(Debug, Args)]
+#[command(after_help = PROFILERS_HELP)]
+pub struct ProfilersArgs {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    pub image_name: String,
+    /// The form of the report
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: PageFormat,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub image: ImageArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub own: OwnArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub output: OutputArgs,
+}
+
 /// What `rules` takes.
 #[derive(Debug, Args)]
 pub struct RulesArgs {
@@ -188,7 +236,7 @@ pub struct OwnArgs {
         global = true
     )]
     pub rules: Vec<PathBuf>,
-    /// A folder of profiles beside those of the program, in consumers/ and phases/ (repeatable)
+    /// A folder of profiles beside those of the program, in consumers/, phases/ and profilers/ (repeatable)
     #[arg(
         long,
         value_name = "DIR",
@@ -258,6 +306,17 @@ pub enum TreeFormat {
     Text,
     /// For programs: one object
     Json,
+}
+
+/// The form of an answer on tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PageFormat {
+    /// For people
+    Text,
+    /// For programs: one object
+    Json,
+    /// For a page or a comment
+    Markdown,
 }
 
 /// A report and the file it goes to.

@@ -27,4 +27,5 @@ pub mod limits;
 pub mod path;
 pub mod progress;
 pub mod run;
+pub mod size;
 pub mod yaml;

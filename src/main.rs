@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         None => command::audit(cli.audit),
         Some(Command::Audit(args)) => command::audit(args),
         Some(Command::Tree(args)) => command::tree(args),
+        Some(Command::Profilers(args)) => command::profilers(args),
         Some(Command::Rules(args)) => command::rules(&args),
     };
     ExitCode::from(exit as u8)

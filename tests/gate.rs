@@ -451,6 +451,6 @@ fn every_platform_of_an_index_is_audited_and_named() {
     let tree = project.run(&[], &["tree", "--platform", "all", &layout, "libc.so.6"]);
     assert_eq!(
         errors(&tree),
-        ["error: tree shows one platform; name it with --platform"]
+        ["error: only an audit takes all platforms; name one with --platform"]
     );
 }

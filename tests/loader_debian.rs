@@ -1,4 +1,4 @@
-//! Does `tree` say of every dynamic executable of a Debian what the real `ld.so` says?
+//! Does `tree` say of every ELF file of a Debian and of the CUPTI wheels what the real `ld.so` says?
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,19 +8,30 @@
     reason = "the judge is the real loader, run in a chroot"
 )]
 
+#[path = "support/chroot.rs"]
+mod chroot;
+#[path = "support/cupti_parts.rs"]
+mod cupti_parts;
+#[path = "support/loader_ours.rs"]
+mod loader_ours;
+#[path = "support/real_objects.rs"]
+mod real_objects;
+#[path = "support/session.rs"]
+mod session;
 mod support;
 
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
+use chroot::Root;
 use cupti_audit::layer::{self, Expected};
 use cupti_audit::limits::Limits;
 use cupti_audit::loader::cache::CacheEntry;
-use cupti_audit::loader::{
-    Arch, CpuLevel, Environment, How, Linker, Process, Resolution, Setup, Start, ldconfig,
-};
-use cupti_audit::rootfs::{self, NodeKind, Rootfs};
+use cupti_audit::loader::{Arch, CpuLevel, Linker, ldconfig};
+use cupti_audit::rootfs::{self, Rootfs};
+use cupti_parts::pip;
+use testkit::layer::Layer;
 
 fn rootfs_of_tar(tar: &Path) -> Rootfs {
     let blob = File::open(tar).unwrap();
@@ -30,93 +41,58 @@ fn rootfs_of_tar(tar: &Path) -> Rootfs {
     rootfs
 }
 
-/// What `ld.so` prints in trace mode: a name and a path, in its order; the vDSO is the kernel's.
-fn real_trace(root: &Path, program: &str) -> Vec<String> {
-    let output = Command::new("chroot")
-        .arg(root)
-        .args(["/usr/bin/env", "-i", "LD_TRACE_LOADED_OBJECTS=1", program])
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with("linux-vdso"))
-        .map(|line| {
-            line.rsplit_once(" (0x")
-                .map_or(line, |(head, _)| head)
-                .to_owned()
-        })
-        .collect()
-}
-
-fn our_trace(resolution: &Resolution) -> Vec<String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut lines: Vec<String> = resolution
-        .objects
-        .iter()
-        .skip(1)
-        .map(|object| match object.how {
-            // The loader knows itself by its path alone.
-            How::Interpreter => text(&object.path),
-            _ => format!("{} => {}", text(&object.name), text(&object.path)),
-        })
-        .collect();
-    lines.extend(
-        resolution
-            .unresolved
-            .iter()
-            .map(|missing| format!("{} => not found", text(&missing.name))),
+/// Compares every ELF file below `below`, and gives the paths.
+fn compare(root: &Path, below: &str, what: &str) -> Vec<String> {
+    let facts = real_objects::read(
+        &format!("rootfs:{}", root.display()),
+        real_objects::cpu(root),
     );
-    lines
+    let ground = &facts.grounds.as_is;
+    let paths = real_objects::elf_files(root, below);
+    let real = real_objects::real(root, ground, &paths);
+    let (agreed, different) = real_objects::compare(&real_objects::ours(ground, &paths), &real);
+    println!(
+        "tree and the real ld.so agree on {agreed} of {} ELF files of {what}",
+        paths.len()
+    );
+    assert!(different.is_empty(), "{different}");
+    paths
 }
 
 #[test]
-fn tree_agrees_with_the_real_loader_on_every_executable() {
-    let (Some(root), Some(tar)) = (support::part("bookworm"), support::part("bookworm.tar")) else {
+fn tree_agrees_with_the_real_loader_on_every_elf_file() {
+    let Some(root) = support::part("bookworm") else {
         return;
     };
-    if !support::is_root() {
+    if !session::is_allowed() {
         return;
     }
-    let rootfs = rootfs_of_tar(&tar);
-    let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(&rootfs, arch, CpuLevel::V4).unwrap();
-    assert_eq!(linker.problems, [] as [String; 0]);
-    let environment = Environment::default();
-    let setup = Setup {
-        rootfs: &rootfs,
-        linker: &linker,
-        environment: &environment,
-        cpu: CpuLevel::V4,
-        from_driver: &|_| false,
-    };
-    let mut programs = Vec::new();
-    rootfs.visit(|path, _, node| {
-        if let NodeKind::File(facts) = &node.kind
-            && facts.mode & 0o111 != 0
-            && facts
-                .elf
-                .as_ref()
-                .is_some_and(|elf| elf.interp.is_some() && elf.dynamic && facts.mode & 0o6000 == 0)
-        {
-            programs.push(path.clone());
-        }
-    });
-    let mut agreed = 0;
-    for program in &programs {
-        let path = program.to_string();
-        let ours = our_trace(&Process::new(&setup).start(path.as_bytes(), Start::Executed));
-        assert_eq!(ours, real_trace(&root, &path), "{path}");
-        agreed += 1;
+    let paths = compare(&root, "/", "a Debian with python3");
+    for kind in [
+        "/bin/",
+        "/lib-dynload/",
+        "/gconv/",
+        "/security/pam_",
+        "/perl-base/auto/",
+    ] {
+        assert!(paths.iter().any(|path| path.contains(kind)), "{kind}");
     }
-    println!(
-        "tree and the real ld.so agree on {agreed} of {} dynamic executables",
-        programs.len()
-    );
-    assert!(
-        agreed > 100,
-        "a Debian has more than {agreed} dynamic executables"
-    );
+}
+
+#[test]
+fn tree_agrees_with_the_real_loader_on_every_elf_file_of_the_wheels() {
+    if !cupti_parts::are_there() || !session::is_allowed() {
+        return;
+    }
+    let mut root = Root::new(b"");
+    for wheel in [
+        "nvidia-cuda-cupti-cu12-12.4.127",
+        "nvidia-cuda-cupti-cu11-11.8.87",
+        "nvidia-cuda-runtime-cu12-12.4.127",
+    ] {
+        root.add(&pip(Layer::new(), wheel, &format!("opt/{wheel}")));
+    }
+    compare(&root.path(""), "/opt", "the CUPTI wheels");
 }
 
 #[test]

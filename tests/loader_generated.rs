@@ -22,13 +22,15 @@ mod loader_ours;
 mod loader_questions;
 #[path = "support/loader_random.rs"]
 mod loader_random;
+#[path = "support/loader_seeds.rs"]
+mod loader_seeds;
+#[path = "support/loader_tools.rs"]
+mod loader_tools;
 #[path = "support/loader_tree.rs"]
 mod loader_tree;
 mod support;
 
-use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cupti_audit::layer::LayerIndex;
@@ -39,7 +41,9 @@ use cupti_audit::loader::{
 use cupti_audit::path::RootPath;
 use cupti_audit::rootfs::{NodeKind, Rootfs};
 use loader_case::Case;
-use loader_judge::{DEBIAN_LIBC, Judge, LIBC, LOADER, OWN, Ran};
+use loader_judge::{DEBIAN_LIBC, Judge, LIBC, LOADER, OWN};
+use loader_seeds::{each_seed, report};
+use loader_tools::Ran;
 use testkit::layer::Layer;
 
 /// What all cases of a run share.
@@ -142,7 +146,7 @@ fn bump(count: &AtomicU64) {
 #[test]
 fn generated_cases_agree_with_the_real_loader() {
     let Some(world) = World::new(&[]) else { return };
-    let (first, last) = loader_judge::asked_seeds().unwrap_or((1, 2000));
+    let (first, last) = loader_seeds::asked().unwrap_or((1, 2000));
     let counts = Counts::default();
     let failures = each_seed(first, last, |seed| {
         check(&world, &loader_case::make(seed), &counts)
@@ -168,7 +172,7 @@ fn generated_dlopens_agree_with_the_real_loader() {
         return;
     };
     let (programs, callers) = world.judge.openers();
-    let (first, last) = loader_judge::asked_seeds().unwrap_or((1, 500));
+    let (first, last) = loader_seeds::asked().unwrap_or((1, 500));
     let loaded = AtomicU64::new(0);
     let failures = each_seed(first, last, |seed| {
         let nth = usize::try_from(seed).unwrap();
@@ -266,54 +270,6 @@ fn open(world: &World, rootfs: &Rootfs, case: &Case, caller: &str) -> Vec<String
     let mapped = mapped.filter(|object| object.how != How::Interpreter);
     lines.extend(mapped.map(|object| format!("map {}", loader_ours::text(&object.path))));
     lines
-}
-
-/// Runs `check` on all seeds, on every processor, and returns what failed in the order of the seeds.
-fn each_seed(
-    first: u64,
-    last: u64,
-    check: impl Fn(u64) -> Result<(), String> + Sync,
-) -> Vec<(u64, String)> {
-    let next = AtomicU64::new(first);
-    let failures = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > last {
-                        break;
-                    }
-                    if let Err(difference) = check(seed) {
-                        failures.lock().unwrap().push((seed, difference));
-                    }
-                }
-            });
-        }
-    });
-    let mut failures = failures.into_inner().unwrap();
-    failures.sort();
-    failures
-}
-
-/// Fails with the first few cases in full and the seeds of all.
-fn report(failures: &[(u64, String)]) {
-    let mut text = String::new();
-    let shown = if loader_judge::asked_seeds().is_some() {
-        60
-    } else {
-        6
-    };
-    for (_, difference) in failures.iter().take(shown) {
-        let _ = writeln!(text, "{difference}\n");
-    }
-    let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
-    assert!(
-        failures.is_empty(),
-        "{text}{} cases differ: {seeds:?}",
-        failures.len()
-    );
 }
 
 /// Compares one case; the difference in words, with the case.

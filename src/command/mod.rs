@@ -2,13 +2,14 @@
 
 mod audit;
 mod output;
+mod profilers;
 mod rules;
 mod start;
 mod tree;
 
 use std::io::{self, Write as _};
 
-use cupti_audit::cli::{ColorArg, ImageArgs, OutputArgs, PlatformArg};
+use cupti_audit::cli::{ColorArg, ImageArgs, OutputArgs, OwnArgs, PlatformArg};
 use cupti_audit::facts::{Conditions, ConsumerProfile, ImageFacts};
 use cupti_audit::image::registry::{CredentialSource, RegistryOptions};
 use cupti_audit::image::{ImageError, Platform};
@@ -20,6 +21,7 @@ use cupti_audit::report::Exit;
 use cupti_audit::run::{self, Options};
 
 pub use audit::audit;
+pub use profilers::profilers;
 pub use rules::rules;
 pub use tree::tree;
 
@@ -85,6 +87,31 @@ impl Reader {
             None => Ok(vec![None]),
         }
     }
+}
+
+/// Reads the one image of a command, with what the user brings; `options` are filled by the config.
+fn read_one(
+    image: &str,
+    own: &OwnArgs,
+    options: &mut ImageArgs,
+    output: &OutputArgs,
+) -> Result<(ImageFacts, Knowledge), Exit> {
+    let file = start::config(own)?;
+    if let Some(file) = &file {
+        file.config.fill_image(options);
+    }
+    let knowledge = start::knowledge(own, file.as_ref())?;
+    let platform = match options.platform.clone() {
+        Some(PlatformArg::All) => {
+            let what = "only an audit takes all platforms; name one with --platform";
+            return Err(fail(&what));
+        }
+        Some(PlatformArg::One(platform)) => Some(platform),
+        None => None,
+    };
+    let reader = Reader::new(options.clone(), output, &knowledge);
+    let facts = reader.read(image, platform.as_ref());
+    Ok((facts.map_err(|error| fail(&error))?, knowledge))
 }
 
 fn color(when: ColorArg) {

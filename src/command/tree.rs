@@ -2,37 +2,19 @@
 
 use std::io;
 
-use cupti_audit::cli::{PlatformArg, TreeArgs, TreeFormat};
+use cupti_audit::cli::{TreeArgs, TreeFormat};
 use cupti_audit::facts::ImageFacts;
 use cupti_audit::report::{self, Exit};
 
-use super::{Reader, color, fail, start, write};
+use super::{color, fail, read_one, write};
 
 /// Resolves one object, as at the start of a program or as dlopen would.
 pub fn tree(mut args: TreeArgs) -> Exit {
     color(args.output.color);
-    match read(&mut args) {
-        Ok(facts) => show(&args, &facts),
+    match read_one(&args.image_name, &args.own, &mut args.image, &args.output) {
+        Ok((facts, _)) => show(&args, &facts),
         Err(exit) => exit,
     }
-}
-
-fn read(args: &mut TreeArgs) -> Result<ImageFacts, Exit> {
-    let file = start::config(&args.own)?;
-    if let Some(file) = &file {
-        file.config.fill_image(&mut args.image);
-    }
-    let knowledge = start::knowledge(&args.own, file.as_ref())?;
-    let platform = match args.image.platform.clone() {
-        Some(PlatformArg::All) => {
-            return Err(fail(&"tree shows one platform; name it with --platform"));
-        }
-        Some(PlatformArg::One(platform)) => Some(platform),
-        None => None,
-    };
-    let reader = Reader::new(args.image.clone(), &args.output, &knowledge);
-    let facts = reader.read(&args.image_name, platform.as_ref());
-    facts.map_err(|error| fail(&error))
 }
 
 fn show(args: &TreeArgs, facts: &ImageFacts) -> Exit {

@@ -151,6 +151,16 @@ impl ElfFacts {
         class
     }
 
+    /// Whether it is a program, though of the type of a shared object: `DF_1_PIE`.
+    pub fn is_pie(&self) -> bool {
+        self.flags_1 & 0x0800_0000 != 0
+    }
+
+    /// Whether it is a program: a process is started with it, and dlopen refuses it.
+    pub fn is_program(&self) -> bool {
+        self.kind == 2 || self.is_pie()
+    }
+
     /// The bytes of all names and strings that the facts hold.
     pub fn text_bytes(&self) -> usize {
         let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];

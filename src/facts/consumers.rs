@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 
+use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::{ByWorld, Ground, owner};
 use crate::elf::{Bytes, SymbolRole};
@@ -12,12 +13,15 @@ use crate::loader::{
     Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
 };
 use crate::path::RootPath;
+use crate::profile;
 use crate::rootfs::Rootfs;
 use crate::yaml::{Document, Mistake};
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consumer {
+    /// The id of its profile, where one knows it.
+    pub profile: Option<String>,
     /// The name of the program, from its profile, else the file's.
     pub name: String,
     /// The object.
@@ -28,7 +32,7 @@ pub struct Consumer {
     pub wants: Bytes,
     /// What breaks without it.
     pub required: Required,
-    /// The program that loads the object, where it is known.
+    /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
     /// What it gets.
     pub outcome: ByWorld<Gets>,
@@ -97,12 +101,17 @@ pub struct Gets {
     pub other_failures: Vec<String>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
+    /// What it gets of the libraries beside libcupti.
+    pub companions: Vec<Companion>,
 }
 
 /// How a known program asks for CUPTI (`profiles/consumers/*.yaml`).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerProfile {
+    /// The stem of its file.
+    #[serde(skip)]
+    pub id: String,
     /// The name of the program.
     pub name: String,
     /// The file name of its object; a final `*` stands for any rest.
@@ -112,6 +121,10 @@ pub struct ConsumerProfile {
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
+    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
+    /// stands for any rest. Its search paths are those that count.
+    #[serde(default)]
+    pub through: Option<String>,
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
@@ -120,12 +133,13 @@ pub struct ConsumerProfile {
 }
 
 impl ConsumerProfile {
-    /// Reads a profile from its file.
+    /// Reads the profile `id` from its file.
     ///
     /// # Errors
     /// All mistakes in the file.
-    pub fn read(document: &Document) -> Result<Self, Vec<Mistake>> {
-        document.read_and(|profile: Self| {
+    pub fn read(id: &str, document: &Document) -> Result<Self, Vec<Mistake>> {
+        document.read_and(|mut profile: Self| {
+            id.clone_into(&mut profile.id);
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
             let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
                 "" => Some(document.mistake(&["object"], what)),
@@ -136,10 +150,7 @@ impl ConsumerProfile {
     }
 
     fn fits(&self, name: &[u8]) -> bool {
-        match self.object.strip_suffix('*') {
-            Some(stem) => name.starts_with(stem.as_bytes()),
-            None => name == self.object.as_bytes(),
-        }
+        profile::named_like(name, &self.object)
     }
 }
 
@@ -151,28 +162,32 @@ pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
 }
 
 /// Finds the consumers and what each gets.
-pub fn find(
+pub(super) fn find(
     grounds: &ByWorld<Ground>,
     found: &Found,
     profiles: &[ConsumerProfile],
+    wanted: &[Wanted],
 ) -> Vec<Consumer> {
     let is_asker = |path: &&RootPath| opens_cupti(profiles, path.name()) || !owner::is_decoy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()
-        .filter_map(|object| consumer(grounds, object, profiles))
+        .filter_map(|object| {
+            let profile = profiles.iter().find(|profile| profile.fits(object.name()));
+            consumer(grounds, object, profile, wanted)
+        })
         .collect()
 }
 
 fn consumer(
     grounds: &ByWorld<Ground>,
     object: RootPath,
-    profiles: &[ConsumerProfile],
+    profile: Option<&ConsumerProfile>,
+    wanted: &[Wanted],
 ) -> Option<Consumer> {
     let rootfs = &grounds.as_is.rootfs;
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    let profile = profiles.iter().find(|profile| profile.fits(object.name()));
     let needed = elf.needed.iter().find(|name| is_needed_name(name));
     let asks = if needed.is_some() {
         Asks::Needed
@@ -188,12 +203,24 @@ fn consumer(
         .filter(|_| names.len() == 1)
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
-    let program = program(rootfs, &object);
+    let program = if elf.is_program() {
+        Some(object.clone())
+    } else {
+        interpreter(rootfs, &object)
+    };
     let outcome = ByWorld::of(grounds, |ground| {
-        gets(ground, &object, program.as_ref(), asks, &names)
+        let asker = Asker {
+            object: &object,
+            program: program.as_ref(),
+            asks,
+            names: &names,
+            through: profile.and_then(|profile| profile.through.as_deref()),
+        };
+        gets(ground, &asker, wanted)
     });
     let file_name = crate::escape::text(object.name());
     Some(Consumer {
+        profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
         required: match (profile, asks) {
             (Some(profile), _) => profile.required,
@@ -255,7 +282,7 @@ fn opened_names(
 }
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
-fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.components().collect();
     let at = parts
         .iter()
@@ -275,25 +302,36 @@ fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     })
 }
 
-fn gets(
-    ground: &Ground,
-    object: &RootPath,
-    program: Option<&RootPath>,
+/// Who asks, and for what.
+struct Asker<'a> {
+    object: &'a RootPath,
+    program: Option<&'a RootPath>,
     asks: Asks,
-    names: &[Bytes],
-) -> Gets {
+    names: &'a [Bytes],
+    /// The file name of the object whose code calls dlopen, where it is another one.
+    through: Option<&'a str>,
+}
+
+fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
+    let Asker { object, names, .. } = *asker;
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        match program {
+        let started = match asker.program {
             Some(program) => process.start(&program.absolute(), Start::Executed),
             None => process.start_unknown(),
         };
-        let loaded = process.open(&object.absolute(), None);
-        match asks {
+        let loaded = if asker.program == Some(object) {
+            started
+        } else {
+            process.open(&object.absolute(), None)
+        };
+        let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
-            Asks::Dlopen => of_open(&mut process, object, names),
-        }
-        .with_other_failures(&loaded, names)
+            Asks::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
+        };
+        let cupti = gets.real_path.as_ref();
+        gets.companions = apis::companions(&process, Some(object), cupti, wanted);
+        gets.with_other_failures(&loaded, names)
     };
     let mut gets = ground
         .with_setup(run)
@@ -315,6 +353,7 @@ impl Gets {
             missing_symbols: Vec::new(),
             other_failures: Vec::new(),
             unread: Vec::new(),
+            companions: Vec::new(),
         }
     }
 
@@ -367,9 +406,18 @@ fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     }
 }
 
+/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
+fn caller<'a>(asker: &Asker<'a>, loaded: &'a Resolution) -> &'a RootPath {
+    let mut paths = loaded.objects.iter().map(|object| &object.real_path);
+    asker
+        .through
+        .and_then(|through| paths.find(|path| profile::named_like(path.name(), through)))
+        .unwrap_or(asker.object)
+}
+
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(process: &mut Process<'_>, object: &RootPath, names: &[Bytes]) -> Gets {
-    let caller = process.caller(object);
+fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Gets {
+    let caller = process.caller(caller);
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);

@@ -56,6 +56,7 @@ pub struct DanglingLink {
 }
 
 /// The files that bear on CUPTI.
+#[derive(Default)]
 pub struct Found {
     /// Files named as libcupti, or with its soname.
     pub files: Vec<(RootPath, usize)>,
@@ -77,19 +78,8 @@ impl Found {
     }
 }
 
-/// Finds what bears on CUPTI.
-pub fn find(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> Found {
-    let mut found = Found {
-        files: Vec::new(),
-        dangling: Vec::new(),
-        headers: Vec::new(),
-        askers: Vec::new(),
-    };
-    rootfs.visit(|path, _, node| take(rootfs, profiles, &mut found, path, node));
-    found
-}
-
-fn take(
+/// Takes one node of the file system, if it bears on CUPTI.
+pub(super) fn take(
     rootfs: &Rootfs,
     profiles: &[ConsumerProfile],
     found: &mut Found,

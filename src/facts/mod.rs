@@ -2,15 +2,26 @@
 //!
 //! Everything is computed from the merged file system and the loader; nothing is judged here.
 
+mod apis;
+mod baggage;
 mod consumers;
 mod copies;
+pub mod cuda;
 mod ground;
+pub mod ld_cache;
+pub mod meant;
+pub mod misnamed;
 mod owner;
+pub mod python;
 mod release;
+pub mod search_path;
 mod soname;
+pub mod tools;
 
 use std::sync::Arc;
 
+pub use apis::{Asker, Companion, Reach, Usable};
+pub use baggage::{Baggage, BaggageUse};
 pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
 pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
@@ -20,9 +31,10 @@ pub use release::VersionSource;
 use crate::elf::Bytes;
 use crate::image::Image;
 use crate::layer::{LayerIndex, ProblemKind};
+pub use crate::loader::Outcome;
 use crate::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
 use crate::path::RootPath;
-use crate::rootfs::ApplyProblem;
+use crate::rootfs::{ApplyProblem, Rootfs};
 
 /// Whether a process without search paths of its own can open CUPTI by its soname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,10 +127,36 @@ pub struct ImageFacts {
     pub headers: Vec<(RootPath, usize)>,
     /// Who asks for CUPTI.
     pub consumers: Vec<Consumer>,
+    /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
+    pub apis: Vec<Asker>,
+    /// The files that may be dead weight, by path.
+    pub baggage: Vec<Baggage>,
+    /// What uses such files without a table of an object showing it.
+    pub baggage_uses: Vec<BaggageUse>,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
     pub oddities: Vec<ApplyProblem>,
+}
+
+impl ImageFacts {
+    /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
+    pub fn serves(&self) -> bool {
+        let gets = |consumer: &Consumer| consumer.outcome.as_is.outcome == Outcome::Loaded;
+        self.status.as_is == Status::Loadable || self.consumers.iter().any(gets)
+    }
+
+    /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
+    pub fn concerns_cupti(&self) -> bool {
+        self.own_copies().next().is_some()
+            || !self.dangling.is_empty()
+            || !self.consumers.is_empty()
+    }
+
+    /// The copies of CUPTI that are for everybody, not for one tool alone.
+    pub fn own_copies(&self) -> impl Iterator<Item = &Copy> {
+        self.copies.iter().filter(|copy| !copy.decoy)
+    }
 }
 
 /// The sizes of a layer.
@@ -185,8 +223,10 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
-    let found = copies::find(&rootfs, &conditions.consumers);
-    let consumers = consumers::find(&grounds, &found, &conditions.consumers);
+    let profiles = conditions.consumers.as_slice();
+    let (found, weight) = walk(&rootfs, &image, profiles);
+    let wanted = apis::wanted(&rootfs, &weight.files);
+    let consumers = consumers::find(&grounds, &found, profiles, &wanted);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
     let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
     let status = ByWorld {
@@ -194,6 +234,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         nvidia: status_of(&plain.nvidia, &found),
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
+    let apis = apis::find(&grounds, &consumers, &plain, &wanted);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -207,9 +248,27 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         dangling: found.dangling,
         headers: found.headers,
         consumers,
+        apis,
+        baggage: weight.files,
+        baggage_uses: weight.uses,
         gaps,
         oddities,
     }
+}
+
+/// Goes once through the file system and gathers what bears on CUPTI, and what may be dead weight.
+fn walk(
+    rootfs: &Rootfs,
+    image: &Image,
+    profiles: &[ConsumerProfile],
+) -> (copies::Found, baggage::Gathered) {
+    let mut found = copies::Found::default();
+    let mut weight = baggage::Gathered::default();
+    rootfs.visit(|path, _, node| {
+        copies::take(rootfs, profiles, &mut found, path, node);
+        weight.take(path, node);
+    });
+    (found, weight.finish(image))
 }
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens
@@ -305,7 +364,7 @@ pub fn failures(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
     resolution
         .unresolved
         .iter()
-        .filter(|missing| missing.outcome != crate::loader::Outcome::ProvidedAtRuntime)
+        .filter(|missing| missing.outcome != Outcome::ProvidedAtRuntime)
 }
 
 /// The object that was opened.

@@ -18,7 +18,11 @@ const FILE_BYTES: u64 = 1 << 20;
 const FILES: usize = 1000;
 
 /// The folders of `--profiles` and what their files describe.
-const PROFILES: [(&str, Kind); 2] = [("consumers", Kind::Consumer), ("phases", Kind::Phase)];
+const PROFILES: [(&str, Kind); 3] = [
+    ("consumers", Kind::Consumer),
+    ("phases", Kind::Phase),
+    ("profilers", Kind::Profiler),
+];
 
 /// The files of folders, and what is wrong with files that could not be read.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl Folders {
         self.files_of(folder, Kind::Rule);
     }
 
-    /// Reads a folder of profiles: its folders `consumers` and `phases`.
+    /// Reads a folder of profiles: its folders `consumers`, `phases` and `profilers`.
     pub fn profiles(&mut self, folder: &Path) {
         let names = match names(folder) {
             Ok(names) => names,

@@ -1,4 +1,4 @@
-//! What the program knows: rules, phases, and the programs that ask for CUPTI, each a file.
+//! What the program knows: rules, phases, the programs that ask for CUPTI, and profiling tools, each a file.
 //!
 //! The files of the program come first, those of the user are added ([`folder`]). All of them are checked
 //! before anything is judged, and all their mistakes are told at once.
@@ -12,7 +12,7 @@ pub use catalog::DataFile;
 
 use crate::data_files;
 use crate::facts::ConsumerProfile;
-use crate::profile::Phase;
+use crate::profile::{Known, Phase, Profiler, api, host};
 use crate::rule::{self, Rule};
 use crate::yaml::Mistake;
 use catalog::{Catalog, Entry};
@@ -26,6 +26,8 @@ pub enum Kind {
     Phase,
     /// A program that asks for CUPTI: `consumers/` of the profiles.
     Consumer,
+    /// A profiling tool: `profilers/` of the profiles.
+    Profiler,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Self::Rule => "rule",
             Self::Phase => "phase",
             Self::Consumer => "consumer",
+            Self::Profiler => "profiler",
         }
     }
 }
@@ -48,6 +51,8 @@ pub struct Knowledge {
     pub phases: Vec<Phase>,
     /// The programs that ask for CUPTI: those of the program, then the user's.
     pub consumers: Vec<ConsumerProfile>,
+    /// The profiling tools, by id.
+    pub profilers: Vec<Profiler>,
 }
 
 /// A mistake in a file, or a file that cannot be had.
@@ -85,8 +90,9 @@ impl Knowledge {
         let mut catalog = Catalog::new(built_in_files().chain(files));
         let phases = catalog.read(Kind::Phase, |entry| Phase::read(&entry.id, &entry.document));
         let consumers = catalog.read(Kind::Consumer, |entry| {
-            ConsumerProfile::read(&entry.document)
+            ConsumerProfile::read(&entry.id, &entry.document)
         });
+        let profilers = profilers(&mut catalog);
         let names = catalog.ids(Kind::Phase);
         let rule = |entry: &Entry| rule::compile(&entry.id, &entry.document, &names);
         let rules = catalog.read(Kind::Rule, rule);
@@ -94,8 +100,10 @@ impl Knowledge {
             rules,
             phases,
             consumers,
+            profilers,
         };
         knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
+        knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.phases.sort_by_key(|phase| {
             let place = ORDER.iter().position(|name| *name == phase.name);
             place.unwrap_or(ORDER.len())
@@ -108,6 +116,23 @@ impl Knowledge {
         let phases = self.phases.iter();
         phases.map(|phase| phase.name.as_str()).collect()
     }
+}
+
+fn profilers(catalog: &mut Catalog) -> Vec<Profiler> {
+    let (consumers, profilers) = (catalog.ids(Kind::Consumer), catalog.ids(Kind::Profiler));
+    let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
+    let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
+    let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
+    let host: Vec<&str> = host::conditions().iter().map(|known| &*known.id).collect();
+    let known = Known {
+        apis: &apis,
+        consumers: &consumers,
+        host: &host,
+        profilers: &profilers,
+    };
+    catalog.read(Kind::Profiler, |entry| {
+        Profiler::read(&entry.id, &entry.document, known)
+    })
 }
 
 fn built_in_files() -> impl Iterator<Item = DataFile> {
@@ -125,6 +150,11 @@ fn built_in_files() -> impl Iterator<Item = DataFile> {
             Kind::Consumer,
             "profiles/consumers",
             data_files::CONSUMERS,
+        ))
+        .chain(of(
+            Kind::Profiler,
+            "profiles/profilers",
+            data_files::PROFILERS,
         ))
 }
 

@@ -3,11 +3,13 @@
     reason = "folders are read from the host, and these lie there"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use super::folder::Folders;
 use super::{DataFile, Kind, Knowledge};
+use crate::rule;
 
 const RULE: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
 
@@ -34,6 +36,22 @@ fn the_files_of_the_program_can_be_read() {
     );
     assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
     assert!(!knowledge.consumers.is_empty());
+}
+
+#[test]
+fn no_two_profilers_answer_to_one_name() {
+    let mut names = BTreeSet::new();
+    let profilers = Knowledge::built_in().profilers;
+    for profiler in &profilers {
+        for name in profiler.names() {
+            assert!(names.insert(name), "{name}: {}", profiler.id);
+            assert!(profiler.answers_to(name));
+        }
+        let said = &profiler.said;
+        assert!(!said.fallbacks.contains(&profiler.id), "{}", profiler.id);
+        assert!(!said.gives.ends_with('.') && !said.without.ends_with('.'));
+    }
+    assert_eq!(profilers.len(), 21);
 }
 
 #[test]
@@ -86,10 +104,14 @@ fn the_mistakes_of_all_files_are_told_at_once() {
             "name: x\nobject: '*'\nasks: dlopen\nrequired: import\n",
         ),
     ];
+    let field = format!(
+        "mine/b.yaml:3:9: of subject image: there is no field \"state\"; did you mean \"status\"?; there is {}",
+        rule::Kind::Image.fields().join(", ")
+    );
     let expected = [
         "mine/a.yaml:1:1: the key \"summary\" is missing",
         "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary",
-        "mine/b.yaml:3:9: of subject image: there is no field \"state\"; did you mean \"status\"?; there is status, status_nvidia, import_broken",
+        &field,
         "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
         "mine/z.yaml:1:10: unclosed bracket '['",
     ];
@@ -164,12 +186,12 @@ fn profiles_lie_in_folders_by_kind() {
         said(dir.path(), |folders| folders.profiles(dir.path())),
         [
             "read phase DIR/phases/tracing.yaml",
-            "DIR/consumer:1:1: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, phases",
+            "DIR/consumer:1:1: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, phases, profilers",
         ]
     );
     let rules = dir.path().join("phases");
     assert_eq!(
         said(dir.path(), |folders| folders.profiles(&rules)),
-        ["DIR/phases:1:1: it has none of the folders consumers, phases"]
+        ["DIR/phases:1:1: it has none of the folders consumers, phases, profilers"]
     );
 }

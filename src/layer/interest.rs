@@ -12,7 +12,14 @@ use crate::path::RootPath;
 /// The names that are opened at run time, and the prefixes of the symbols that come with them.
 pub static ELF: LazyLock<Interest> = LazyLock::new(|| {
     Interest::new(
-        &["libcupti.so", "libnvperf_host.so", "libcuinj64"],
+        &[
+            "libcupti.so",
+            "libnvperf_",
+            "libpcsamplingutil",
+            "libcheckpoint",
+            "libcuinj64",
+            "libaccinj64",
+        ],
         &["cupti", "NVPW"],
     )
 });
@@ -24,6 +31,8 @@ pub fn keep(path: &RootPath) -> bool {
     let parent = parent.as_bytes();
     is_loader(name)
         || (parent == b"etc" && is_etc_file(name))
+        // musl's directories; a loader elsewhere has its own `etc` beside its folder.
+        || (parent.rsplit(|&byte| byte == b'/').next() == Some(b"etc") && is_musl_path(name))
         // `ld.so.conf` may include files of any folder; in practice they lie here.
         || (name.ends_with(b".conf") && (parent.starts_with(b"etc/") || parent.ends_with(b"ld.so.conf.d")))
         || (parent == b"usr/lib" && name == b"os-release")
@@ -69,7 +78,11 @@ fn is_etc_file(name: &[u8]) -> bool {
         b"redhat-release",
         b"alpine-release",
     ];
-    exact.contains(&name) || (name.starts_with(b"ld-musl-") && name.ends_with(b".path"))
+    exact.contains(&name)
+}
+
+fn is_musl_path(name: &[u8]) -> bool {
+    name.starts_with(b"ld-musl-") && name.ends_with(b".path")
 }
 
 fn is_package_database(parent: &[u8], name: &[u8]) -> bool {
@@ -111,6 +124,7 @@ mod tests {
             "etc/ld.so.conf.d/000_cuda.conf",
             "etc/cuda/more.conf",
             "etc/ld-musl-x86_64.path",
+            "opt/musl/etc/ld-musl-x86_64.path",
             "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
             "lib/x86_64-linux-gnu/ld-2.31.so",
             "var/lib/dpkg/info/cuda-cupti-12-4.list",

@@ -17,21 +17,24 @@ struct Capability {
     libraries: Vec<String>,
 }
 
-/// Whether a library of this name is injected for any of the capabilities in `wanted`, the value of
-/// `NVIDIA_DRIVER_CAPABILITIES`. `all` means every one; without the variable it is `utility,compute`.
-pub fn provides(name: &[u8], wanted: Option<&str>) -> bool {
+/// Whether the value of `NVIDIA_DRIVER_CAPABILITIES` grants a capability. `all` means every one; without the
+/// variable it is `utility,compute`.
+pub fn grants(capability: &str, wanted: Option<&str>) -> bool {
     let wanted = wanted
         .filter(|wanted| !wanted.is_empty())
         .unwrap_or("utility,compute");
-    let asked = |capability: &str| {
-        wanted
-            .split(',')
-            .map(str::trim)
-            .any(|word| word == "all" || word == capability)
-    };
+    wanted
+        .split(',')
+        .map(str::trim)
+        .any(|word| word == "all" || word == capability)
+}
+
+/// Whether a library of this name is injected for any of the capabilities in `wanted`, the value of
+/// `NVIDIA_DRIVER_CAPABILITIES`.
+pub fn provides(name: &[u8], wanted: Option<&str>) -> bool {
     LIBRARIES
         .iter()
-        .filter(|entry| asked(&entry.capability))
+        .filter(|entry| grants(&entry.capability, wanted))
         .flat_map(|entry| &entry.libraries)
         .any(|library| is_version_of(name, library.as_bytes()))
 }

@@ -37,6 +37,7 @@ const NO_OBJECT: &str = "Exec format error";
 const DIRECTORY: &str = "Is a directory";
 
 /// What a process of musl remembers between searches.
+#[derive(Clone)]
 pub(super) struct Memory {
     /// The last error of the system in musl's words: a failure that makes none is told by the one before it.
     error: Cell<&'static str>,
@@ -78,10 +79,10 @@ fn itself(process: &Process<'_>) -> Option<usize> {
     process.maps.iter().position(|map| map.path == *path)
 }
 
-/// The name that `map` answers to from now on, now that `name` led to it.
-pub(super) fn alias(map: &Map, name: &[u8]) -> Option<Bytes> {
+/// The name that `map` answers to from now on, now that `name` led to it. musl itself gets none.
+pub(super) fn alias(map: &Map, name: &[u8], linker: &Linker) -> Option<Bytes> {
     let base = map.path.rsplit(|&byte| byte == b'/').next();
-    let is_first = map.names.is_empty() && !name.contains(&b'/');
+    let is_first = map.names.is_empty() && !name.contains(&b'/') && map.path != linker.path;
     base.filter(|_| is_first).map(Into::into)
 }
 

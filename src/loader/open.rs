@@ -27,8 +27,6 @@ pub enum Role {
     Library,
 }
 
-/// `DF_1_PIE`: a program, though of the type of a shared object.
-const PIE: u64 = 0x0800_0000;
 /// The size of a 64-bit ELF header; shorter files are "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
 
@@ -137,7 +135,7 @@ fn mapping(elf: &ElfFacts, role: Role) -> Option<Refusal> {
         () if let Some(cut) = truncation(elf) => Some(Refusal::Crash(cut.to_string())),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
-        () if is_library && elf.flags_1 & PIE != 0 => {
+        () if is_library && elf.is_pie() => {
             mapping("cannot dynamically load position-independent executable")
         }
         () => None,

@@ -45,6 +45,7 @@ pub struct Environment {
 }
 
 /// A process and what it has mapped.
+#[derive(Clone)]
 pub struct Process<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) maps: Vec<Map>,
@@ -69,6 +70,7 @@ pub(super) enum Phase {
 }
 
 /// One mapped object (`struct link_map`).
+#[derive(Clone)]
 pub(super) struct Map {
     pub path: Bytes,
     pub real_path: RootPath,
@@ -340,14 +342,12 @@ impl<'a> Process<'a> {
             Libc::Musl => musl::mapped(self, &hit.opened),
         };
         let number = mapped.unwrap_or_else(|| self.map(hit, loader));
-        let is_musl = self.is_musl();
+        let linker = self.setup.linker;
         if let Some(map) = self.maps.get_mut(number) {
-            let alias = if is_musl {
-                musl::alias(map, name)
-            } else {
-                Some(name.into())
-            };
-            map.names.extend(alias);
+            map.names.extend(match linker.libc {
+                Libc::Glibc(_) => Some(name.into()),
+                Libc::Musl => musl::alias(map, name, linker),
+            });
         }
         Ok((number, how))
     }

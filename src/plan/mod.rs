@@ -1,5 +1,8 @@
 //! What a phase may expect of an image: a verdict with its reasons, and the files that stay or may go.
 
+pub mod host;
+pub mod profilers;
+
 use std::collections::BTreeSet;
 
 use crate::facts::ImageFacts;

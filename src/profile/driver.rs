@@ -64,7 +64,7 @@ mod tests {
         let lines = include_str!("../../profiles/cupti/drivers.csv").lines();
         assert_eq!(
             table.len(),
-            lines.filter(|line| line.starts_with("1")).count()
+            lines.filter(|line| line.starts_with('1')).count()
         );
         assert!(table.is_sorted_by_key(|row| numbers(row.cuda)));
         assert!(table.is_sorted_by_key(|row| numbers(row.driver)));

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, size, styled, table};
+use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled, table};
 use super::text::{Layout, layer_words};
 use crate::escape;
 use crate::facts::{Asks, Consumer, Copy, ImageFacts};
 use crate::loader::{Libc, Outcome, words};
+use crate::size::size;
 
 /// The copies of libcupti and who gets to them.
 pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: Layout) {

@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::{Audit, Exit, Report, Unread};
 use crate::escape;
-use crate::facts::{ByWorld, Consumer, Copy, ImageFacts};
+use crate::facts::{Asker, ByWorld, Companion, Consumer, Copy, ImageFacts, Reach};
 use crate::image::Digest;
 use crate::plan::{Item, Plan};
+use crate::profile::api::{self, Api};
 use crate::rule::{Evidence, Finding};
 
 /// The identifier of the contract.
@@ -76,6 +77,26 @@ struct Cupti {
     copies: Vec<CopyReport>,
     headers: Vec<String>,
     dangling_links: Vec<Dangling>,
+    apis: Vec<ApisReport>,
+}
+
+/// What one process can use: a consumer, or where `consumer` is null one without search paths of its own.
+#[derive(Serialize)]
+struct ApisReport {
+    consumer: Option<String>,
+    object: Option<String>,
+    usable: IndexMap<&'static str, Worlds<&'static str>>,
+    libraries: Vec<CompanionReport>,
+}
+
+#[derive(Serialize)]
+struct CompanionReport {
+    name: String,
+    asked_by: &'static str,
+    outcome: &'static str,
+    path: Option<String>,
+    how: Option<&'static str>,
+    message: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -199,6 +220,7 @@ fn report(audit: &Audit) -> ImageReport<'_> {
                     layer: link.layer,
                 })
                 .collect(),
+            apis: facts.apis.iter().map(|asker| apis(facts, asker)).collect(),
         },
         consumers: facts.consumers.iter().map(consumer).collect(),
         phases: audit.plans.iter().map(phase).collect(),
@@ -302,6 +324,37 @@ fn consumer(consumer: &Consumer) -> ConsumerReport {
             .collect(),
         message: Some(as_is.message.clone()).filter(|message| !message.is_empty()),
         program: consumer.program.as_ref().map(ToString::to_string),
+    }
+}
+
+fn apis(facts: &ImageFacts, asker: &Asker) -> ApisReport {
+    let consumer = asker
+        .consumer
+        .and_then(|number| facts.consumers.get(number));
+    let usable = |api: &'static Api| {
+        let name = |reach: &Reach| reach.usable(&api.id).name();
+        let worlds = Worlds {
+            as_is: name(&asker.reach.as_is),
+            nvidia: name(&asker.reach.nvidia),
+        };
+        (api.id.as_str(), worlds)
+    };
+    ApisReport {
+        consumer: consumer.map(|consumer| consumer.name.clone()),
+        object: consumer.map(|consumer| consumer.object.to_string()),
+        usable: api::all().iter().map(usable).collect(),
+        libraries: asker.reach.as_is.companions.iter().map(companion).collect(),
+    }
+}
+
+fn companion(companion: &Companion) -> CompanionReport {
+    CompanionReport {
+        name: escape::text(&companion.name),
+        asked_by: companion.got.name(),
+        outcome: companion.outcome.name(),
+        path: companion.real_path.as_ref().map(ToString::to_string),
+        how: companion.how.map(crate::loader::How::name),
+        message: Some(companion.message.clone()).filter(|message| !message.is_empty()),
     }
 }
 

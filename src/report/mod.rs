@@ -4,6 +4,7 @@
 
 mod inventory;
 pub mod json;
+pub mod profilers;
 pub mod rules;
 mod style;
 pub mod text;

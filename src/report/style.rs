@@ -68,27 +68,39 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     }
 }
 
-/// A size in decimal units, as registries and engines count.
-pub(super) fn size(bytes: u64) -> String {
-    let units = [(1_000_000_000_u64, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => {
-            let tenths = bytes.saturating_mul(10) / unit;
-            format!("{}.{} {name}", tenths / 10, tenths % 10)
+/// A text as the cell of a table in Markdown: what Markdown and HTML would take as their own is marked.
+pub(super) fn cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\n' => out.push(' '),
+            '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '#' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
         }
-        None => format!("{bytes} B"),
     }
+    out
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{count, size};
+    use super::{cell, count};
 
     #[test]
-    fn sizes_and_numbers_read_well() {
-        assert_eq!(size(0), "0 B");
-        assert_eq!(size(7_748_112), "7.7 MB");
-        assert_eq!(size(3_087_779_533), "3.0 GB");
+    fn a_cell_keeps_no_mark_of_markdown_or_html() {
+        assert_eq!(cell("a|b_c"), "a\\|b\\_c");
+        assert_eq!(cell("<img src=x>"), "&lt;img src=x&gt;");
+        assert_eq!(cell("[x](y)\nz"), "\\[x\\](y) z");
+        assert_eq!(cell("5–10 %"), "5–10 %");
+    }
+
+    #[test]
+    fn numbers_read_well() {
         assert_eq!(count(1, "layer"), "1 layer");
         assert_eq!(count(2, "entry"), "2 entries");
         assert_eq!(count(0, "layer"), "0 layers");

@@ -6,7 +6,7 @@ use std::io;
 use anstyle::Style;
 
 use super::style::{
-    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, size, styled, table,
+    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
 use super::{Audit, Exit, Report, Unread, inventory};
 use crate::escape;
@@ -14,6 +14,7 @@ use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
 use crate::plan::Plan;
 use crate::rule::{Evidence, Finding, Severity};
+use crate::size::size;
 
 /// How a report is laid out.
 #[derive(Debug, Clone, Copy)]

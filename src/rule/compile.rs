@@ -1,11 +1,11 @@
 //! Reads a rule's file and checks it whole: every mistake is reported, not only the first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
 use super::template::Template;
-use super::{Condition, Kind, Raise, Rule, Severity, Value};
+use super::{Condition, Kind, Off, Raise, Rule, Severity, Value};
 use crate::yaml::{Document, Mistake, unknown};
 
 /// A rule's file as written.
@@ -16,9 +16,9 @@ struct Source {
     subject: Kind,
     #[serde(rename = "where")]
     conditions: BTreeMap<String, Value>,
-    severity: Severity,
+    severity: Level,
     #[serde(default)]
-    phases: BTreeMap<String, Severity>,
+    phases: BTreeMap<String, Level>,
     #[serde(default)]
     raise: Vec<RaiseSource>,
     message: String,
@@ -26,6 +26,27 @@ struct Source {
     fix: String,
     #[serde(default)]
     references: Vec<String>,
+}
+
+/// A severity, or that the rule says nothing.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Off,
+    Note,
+    Warning,
+    Error,
+}
+
+impl Level {
+    fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Off => None,
+            Self::Note => Some(Severity::Note),
+            Self::Warning => Some(Severity::Warning),
+            Self::Error => Some(Severity::Error),
+        }
+    }
 }
 
 /// A severity for the subjects that meet more conditions.
@@ -51,19 +72,41 @@ pub fn compile(id: &str, document: &Document, phases: &[String]) -> Result<Rule,
 }
 
 fn rule(id: &str, source: Source) -> Rule {
+    let phases = severities(&source.phases);
+    let gravest = phases.values().copied().max();
     Rule {
         id: id.to_owned(),
         summary: source.summary,
         why: source.why,
         fix: Template::new(&source.fix),
         references: source.references,
-        severity: source.severity,
-        phases: source.phases,
+        severity: source
+            .severity
+            .severity()
+            .or(gravest)
+            .unwrap_or(Severity::Note),
+        off: Off {
+            unasked: source.severity.severity().is_none(),
+            phases: without_severity(&source.phases),
+        },
+        phases,
         kind: source.subject,
         conditions: conditions(source.conditions),
         raise: source.raise.into_iter().map(raise).collect(),
         message: Template::new(&source.message),
     }
+}
+
+fn severities(phases: &BTreeMap<String, Level>) -> BTreeMap<String, Severity> {
+    let of = |(phase, level): (&String, &Level)| Some((phase.clone(), level.severity()?));
+    phases.iter().filter_map(of).collect()
+}
+
+fn without_severity(phases: &BTreeMap<String, Level>) -> BTreeSet<String> {
+    let off = phases
+        .iter()
+        .filter(|(_, level)| level.severity().is_none());
+    off.map(|(phase, _)| phase.clone()).collect()
 }
 
 fn conditions(source: BTreeMap<String, Value>) -> Vec<Condition> {
@@ -130,35 +173,23 @@ fn mistakes(document: &Document, source: &Source, phases: &[String]) -> Vec<Mist
 
 #[cfg(test)]
 mod tests {
-    use crate::knowledge::Knowledge;
+    use crate::rule::{Kind, Severity};
     use crate::yaml::Document;
 
     #[test]
-    fn the_rules_of_the_program_compile_and_say_what_to_do() {
-        let rules = Knowledge::built_in().rules;
-        let ids: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+    fn a_rule_can_be_off_for_a_phase_and_where_none_was_asked_for() {
+        let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
+                    phases: {inference: off, training: note, profiling: warning}\n";
+        let phases = ["inference", "training", "profiling"].map(str::to_owned);
+        let rule = super::compile("x", &Document::parse(text).unwrap(), &phases).unwrap();
+        assert!(rule.off.unasked);
+        assert_eq!(rule.off.phases, ["inference".to_owned()].into());
         assert_eq!(
-            ids,
-            [
-                "consumer-without-cupti",
-                "cupti-absent",
-                "cupti-not-on-search-path",
-                "damaged-cupti",
-                "dangling-cupti-link",
-                "expired-suppression",
-                "headers-only-cupti",
-                "missing-dependency",
-                "unused-suppression"
-            ]
+            rule.severity,
+            Severity::Warning,
+            "the gravest one stands for it"
         );
-        for rule in rules {
-            assert!(
-                !rule.summary.ends_with('.') && !rule.why.is_empty() && !rule.references.is_empty(),
-                "{}",
-                rule.id
-            );
-            assert!(rule.phases.contains_key("profiling"), "{}", rule.id);
-        }
+        assert_eq!(rule.phases.len(), 2);
     }
 
     #[test]
@@ -173,7 +204,7 @@ mod tests {
             let mistakes = mistakes.iter().map(ToString::to_string);
             mistakes.collect::<Vec<String>>()
         };
-        let has = "there is status, status_nvidia, import_broken";
+        let has = format!("there is {}", Kind::Image.fields().join(", "));
         assert_eq!(
             compile(text),
             [

@@ -11,7 +11,7 @@ pub fn judge(rules: &[Rule], subjects: &[Subject], phases: &[String]) -> Vec<Fin
             subjects
                 .iter()
                 .filter(|subject| rule.fits(subject))
-                .map(|subject| rule.find(subject, phases))
+                .filter_map(|subject| rule.find(subject, phases))
         })
         .collect();
     sort(&mut findings);
@@ -37,38 +37,41 @@ impl Rule {
         self.kind == subject.kind && meets(&self.conditions, subject)
     }
 
-    fn find(&self, subject: &Subject, phases: &[String]) -> Finding {
-        Finding {
+    fn find(&self, subject: &Subject, phases: &[String]) -> Option<Finding> {
+        Some(Finding {
             rule: self.id.clone(),
-            severity: self.severity_of(subject, phases),
+            severity: self.severity_of(subject, phases)?,
             message: self.message.fill(subject),
             locations: subject.locations.clone(),
             evidence: subject.evidence.clone(),
             fix: self.fix.fill(subject),
             suppressed: None,
-        }
+        })
     }
 
-    fn severity_of(&self, subject: &Subject, phases: &[String]) -> Severity {
-        let by_phase = phases
+    /// The gravest severity for `phases`, those left out for which the rule is off; `None` when none is left.
+    fn severity_of(&self, subject: &Subject, phases: &[String]) -> Option<Severity> {
+        let on: Vec<&String> = phases
             .iter()
-            .map(|phase| self.phases.get(phase).copied().unwrap_or(self.severity))
-            .max();
+            .filter(|phase| !self.off.phases.contains(*phase))
+            .collect();
+        let base = if phases.is_empty() {
+            (!self.off.unasked).then_some(self.severity)
+        } else {
+            let of = |phase: &&String| self.phases.get(*phase).copied().unwrap_or(self.severity);
+            on.iter().map(of).max()
+        }?;
         let holds = |raise: &&Raise| {
             raise.phases.is_empty()
                 || phases.is_empty()
-                || phases.iter().any(|phase| raise.phases.contains(phase))
+                || on.iter().any(|phase| raise.phases.contains(phase))
         };
         let raised = self
             .raise
             .iter()
             .filter(holds)
             .filter(|raise| meets(&raise.conditions, subject));
-        let raised = raised.map(|raise| raise.severity);
-        raised
-            .chain([by_phase.unwrap_or(self.severity)])
-            .max()
-            .unwrap_or(self.severity)
+        raised.map(|raise| raise.severity).chain([base]).max()
     }
 }
 

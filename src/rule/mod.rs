@@ -8,7 +8,7 @@ mod judge;
 mod subject;
 mod template;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use compile::compile;
 pub use judge::{judge, sort};
@@ -54,12 +54,23 @@ pub struct Rule {
     pub references: Vec<String>,
     /// The severity where no phase was asked for.
     pub severity: Severity,
-    /// The severity for each phase.
+    /// The severity for each phase; a phase that stands in [`Rule::off`] is left out.
     pub phases: BTreeMap<String, Severity>,
+    /// When the rule says nothing.
+    pub off: Off,
     kind: Kind,
     conditions: Vec<Condition>,
     raise: Vec<Raise>,
     message: template::Template,
+}
+
+/// When a rule says nothing, whatever it would find.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Off {
+    /// Where no phase was asked for: what is so of nearly every image, and matters for some purposes only.
+    pub unasked: bool,
+    /// For these phases.
+    pub phases: BTreeSet<String>,
 }
 
 /// A field and the value it must have.

@@ -118,6 +118,7 @@ impl de::Error for Wrong {
         let expected = expected.to_string();
         let expected = match expected.strip_prefix("struct ") {
             Some(_) => "a map of keys",
+            None if expected.starts_with("enum ") => "a word",
             None if expected == "a sequence" => "a list",
             None => &expected,
         };
@@ -286,7 +287,11 @@ impl<'de> de::Deserializer<'de> for At<'_> {
             |at, _, fields, visitor| at.visit_fields(fields, visitor);
         deserialize_enum(name: &'static str, variants: &'static [&'static str]) =>
             |at, _, _, visitor| match &at.node.value {
-                Value::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+                // A word such as `off` is a flag to YAML and a word here.
+                Value::Text(text)
+                | Value::Bool(_, text)
+                | Value::Int(_, text)
+                | Value::Float(_, text) => visitor.visit_enum(text.as_str().into_deserializer()),
                 Value::Map(entries) => {
                     let entries = Entries::new(at, entries.iter().collect());
                     visitor.visit_enum(de::value::MapAccessDeserializer::new(entries))

@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+static int print_map(struct dl_phdr_info *map, size_t size, void *more)
+{
+  printf("map %s\n", map->dlpi_name);
+  return 0;
+}
+
 int main(int argc, char **argv)
 {
   void *(*open_it)(const char *) = NULL;
@@ -23,7 +29,6 @@ int main(int argc, char **argv)
     dlinfo(handle, RTLD_DI_LINKMAP, &map);
     printf("opened %s\n", map->l_name);
   }
-  for (struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next)
-    printf("map %s\n", map->l_name);
+  dl_iterate_phdr(print_map, NULL);
   return 0;
 }

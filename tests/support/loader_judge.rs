@@ -1,13 +1,11 @@
 //! The judge: the real `ld.so` and `ldconfig` of a Debian, run in the root of a case.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use super::loader_case::{Case, Damage};
+use super::loader_tools::{Ran, Tools};
 use super::loader_tree;
 use super::support;
 
@@ -21,57 +19,20 @@ pub struct Judge {
     /// The Debian.
     debian: PathBuf,
     /// The compiled helpers.
-    tools: tempfile::TempDir,
-}
-
-/// What came of a program.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Ran {
-    /// Standard output.
-    pub out: String,
-    /// Standard error.
-    pub err: String,
-    /// The exit status, or minus the signal.
-    pub status: i32,
+    tools: Tools,
 }
 
 impl Judge {
     /// The judge; `None` with a word about it where a part is missing.
     pub fn new() -> Option<Self> {
         let debian = support::part("bookworm")?;
-        if !support::is_root() || !support::have("gcc", "gcc") {
-            return None;
-        }
-        let judge = Self {
-            debian,
-            tools: tempfile::tempdir().unwrap(),
-        };
-        judge.compile("in_root", &["-static"]);
-        Some(judge)
-    }
-
-    /// Compiles `testdata/loader/NAME.c` to a program, or to whatever the flags say, and returns its path.
-    pub fn compile(&self, name: &str, flags: &[&str]) -> PathBuf {
-        let source =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/loader/{name}.c"));
-        let to = self.tools.path().join(name);
-        let mut gcc = Command::new("gcc");
-        gcc.arg("-O1").arg("-o").arg(&to).arg(source).args(flags);
-        let output = gcc.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        to
+        let tools = Tools::new()?;
+        Some(Self { debian, tools })
     }
 
     /// Fills a new root with the case and with what the judge needs.
     pub fn root(&self, case: &Case) -> tempfile::TempDir {
-        let root = tempfile::Builder::new()
-            .prefix("case")
-            .tempdir_in(self.tools.path())
-            .unwrap();
+        let root = self.tools.folder();
         let at = root.path();
         fs::create_dir_all(at.join("proc/self")).unwrap();
         fs::create_dir_all(at.join("judge")).unwrap();
@@ -113,10 +74,7 @@ impl Judge {
 
     /// Runs a program in a root, with these variables alone.
     pub fn run(&self, root: &Path, dir: &str, variables: &[String], program: &[&str]) -> Ran {
-        let mut command = Command::new(self.tools.path().join("in_root"));
-        command.arg(root).arg(dir).arg(variables.len().to_string());
-        command.args(variables).args(program);
-        ran(&command.output().unwrap())
+        self.tools.run(root, dir, variables, program)
     }
 
     /// Runs the case's program as the kernel would, with one more variable if there is one.
@@ -181,7 +139,7 @@ impl Judge {
                     .into_iter()
                     .filter(|flag| !flag.is_empty())
                     .collect();
-                fs::read(self.compile(name, &flags)).unwrap()
+                fs::read(self.tools.compile("gcc", name, &flags)).unwrap()
             })
         };
         (
@@ -232,22 +190,4 @@ fn damaged(mut cache: Vec<u8>, damage: Damage) -> Vec<u8> {
         Damage::Order => cache[28] = 3,
     }
     cache
-}
-
-fn ran(output: &Output) -> Ran {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let signal = output.status.signal().map(|signal| -signal);
-    Ran {
-        out: text(&output.stdout),
-        err: text(&output.stderr),
-        status: output.status.code().or(signal).unwrap(),
-    }
-}
-
-/// The variable `CUPTI_AUDIT_CASES`, which asks for other seeds than the usual: `FIRST-LAST`.
-pub fn asked_seeds() -> Option<(u64, u64)> {
-    let text: OsString = std::env::var_os("CUPTI_AUDIT_CASES")?;
-    let text = text.into_string().unwrap();
-    let (first, last) = text.split_once('-').unwrap_or((&text, &text));
-    Some((first.parse().unwrap(), last.parse().unwrap()))
 }

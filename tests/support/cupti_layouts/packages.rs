@@ -57,6 +57,19 @@ fn wheels() -> Vec<Layout> {
             ],
         ),
         layout(
+            "pip, TensorFlow opens CUPTI through another object, whose DT_RUNPATH does not lead to it",
+            NVIDIA,
+            vec![
+                Add(wheel()),
+                Add(through("-Wl,--enable-new-dtags,-rpath,$ORIGIN")),
+            ],
+        ),
+        layout(
+            "pip, TensorFlow opens CUPTI through another object, whose DT_RUNPATH leads to it",
+            NVIDIA,
+            vec![Add(wheel()), Add(through(PIP_RUNPATH))],
+        ),
+        layout(
             "pip, JAX with DT_RPATH opens CUPTI",
             NVIDIA,
             vec![
@@ -163,6 +176,32 @@ fn mixtures() -> Vec<Layout> {
             vec![Add(wheel()), Add(old_symbol())],
         ),
     ]
+}
+
+/// TensorFlow of 2.17 from PyPI: `libtensorflow_cc.so.2` has CUPTI's folder in its `DT_RUNPATH`, and the call of
+/// dlopen is in `libtensorflow_framework.so.2`, which is linked so.
+fn through(link: &str) -> Layer {
+    let folder = tempfile::tempdir().unwrap();
+    let framework = object(
+        OPENS_12,
+        &[link, "-Wl,-soname,libtensorflow_framework.so.2"],
+    );
+    let library = folder.path().join("libtensorflow_framework.so.2");
+    std::fs::write(&library, &framework).unwrap();
+    let own = format!("{PIP_RUNPATH}:$ORIGIN");
+    let cc = object(
+        "int tensorflow;",
+        &[&own, "-Wl,--no-as-needed", library.to_str().unwrap()],
+    );
+    Layer::new()
+        .file(
+            format!("{SITE}/tensorflow/python/libtensorflow_framework.so.2"),
+            framework,
+        )
+        .file(
+            format!("{SITE}/tensorflow/python/libtensorflow_cc.so.2"),
+            cc,
+        )
 }
 
 /// An object built against CUPTI 12.1, whose `cuptiDeviceGetTimestamp` is gone from 12.2 on.

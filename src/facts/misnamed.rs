@@ -1,0 +1,91 @@
+//! Files and links whose name says another soname of CUPTI than the file has.
+
+use super::copies::is_library_name;
+use super::{owner, release, soname};
+use crate::elf::Bytes;
+use crate::path::RootPath;
+use crate::rootfs::{NodeKind, Rootfs};
+
+/// A name that is not true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misnamed {
+    /// The file or link.
+    pub path: RootPath,
+    /// Its layer.
+    pub layer: usize,
+    /// The soname that its name stands for.
+    pub says: Bytes,
+    /// The soname of the file.
+    pub soname: Bytes,
+    /// The file that a link leads to; `None` for a file.
+    pub target: Option<RootPath>,
+}
+
+/// The names that are not true, by path. Copies that a tool brings for itself are left out.
+pub fn find(rootfs: &Rootfs) -> Vec<Misnamed> {
+    let mut found = Vec::new();
+    rootfs.visit(|path, _, node| {
+        if !is_library_name(path.name()) || owner::is_decoy(path) {
+            return;
+        }
+        let is_link = matches!(node.kind, NodeKind::Symlink(_));
+        let Ok(target) = rootfs.lookup(&path.absolute()) else {
+            return;
+        };
+        let elf = rootfs
+            .file(&path.absolute())
+            .and_then(|facts| facts.elf.as_ref());
+        let soname = elf.and_then(|elf| elf.soname.clone());
+        if let Some(soname) = soname
+            && let Some(says) = says(path.name())
+            && is_library_name(&soname)
+            && says != soname
+        {
+            found.push(Misnamed {
+                path: path.clone(),
+                layer: node.layer,
+                says,
+                soname,
+                target: is_link.then_some(target.path),
+            });
+        }
+    });
+    found
+}
+
+/// The soname that a file name stands for: `libcupti.so.2024.1.1` for `libcupti.so.12`; nothing for a name
+/// without a version, or with one that no release had.
+fn says(name: &[u8]) -> Option<Bytes> {
+    let number = std::str::from_utf8(name.strip_prefix(b"libcupti.so.")?).ok()?;
+    let major = number.parse::<u32>().ok().filter(|&major| major >= 12);
+    match major {
+        Some(_) => Some(name.into()),
+        None => soname::of_cuda(&release::by_file_name(name)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::says;
+
+    #[test]
+    fn which_soname_a_file_name_stands_for() {
+        let says = |name: &str| {
+            says(name.as_bytes()).map(|soname| String::from_utf8(soname.to_vec()).unwrap())
+        };
+        assert_eq!(says("libcupti.so.12").as_deref(), Some("libcupti.so.12"));
+        assert_eq!(says("libcupti.so.13").as_deref(), Some("libcupti.so.13"));
+        assert_eq!(
+            says("libcupti.so.2022.3.0").as_deref(),
+            Some("libcupti.so.11.8")
+        );
+        assert_eq!(
+            says("libcupti.so.10.1.208").as_deref(),
+            Some("libcupti.so.10.1")
+        );
+        assert_eq!(says("libcupti.so.12.4").as_deref(), Some("libcupti.so.12"));
+        assert_eq!(says("libcupti.so"), None);
+        assert_eq!(says("libcupti.so.11"), None);
+        assert_eq!(says("libcupti.so.1999.1.1"), None);
+    }
+}

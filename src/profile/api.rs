@@ -1,0 +1,179 @@
+//! The APIs of CUPTI: what a libcupti that has one exports, and the libraries that it needs beside it.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// An API of CUPTI (`profiles/cupti/apis.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Api {
+    /// The name used in phases, profilers and reports.
+    pub id: String,
+    /// The name that NVIDIA gives it.
+    pub name: String,
+    /// What it is for, in some words.
+    pub what: String,
+    /// A function that libcupti exports when it has the API; a final `*` stands for any rest. `None` for an
+    /// API that is all in its own library.
+    #[serde(default)]
+    pub exports: Option<String>,
+    /// The release of CUDA that brought it; `None` for one older than the table.
+    #[serde(default)]
+    pub since: Option<String>,
+    /// The release of CUDA that calls it deprecated.
+    #[serde(default)]
+    pub deprecated: Option<String>,
+    /// The libraries that it needs beside libcupti and the driver.
+    #[serde(default)]
+    pub libraries: Vec<Library>,
+    /// Whether hardware counters are read, for which the driver asks for a privilege.
+    pub counters: bool,
+    /// How sure the entry is.
+    pub certainty: Certainty,
+    /// Where it is known from.
+    pub source: String,
+}
+
+/// A library that an API needs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Library {
+    /// The name that is asked for; one that ends in `.*` has the number of the soname that is there.
+    pub name: String,
+    /// Who asks for it.
+    pub got: Got,
+}
+
+/// Who asks for a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Got {
+    /// libcupti opens it by its bare name, from where it is mapped in the process.
+    ByCupti,
+    /// The program that uses the API links or opens it.
+    ByAsker,
+}
+
+impl Got {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ByCupti => "cupti",
+            Self::ByAsker => "asker",
+        }
+    }
+}
+
+/// How sure an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certainty {
+    /// Nobody has checked it.
+    Unverified,
+    /// It follows from what is seen or reported.
+    Inferred,
+    /// Read in somebody's text.
+    Reported,
+    /// Observed on a real file, in source code, or in a test that was run.
+    Seen,
+}
+
+impl Certainty {
+    /// The name used in the table and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unverified => "unverified",
+            Self::Inferred => "inferred",
+            Self::Reported => "reported",
+            Self::Seen => "seen",
+        }
+    }
+}
+
+static APIS: LazyLock<Vec<Api>> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../profiles/cupti/apis.yaml"))
+        .expect("the file is part of the program and read by a test")
+});
+
+/// The APIs, in the order of the table.
+pub fn all() -> &'static [Api] {
+    &APIS
+}
+
+/// The API of this id.
+pub fn by_id(id: &str) -> Option<&'static Api> {
+    APIS.iter().find(|api| api.id == id)
+}
+
+impl Api {
+    /// Whether a libcupti that exports `function` has the API.
+    pub fn is_shown_by(&self, function: &[u8]) -> bool {
+        let exports = self.exports.as_deref();
+        exports.is_some_and(|pattern| super::named_like(function, pattern))
+    }
+}
+
+impl Library {
+    /// The name up to the number of its soname.
+    pub fn stem(&self) -> &str {
+        self.name.strip_suffix(".*").unwrap_or(&self.name)
+    }
+
+    /// Whether the name has the number of the soname that is there.
+    pub fn is_numbered(&self) -> bool {
+        self.name.ends_with(".*")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Certainty, Got, all, by_id};
+
+    #[test]
+    fn every_api_is_named_once_and_says_where_it_is_known_from() {
+        let ids: BTreeSet<&str> = all().iter().map(|api| api.id.as_str()).collect();
+        assert_eq!(ids.len(), all().len());
+        assert!(all().iter().all(|api| !api.source.is_empty()));
+        assert!(
+            all()
+                .iter()
+                .all(|api| api.certainty > Certainty::Unverified)
+        );
+    }
+
+    #[test]
+    fn a_timeline_needs_libcupti_alone_and_counters_by_name_need_the_host_library() {
+        let libraries = |id: &str| -> Vec<(&str, Got)> {
+            let api = by_id(id).unwrap();
+            api.libraries
+                .iter()
+                .map(|library| (library.name.as_str(), library.got))
+                .collect()
+        };
+        assert_eq!(libraries("activity"), []);
+        assert_eq!(
+            libraries("range-profiling"),
+            [("libnvperf_host.so", Got::ByCupti)]
+        );
+        assert_eq!(
+            libraries("profiling"),
+            [
+                ("libnvperf_host.so", Got::ByAsker),
+                ("libnvperf_target.so", Got::ByAsker)
+            ]
+        );
+        assert!(by_id("astrology").is_none());
+    }
+
+    #[test]
+    fn an_export_shows_an_api_by_its_whole_name_or_by_its_stem() {
+        let shows = |id: &str, function: &[u8]| by_id(id).unwrap().is_shown_by(function);
+        assert!(shows("sass-metrics", b"cuptiSassMetricsEnable"));
+        assert!(shows("activity", b"cuptiActivityEnable"));
+        assert!(!shows("activity", b"cuptiActivityEnableContext"));
+        assert!(!shows("checkpoint", b"cuptiActivityEnable"));
+    }
+}

@@ -1,0 +1,266 @@
+//! The kinds of file that may be dead weight, and the paths by which each is known.
+
+use std::sync::LazyLock;
+
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+use serde::Deserialize;
+
+/// A kind of file that may be dead weight (`profiles/cupti/baggage.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kind {
+    /// The name used in phases and reports.
+    #[serde(rename = "kind")]
+    pub id: String,
+    /// What it is, in some words.
+    pub what: String,
+    /// What carries it.
+    pub weight: Weight,
+    /// Patterns of the paths, without the leading `/`.
+    files: Vec<String>,
+    /// Patterns of paths that are left out.
+    #[serde(default)]
+    except: Vec<String>,
+    /// A function that the file exports, where its name is not telling enough; a final `*` stands for any rest.
+    #[serde(default)]
+    pub exports: Option<String>,
+    /// What keeps the kind.
+    #[serde(default)]
+    pub used_by: Vec<Use>,
+}
+
+/// What an image carries the files for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// To profile.
+    Profiling,
+    /// To build.
+    Toolkit,
+}
+
+impl Weight {
+    /// The name used in data and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Profiling => "profiling",
+            Self::Toolkit => "toolkit",
+        }
+    }
+}
+
+/// A use of files that no table of an object shows.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Use {
+    /// Patterns of the paths of who uses them.
+    #[serde(default)]
+    files: Vec<String>,
+    /// Variables of the environment that point to them.
+    #[serde(default)]
+    pub variables: Vec<String>,
+    /// How they are used.
+    pub why: String,
+}
+
+/// What the path of a file says of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hit {
+    /// The kinds that it may be of, by number, the first that fits first.
+    pub kinds: Vec<usize>,
+    /// The uses that it stands for: the number of the kind, and of its use.
+    pub uses: Vec<(usize, usize)>,
+}
+
+/// What a pattern is for.
+#[derive(Debug, Clone, Copy)]
+enum Role {
+    Files,
+    Except,
+    UsedBy(usize),
+}
+
+struct Table {
+    kinds: Vec<Kind>,
+    set: GlobSet,
+    /// For each pattern of the set the number of its kind, and what it is for.
+    roles: Vec<(usize, Role)>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let kinds: Vec<Kind> =
+        serde_saphyr::from_str(include_str!("../../profiles/cupti/baggage.yaml"))
+            .expect("the file is part of the program and read by a test");
+    let mut set = GlobSetBuilder::new();
+    let mut roles = Vec::new();
+    for (number, kind) in kinds.iter().enumerate() {
+        for (pattern, role) in kind.patterns() {
+            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+            set.add(glob.expect("the patterns are part of the program and read by a test"));
+            roles.push((number, role));
+        }
+    }
+    let set = set
+        .build()
+        .expect("the patterns are part of the program and read by a test");
+    Table { kinds, set, roles }
+});
+
+impl Kind {
+    fn patterns(&self) -> impl Iterator<Item = (&str, Role)> {
+        let files = self.files.iter().map(|text| (text.as_str(), Role::Files));
+        let except = self.except.iter().map(|text| (text.as_str(), Role::Except));
+        let uses = self.used_by.iter().enumerate().flat_map(|(number, used)| {
+            let files = used.files.iter();
+            files.map(move |text| (text.as_str(), Role::UsedBy(number)))
+        });
+        files.chain(except).chain(uses)
+    }
+}
+
+/// The kinds, in the order of the table.
+pub fn kinds() -> &'static [Kind] {
+    &TABLE.kinds
+}
+
+/// The kind of this id.
+pub fn by_id(id: &str) -> Option<&'static Kind> {
+    kinds().iter().find(|kind| kind.id == id)
+}
+
+/// What the path, without its leading `/`, says.
+pub fn look(path: &[u8]) -> Hit {
+    let table = &*TABLE;
+    let mut hit = Hit::default();
+    let mut except = Vec::new();
+    for pattern in table.set.matches_candidate(&Candidate::from_bytes(path)) {
+        match table.roles.get(pattern) {
+            Some((kind, Role::Files)) => hit.kinds.push(*kind),
+            Some((kind, Role::Except)) => except.push(*kind),
+            Some((kind, Role::UsedBy(used))) => hit.uses.push((*kind, *used)),
+            None => {}
+        }
+    }
+    hit.kinds.retain(|kind| !except.contains(kind));
+    hit.kinds.sort_unstable();
+    hit.kinds.dedup();
+    hit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{kinds, look};
+
+    fn kind_of(path: &str) -> Option<&'static str> {
+        let hit = look(path.as_bytes());
+        Some(kinds()[*hit.kinds.first()?].id.as_str())
+    }
+
+    const SITE: &str = "opt/venv/lib/python3.11/site-packages";
+    const CUDA: &str = "usr/local/cuda-12.4";
+
+    fn check(below: &str, cases: &[(&str, Option<&str>)]) {
+        for (path, kind) in cases {
+            assert_eq!(kind_of(&format!("{below}/{path}")), *kind, "{below}/{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_says_what_was_brought_for_profiling() {
+        check(
+            SITE,
+            &[
+                ("nvidia/cuda_cupti/lib/libnvperf_host.so", Some("nvperf")),
+                ("nvidia/cuda_cupti/lib/libcupti.so.12", Some("cupti")),
+                (
+                    "nvidia/cuda_cupti/include/Openacc/x.h",
+                    Some("cupti-headers"),
+                ),
+                (
+                    "triton/backends/nvidia/lib/cupti/libnvperf_host.so",
+                    Some("triton-cupti"),
+                ),
+                ("tensorflow/include/xla/profiler/gpu/cupti_tracer.h", None),
+            ],
+        );
+        check(
+            CUDA,
+            &[
+                (
+                    "extras/CUPTI/samples/common/helper.h",
+                    Some("cupti-headers"),
+                ),
+                (
+                    "targets/x86_64-linux/include/cupti.h",
+                    Some("cupti-headers"),
+                ),
+                ("bin/nvprof", Some("nvprof")),
+                ("nsight-systems-2024.1/bin/nsys", Some("nsight")),
+            ],
+        );
+        let decoy = "nsight-compute/2024.1.1/host/target-linux-x64/libcupti.so.12.4";
+        check("opt/nvidia", &[(decoy, Some("nsight"))]);
+    }
+
+    #[test]
+    fn a_path_says_what_is_of_the_toolkit_and_leaves_packages_of_python_alone() {
+        check(
+            CUDA,
+            &[
+                (
+                    "targets/x86_64-linux/include/cuda_runtime.h",
+                    Some("compiler"),
+                ),
+                (
+                    "targets/x86_64-linux/lib/libcudart_static.a",
+                    Some("static-libraries"),
+                ),
+                ("targets/x86_64-linux/lib/stubs/libcuda.so", Some("stubs")),
+                ("targets/x86_64-linux/lib/libcudart.so.12.4.127", None),
+                ("bin/nvcc", Some("compiler")),
+                ("bin/ptxas", Some("device-compiler")),
+                ("nvvm/bin/cicc", Some("compiler")),
+                ("nvvm/libdevice/libdevice.10.bc", Some("device-compiler")),
+                ("compute-sanitizer/compute-sanitizer", Some("toolkit-tools")),
+            ],
+        );
+        check(
+            SITE,
+            &[
+                ("triton/backends/nvidia/bin/ptxas", None),
+                ("nvidia/cuda_nvcc/bin/ptxas", None),
+                ("torch/include/ATen/ATen.h", None),
+                ("x/libcufft_static.a", None),
+            ],
+        );
+        check(
+            "usr",
+            &[
+                (
+                    "lib/x86_64-linux-gnu/libcufft_static.a",
+                    Some("static-libraries"),
+                ),
+                ("lib/x86_64-linux-gnu/libc.a", None),
+                ("include/stdio.h", None),
+                ("include/cuda_runtime.h", Some("compiler")),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_program_that_executes_a_compiler_is_a_use_of_it() {
+        let uses = |path: &str| -> Vec<&str> {
+            let hit = look(path.as_bytes());
+            hit.uses
+                .iter()
+                .map(|(kind, _)| kinds()[*kind].id.as_str())
+                .collect()
+        };
+        assert_eq!(
+            uses("x/site-packages/tensorflow/libtensorflow_cc.so.2"),
+            ["device-compiler"]
+        );
+        assert_eq!(uses("x/site-packages/flashinfer/__init__.py"), ["compiler"]);
+        assert_eq!(uses("x/site-packages/torch/lib/libtorch_cpu.so"), [""; 0]);
+    }
+}

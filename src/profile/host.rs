@@ -1,0 +1,43 @@
+//! What decides on the host: an image cannot show it, so it is printed as notes and never judged.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::api::Certainty;
+
+/// A condition of the host (`profiles/cupti/host.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostCondition {
+    /// The name by which profilers refer to it.
+    pub id: String,
+    /// What holds, in sentences.
+    pub says: String,
+    /// How sure it is.
+    pub certainty: Certainty,
+    /// Where it is known from.
+    pub source: String,
+}
+
+static CONDITIONS: LazyLock<Vec<HostCondition>> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../profiles/cupti/host.yaml"))
+        .expect("the file is part of the program and read by a test")
+});
+
+/// The conditions, in the order of the file.
+pub fn conditions() -> &'static [HostCondition] {
+    &CONDITIONS
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_conditions_of_the_host_can_be_read() {
+        let ids: Vec<&str> = super::conditions()
+            .iter()
+            .map(|condition| &*condition.id)
+            .collect();
+        assert_eq!(ids, ["driver", "counters", "perf", "one-subscriber", "mig"]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Which profiling tools would work in an image, written down: for people ([`text`]), for programs ([`json`]) and
+//! for a page ([`markdown`]).
+
+pub mod json;
+pub mod markdown;
+pub mod text;
+
+use crate::facts::ImageFacts;
+use crate::plan::host::HostNotes;
+use crate::plan::profilers::{ApiUse, Entry, Fallback, Readiness, State};
+use crate::profile::CuptiNeed;
+
+/// What is said of the tools of one image.
+pub struct Matrix<'a> {
+    /// The image.
+    pub facts: &'a ImageFacts,
+    /// The tools.
+    pub entries: Vec<Entry<'a>>,
+    /// The notes on the host.
+    pub host: HostNotes,
+}
+
+/// A state in words.
+fn words(state: State) -> &'static str {
+    match state {
+        State::Ready => "ready",
+        State::Unknown => "not known",
+        State::NotReady => "not ready",
+        State::NotApplicable => "not applicable",
+    }
+}
+
+/// What a tool needs of CUPTI, in words.
+pub(super) fn need(cupti: CuptiNeed) -> &'static str {
+    match cupti {
+        CuptiNeed::InImage => "in the image",
+        CuptiNeed::BringsItsOwn => "brings its own",
+        CuptiNeed::ReadsTraces => "reads traces",
+        CuptiNeed::None => "none",
+    }
+}
+
+/// The APIs by name; those of some options alone in brackets.
+fn apis(apis: &[ApiUse]) -> String {
+    let names: Vec<String> = apis
+        .iter()
+        .map(|used| match used.optional {
+            true => format!("({})", used.api.name),
+            false => used.api.name.clone(),
+        })
+        .collect();
+    names.join(", ")
+}
+
+/// What is the matter under the container runtime, where it is not the same.
+fn elsewhere<'e>(entry: &'e Entry<'_>) -> Option<&'e Readiness> {
+    let other = &entry.here.nvidia;
+    (other.state != entry.here.as_is.state).then_some(other)
+}
+
+/// The tools to take instead that are worth naming: those that are ready, else those that could be made so.
+fn instead<'e, 'p>(entry: &'e Entry<'p>) -> Vec<&'e Fallback<'p>> {
+    let of = |wanted: State| -> Vec<&Fallback<'p>> {
+        let fallbacks = entry.fallbacks.iter();
+        fallbacks
+            .filter(|fallback| fallback.state == wanted)
+            .collect()
+    };
+    match of(State::Ready) {
+        ready if ready.is_empty() => of(State::NotReady),
+        ready => ready,
+    }
+}
+
+/// The fallbacks by name, with what is the matter with them.
+fn fallback_names(entry: &Entry<'_>) -> String {
+    let names: Vec<String> = instead(entry)
+        .into_iter()
+        .map(|fallback| match fallback.state {
+            State::Ready => fallback.profiler.said.name.clone(),
+            state => format!("{} ({})", fallback.profiler.said.name, words(state)),
+        })
+        .collect();
+    names.join(", ")
+}
+
+/// What a tool costs, in one line.
+pub(super) fn overhead(profiler: &crate::profile::Profiler) -> String {
+    let overhead = &profiler.said.overhead;
+    format!(
+        "{} ({}: {})",
+        overhead.figure,
+        overhead.certainty.name(),
+        overhead.source
+    )
+}

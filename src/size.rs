@@ -1,0 +1,25 @@
+//! Sizes in words.
+
+/// A size in decimal units, as registries and engines count.
+pub fn size(bytes: u64) -> String {
+    let units = [(1_000_000_000_u64, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => {
+            let tenths = bytes.saturating_mul(10) / unit;
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(7_748_112), "7.7 MB");
+        assert_eq!(size(3_087_779_533), "3.0 GB");
+    }
+}

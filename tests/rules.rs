@@ -1,0 +1,234 @@
+//! What does every rule say of every fixture image, for every phase? And are the rules themselves in order?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the tests read the fixtures, and may panic"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use cupti_audit::config::OF_SUPPRESSIONS;
+use cupti_audit::facts::{Conditions, ImageFacts};
+use cupti_audit::image::Platform;
+use cupti_audit::image::registry::RegistryOptions;
+use cupti_audit::image::source::NoProgress;
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::limits::Limits;
+use cupti_audit::loader::CpuLevel;
+use cupti_audit::rule::{self, Finding, Rule, Severity, Subject};
+use cupti_audit::run::{self, Options};
+use testkit::spec::Sources;
+
+/// Where no phase was asked for, and each phase.
+const ASKED: [&str; 4] = ["", "inference", "training", "profiling"];
+
+/// Images in which CUPTI does all that it can: what is said of them has to be true of every good image.
+const GOOD: [&str; 9] = [
+    "arm64",
+    "debian-cupti",
+    "devel",
+    "multi-platform",
+    "pip-tensorflow",
+    "pip-torch",
+    "rhel-devel",
+    "torch-with-triton",
+    "wrong-class",
+];
+
+/// The rules that are about an image; those about a project's suppressions are asked at the end of a run.
+fn image_rules() -> Vec<Rule> {
+    let mut rules = Knowledge::built_in().rules;
+    rules.retain(|rule| !OF_SUPPRESSIONS.contains(&rule.id.as_str()));
+    rules
+}
+
+/// One image of one platform.
+struct Judged {
+    /// The fixture, and the platform where it has several.
+    name: String,
+    subjects: Vec<Subject>,
+    /// The findings by what was asked for.
+    findings: BTreeMap<&'static str, Vec<Finding>>,
+}
+
+static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
+    let sources = Sources::of_repository().unwrap();
+    let mut all = Vec::new();
+    for (name, fixture) in sources.fixtures() {
+        let others = fixture.also.iter().map(|other| other.platform.as_str());
+        for platform in std::iter::once(fixture.platform.as_str()).chain(others) {
+            let label = if fixture.also.is_empty() {
+                name.clone()
+            } else {
+                format!("{name} on {platform}")
+            };
+            all.push(judge(label, &facts(name, platform)));
+        }
+    }
+    all
+});
+
+fn facts(name: &str, platform: &str) -> ImageFacts {
+    let platform = Platform::parse(platform).unwrap();
+    let options = Options {
+        platform: Some(&platform),
+        registry: RegistryOptions::default(),
+        conditions: Conditions {
+            environment: Vec::new(),
+            cpu: CpuLevel::V3,
+            consumers: Knowledge::built_in().consumers,
+        },
+        limits: Limits::default(),
+        progress: &NoProgress,
+    };
+    let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
+    run::read(&format!("{folder}/{name}"), &options).unwrap()
+}
+
+fn judge(name: String, facts: &ImageFacts) -> Judged {
+    let rules = image_rules();
+    let subjects = rule::subjects(facts);
+    let findings = ASKED.map(|asked| {
+        let phases: Vec<String> = [asked.to_owned()]
+            .into_iter()
+            .filter(|phase| !phase.is_empty())
+            .collect();
+        (asked, rule::judge(&rules, &subjects, &phases))
+    });
+    Judged {
+        name,
+        subjects,
+        findings: findings.into(),
+    }
+}
+
+impl Judged {
+    /// The gravest severity of each rule, by what was asked for.
+    fn rules(&self) -> BTreeMap<&str, [Option<Severity>; 4]> {
+        let mut rules: BTreeMap<&str, [Option<Severity>; 4]> = BTreeMap::new();
+        for (at, asked) in ASKED.iter().enumerate() {
+            for finding in &self.findings[asked] {
+                let cell = &mut rules.entry(&finding.rule).or_default()[at];
+                *cell = (*cell).max(Some(finding.severity));
+            }
+        }
+        rules
+    }
+}
+
+#[test]
+fn what_every_rule_says_of_every_image() {
+    let mut out = String::new();
+    let _ = writeln!(out, "{:36}unasked  inference  training  profiling", "");
+    for judged in &*ALL {
+        let _ = writeln!(out, "{}", judged.name);
+        for (rule, cells) in judged.rules() {
+            let [unasked, inference, training, profiling] =
+                cells.map(|cell| cell.map_or("-", Severity::name));
+            let _ = writeln!(
+                out,
+                "  {rule:34}{unasked:9}{inference:11}{training:10}{profiling}"
+            );
+        }
+    }
+    insta::assert_snapshot!("matrix", out);
+}
+
+#[test]
+fn what_every_rule_says_the_first_time_it_finds_something() {
+    let mut out = String::new();
+    for rule in image_rules() {
+        let mut found = ALL.iter().flat_map(|judged| {
+            let findings = judged.findings.values().flatten();
+            findings.map(move |finding| (&judged.name, finding))
+        });
+        if let Some((image, finding)) = found.find(|(_, finding)| finding.rule == rule.id) {
+            let _ = writeln!(out, "{} ({image})\n  {}", rule.id, finding.message);
+            for evidence in finding.evidence.iter().take(2) {
+                let _ = writeln!(out, "  {}", evidence.text());
+            }
+            let _ = writeln!(out, "  {}\n", finding.fix);
+        }
+    }
+    insta::assert_snapshot!("messages", out);
+}
+
+#[test]
+fn every_rule_finds_something_in_one_image_and_nothing_in_another() {
+    for rule in image_rules() {
+        let (finds, silent): (Vec<&Judged>, Vec<&Judged>) = ALL
+            .iter()
+            .partition(|judged| judged.rules().contains_key(rule.id.as_str()));
+        assert!(!finds.is_empty(), "{} finds nothing", rule.id);
+        assert!(!silent.is_empty(), "{} finds something always", rule.id);
+    }
+}
+
+#[test]
+fn good_images_have_neither_errors_nor_warnings() {
+    for name in GOOD {
+        let judged = ALL
+            .iter()
+            .find(|judged| judged.name.split(' ').next() == Some(name))
+            .unwrap();
+        for (rule, cells) in judged.rules() {
+            let worst = cells.into_iter().flatten().max();
+            assert_eq!(worst, Some(Severity::Note), "{rule} on {name}");
+        }
+    }
+}
+
+#[test]
+fn every_rule_says_what_it_has_to() {
+    for rule in Knowledge::built_in().rules {
+        let id = &rule.id;
+        assert!(!rule.summary.is_empty() && !rule.why.is_empty(), "{id}");
+        assert!(!rule.summary.ends_with('.'), "{id}: a stop at the end");
+        assert!(rule.why.ends_with('.'), "{id}: why is sentences");
+        let fix = rule.fix.plain();
+        assert!(!fix.is_empty() && !fix.ends_with('.'), "{id}: {fix}");
+        assert!(!rule.references.is_empty(), "{id} has no reference");
+        for reference in &rule.references {
+            assert!(reference.starts_with("https://"), "{id}: {reference}");
+        }
+        for phase in Knowledge::built_in().phases {
+            let name = &phase.name;
+            let says = rule.phases.contains_key(name) || rule.off.phases.contains(name);
+            assert!(says, "{id} does not say how grave it is for {name}");
+        }
+        assert!(!rule.phases.is_empty(), "{id} is off for every phase");
+    }
+}
+
+#[test]
+fn every_subject_has_the_fields_of_its_kind() {
+    let mut kinds = BTreeSet::new();
+    for subject in ALL.iter().flat_map(|judged| &judged.subjects) {
+        kinds.insert(subject.kind.name());
+        let has: BTreeSet<&str> = subject.fields.keys().copied().collect();
+        let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();
+        assert_eq!(has, lists, "{}", subject.kind.name());
+    }
+    let mut all: BTreeSet<&str> = rule::Kind::ALL.iter().map(|kind| kind.name()).collect();
+    // Of a run, not of an image.
+    all.remove(rule::Kind::Suppression.name());
+    assert_eq!(kinds, all, "every kind is in some fixture");
+}
+
+#[test]
+fn messages_have_no_holes() {
+    for judged in &*ALL {
+        for finding in judged.findings.values().flatten() {
+            for text in [&finding.message, &finding.fix] {
+                let hole = ["  ", "()", "( ", " ,", "{", "}"]
+                    .iter()
+                    .any(|hole| text.contains(hole));
+                assert!(!hole && text.trim() == text, "{}: {text:?}", judged.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Every ELF file of a root file system, asked of the real loader and of ours.
+//!
+//! The real one is asked in one session inside the root, for all files: a program is started in trace mode, as
+//! `ldd` starts it, and whatever has no interpreter, or no right to run, is an argument of `ld.so --list`.
+
+#![allow(
+    dead_code,
+    reason = "each test target uses its own part of this module"
+)]
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use cupti_audit::facts::{Conditions, Ground, ImageFacts};
+use cupti_audit::image::registry::RegistryOptions;
+use cupti_audit::image::source::NoProgress;
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::limits::Limits;
+use cupti_audit::loader::{CpuLevel, Resolution};
+use cupti_audit::run::{self, Options};
+
+use crate::loader_ours;
+use crate::session::session;
+
+/// The loader of the root file systems.
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+
+/// What the loader says of one file: the lines of its trace without addresses, and its complaints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The path in the root file system.
+    pub path: String,
+    /// What it printed.
+    pub lines: Vec<String>,
+}
+
+/// What an image says of itself, for the processor of this machine.
+pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
+    let options = Options {
+        platform: None,
+        registry: RegistryOptions::default(),
+        conditions: Conditions {
+            environment: Vec::new(),
+            cpu,
+            consumers: Knowledge::built_in().consumers,
+        },
+        limits: Limits::default(),
+        progress: &NoProgress,
+    };
+    run::read(reference, &options).unwrap()
+}
+
+/// The level of this machine's processor, by the loader of a root file system.
+pub fn cpu(root: &Path) -> CpuLevel {
+    let help = session(root, &[], &[LOADER, "--help"]).output().unwrap();
+    let text = String::from_utf8_lossy(&help.stdout);
+    let searched = |name| text.contains(&format!("x86-64-{name} (supported, searched)"));
+    match () {
+        () if searched("v4") => CpuLevel::V4,
+        () if searched("v3") => CpuLevel::V3,
+        () if searched("v2") => CpuLevel::V2,
+        () => CpuLevel::V1,
+    }
+}
+
+/// The files of this machine below `below` that begin as ELF files do, by their paths in the root.
+pub fn elf_files(root: &Path, below: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut pending = vec![PathBuf::from(below.trim_start_matches('/'))];
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(root.join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let (inside, kind) = (folder.join(entry.file_name()), entry.file_type().unwrap());
+            if kind.is_dir() {
+                pending.push(inside);
+            } else if kind.is_file() && is_elf(&entry.path()) {
+                found.push(format!("/{}", inside.to_str().unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let mut file = File::open(path).unwrap();
+    file.read_exact(&mut start).is_ok() && start == *b"\x7fELF"
+}
+
+/// Asks for each line of the input, a way and a path; what is said of one ends with a zero byte.
+const ASK: &str = "while read -r way path; do
+  case $way in
+    start) LD_TRACE_LOADED_OBJECTS=1 \"$path\" ;;
+    list) /lib64/ld-linux-x86-64.so.2 --list \"$path\" ;;
+  esac </dev/null 2>&1
+  printf '\\0'
+done";
+
+/// What the real loader says of each file.
+pub fn real(root: &Path, ground: &Ground, paths: &[String]) -> Vec<Said> {
+    let way = |path: &String| {
+        let elf = ground.rootfs.file(path.as_bytes()).unwrap().elf.as_ref();
+        let mode = std::fs::metadata(root.join(path.trim_start_matches('/')));
+        // The loader gives no trace of a program with more rights than its caller.
+        let starts = mode.is_ok_and(|facts| facts.mode() & 0o6111 & !0o0011 == 0o0100);
+        let has_interpreter = elf.is_some_and(|elf| elf.interp.is_some());
+        let way = if starts && has_interpreter {
+            "start"
+        } else {
+            "list"
+        };
+        format!("{way} {path}\n")
+    };
+    let questions: String = paths.iter().map(way).collect();
+    let mut asked = session(root, &[], &["/bin/sh", "-c", ASK])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = asked.stdin.take().unwrap();
+    // The answers are read while the questions are written: neither pipe fills up.
+    let writer = std::thread::spawn(move || input.write_all(questions.as_bytes()).unwrap());
+    let output = asked.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success(), "the session in the root ends well");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let answers: Vec<&str> = text.split_terminator('\0').collect();
+    assert_eq!(answers.len(), paths.len(), "one answer for each question");
+    let said = |(path, answer): (&String, &&str)| Said {
+        path: path.clone(),
+        lines: answer
+            .lines()
+            .filter_map(|line| real_line(path, line))
+            .collect(),
+    };
+    paths.iter().zip(&answers).map(said).collect()
+}
+
+/// A line without its address. The kernel's object is nobody's file, and a warning ends nothing.
+fn real_line(path: &str, line: &str) -> Option<String> {
+    let line = line.trim();
+    let line = line.rsplit_once(" (0x").map_or(line, |(head, _)| head);
+    let own = format!("{path}: ");
+    let passed_over = line == "linux-vdso.so.1"
+        || line.contains("no version information available")
+        || line.contains("weak version `");
+    (!passed_over).then(|| line.strip_prefix(&own).unwrap_or(line).to_owned())
+}
+
+/// What we say of each file.
+pub fn ours(ground: &Ground, paths: &[String]) -> Vec<Said> {
+    let said = |path: &String| Said {
+        path: path.clone(),
+        lines: ground
+            .start(path.as_bytes())
+            .map_or_else(Vec::new, |resolution| our_lines(&resolution)),
+    };
+    paths.iter().map(said).collect()
+}
+
+fn our_lines(resolution: &Resolution) -> Vec<String> {
+    if let Some(refused) = loader_ours::refused(resolution) {
+        return vec![format!(
+            "error while loading shared libraries: {}",
+            refused.message
+        )];
+    }
+    let mut lines = loader_ours::trace_with_loader(resolution);
+    if lines.is_empty() {
+        lines.push("statically linked".to_owned());
+    }
+    if loader_ours::fatal(resolution).is_none() {
+        // The loader checks versions before it prints, and only where nothing is missing.
+        lines.splice(..0, loader_ours::versions(resolution));
+    }
+    lines
+}
+
+/// How many answers are the same, with the first of those that are not in words.
+pub fn compare(ours: &[Said], real: &[Said]) -> (usize, String) {
+    let different: Vec<(&Said, &Said)> = ours
+        .iter()
+        .zip(real)
+        .filter(|(ours, real)| ours != real)
+        .collect();
+    let words = |(ours, real): &(&Said, &Said)| {
+        let (path, ours, real) = (
+            &ours.path,
+            ours.lines.join("\n    "),
+            real.lines.join("\n    "),
+        );
+        format!("{path}\n  ours\n    {ours}\n  real\n    {real}\n")
+    };
+    let first = different.iter().take(10).map(words).collect();
+    (ours.len() - different.len(), first)
+}
