@@ -297,6 +297,15 @@ pub enum Format {
     Text,
     /// For programs: one object per image, a line each
     Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// JUnit XML, for test results: a suite per image, a case per rule
+    Junit,
+    /// For a comment on a pull request, or a job's summary
+    Markdown,
+    /// Annotations of GitHub Actions
+    #[value(name = "github")]
+    GitHub,
 }
 
 /// The form of a tree.

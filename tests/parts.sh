@@ -179,7 +179,8 @@ arm64() {
   for package in "$1"/var/cache/apt/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -C "$1" -x --keep-directory-symlink || return 1
   done
-  rm -rf "$1"/var/cache/apt/archives "$1"/debootstrap "$1"/usr/share/{doc,locale,man} "$1"/dev
+  rm -rf "$1"/var/cache/apt/archives "$1"/debootstrap "$1"/usr/share/{doc,locale,man} "$1"/{dev,proc}
+  mkdir "$1/proc"
   cp "$(command -v qemu-aarch64-static)" "$1/qemu"
   chroot "$1" /qemu /sbin/ldconfig
 }

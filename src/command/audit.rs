@@ -45,7 +45,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
         Ok(today) => today,
         Err(error) => return fail(&error),
     };
-    let outputs = match Outputs::open(args) {
+    let outputs = match Outputs::open(args, &knowledge.rules) {
         Ok(outputs) => outputs,
         Err(error) => return fail(&error),
     };

@@ -10,10 +10,15 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use cupti_audit::cli::{AuditArgs, Format};
+use cupti_audit::cli::{AuditArgs, FailOnArg, Format};
+use cupti_audit::report::github::GitHub;
 use cupti_audit::report::json::Json;
+use cupti_audit::report::junit::Junit;
+use cupti_audit::report::markdown::Markdown;
+use cupti_audit::report::sarif::Sarif;
 use cupti_audit::report::text::{Layout, Text};
 use cupti_audit::report::{Exit, Report};
+use cupti_audit::rule::Rule;
 
 use super::{fail, width, write};
 
@@ -43,7 +48,7 @@ impl Outputs {
     ///
     /// # Errors
     /// Two reports for one place, in words.
-    pub fn open(args: &AuditArgs) -> Result<Self, String> {
+    pub fn open(args: &AuditArgs, rules: &[Rule]) -> Result<Self, String> {
         let mut outputs = Self {
             outputs: Vec::new(),
             exit: Exit::Clean,
@@ -57,7 +62,7 @@ impl Outputs {
             (None, [only]) => only.format,
             _ => return Err("two reports are to go to standard output".to_owned()),
         };
-        outputs.add(format, Place::Stdout, args);
+        outputs.add(format, Place::Stdout, args, rules);
         let mut taken = BTreeSet::new();
         for output in files {
             let file = settle(&output.file);
@@ -68,14 +73,14 @@ impl Outputs {
                 ));
             }
             match probe(&file) {
-                Ok(()) => outputs.add(output.format, Place::File(file, String::new()), args),
+                Ok(()) => outputs.add(output.format, Place::File(file, String::new()), args, rules),
                 Err(error) => outputs.fail(&file, &error),
             }
         }
         Ok(outputs)
     }
 
-    fn add(&mut self, format: Format, place: Place, args: &AuditArgs) {
+    fn add(&mut self, format: Format, place: Place, args: &AuditArgs, rules: &[Rule]) {
         let width = match place {
             Place::Stdout => width(),
             Place::File(..) => PAGE,
@@ -87,6 +92,13 @@ impl Outputs {
         let report: Box<dyn Report> = match format {
             Format::Text => Box::new(Text::new(layout)),
             Format::Json => Box::new(Json),
+            Format::Sarif => Box::new(Sarif::new(rules)),
+            Format::Junit => Box::new(Junit::new(
+                rules,
+                args.fail_on.unwrap_or(FailOnArg::Error).into(),
+            )),
+            Format::Markdown => Box::new(Markdown),
+            Format::GitHub => Box::new(GitHub),
         };
         self.outputs.push(Output { report, place });
     }

@@ -7,8 +7,8 @@ use crate::elf::Bytes;
 
 /// The bit of an entry from the subdirectory `tls` (sysdeps/generic/dl-cache.h, `TLS_HWCAP_BIT`).
 const TLS: u32 = 63;
-/// The names on x86, each with its bit.
-const NAMES: [(&[u8], u32); 8] = [
+/// The names on x86 and, the last one, on aarch64, each with its bit.
+const NAMES: [(&[u8], u32); 9] = [
     (b"sse2", 0),
     (b"x86_64", 1),
     (b"avx512_1", 2),
@@ -17,6 +17,7 @@ const NAMES: [(&[u8], u32); 8] = [
     (b"haswell", 50),
     (b"xeon_phi", 51),
     (b"tls", TLS),
+    (b"atomics", 8),
 ];
 
 /// What the loader finds of a processor besides its level.
@@ -30,10 +31,12 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// What every processor of the kind has. `haswell` and `avx512_1` are found on those of one maker alone.
+    /// What every processor of the kind has that GPUs come with. `haswell` and `avx512_1` are found on those of
+    /// one maker alone; the `atomics` of Armv8.1 on all of NVIDIA's since Xavier, and on every server's.
     pub fn of(arch: &Arch) -> Self {
         let capabilities = match arch.name {
             "x86-64" => vec![Bytes::from(&b"x86_64"[..])],
+            "aarch64" => vec![Bytes::from(&b"atomics"[..])],
             _ => Vec::new(),
         };
         Self {
@@ -79,7 +82,7 @@ impl Hardware {
 /// version 2.37).
 pub(super) fn is_searched(arch: &Arch, libc: Libc) -> bool {
     let old = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
-    old && arch.name == "x86-64"
+    old && matches!(arch.name, "x86-64" | "aarch64")
 }
 
 /// The bit of a name.
@@ -112,6 +115,11 @@ mod tests {
     fn the_fullest_subdirectory_comes_first() {
         let any = "tls/x86_64/x86_64/ tls/x86_64/ tls/ x86_64/x86_64/ x86_64/";
         check("x86_64", &["x86_64"], any);
+        check(
+            "aarch64",
+            &["atomics"],
+            "tls/aarch64/atomics/ tls/aarch64/ tls/atomics/ tls/ aarch64/atomics/ aarch64/ atomics/",
+        );
         let intel =
             "tls/haswell/x86_64/ tls/haswell/ tls/x86_64/ tls/ haswell/x86_64/ haswell/ x86_64/";
         check("haswell", &["x86_64"], intel);

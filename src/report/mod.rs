@@ -1,19 +1,25 @@
-//! Writes a verdict down: for people ([`text`]) and for programs ([`json`]).
+//! Writes a verdict down: for people ([`text`], [`markdown`], [`html`]), for programs ([`json`]) and for what shows
+//! results in a pipeline ([`sarif`], [`junit`], [`github`]).
 //!
 //! The forms are siblings over the same [`Audit`], each a [`Report`]; nothing is decided here.
 
+pub mod github;
 mod inventory;
 pub mod json;
+pub mod junit;
+pub mod markdown;
 pub mod profilers;
 pub mod rules;
+pub mod sarif;
 mod style;
 pub mod text;
 pub mod tree;
 
 use std::io;
 
-use crate::facts::{ImageFacts, Status};
-use crate::loader::Outcome;
+use crate::escape;
+use crate::facts::{Consumer, ImageFacts, Status};
+use crate::loader::{Outcome, words};
 use crate::plan::Plan;
 use crate::rule::{Finding, Severity};
 
@@ -80,15 +86,33 @@ pub enum Exit {
     Open = 2,
 }
 
+impl FailOn {
+    /// Whether a finding fails the run; one that is suppressed does not.
+    pub fn fails(self, finding: &Finding) -> bool {
+        match self {
+            Self::Severity(threshold) => {
+                finding.suppressed.is_none() && finding.severity >= threshold
+            }
+            Self::Never => false,
+        }
+    }
+}
+
+impl Exit {
+    /// What the exit code says.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Clean => "no finding at or above the threshold",
+            Self::Findings => "findings",
+            Self::Open => "it could not be done, or something could not be checked",
+        }
+    }
+}
+
 impl Audit {
     /// What this audit comes to. A gap keeps a run from passing, never from failing.
     pub fn exit(&self, fail_on: FailOn) -> Exit {
-        let fails = match fail_on {
-            FailOn::Severity(threshold) => {
-                self.counting().any(|finding| finding.severity >= threshold)
-            }
-            FailOn::Never => false,
-        };
+        let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
         match () {
             () if fails => Exit::Findings,
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => Exit::Open,
@@ -134,5 +158,22 @@ impl Audit {
             .collect();
         names.dedup();
         names.join(", ")
+    }
+}
+
+/// What a consumer gets in the image as it is, in a sentence.
+fn gets(consumer: &Consumer) -> String {
+    let gets = &consumer.outcome.as_is;
+    match (gets.outcome, consumer.outcome.nvidia.outcome) {
+        (Outcome::Loaded, _) => {
+            let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
+            let how = gets
+                .how
+                .map(|how| words::part(how, &gets.objects))
+                .unwrap_or_default();
+            format!("{path}, through {how}")
+        }
+        (_, Outcome::Loaded) => "nothing until the container runtime has run ldconfig".to_owned(),
+        _ => format!("nothing: {}", gets.message),
     }
 }

@@ -100,7 +100,8 @@ fn headline(out: &mut String, facts: &ImageFacts) {
     out.push('\n');
 }
 
-fn mark(audit: &Audit) -> (&'static str, Style) {
+/// The mark before the verdict.
+pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
     let worst = audit.counting().next().map(|finding| finding.severity);
     let served = audit
         .facts

@@ -1,0 +1,92 @@
+//! Annotations of GitHub Actions: one workflow command per finding, on a line of its own.
+//!
+//! (GitHub, "Workflow commands for GitHub Actions"; the runner's `ActionCommand` for what is escaped.)
+
+use std::fmt::Write as _;
+use std::io;
+
+use super::text::layer_words;
+use super::{Audit, Exit, Report, Unread};
+use crate::escape;
+use crate::facts::ImageFacts;
+use crate::rule::{Finding, Severity};
+
+/// Annotations on the run, the gravest first for each image.
+pub struct GitHub;
+
+impl Report for GitHub {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        let facts = &audit.facts;
+        let image = escape::text(facts.image.reference.as_bytes());
+        let findings = audit.findings.iter().map(|finding| {
+            let command = match finding.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Note => "notice",
+            };
+            let title = format!("{}: {image}", finding.rule);
+            annotation(command, &title, &words(finding, facts))
+        });
+        let gaps = facts.gaps.iter().map(|gap| {
+            let words = format!("not checked: {}: {}", gap.what, gap.why);
+            annotation("warning", &image, &words)
+        });
+        Ok(findings.chain(gaps).collect())
+    }
+
+    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+        let image = escape::text(unread.image.as_bytes());
+        Ok(annotation(
+            "error",
+            &image,
+            &format!("not audited: {}", unread.why),
+        ))
+    }
+
+    fn end(&mut self, _: Exit) -> io::Result<String> {
+        Ok(String::new())
+    }
+}
+
+fn words(finding: &Finding, facts: &ImageFacts) -> String {
+    let mut words = finding.message.clone();
+    for location in &finding.locations {
+        let _ = write!(words, "\nat {}", location.path);
+        if let Some(layer) = location.layer {
+            let _ = write!(words, " in {}", layer_words(facts, layer));
+        }
+    }
+    let _ = write!(words, "\nfix: {}", finding.fix);
+    words
+}
+
+fn annotation(command: &str, title: &str, words: &str) -> String {
+    format!(
+        "::{command} title={}::{}\n",
+        property(title),
+        message(words)
+    )
+}
+
+fn message(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    message(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::annotation;
+
+    #[test]
+    fn a_name_ends_neither_the_title_nor_the_line() {
+        assert_eq!(
+            annotation("error", "a:b,c::d%3A", "50%\r\n::error::x"),
+            "::error title=a%3Ab%2Cc%3A%3Ad%253A::50%25%0D%0A::error::x\n"
+        );
+    }
+}

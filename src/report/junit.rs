@@ -1,0 +1,140 @@
+//! JUnit XML, for what shows test results: a suite per image, a test case per rule.
+//!
+//! A rule fails as the run does, by `--fail-on`; findings below it are in the output of a case that passed.
+
+use std::fmt::Write as _;
+use std::io;
+
+use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
+
+use super::text::layer_words;
+use super::{Audit, Exit, FailOn, Report, Unread};
+use crate::escape;
+use crate::facts::ImageFacts;
+use crate::rule::{Evidence, Finding, Rule};
+
+/// One document over all images.
+pub struct Junit {
+    rules: Vec<String>,
+    fail_on: FailOn,
+    suites: Vec<TestSuite>,
+}
+
+impl Junit {
+    /// An empty report of a run with these rules.
+    pub fn new(rules: &[Rule], fail_on: FailOn) -> Self {
+        Self {
+            rules: rules.iter().map(|rule| rule.id.clone()).collect(),
+            fail_on,
+            suites: Vec::new(),
+        }
+    }
+
+    fn case(&self, rule: &str, audit: &Audit) -> TestCase {
+        let found = audit.findings.iter().filter(|finding| finding.rule == rule);
+        let (failing, passing): (Vec<&Finding>, Vec<&Finding>) =
+            found.partition(|finding| self.fail_on.fails(finding));
+        let status = match failing.first() {
+            None => TestCaseStatus::success(),
+            Some(first) => {
+                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                status
+                    .set_message(&*first.message)
+                    .set_type(first.severity.name())
+                    .set_description(words(&failing, &audit.facts));
+                status
+            }
+        };
+        let mut case = TestCase::new(rule, status);
+        case.set_classname(reference(&audit.facts));
+        if !passing.is_empty() {
+            case.set_system_out(words(&passing, &audit.facts));
+        }
+        case
+    }
+}
+
+impl Report for Junit {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        let facts = &audit.facts;
+        let mut suite = TestSuite::new(format!("{} {}", reference(facts), facts.image.platform));
+        let digest = facts.image.digest.as_ref().map(ToString::to_string);
+        suite.add_property(Property::new("verdict", audit.verdict()));
+        suite.add_properties(digest.map(|digest| Property::new("digest", digest)));
+        suite.add_properties(audit.plans.iter().map(|plan| {
+            let name = format!("phase.{}", plan.phase);
+            Property::new(name, plan.verdict.name())
+        }));
+        suite.add_test_cases(self.rules.iter().map(|rule| self.case(rule, audit)));
+        suite.add_test_case(gaps(facts));
+        self.suites.push(suite);
+        Ok(String::new())
+    }
+
+    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+        let image = escape::text(unread.image.as_bytes());
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_message(&*unread.why);
+        let mut case = TestCase::new("image-can-be-read", status);
+        case.set_classname(&*image);
+        let mut suite = TestSuite::new(image);
+        suite.add_test_case(case);
+        self.suites.push(suite);
+        Ok(String::new())
+    }
+
+    fn end(&mut self, _: Exit) -> io::Result<String> {
+        let mut report = quick_junit::Report::new(env!("CARGO_PKG_NAME"));
+        report.add_test_suites(std::mem::take(&mut self.suites));
+        let text = report.to_string().map_err(io::Error::other)?;
+        // Nothing is ever skipped, and the schema that Jenkins goes by has no such attribute at the root.
+        Ok(text.replacen(" skipped=\"0\"", "", 1))
+    }
+}
+
+fn reference(facts: &ImageFacts) -> String {
+    escape::text(facts.image.reference.as_bytes())
+}
+
+/// Whether everything could be checked: what could not keeps the run from passing.
+fn gaps(facts: &ImageFacts) -> TestCase {
+    let words: Vec<String> = facts
+        .gaps
+        .iter()
+        .map(|gap| format!("not checked: {}: {}", gap.what, gap.why))
+        .collect();
+    let status = match words.first() {
+        None => TestCaseStatus::success(),
+        Some(first) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status
+                .set_message(&**first)
+                .set_description(words.join("\n"));
+            status
+        }
+    };
+    let mut case = TestCase::new("everything-is-checked", status);
+    case.set_classname(reference(facts));
+    case
+}
+
+fn words(findings: &[&Finding], facts: &ImageFacts) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        let _ = writeln!(out, "{}: {}", finding.severity.name(), finding.message);
+        for location in &finding.locations {
+            let _ = writeln!(out, "  at {}", location.path);
+            if let Some(layer) = location.layer {
+                let _ = writeln!(out, "     {}", layer_words(facts, layer));
+            }
+        }
+        for evidence in &finding.evidence {
+            let _ = match evidence {
+                Evidence::Words(words) => writeln!(out, "  says {words}"),
+                Evidence::Searched(line) => writeln!(out, "  searched {}", line.text()),
+            };
+        }
+        let _ = writeln!(out, "  fix {}", finding.fix);
+    }
+    out
+}

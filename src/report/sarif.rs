@@ -1,0 +1,336 @@
+//! SARIF 2.1.0, for code scanning: one run over all images.
+//!
+//! An alert needs a place. A finding on files has theirs, relative to the root of the image; one on the image as a
+//! whole has the image's name. GitHub shows no result without a line, so each place is line 1.
+//! (OASIS, "Static Analysis Results Interchange Format Version 2.1.0"; GitHub, "SARIF support for code scanning".)
+
+mod log;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+
+use sha2::{Digest as _, Sha256};
+
+use self::log::{
+    ArtifactLocation, Base, Configuration, Descriptor, DescriptorReference, Driver,
+    ImageProperties, Invocation, Location, Log, LogicalLocation, Message, MultiMessage,
+    Notification, PhysicalLocation, Region, ResultProperties, RuleProperties, Run, RunProperties,
+    SarifResult, Tool,
+};
+use super::markdown::plain;
+use super::text::layer_words;
+use super::{Audit, Exit, Report, Unread};
+use crate::escape;
+use crate::facts::ImageFacts;
+use crate::image::SourceKind;
+use crate::rule::{self, Evidence, Finding, Rule};
+
+/// One document over all images.
+pub struct Sarif {
+    rules: Vec<Descriptor>,
+    bases: BTreeMap<String, Base>,
+    images: Vec<ImageProperties>,
+    results: Vec<SarifResult>,
+    notifications: Vec<Notification>,
+    /// How many results have had a fingerprint.
+    seen: BTreeMap<String, usize>,
+    unread: bool,
+}
+
+impl Sarif {
+    /// An empty report of a run with these rules.
+    pub fn new(rules: &[Rule]) -> Self {
+        Self {
+            rules: rules.iter().map(descriptor).collect(),
+            bases: BTreeMap::new(),
+            images: Vec::new(),
+            results: Vec::new(),
+            notifications: Vec::new(),
+            seen: BTreeMap::new(),
+            unread: false,
+        }
+    }
+
+    fn result(&mut self, finding: &Finding, facts: &ImageFacts, base: &str) -> SarifResult {
+        let fingerprint = fingerprint(finding, facts);
+        let number = self.seen.entry(fingerprint.clone()).or_default();
+        *number += 1;
+        let rule = self.rules.iter().position(|rule| rule.id == finding.rule);
+        SarifResult {
+            rule_id: finding.rule.clone(),
+            rule_index: rule,
+            level: finding.severity.name(),
+            message: Message::plain(&format!("{}. To fix it: {}.", finding.message, finding.fix)),
+            locations: locations(finding, facts, base),
+            partial_fingerprints: BTreeMap::from([(
+                "primaryLocationLineHash",
+                format!("{fingerprint}:{number}"),
+            )]),
+            properties: ResultProperties {
+                image: facts.image.reference.clone(),
+                platform: facts.image.platform.to_string(),
+                evidence: finding.evidence.iter().map(Evidence::text).collect(),
+                fix: finding.fix.clone(),
+            },
+        }
+    }
+}
+
+impl Report for Sarif {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        let facts = &audit.facts;
+        let base = format!("IMAGE{}", self.images.len() + 1);
+        let reference = escape::text(facts.image.reference.as_bytes());
+        let root = format!("the root of {reference}, {}", facts.image.platform);
+        self.bases.insert(
+            base.clone(),
+            Base {
+                description: Message::plain(&root),
+            },
+        );
+        for finding in &audit.findings {
+            let result = self.result(finding, facts, &base);
+            self.results.push(result);
+        }
+        for gap in &facts.gaps {
+            let words = format!("{reference}: not checked: {}: {}", gap.what, gap.why);
+            self.notifications
+                .push(notification("gap", "warning", &words));
+        }
+        self.images.push(image(audit));
+        Ok(String::new())
+    }
+
+    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+        let image = escape::text(unread.image.as_bytes());
+        let words = format!("{image}: not audited: {}", unread.why);
+        self.notifications
+            .push(notification("not-audited", "error", &words));
+        self.unread = true;
+        Ok(String::new())
+    }
+
+    fn end(&mut self, exit: Exit) -> io::Result<String> {
+        let take = std::mem::replace(self, Self::new(&[]));
+        let log = Log {
+            schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+            version: "2.1.0",
+            runs: [Run {
+                tool: Tool {
+                    driver: Driver {
+                        name: env!("CARGO_PKG_NAME"),
+                        semantic_version: env!("CARGO_PKG_VERSION"),
+                        rules: take.rules,
+                        notifications: [
+                            notified("gap", "something could not be checked"),
+                            notified("not-audited", "an image could not be audited"),
+                        ],
+                    },
+                },
+                invocations: [Invocation {
+                    execution_successful: !take.unread,
+                    exit_code: exit as u8,
+                    exit_code_description: exit.words(),
+                    tool_execution_notifications: take.notifications,
+                }],
+                original_uri_base_ids: take.bases,
+                results: take.results,
+                column_kind: "unicodeCodePoints",
+                properties: RunProperties {
+                    images: take.images,
+                },
+            }],
+        };
+        Ok(serde_json::to_string_pretty(&log)? + "\n")
+    }
+}
+
+fn notified(id: &'static str, summary: &str) -> Descriptor {
+    Descriptor {
+        id: id.to_owned(),
+        short_description: Message::plain(summary),
+        full_description: None,
+        help: None,
+        help_uri: None,
+        default_configuration: None,
+        properties: None,
+    }
+}
+
+fn descriptor(rule: &Rule) -> Descriptor {
+    let fix = rule.fix.plain();
+    let why = plain(rule.why.trim());
+    let mut markdown = format!("{why}\n\n**To fix it:** {}\n", plain(&fix));
+    for reference in &rule.references {
+        let _ = write!(markdown, "\n- <{reference}>");
+    }
+    let level = rule.severity.name();
+    Descriptor {
+        id: rule.id.clone(),
+        short_description: Message::plain(&rule.summary),
+        full_description: Some(Message::plain(&rule.why)),
+        help: Some(MultiMessage {
+            text: format!("{}\nTo fix it: {fix}", rule.why.trim()),
+            markdown,
+        }),
+        help_uri: rule.references.first().cloned(),
+        default_configuration: Some(Configuration { level }),
+        properties: Some(RuleProperties {
+            tags: ["cupti", "container"],
+            // GitHub's words for the three levels.
+            problem_severity: match rule.severity {
+                rule::Severity::Error => "error",
+                rule::Severity::Warning => "warning",
+                rule::Severity::Note => "recommendation",
+            },
+        }),
+    }
+}
+
+fn notification(id: &'static str, level: &'static str, words: &str) -> Notification {
+    Notification {
+        descriptor: DescriptorReference { id },
+        level,
+        message: Message::plain(words),
+    }
+}
+
+fn image(audit: &Audit) -> ImageProperties {
+    let facts = &audit.facts;
+    let phases = audit.plans.iter();
+    ImageProperties {
+        reference: facts.image.reference.clone(),
+        digest: facts.image.digest.as_ref().map(ToString::to_string),
+        platform: facts.image.platform.to_string(),
+        verdict: audit.verdict(),
+        phases: phases
+            .map(|plan| (plan.phase.clone(), plan.verdict.name()))
+            .collect(),
+    }
+}
+
+fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<Location> {
+    let of_file = |place: &rule::Location| Location {
+        physical_location: at(ArtifactLocation {
+            uri: percent(place.path.as_bytes()),
+            uri_base_id: Some(base.to_owned()),
+        }),
+        logical_locations: place
+            .layer
+            .iter()
+            .map(|number| layer(facts, *number))
+            .collect(),
+        message: place
+            .layer
+            .map(|layer| Message::plain(&layer_words(facts, layer))),
+    };
+    if finding.locations.is_empty() {
+        return vec![Location {
+            physical_location: at(ArtifactLocation {
+                uri: percent(facts.image.reference.as_bytes()),
+                uri_base_id: None,
+            }),
+            logical_locations: Vec::new(),
+            message: Some(Message::plain("the image as a whole")),
+        }];
+    }
+    finding.locations.iter().map(of_file).collect()
+}
+
+fn at(artifact_location: ArtifactLocation) -> PhysicalLocation {
+    PhysicalLocation {
+        artifact_location,
+        region: Region { start_line: 1 },
+    }
+}
+
+fn layer(facts: &ImageFacts, number: usize) -> LogicalLocation {
+    let layer = facts.image.layers.get(number);
+    let digest = layer.and_then(|layer| layer.digest.as_ref().or(layer.diff_id.as_ref()));
+    LogicalLocation {
+        name: format!("layer {} of {}", number + 1, facts.image.layers.len()),
+        fully_qualified_name: digest.map(ToString::to_string),
+        kind: "layer",
+    }
+}
+
+/// A relative reference (RFC 3986, section 4.2): every byte that is not unreserved is encoded, `:` too, so that no
+/// name is taken for a scheme.
+fn percent(path: &[u8]) -> String {
+    let mut out = String::with_capacity(path.len());
+    for &byte in path {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// What makes a finding the same one in the next build of the image: the rule, the image's name without its tag,
+/// the platform and the places.
+fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
+    let mut hash = Sha256::new();
+    for part in [
+        finding.rule.as_bytes(),
+        name(&facts.image.reference, facts.image.source).as_bytes(),
+        facts.image.platform.to_string().as_bytes(),
+    ] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    for location in &finding.locations {
+        hash.update(location.path.as_bytes());
+        hash.update([0]);
+    }
+    let hash = hash.finalize();
+    hash.iter().take(8).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The name of an image without its digest and tag; a file or folder is its own name.
+fn name(reference: &str, source: SourceKind) -> &str {
+    match source {
+        SourceKind::Docker | SourceKind::DockerDaemon | SourceKind::Podman => {}
+        _ => return reference,
+    }
+    let name = reference.split('@').next().unwrap_or(reference);
+    match name.rsplit_once(':') {
+        // A port, a scheme, or the engine's own prefix is no tag.
+        Some((name, tag)) if !tag.contains('/') && !["docker-daemon", "podman"].contains(&name) => {
+            name
+        }
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{name, percent};
+    use crate::image::SourceKind;
+
+    #[test]
+    fn every_byte_that_means_something_in_a_uri_is_encoded() {
+        assert_eq!(percent(b"usr/lib/libcupti.so.12"), "usr/lib/libcupti.so.12");
+        assert_eq!(
+            percent(b"a b/%2F#?x:y\xff\n"),
+            "a%20b/%252F%23%3Fx%3Ay%FF%0A"
+        );
+    }
+
+    #[test]
+    fn an_image_keeps_its_name_from_tag_to_tag() {
+        let docker = |reference| name(reference, SourceKind::Docker);
+        assert_eq!(docker("localhost:5000/trainer:1"), "localhost:5000/trainer");
+        assert_eq!(docker("localhost:5000/trainer"), "localhost:5000/trainer");
+        assert_eq!(docker("trainer:1@sha256:00"), "trainer");
+        let daemon = |reference| name(reference, SourceKind::DockerDaemon);
+        assert_eq!(daemon("docker-daemon:trainer:1"), "docker-daemon:trainer");
+        assert_eq!(daemon("docker-daemon:trainer"), "docker-daemon:trainer");
+        assert_eq!(name("oci:a/b:tag", SourceKind::Oci), "oci:a/b:tag");
+    }
+}

@@ -1,0 +1,212 @@
+//! The part of SARIF's object model that is written here, in the order and words of the specification (section 3).
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(super) struct Log {
+    #[serde(rename = "$schema")]
+    pub schema: &'static str,
+    pub version: &'static str,
+    pub runs: [Run; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Run {
+    pub tool: Tool,
+    pub invocations: [Invocation; 1],
+    pub original_uri_base_ids: BTreeMap<String, Base>,
+    pub results: Vec<SarifResult>,
+    pub column_kind: &'static str,
+    pub properties: RunProperties,
+}
+
+#[derive(Serialize)]
+pub(super) struct Tool {
+    pub driver: Driver,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Driver {
+    pub name: &'static str,
+    pub semantic_version: &'static str,
+    pub rules: Vec<Descriptor>,
+    pub notifications: [Descriptor; 2],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Descriptor {
+    pub id: String,
+    pub short_description: Message,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub full_description: Option<Message>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<MultiMessage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help_uri: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_configuration: Option<Configuration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub properties: Option<RuleProperties>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Configuration {
+    pub level: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct RuleProperties {
+    pub tags: [&'static str; 2],
+    #[serde(rename = "problem.severity")]
+    pub problem_severity: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Invocation {
+    pub execution_successful: bool,
+    pub exit_code: u8,
+    pub exit_code_description: &'static str,
+    pub tool_execution_notifications: Vec<Notification>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Notification {
+    pub descriptor: DescriptorReference,
+    pub level: &'static str,
+    pub message: Message,
+}
+
+#[derive(Serialize)]
+pub(super) struct DescriptorReference {
+    pub id: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct Base {
+    pub description: Message,
+}
+
+#[derive(Serialize)]
+pub(super) struct RunProperties {
+    pub images: Vec<ImageProperties>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ImageProperties {
+    pub reference: String,
+    pub digest: Option<String>,
+    pub platform: String,
+    pub verdict: String,
+    pub phases: IndexMap<String, &'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SarifResult {
+    pub rule_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule_index: Option<usize>,
+    pub level: &'static str,
+    pub message: Message,
+    pub locations: Vec<Location>,
+    pub partial_fingerprints: BTreeMap<&'static str, String>,
+    pub properties: ResultProperties,
+}
+
+#[derive(Serialize)]
+pub(super) struct ResultProperties {
+    pub image: String,
+    pub platform: String,
+    pub evidence: Vec<String>,
+    pub fix: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the specification's names")]
+pub(super) struct Location {
+    pub physical_location: PhysicalLocation,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logical_locations: Vec<LogicalLocation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PhysicalLocation {
+    pub artifact_location: ArtifactLocation,
+    pub region: Region,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ArtifactLocation {
+    pub uri: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uri_base_id: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Region {
+    pub start_line: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LogicalLocation {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fully_qualified_name: Option<String>,
+    pub kind: &'static str,
+}
+
+/// Text and the same in Markdown.
+#[derive(Serialize)]
+pub(super) struct MultiMessage {
+    pub text: String,
+    pub markdown: String,
+}
+
+/// A plain text message.
+#[derive(Serialize)]
+pub(super) struct Message {
+    pub text: String,
+}
+
+impl Message {
+    /// A message that says `text` as it stands: what would be a link (section 3.11.6) or a placeholder (3.11.5) is
+    /// neither.
+    pub fn plain(text: &str) -> Self {
+        let text = text.trim().replace("](", "\\](");
+        let mut out = String::with_capacity(text.len());
+        for (at, piece) in text.split('{').enumerate() {
+            if at > 0 {
+                let placeholder = piece.starts_with(|c: char| c.is_ascii_digit());
+                out.push_str(if placeholder { "{{" } else { "{" });
+            }
+            out.push_str(piece);
+        }
+        Self { text: out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Message;
+
+    #[test]
+    fn a_name_is_neither_a_link_nor_a_placeholder() {
+        let said = |text| Message::plain(text).text;
+        assert_eq!(said("[a](https://b)"), "[a\\](https://b)");
+        assert_eq!(said("{0} of {directory}"), "{{0} of {directory}");
+    }
+}

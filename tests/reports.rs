@@ -1,0 +1,206 @@
+//! Does each form of the report keep to its published schema, and to its own rules for names that are hostile?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the tests run the real program"
+)]
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use testkit::spec::Sources;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+/// A report on standard output; images that cannot be read are told on standard error.
+fn report(format: &str, images: &[&str]) -> String {
+    let images: Vec<String> = images
+        .iter()
+        .map(|name| format!("oci:testdata/images/{name}"))
+        .collect();
+    let mut arguments = vec!["--format", format];
+    arguments.extend(images.iter().map(String::as_str));
+    String::from_utf8(run(&arguments).stdout).unwrap()
+}
+
+fn fixtures() -> Vec<String> {
+    let sources = Sources::of_repository().unwrap();
+    sources.fixtures().keys().cloned().collect()
+}
+
+fn validator(schema: &Value) -> jsonschema::Validator {
+    jsonschema::options()
+        .should_validate_formats(true)
+        .build(schema)
+        .unwrap()
+}
+
+fn assert_valid(validator: &jsonschema::Validator, document: &Value, name: &str) {
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}");
+}
+
+#[test]
+fn sarif_keeps_to_the_published_schema() {
+    let schema = fs::read_to_string("testdata/schemas/sarif-2.1.0.json").unwrap();
+    let mut schema: Value = serde_json::from_str(&schema).unwrap();
+    // The published pattern of two properties that we do not write has a `]` too many to be a regular expression.
+    for property in [
+        "run/properties/language",
+        "toolComponent/properties/language",
+    ] {
+        let property = schema.pointer_mut(&format!("/definitions/{property}"));
+        let pattern = property.unwrap().as_object_mut().unwrap().remove("pattern");
+        assert!(pattern.is_some());
+    }
+    let validator = validator(&schema);
+    let mut fixtures = fixtures();
+    fixtures.push("not-there".to_owned());
+    let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
+    let sarif: Value = serde_json::from_str(&report("sarif", &names)).unwrap();
+    assert_valid(&validator, &sarif, "all fixtures");
+    let run = &sarif["runs"][0];
+    // What GitHub's code scanning asks for beyond the schema.
+    for result in run["results"].as_array().unwrap() {
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(place["artifactLocation"]["uri"].is_string(), "{result}");
+        assert_eq!(place["region"]["startLine"], 1, "{result}");
+        let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(
+            run["tool"]["driver"]["rules"][index]["id"],
+            result["ruleId"]
+        );
+    }
+    // The schema is one that can be broken.
+    let mut broken = sarif.clone();
+    broken["runs"][0]["results"][0]["level"] = "fatal".into();
+    assert!(!validator.is_valid(&broken));
+    broken = sarif;
+    broken["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] =
+        "a b\\<".into();
+    assert!(!validator.is_valid(&broken), "URIs are not looked at");
+}
+
+#[test]
+fn a_finding_has_a_fingerprint_of_its_own_that_stays() {
+    let fingerprints = |images: &[&str]| -> Vec<String> {
+        let sarif: Value = serde_json::from_str(&report("sarif", images)).unwrap();
+        let results = sarif["runs"][0]["results"].as_array().unwrap().clone();
+        let print =
+            |result: &Value| result["partialFingerprints"]["primaryLocationLineHash"].to_string();
+        results.iter().map(print).collect()
+    };
+    let alone = fingerprints(&["hostile-names"]);
+    let among_others = fingerprints(&["hostile-names", "no-cupti", "headers-only"]);
+    assert_eq!(alone, among_others[..alone.len()]);
+    let mut distinct = among_others.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), among_others.len());
+}
+
+#[test]
+fn junit_keeps_to_the_schema_of_jenkins() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fixtures = fixtures();
+    fixtures.push("not-there".to_owned());
+    let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
+    let file = folder.path().join("junit.xml");
+    fs::write(&file, report("junit", &names)).unwrap();
+    let judged = Command::new("xmllint")
+        .args([
+            "--noout",
+            "--nonet",
+            "--schema",
+            "testdata/schemas/junit-10.xsd",
+        ])
+        .arg(&file)
+        .output();
+    match judged {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(_) => println!("not compared: xmllint is not installed"),
+    }
+}
+
+#[test]
+fn every_form_is_the_same_each_time_and_holds_no_control_character() {
+    for format in ["sarif", "junit", "markdown", "github"] {
+        let images = ["hostile-names", "pip-torch"];
+        let text = report(format, &images);
+        assert_eq!(text, report(format, &images), "{format}");
+        let odd: Vec<char> = text
+            .chars()
+            .filter(|c| c.is_control() && *c != '\n' || ('\u{202a}'..='\u{202e}').contains(c))
+            .collect();
+        assert_eq!(odd, [], "{format}");
+    }
+}
+
+#[test]
+fn the_forms_show_what_was_found() {
+    for format in ["sarif", "junit", "markdown", "github"] {
+        for image in ["headers-only", "pip-torch-broken", "hostile-names"] {
+            let text = report(format, &[image]);
+            let shown = match format {
+                "sarif" => without_other_rules(&text),
+                "junit" => without_passed_cases(&text),
+                _ => text,
+            };
+            insta::assert_snapshot!(format!("{format}_{image}"), shown);
+        }
+    }
+}
+
+/// The document with those rules alone that found something: a new rule changes no other rule's snapshot.
+fn without_other_rules(text: &str) -> String {
+    let mut log: Value = serde_json::from_str(text).unwrap();
+    let run = &mut log["runs"][0];
+    let mut found = Vec::new();
+    for result in run["results"].as_array_mut().unwrap() {
+        found.push(result["ruleId"].clone());
+        result["ruleIndex"] = "[index]".into();
+    }
+    let rules = run["tool"]["driver"]["rules"].as_array_mut().unwrap();
+    rules.retain(|rule| found.contains(&rule["id"]));
+    serde_json::to_string_pretty(&log).unwrap()
+}
+
+fn without_passed_cases(text: &str) -> String {
+    let passed = |line: &&str| line.contains("<testcase") && line.ends_with("/>");
+    let number = |line: &str| match line.split_once(" tests=\"") {
+        Some((head, tail)) => format!(
+            "{head} tests=\"[all]{}",
+            tail.trim_start_matches(|c: char| c.is_ascii_digit())
+        ),
+        None => line.to_owned(),
+    };
+    let lines: Vec<String> = text
+        .lines()
+        .filter(|line| !passed(line))
+        .map(number)
+        .collect();
+    lines.join("\n")
+}
+
+#[test]
+fn an_image_that_cannot_be_read_is_in_every_form() {
+    for format in ["sarif", "junit", "markdown", "github"] {
+        let text = report(format, &["not-there", "no-cupti"]);
+        assert!(text.contains("not-there"), "{format}: {text}");
+        assert!(text.contains("no-cupti"), "{format}: {text}");
+    }
+}
