@@ -29,6 +29,7 @@ A flag wins over its environment variable, and that over cupti-audit.yaml. An em
 Examples:
   cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
   cupti-audit --phase profiling docker-daemon:trainer:latest
+  cupti-audit -o sarif=out.sarif -o html=report.html docker-daemon:trainer:latest
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
@@ -47,6 +48,18 @@ Examples:
   cupti-audit profilers pytorch/pytorch
   cupti-audit profilers --format markdown docker-daemon:trainer:latest
   cupti-audit profilers -e KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
+
+const ADVISE_HELP: &str = "\
+Without --tool and --phase, the tools that can be asked about are listed.
+
+Exit codes:
+  0  answered
+  2  there is no such tool, or no such version
+
+Examples:
+  cupti-audit advise --tool torch.profiler --tool nsys
+  cupti-audit advise --phase profiling --cuda 12.4
+  cupti-audit advise --tool proton --format markdown";
 
 /// Will CUPTI load in this container image, for whom, and if not, why?
 #[derive(Debug, Parser)]
@@ -79,8 +92,12 @@ pub enum Command {
     Tree(TreeArgs),
     /// Say which profiling tools would work in an image, what each lacks, and what to take instead
     Profilers(ProfilersArgs),
+    /// Say without an image whether CUPTI is needed, which files, at what cost and where from
+    Advise(AdviseArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
+    /// Print the JSON Schema of the JSON report
+    Schema,
 }
 
 /// What `audit` takes.
@@ -190,6 +207,33 @@ pub struct ProfilersArgs {
         reason = "clap would print a comment as the help of the group"
     )]
     pub output: OutputArgs,
+}
+
+/// What `advise` takes.
+#[derive(Debug, Args)]
+#[command(after_help = ADVISE_HELP)]
+pub struct AdviseArgs {
+    /// A profiling tool that is to be used, such as torch.profiler or nsys (repeatable)
+    #[arg(long = "tool", short, value_name = "TOOL")]
+    pub tools: Vec<String>,
+    /// What the image is for: inference, training, profiling, or a phase of --profiles
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<String>,
+    /// The version of CUDA, such as 12.4 [default: the newest 12.x that is known]
+    #[arg(long, value_name = "VERSION")]
+    pub cuda: Option<String>,
+    /// The form of the answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: PageFormat,
+    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub color: ColorArg,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub own: OwnArgs,
 }
 
 /// What `rules` takes.
@@ -306,6 +350,8 @@ pub enum Format {
     /// Annotations of GitHub Actions
     #[value(name = "github")]
     GitHub,
+    /// One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself
+    Html,
 }
 
 /// The form of a tree.

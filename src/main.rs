@@ -17,7 +17,9 @@ fn main() -> ExitCode {
         Some(Command::Audit(args)) => command::audit(args),
         Some(Command::Tree(args)) => command::tree(args),
         Some(Command::Profilers(args)) => command::profilers(args),
+        Some(Command::Advise(args)) => command::advise(&args),
         Some(Command::Rules(args)) => command::rules(&args),
+        Some(Command::Schema) => command::schema(),
     };
     ExitCode::from(exit as u8)
 }

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 awk '
-  / agree / || /^skipped:/ { lines[++count] = $0 }
+  / agree / || /^skipped:/ || /^not run:/ { lines[++count] = $0 }
   /^test result:/ { passed += $4; failed += $6; ignored += $8; targets++ }
   END {
     print ""

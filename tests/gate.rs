@@ -84,7 +84,7 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
         ("rules/no-trace.yaml", RULE),
         (
             "profiles/phases/tracing.yaml",
-            "summary: a trace is taken\n",
+            "summary: a trace is taken\nlike: profiling\n",
         ),
     ]);
     let image = image("no-cupti");

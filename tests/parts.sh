@@ -18,10 +18,10 @@ programs=(
   dockerd=docker.io docker=docker.io podman=podman docker-registry=docker-registry skopeo=skopeo umoci=umoci
   debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
   /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl musl-gcc=musl-tools qemu-aarch64-static=qemu-user-static
-  python3=python3
+  python3=python3 xmllint=libxml2-utils chromium=chromium
 )
 suite=bookworm
-wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
+wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.1.105 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
   nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79)
 arm_wheel=nvidia-cuda-cupti-cu12==12.4.127
 deb=libcupti11.8
@@ -116,6 +116,10 @@ debian() {
   if [ ! -e "$parts/$suite" ] && { ! is_root || ! have debootstrap; }; then
     cannot "$suite" 'it takes root and debootstrap'
     return
+  fi
+  # One that was made with less than the whole python3 is made anew.
+  if [ -d "$parts/$suite" ] && [ ! -e "$parts/$suite/usr/share/doc/python3" ]; then
+    rm -rf "${parts:?}/$suite" "$parts/$suite.tar"
   fi
   folder "$suite" root_file_system
   if [ -d "$parts/$suite" ] && [ ! -e "$parts/$suite.tar" ]; then

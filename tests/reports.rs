@@ -54,6 +54,49 @@ fn assert_valid(validator: &jsonschema::Validator, document: &Value, name: &str)
     assert!(errors.is_empty(), "{name}: {errors:#?}");
 }
 
+/// The schema with no room for a property that it does not tell of.
+fn closed(schema: &Value) -> Value {
+    match schema {
+        Value::Object(object) => {
+            let mut object: serde_json::Map<String, Value> = object
+                .iter()
+                .map(|(key, value)| (key.clone(), closed(value)))
+                .collect();
+            if object.get("type") == Some(&"object".into()) && object.contains_key("properties") {
+                object.insert("additionalProperties".to_owned(), false.into());
+            }
+            Value::Object(object)
+        }
+        Value::Array(items) => items.iter().map(closed).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn the_json_report_is_what_its_schema_tells() {
+    let schema: Value = serde_json::from_slice(&run(&["schema"]).stdout).unwrap();
+    let validator = validator(&closed(&schema));
+    let fixtures = fixtures();
+    let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
+    let reports: Vec<Value> = report("json", &names)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(reports.len(), fixtures.len());
+    for (name, report) in fixtures.iter().zip(&reports) {
+        assert_valid(&validator, report, name);
+    }
+    let mut broken = reports[0].clone();
+    broken["cupti"]["status"] = "fine".into();
+    assert!(!validator.is_valid(&broken));
+    broken = reports[0].clone();
+    broken["image"]["new"] = 1.into();
+    assert!(
+        !validator.is_valid(&broken),
+        "the test would miss a property"
+    );
+}
+
 #[test]
 fn sarif_keeps_to_the_published_schema() {
     let schema = fs::read_to_string("testdata/schemas/sarif-2.1.0.json").unwrap();
@@ -131,14 +174,17 @@ fn junit_keeps_to_the_schema_of_jenkins() {
         .arg(&file)
         .output();
     match judged {
-        Ok(output) => assert!(output.status.success(), "{output:?}"),
-        Err(_) => println!("not compared: xmllint is not installed"),
+        Ok(output) => {
+            assert!(output.status.success(), "{output:?}");
+            println!("xmllint and the JUnit reports agree on the schema of Jenkins");
+        }
+        Err(_) => println!("skipped: xmllint is not installed, JUnit XML was not judged"),
     }
 }
 
 #[test]
 fn every_form_is_the_same_each_time_and_holds_no_control_character() {
-    for format in ["sarif", "junit", "markdown", "github"] {
+    for format in ["sarif", "junit", "markdown", "github", "html"] {
         let images = ["hostile-names", "pip-torch"];
         let text = report(format, &images);
         assert_eq!(text, report(format, &images), "{format}");
@@ -198,7 +244,7 @@ fn without_passed_cases(text: &str) -> String {
 
 #[test]
 fn an_image_that_cannot_be_read_is_in_every_form() {
-    for format in ["sarif", "junit", "markdown", "github"] {
+    for format in ["sarif", "junit", "markdown", "github", "html"] {
         let text = report(format, &["not-there", "no-cupti"]);
         assert!(text.contains("not-there"), "{format}: {text}");
         assert!(text.contains("no-cupti"), "{format}: {text}");

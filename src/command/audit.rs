@@ -2,13 +2,13 @@
 
 use cupti_audit::cli::{AuditArgs, FailOnArg};
 use cupti_audit::config::Suppression;
+use cupti_audit::facts::tools;
 use cupti_audit::gate::Gate;
 use cupti_audit::image::{ImageError, Platform};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::plan;
+use cupti_audit::plan::{self, Known, need};
 use cupti_audit::report::{Audit, Exit, FailOn, Unread};
-use cupti_audit::rule;
-use cupti_audit::yaml::unknown;
+use cupti_audit::rule::{self, Subject};
 
 use super::output::Outputs;
 use super::{Reader, color, fail, start};
@@ -28,13 +28,11 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> 
     let knowledge = start::knowledge(&args.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
     config.fill_audit(args);
-    let known = knowledge.phase_names();
     let strange = args
         .phase
         .iter()
-        .filter(|name| !known.contains(&name.as_str()));
-    let strange = strange.fold(None, |_, name| Some(fail(&unknown("phase", name, &known))));
-    match strange {
+        .filter_map(|name| knowledge.phase(name).err());
+    match strange.map(|error| fail(&error)).last() {
         Some(exit) => Err(exit),
         None => Ok((knowledge, config.suppressions)),
     }
@@ -123,21 +121,39 @@ impl Run<'_> {
     ) -> Result<Audit, ImageError> {
         let facts = self.reader.read(image, platform)?;
         let subjects = rule::subjects(&facts);
-        let rules = self.knowledge.rules.as_slice();
-        let asked = self.args.phase.as_slice();
-        let mut findings = rule::judge(rules, &subjects, asked);
+        let Knowledge {
+            rules,
+            phases,
+            profilers,
+            ..
+        } = self.knowledge;
+        let installed = tools::find(&facts, profilers, &self.args.image.environment);
+        let tools = plan::profilers::judge(&facts, &installed, profilers);
+        let known = Known {
+            facts: &facts,
+            rules,
+            subjects: &subjects,
+            profilers,
+            tools: &tools,
+        };
+        let plans = phases.iter().map(|phase| plan::plan(&known, phase));
+        let plans = plans.collect();
+        let asked = self.knowledge.phases_named(&self.args.phase);
+        let needs = asked
+            .iter()
+            .flat_map(|phase| need::subjects(&facts, &tools, phase));
+        let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
+        let mut findings = rule::judge(rules, &subjects, &asked);
         self.gate.mark(image, &mut findings);
         // Only a run that has seen everything can say that a suppression is for nothing.
         if place == Place::Last && self.all_read {
-            findings.extend(rule::judge(rules, &self.gate.idle(), asked));
+            findings.extend(rule::judge(rules, &self.gate.idle(), &asked));
         }
         rule::sort(&mut findings);
-        let plan = |phase| plan::plan(&facts, rules, &subjects, phase);
-        let plans = self.knowledge.phases.iter().map(plan).collect();
         Ok(Audit {
             facts,
             findings,
-            phases: asked.to_vec(),
+            phases: self.args.phase.clone(),
             plans,
         })
     }

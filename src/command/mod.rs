@@ -1,9 +1,11 @@
 //! The commands, each in a file of its own, and what they share: reading an image and writing a result.
 
+mod advise;
 mod audit;
 mod output;
 mod profilers;
 mod rules;
+mod schema;
 mod start;
 mod tree;
 
@@ -20,9 +22,11 @@ use cupti_audit::progress::{Bars, Show};
 use cupti_audit::report::Exit;
 use cupti_audit::run::{self, Options};
 
+pub use advise::advise;
 pub use audit::audit;
 pub use profilers::profilers;
 pub use rules::rules;
+pub use schema::schema;
 pub use tree::tree;
 
 /// How images are had, for the commands that read some.

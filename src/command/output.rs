@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use cupti_audit::cli::{AuditArgs, FailOnArg, Format};
 use cupti_audit::report::github::GitHub;
+use cupti_audit::report::html::Html;
 use cupti_audit::report::json::Json;
 use cupti_audit::report::junit::Junit;
 use cupti_audit::report::markdown::Markdown;
@@ -99,6 +100,7 @@ impl Outputs {
             )),
             Format::Markdown => Box::new(Markdown),
             Format::GitHub => Box::new(GitHub),
+            Format::Html => Box::new(Html::new(rules)),
         };
         self.outputs.push(Output { report, place });
     }

@@ -40,6 +40,7 @@ fn show(args: &TreeArgs, facts: &ImageFacts) -> Exit {
         world: args.world.into(),
         root: &args.object,
         resolution: &resolution,
+        grounds: &facts.grounds,
     };
     let text = match args.format {
         TreeFormat::Json => report::tree::json(&tree)

@@ -40,7 +40,7 @@ pub struct ElfFacts {
     /// `DT_NEEDED`, in order.
     pub needed: Vec<Bytes>,
     /// `DT_AUXILIARY` and `DT_FILTER`, in order.
-    pub filters: Vec<Bytes>,
+    pub filters: Vec<(Bytes, Filter)>,
     /// `DT_RPATH`, also where a `DT_RUNPATH` makes the loader ignore it.
     pub rpath: Option<Bytes>,
     /// `DT_RUNPATH`.
@@ -81,6 +81,15 @@ pub struct NeededVersion {
     pub name: Bytes,
     /// `VER_FLG_WEAK`: its absence is only a warning.
     pub weak: bool,
+}
+
+/// How an object is a filter for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    /// `DT_FILTER`: the other has to be there.
+    Standard,
+    /// `DT_AUXILIARY`: the other may be absent.
+    Auxiliary,
 }
 
 /// One dynamic symbol.
@@ -166,7 +175,6 @@ impl ElfFacts {
         let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];
         let many = [
             &self.needed,
-            &self.filters,
             &self.verdef,
             &self.dlopen_notes,
             &self.mentions,
@@ -180,7 +188,12 @@ impl ElfFacts {
             .iter()
             .flat_map(|symbol| symbol.version.iter().chain([&symbol.name]));
         let all = one.into_iter().flatten().chain(many.into_iter().flatten());
-        all.chain(needs).chain(symbols).map(|text| text.len()).sum()
+        let filters = self.filters.iter().map(|(name, _)| name);
+        all.chain(needs)
+            .chain(symbols)
+            .chain(filters)
+            .map(|text| text.len())
+            .sum()
     }
 
     /// The facts of a whole object held in memory.

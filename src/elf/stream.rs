@@ -4,7 +4,8 @@
 //! section from the program headers, the tables from the dynamic section. Linkers put the tables first and
 //! the dynamic section last, patchelf moves tables behind it, and in a library of 900 MB the two are 850 MB
 //! apart. So the start of the file is held, as much of it as goes into a bound of memory, and what lies ahead
-//! is caught when it comes.
+//! is caught when it comes. Some patchelf put the string table right before the dynamic section, at the end of a
+//! library of 200 MB: behind the start, the rest of the segment with the dynamic section is caught unasked.
 
 use std::borrow::Cow;
 
@@ -70,6 +71,10 @@ impl Range {
     fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes)
     }
+
+    fn holds(&self, other: &Self) -> bool {
+        self.offset <= other.offset && other.end() <= self.end()
+    }
 }
 
 /// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
@@ -88,6 +93,8 @@ struct Held {
     head: Store,
     recent: Vec<u8>,
     caught: Vec<(Range, Store)>,
+    /// What is caught, should the start be full before it comes.
+    foreseen: Option<Range>,
     position: u64,
     /// The memory that is left for the start, and for all that is caught.
     head_room: usize,
@@ -101,6 +108,7 @@ impl Held {
             head: Store::default(),
             recent: Vec::new(),
             caught: Vec::new(),
+            foreseen: None,
             position: 0,
             head_room: limit,
             caught_room: CAUGHT * limit,
@@ -114,6 +122,7 @@ impl Held {
             let surplus = self.recent.len().saturating_sub(STEP);
             self.recent.drain(..surplus);
             self.recent.extend_from_slice(bytes);
+            self.catch_foreseen();
         }
         let end = self.position + bytes.len() as u64;
         for (range, caught) in &mut self.caught {
@@ -128,10 +137,26 @@ impl Held {
         self.position = end;
     }
 
+    /// Begins to catch what was foreseen, without what of it has passed.
+    fn catch_foreseen(&mut self) {
+        let Some(range) = self.foreseen.take() else {
+            return;
+        };
+        let offset = range.offset.max(self.position);
+        if let Some(bytes) = range.end().checked_sub(offset) {
+            let rest = Range {
+                offset,
+                bytes,
+                ..range
+            };
+            self.caught.push((rest, Store::default()));
+        }
+    }
+
     /// Asks for a range: it is held already, will be caught, or is out of reach.
     fn want(&mut self, range: Range) -> Result<(), ElfProblem> {
         let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
-        if in_head || self.caught.iter().any(|(caught, _)| *caught == range) {
+        if in_head || self.caught.iter().any(|(caught, _)| caught.holds(&range)) {
             return Ok(());
         }
         let so_far = self.since(&range).ok_or(ElfProblem::OutOfReach {
@@ -170,9 +195,10 @@ impl Held {
 
     /// Where a range that was wanted is held, and from which place of the store on.
     fn find(&self, range: &Range) -> (&Store, usize) {
-        let caught = self.caught.iter().find(|(caught, _)| caught == range);
-        caught.map_or((&self.head, to_usize(range.offset)), |(_, store)| {
-            (store, 0)
+        let mut caught = self.caught.iter();
+        let caught = caught.find(|(caught, _)| caught.holds(range));
+        caught.map_or((&self.head, to_usize(range.offset)), |(caught, store)| {
+            (store, to_usize(range.offset - caught.offset))
         })
     }
 
@@ -347,6 +373,7 @@ impl<'a> ElfStream<'a> {
                 what: "list of notes",
             });
         }
+        self.held.foreseen = before_dynamic(&segments_read, self.held.limit as u64);
         let wanted: Vec<Range> = segments_read
             .iter()
             .filter_map(small_segment)
@@ -459,6 +486,26 @@ fn dynamic_range(segments: &[ProgramHeader]) -> Option<Range> {
         what: "the dynamic section",
         offset: segment.p_offset,
         bytes: segment.p_filesz,
+    })
+}
+
+/// The dynamic section and what lies before it in the same loaded segment, of that at most `limit` bytes. It is
+/// where some versions of patchelf put the string table when it has to grow.
+fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<Range> {
+    let dynamic = dynamic_range(segments)?;
+    let loaded = segments.iter().find(|segment| {
+        let range = Range {
+            what: dynamic.what,
+            offset: segment.p_offset,
+            bytes: segment.p_filesz,
+        };
+        segment.p_type == abi::PT_LOAD && range.holds(&dynamic)
+    })?;
+    let offset = loaded.p_offset.max(dynamic.offset.saturating_sub(limit));
+    Some(Range {
+        offset,
+        bytes: dynamic.end() - offset,
+        ..dynamic
     })
 }
 

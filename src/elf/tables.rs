@@ -15,7 +15,7 @@ use elf::symbol::Symbol as RawSymbol;
 use super::mentions::Interest;
 use super::names::Names;
 use super::stream::{Encoding, Range};
-use super::{Bytes, ElfFacts, ElfProblem, NeededVersion, Symbol, SymbolRole, VersionNeed};
+use super::{Bytes, ElfFacts, ElfProblem, Filter, NeededVersion, Symbol, SymbolRole, VersionNeed};
 
 /// The entries of a dynamic section that are read; real objects have some forty.
 const DYNAMIC_ENTRIES: usize = 16_384;
@@ -38,7 +38,7 @@ pub(super) enum Table {
 #[derive(Debug, Default)]
 pub(super) struct Dynamic {
     needed: Vec<u64>,
-    filters: Vec<u64>,
+    filters: Vec<(u64, Filter)>,
     soname: Option<u64>,
     rpath: Option<u64>,
     runpath: Option<u64>,
@@ -90,7 +90,8 @@ pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeade
         let value = entry.d_val();
         match entry.d_tag {
             abi::DT_NEEDED => dynamic.needed.push(value),
-            DT_AUXILIARY | DT_FILTER => dynamic.filters.push(value),
+            DT_AUXILIARY => dynamic.filters.push((value, Filter::Auxiliary)),
+            DT_FILTER => dynamic.filters.push((value, Filter::Standard)),
             abi::DT_SONAME => dynamic.soname = Some(value),
             abi::DT_RPATH => dynamic.rpath = Some(value),
             abi::DT_RUNPATH => dynamic.runpath = Some(value),
@@ -187,8 +188,7 @@ pub(super) fn strings(dynamic: &Dynamic, names: &mut Names<'_>, facts: &mut ElfF
     facts.filters = dynamic
         .filters
         .iter()
-        .copied()
-        .filter_map(&mut read)
+        .filter_map(|&(offset, kind)| Some((read(offset)?, kind)))
         .collect();
     facts.flags = dynamic.flags;
     facts.flags_1 = dynamic.flags_1;

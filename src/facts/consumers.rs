@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
-use super::{ByWorld, Ground, owner};
-use crate::elf::{Bytes, SymbolRole};
+use super::ties::Followed;
+use super::{ByWorld, Ground, owner, symbols};
+use crate::elf::Bytes;
 use crate::loader::{
     Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
 };
@@ -203,11 +204,7 @@ fn consumer(
         .filter(|_| names.len() == 1)
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
-    let program = if elf.is_program() {
-        Some(object.clone())
-    } else {
-        interpreter(rootfs, &object)
-    };
+    let program = program(rootfs, &object);
     let outcome = ByWorld::of(grounds, |ground| {
         let asker = Asker {
             object: &object,
@@ -281,6 +278,15 @@ fn opened_names(
     names
 }
 
+/// The program of the process that loads an object: itself if it is one, else the interpreter of its environment.
+fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    if elf.is_program() {
+        return Some(object.clone());
+    }
+    interpreter(rootfs, object)
+}
+
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
 fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.components().collect();
@@ -336,7 +342,7 @@ fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
     let mut gets = ground
         .with_setup(run)
         .unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
-    gets.missing_symbols = missing_symbols(&ground.rootfs, object, gets.real_path.as_ref());
+    gets.missing_symbols = symbols::missing(&ground.rootfs, object, &gets);
     gets
 }
 
@@ -387,6 +393,31 @@ impl Gets {
     }
 }
 
+/// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
+pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Followed {
+    let run = |setup: &Setup<'_>| {
+        let mut process = Process::new(setup);
+        match program(&ground.rootfs, object) {
+            Some(program) => process.start(&program.absolute(), Start::Executed),
+            None => process.start_unknown(),
+        };
+        let loaded = process.open(&object.absolute(), None);
+        let missing = loaded
+            .unresolved
+            .iter()
+            .find(|missing| missing.name == *name);
+        match (
+            loaded.object_for(name),
+            missing.map(|missing| missing.outcome),
+        ) {
+            (Some(found), None) => Followed::To(found.real_path.clone()),
+            (_, Some(Outcome::ProvidedAtRuntime)) => Followed::Driver,
+            _ => Followed::Unknown,
+        }
+    };
+    ground.with_setup(run).unwrap_or(Followed::Unknown)
+}
+
 /// What became of the `DT_NEEDED` entry.
 fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     let wanted = names.first().cloned().unwrap_or_default();
@@ -429,33 +460,4 @@ fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Get
         }
     }
     first.unwrap_or_else(|| Gets::missing("no name is known that it opens".to_owned()))
-}
-
-/// The symbols of CUPTI that `object` imports and the copy does not export.
-fn missing_symbols(rootfs: &Rootfs, object: &RootPath, copy: Option<&RootPath>) -> Vec<Bytes> {
-    let symbols = |path: &RootPath| {
-        rootfs
-            .file(&path.absolute())
-            .and_then(|facts| facts.elf.as_ref())
-            .map(|elf| elf.symbols.as_slice())
-    };
-    let (Some(wanted), Some(offered)) = (symbols(object), copy.and_then(symbols)) else {
-        return Vec::new();
-    };
-    let exported = |name: &Bytes| {
-        offered
-            .iter()
-            .any(|symbol| symbol.role == SymbolRole::Export && symbol.name == *name)
-    };
-    let mut missing: Vec<Bytes> = wanted
-        .iter()
-        .filter(|symbol| {
-            symbol.role == SymbolRole::Import
-                && symbol.name.starts_with(b"cupti")
-                && !exported(&symbol.name)
-        })
-        .map(|symbol| symbol.name.clone())
-        .collect();
-    missing.dedup();
-    missing
 }

@@ -3,8 +3,8 @@
 use super::Copy;
 use super::python::Distribution;
 use crate::image::ImageConfig;
+use crate::layer::FileFacts;
 use crate::path::RootPath;
-use crate::rootfs::{NodeKind, Rootfs};
 
 /// The major and minor version of CUDA.
 pub type CudaVersion = (u32, u32);
@@ -24,33 +24,25 @@ pub struct Cudart {
     pub version: String,
 }
 
-/// The CUDA runtimes of an image: `libcudart.so.X.Y.Z`, NVIDIA's distributions for Python, and the
-/// `version.json` of toolkits.
-pub fn runtimes(rootfs: &Rootfs, distributions: &[Distribution]) -> Vec<Cudart> {
-    let is_runtime = |dist: &&Distribution| dist.name.starts_with("nvidia-cuda-runtime");
-    let mut found: Vec<Cudart> = distributions
-        .iter()
-        .filter(is_runtime)
-        .map(|dist| Cudart {
-            path: dist.metadata.clone(),
-            version: dist.version.clone(),
-        })
-        .collect();
-    rootfs.visit(|path, _, node| {
-        let NodeKind::File(facts) = &node.kind else {
-            return;
-        };
-        let kept = || facts.kept.as_deref();
-        let version = match path.name() {
-            b"version.json" => kept().and_then(of_version_json),
-            name => of_file_name(name),
-        };
-        found.extend(version.map(|version| Cudart {
-            path: path.clone(),
-            version,
-        }));
-    });
-    found
+/// The runtime that a file is, `libcudart.so.X.Y.Z`, or that the `version.json` of a toolkit names.
+pub(super) fn of_file(path: &RootPath, facts: &FileFacts) -> Option<Cudart> {
+    let version = match path.name() {
+        b"version.json" => of_version_json(facts.kept.as_deref()?),
+        name => of_file_name(name),
+    };
+    Some(Cudart {
+        path: path.clone(),
+        version: version?,
+    })
+}
+
+/// The runtime that NVIDIA's distribution for Python brings.
+pub(super) fn of_distribution(distribution: &Distribution) -> Option<Cudart> {
+    let is_runtime = distribution.name.starts_with("nvidia-cuda-runtime");
+    is_runtime.then(|| Cudart {
+        path: distribution.metadata.clone(),
+        version: distribution.version.clone(),
+    })
 }
 
 /// The version of `libcudart.so.12.4.127`; a name with fewer numbers is a soname and says too little.
@@ -89,7 +81,7 @@ pub fn beside<'r>(copy: &Copy, runtimes: &'r [Cudart]) -> Option<&'r Cudart> {
 }
 
 /// The folder of Python packages that a path lies in.
-pub(super) fn site(path: &RootPath) -> Option<RootPath> {
+pub fn site(path: &RootPath) -> Option<RootPath> {
     let mut folder = path.parent();
     while folder != RootPath::default() {
         if matches!(folder.name(), b"site-packages" | b"dist-packages") {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{ByWorld, Conditions};
 use crate::image::Image;
+use crate::loader::ldconfig::Relinked;
 use crate::loader::{
     Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start, World, driver, ldconfig,
 };
@@ -18,6 +19,8 @@ pub struct Ground {
     pub rootfs: Arc<Rootfs>,
     /// The loader for the image's processor; `None` in an image that has none.
     pub linker: Option<Linker>,
+    /// The links that a simulated `ldconfig` made and removed; none in the image as it is.
+    pub relinked: Relinked,
     /// The environment.
     pub environment: Environment,
     /// The processor's level.
@@ -42,6 +45,7 @@ pub fn both(image: &Image, rootfs: &Arc<Rootfs>, conditions: &Conditions) -> ByW
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
         linker,
+        relinked: Relinked::default(),
         environment: super::environment(image, conditions),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
@@ -58,10 +62,11 @@ fn regenerated(as_is: &Ground, layers: usize) -> Ground {
     };
     if let Some(linker) = &mut ground.linker {
         let made = ldconfig::regenerate(&as_is.rootfs, linker);
-        if !made.links.is_empty() {
+        if made.relinked != Relinked::default() {
             ground.rootfs = Arc::new(ldconfig::with_links(&as_is.rootfs, &made, layers));
         }
         linker.problems.clone_from(&made.problems);
+        ground.relinked = made.relinked;
         linker.cache = Some(made.cache);
     }
     ground

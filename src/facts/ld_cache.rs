@@ -78,5 +78,5 @@ fn found(ground: &Ground, name: &[u8]) -> Option<(Bytes, RootPath)> {
 fn in_cache<'g>(ground: &'g Ground, name: &[u8]) -> Option<&'g [u8]> {
     let linker = ground.linker.as_ref()?;
     let cache = linker.cache.as_ref()?;
-    cache.lookup(name, linker.arch, &linker.levels, linker.hardware)
+    cache.lookup(name, &linker.usable())
 }

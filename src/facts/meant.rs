@@ -21,14 +21,11 @@ pub struct Shadowed {
 
 /// Whether a program gets another release of CUPTI, by major and minor version, than the copy on its own
 /// search path, or than its metadata asks for.
-pub fn shadowed(
-    facts: &ImageFacts,
-    distributions: &[Distribution],
-    consumer: &Consumer,
-) -> Option<Shadowed> {
+pub fn shadowed(facts: &ImageFacts, consumer: &Consumer) -> Option<Shadowed> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
-    let (says, meant) = own(facts, consumer).or_else(|| pinned(distributions, consumer))?;
+    let (says, meant) =
+        own(facts, consumer).or_else(|| pinned(&facts.around.distributions, consumer))?;
     let (now, then) = (version(&gets)?, version(&meant)?);
     (now != then && says != *got).then_some(Shadowed {
         gets,

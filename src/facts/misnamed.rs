@@ -4,7 +4,7 @@ use super::copies::is_library_name;
 use super::{owner, release, soname};
 use crate::elf::Bytes;
 use crate::path::RootPath;
-use crate::rootfs::{NodeKind, Rootfs};
+use crate::rootfs::{Node, NodeKind, Rootfs};
 
 /// A name that is not true.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,36 +21,26 @@ pub struct Misnamed {
     pub target: Option<RootPath>,
 }
 
-/// The names that are not true, by path. Copies that a tool brings for itself are left out.
-pub fn find(rootfs: &Rootfs) -> Vec<Misnamed> {
-    let mut found = Vec::new();
-    rootfs.visit(|path, _, node| {
-        if !is_library_name(path.name()) || owner::is_decoy(path) {
-            return;
-        }
-        let is_link = matches!(node.kind, NodeKind::Symlink(_));
-        let Ok(target) = rootfs.lookup(&path.absolute()) else {
-            return;
-        };
-        let elf = rootfs
-            .file(&path.absolute())
-            .and_then(|facts| facts.elf.as_ref());
-        let soname = elf.and_then(|elf| elf.soname.clone());
-        if let Some(soname) = soname
-            && let Some(says) = says(path.name())
-            && is_library_name(&soname)
-            && says != soname
-        {
-            found.push(Misnamed {
-                path: path.clone(),
-                layer: node.layer,
-                says,
-                soname,
-                target: is_link.then_some(target.path),
-            });
-        }
-    });
-    found
+/// The name of a node, if it is one of CUPTI and is not true. Copies that a tool brings for itself are left out.
+pub(super) fn of(rootfs: &Rootfs, path: &RootPath, node: &Node) -> Option<Misnamed> {
+    if !is_library_name(path.name()) || owner::is_decoy(path) {
+        return None;
+    }
+    let target = rootfs.lookup(&path.absolute()).ok()?.path;
+    let elf = rootfs.file(&path.absolute())?.elf.as_ref()?;
+    let soname = elf
+        .soname
+        .clone()
+        .filter(|soname| is_library_name(soname))?;
+    let says = says(path.name()).filter(|says| *says != soname)?;
+    let is_link = matches!(node.kind, NodeKind::Symlink(_));
+    Some(Misnamed {
+        path: path.clone(),
+        layer: node.layer,
+        says,
+        soname,
+        target: is_link.then_some(target),
+    })
 }
 
 /// The soname that a file name stands for: `libcupti.so.2024.1.1` for `libcupti.so.12`; nothing for a name

@@ -13,11 +13,15 @@ pub mod meant;
 pub mod misnamed;
 mod owner;
 pub mod python;
-mod release;
+pub mod release;
 pub mod search_path;
 mod soname;
+mod surroundings;
+mod symbols;
+mod ties;
 pub mod tools;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use apis::{Asker, Companion, Reach, Usable};
@@ -27,6 +31,8 @@ pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
+pub use surroundings::Surroundings;
+pub use ties::{By, Leads, Tie};
 
 use crate::elf::Bytes;
 use crate::image::Image;
@@ -133,6 +139,12 @@ pub struct ImageFacts {
     pub baggage: Vec<Baggage>,
     /// What uses such files without a table of an object showing it.
     pub baggage_uses: Vec<BaggageUse>,
+    /// The links that lead to such files, by file.
+    pub baggage_links: BTreeMap<RootPath, Vec<RootPath>>,
+    /// What leads to such files and so keeps them.
+    pub ties: Vec<Tie>,
+    /// What lies around CUPTI.
+    pub around: Surroundings,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
@@ -224,7 +236,13 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
     let profiles = conditions.consumers.as_slice();
-    let (found, weight) = walk(&rootfs, &image, profiles);
+    let Walked {
+        found,
+        weight,
+        inventory,
+        around,
+    } = walk(&rootfs, profiles);
+    let weight = weight.finish(&image);
     let wanted = apis::wanted(&rootfs, &weight.files);
     let consumers = consumers::find(&grounds, &found, profiles, &wanted);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
@@ -235,6 +253,16 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
     let apis = apis::find(&grounds, &consumers, &plain, &wanted);
+    let links = ties::links(&rootfs, &weight.files, &inventory);
+    let ties = ties::find(
+        &image,
+        &grounds,
+        &weight.files,
+        &links,
+        &inventory,
+        &consumers,
+        profiles,
+    );
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -251,24 +279,37 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         apis,
         baggage: weight.files,
         baggage_uses: weight.uses,
+        baggage_links: links,
+        ties,
+        around,
         gaps,
         oddities,
     }
 }
 
-/// Goes once through the file system and gathers what bears on CUPTI, and what may be dead weight.
-fn walk(
-    rootfs: &Rootfs,
-    image: &Image,
-    profiles: &[ConsumerProfile],
-) -> (copies::Found, baggage::Gathered) {
-    let mut found = copies::Found::default();
-    let mut weight = baggage::Gathered::default();
+/// What one walk through the file system gathers.
+#[derive(Default)]
+struct Walked {
+    /// What bears on CUPTI.
+    found: copies::Found,
+    /// What may be dead weight.
+    weight: baggage::Gathered,
+    /// What may need such files.
+    inventory: ties::Inventory,
+    /// What lies around CUPTI.
+    around: Surroundings,
+}
+
+/// Goes once through the file system.
+fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> Walked {
+    let mut walked = Walked::default();
     rootfs.visit(|path, _, node| {
-        copies::take(rootfs, profiles, &mut found, path, node);
-        weight.take(path, node);
+        copies::take(rootfs, profiles, &mut walked.found, path, node);
+        walked.weight.take(path, node);
+        walked.inventory.take(path, node);
+        walked.around.take(rootfs, path, node);
     });
-    (found, weight.finish(image))
+    walked
 }
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens

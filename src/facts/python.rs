@@ -1,7 +1,7 @@
 //! The Python distributions of an image, by the metadata that pip leaves (Core metadata specifications).
 
+use crate::layer::FileFacts;
 use crate::path::RootPath;
-use crate::rootfs::{NodeKind, Rootfs};
 
 /// An installed Python distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,23 +20,11 @@ pub struct Distribution {
     pub pins: Vec<(String, String)>,
 }
 
-/// The distributions, by place and name.
-pub fn distributions(rootfs: &Rootfs) -> Vec<Distribution> {
-    let mut found = Vec::new();
-    rootfs.visit(|path, _, node| {
-        let NodeKind::File(facts) = &node.kind else {
-            return;
-        };
-        let folder = path.parent();
-        if path.name() == b"METADATA"
-            && folder.name().ends_with(b".dist-info")
-            && let Some(text) = &facts.kept
-        {
-            let text = String::from_utf8_lossy(text);
-            found.extend(read(&text, path, node.layer));
-        }
-    });
-    found
+/// The distribution whose metadata a file is.
+pub(super) fn of(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<Distribution> {
+    let is_metadata = path.name() == b"METADATA" && path.parent().name().ends_with(b".dist-info");
+    let text = facts.kept.as_ref().filter(|_| is_metadata)?;
+    read(&String::from_utf8_lossy(text), path, layer)
 }
 
 fn read(text: &str, path: &RootPath, layer: usize) -> Option<Distribution> {
@@ -59,7 +47,7 @@ fn read(text: &str, path: &RootPath, layer: usize) -> Option<Distribution> {
     })
 }
 
-/// The normal form of a name (PyPA, "Names and normalization").
+/// The normal form of a name ("Names and normalization" of the packaging specifications).
 fn normal(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()

@@ -1,6 +1,6 @@
 //! Which release of CUPTI a file is: by its hash, else by its name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// Where a version is known from, the surest first.
@@ -35,6 +35,12 @@ pub struct Release {
     pub versions: Vec<&'static str>,
     /// The tool that brings it.
     pub bundle: Option<&'static str>,
+    /// The processor, as in `x86_64`.
+    pub arch: &'static str,
+    /// The name of the file.
+    pub file: &'static str,
+    /// Its size in bytes.
+    pub bytes: u64,
 }
 
 static RELEASES: LazyLock<BTreeMap<&'static str, Release>> = LazyLock::new(|| {
@@ -51,6 +57,9 @@ static RELEASES: LazyLock<BTreeMap<&'static str, Release>> = LazyLock::new(|| {
             Release {
                 versions: versions.split_whitespace().collect(),
                 bundle,
+                arch: fields.next()?,
+                file: fields.next()?,
+                bytes: fields.next()?.parse().ok()?,
             },
         ))
     })
@@ -65,6 +74,31 @@ static FILE_NAMES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 /// The release that a SHA-256 names.
 pub fn by_hash(sha256: &str) -> Option<&'static Release> {
     RELEASES.get(sha256)
+}
+
+/// The releases whose files are known for a processor, the oldest first.
+pub fn versions(arch: &str) -> Vec<&'static str> {
+    let of_arch = RELEASES.values().filter(|release| release.arch == arch);
+    let versions: BTreeSet<&str> = of_arch
+        .flat_map(|release| &release.versions)
+        .copied()
+        .collect();
+    let mut versions: Vec<&str> = versions.into_iter().collect();
+    versions.sort_by_key(|version| numbers(version));
+    versions
+}
+
+/// The files of one release for a processor, by name.
+pub fn files(version: &str, arch: &str) -> BTreeMap<&'static str, u64> {
+    let ours = |release: &&Release| release.arch == arch && release.versions.contains(&version);
+    let files = RELEASES.values().filter(ours);
+    files.map(|release| (release.file, release.bytes)).collect()
+}
+
+/// The numbers of a version, for comparing; empty for what is no version.
+pub fn numbers(version: &str) -> Vec<u32> {
+    let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
+    numbers.unwrap_or_default()
 }
 
 /// The CUDA version that the name of a libcupti carries: `libcupti.so.2024.1.1` is of 12.4,
@@ -116,7 +150,18 @@ pub fn by_header(text: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_file_name, by_hash, by_header};
+    use super::{by_file_name, by_hash, by_header, files, versions};
+
+    #[test]
+    fn the_files_of_a_release_have_their_sizes() {
+        let of = files("12.4.127", "x86_64");
+        assert_eq!(of.len(), 5);
+        assert_eq!(of.get("libnvperf_host.so"), Some(&28_132_984));
+        assert_eq!(files("12.5.82", "x86_64").len(), 0);
+        let versions = versions("x86_64");
+        assert_eq!(versions.first(), Some(&"10.1.243"));
+        assert_eq!(versions.last(), Some(&"13.5.25"));
+    }
 
     #[test]
     fn a_hash_names_the_exact_release_and_a_bundle_names_its_tool() {

@@ -52,9 +52,14 @@ pub fn find(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)
             .flat_map(|profiler| profiler.said.applies.iter().chain(&profiler.said.needs))
     };
     let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-    let (objects, distributions) = walk(rootfs, conditions());
+    let distributions = facts
+        .around
+        .distributions
+        .iter()
+        .map(|distribution| (distribution.name.clone(), distribution.version.clone()))
+        .collect();
     Tools {
-        objects,
+        objects: objects(rootfs, conditions()),
         distributions,
         executables: conditions()
             .flat_map(|condition| executables(rootfs, path, condition))
@@ -63,40 +68,27 @@ pub fn find(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)
     }
 }
 
-/// Goes once through the file system for objects and distributions.
-fn walk<'c>(
+/// The objects by the name or pattern that was looked for.
+fn objects<'c>(
     rootfs: &Rootfs,
     conditions: impl Iterator<Item = &'c Condition>,
-) -> (BTreeMap<String, RootPath>, BTreeMap<String, String>) {
+) -> BTreeMap<String, RootPath> {
     let wanted: BTreeSet<&String> = conditions
         .flat_map(|condition| &condition.objects)
         .collect();
     let mut objects = BTreeMap::new();
-    let mut distributions = BTreeMap::new();
-    rootfs.visit(|path, _, node| match &node.kind {
-        NodeKind::File(facts) if facts.elf.is_some() => {
-            for pattern in &wanted {
-                if named_like(path.name(), pattern) {
-                    objects
-                        .entry((*pattern).clone())
-                        .or_insert_with(|| path.clone());
-                }
-            }
+    rootfs.visit(|path, _, node| {
+        let is_object = matches!(&node.kind, NodeKind::File(facts) if facts.elf.is_some());
+        let named = wanted
+            .iter()
+            .filter(|pattern| is_object && named_like(path.name(), pattern));
+        for pattern in named {
+            objects
+                .entry((*pattern).clone())
+                .or_insert_with(|| path.clone());
         }
-        NodeKind::Directory(_) => distributions.extend(distribution(path.name())),
-        _ => {}
     });
-    (objects, distributions)
-}
-
-/// Name and version of a distribution from the name of its folder (PyPA, "Recording installed projects").
-fn distribution(folder: &[u8]) -> Option<(String, String)> {
-    let stem = folder.strip_suffix(b".dist-info")?;
-    let (name, version) = std::str::from_utf8(stem).ok()?.split_once('-')?;
-    Some((
-        name.replace(['_', '.'], "-").to_lowercase(),
-        version.to_owned(),
-    ))
+    objects
 }
 
 fn executables(rootfs: &Rootfs, path: &str, condition: &Condition) -> Vec<(String, Executable)> {
@@ -159,31 +151,4 @@ fn names<'r>(rootfs: &'r Rootfs, folder: &[u8]) -> impl Iterator<Item = &'r [u8]
     node.into_iter()
         .flat_map(|node| rootfs.children(node))
         .map(|(name, _)| name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::distribution;
-
-    #[test]
-    fn the_folder_of_a_distribution_says_its_name_and_version() {
-        let is = |folder: &[u8], name: &str, version: &str| {
-            assert_eq!(
-                distribution(folder),
-                Some((name.to_owned(), version.to_owned()))
-            );
-        };
-        is(
-            b"torch_tb_profiler-0.4.3.dist-info",
-            "torch-tb-profiler",
-            "0.4.3",
-        );
-        is(
-            b"HolisticTraceAnalysis-0.5.0.dist-info",
-            "holistictraceanalysis",
-            "0.5.0",
-        );
-        assert_eq!(distribution(b"torch"), None);
-        assert_eq!(distribution(b"torch.dist-info"), None);
-    }
 }

@@ -12,9 +12,9 @@ pub use catalog::DataFile;
 
 use crate::data_files;
 use crate::facts::ConsumerProfile;
-use crate::profile::{Known, Phase, Profiler, api, host};
+use crate::profile::{COLUMNS, Known, Phase, Profiler, api, host};
 use crate::rule::{self, Rule};
-use crate::yaml::Mistake;
+use crate::yaml::{Mistake, unknown};
 use catalog::{Catalog, Entry};
 
 /// What a data file describes.
@@ -70,9 +70,6 @@ impl fmt::Display for FileMistake {
     }
 }
 
-/// The order in which a project goes through the phases of the program.
-const ORDER: [&str; 3] = ["inference", "training", "profiling"];
-
 impl Knowledge {
     /// What is part of the program.
     ///
@@ -88,7 +85,11 @@ impl Knowledge {
     /// All mistakes in all files, in the order of files and places.
     pub fn with(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
         let mut catalog = Catalog::new(built_in_files().chain(files));
-        let phases = catalog.read(Kind::Phase, |entry| Phase::read(&entry.id, &entry.document));
+        let tools = catalog.ids(Kind::Profiler);
+        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        let phases = catalog.read(Kind::Phase, |entry| {
+            Phase::read(&entry.id, &entry.document, &tools)
+        });
         let consumers = catalog.read(Kind::Consumer, |entry| {
             ConsumerProfile::read(&entry.id, &entry.document)
         });
@@ -105,10 +106,26 @@ impl Knowledge {
         knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.phases.sort_by_key(|phase| {
-            let place = ORDER.iter().position(|name| *name == phase.name);
-            place.unwrap_or(ORDER.len())
+            let place = COLUMNS.iter().position(|name| *name == phase.name);
+            place.unwrap_or(COLUMNS.len())
         });
         catalog.finish(knowledge)
+    }
+
+    /// The phases of these names, in their order.
+    pub fn phases_named(&self, names: &[String]) -> Vec<Phase> {
+        let phases = self.phases.iter();
+        let named = phases.filter(|phase| names.contains(&phase.name));
+        named.cloned().collect()
+    }
+
+    /// The phase of this name.
+    ///
+    /// # Errors
+    /// A sentence with those that there are.
+    pub fn phase(&self, name: &str) -> Result<&Phase, String> {
+        let found = self.phases.iter().find(|phase| phase.name == name);
+        found.ok_or_else(|| unknown("phase", name, &self.phase_names()))
     }
 
     /// The names of the phases, in their order.

@@ -59,7 +59,11 @@ fn the_users_files_are_added_and_know_of_each_other() {
     let rule = format!("{RULE}phases: {{tracing: error}}\n");
     let files = vec![
         file(Kind::Rule, "mine", &rule),
-        file(Kind::Phase, "tracing", "summary: a trace is taken\n"),
+        file(
+            Kind::Phase,
+            "tracing",
+            "summary: a trace is taken\nlike: profiling\n",
+        ),
         file(
             Kind::Consumer,
             "tracer",
@@ -81,7 +85,7 @@ fn a_file_takes_the_place_of_another_only_where_it_says_so() {
     );
     let replacing = format!("{RULE}replace: true\n");
     let knowledge = Knowledge::with(vec![file(Kind::Rule, "cupti-absent", &replacing)]).unwrap();
-    let absent = |rule: &&crate::rule::Rule| rule.id == "cupti-absent";
+    let absent = |rule: &&rule::Rule| rule.id == "cupti-absent";
     let rules: Vec<_> = knowledge.rules.iter().filter(absent).collect();
     assert_eq!(rules.len(), 1);
     assert_eq!(rules[0].summary, "s");
@@ -110,7 +114,7 @@ fn the_mistakes_of_all_files_are_told_at_once() {
     );
     let expected = [
         "mine/a.yaml:1:1: the key \"summary\" is missing",
-        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary",
+        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, profilers, baggage",
         &field,
         "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
         "mine/z.yaml:1:10: unclosed bracket '['",

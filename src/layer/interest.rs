@@ -19,6 +19,7 @@ pub static ELF: LazyLock<Interest> = LazyLock::new(|| {
             "libcheckpoint",
             "libcuinj64",
             "libaccinj64",
+            "libnvvm.so",
         ],
         &["cupti", "NVPW"],
     )

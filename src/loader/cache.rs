@@ -17,18 +17,48 @@ const NEW_HEADER: usize = 48;
 const NEW_ENTRY: usize = 24;
 /// The magic of the extension directory.
 const EXTENSIONS: u32 = 0xeaa4_2174;
+/// The extension that names the program which wrote the file.
+const GENERATOR_TAG: u32 = 0;
 /// The extension that lists the names of `glibc-hwcaps` subdirectories.
 const HWCAPS_TAG: u32 = 1;
 /// The bit of an entry's hwcap that makes its low half an index into that list.
 const HWCAP_NAMED: u64 = 1 << 62;
+/// The bits above the low half that hold the level which a named entry needs.
+const ISA_LEVEL: u64 = (1 << 10) - 1;
 /// The entries that are read; Debian's largest known cache has some 3,000.
 const ENTRIES: usize = 200_000;
 
 /// The cache, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cache {
+    /// The format of the file that it was read from; nothing for one that was made here.
+    pub format: Option<Format>,
+    /// What wrote the file, in its own words.
+    pub generator: Option<Bytes>,
     /// By name as it is compared; each entry with its name as written.
     entries: BTreeMap<Bytes, Vec<(Bytes, CacheEntry)>>,
+}
+
+/// The format of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `glibc-ld.so.cache1.1` alone, which `ldconfig` writes since glibc 2.32.
+    New,
+    /// The old one with the new one behind it.
+    Compat,
+    /// `ld.so-1.7.0` alone.
+    Old,
+}
+
+impl Format {
+    /// The name by which `ldconfig -c` knows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Compat => "compat",
+            Self::Old => "old",
+        }
+    }
 }
 
 /// One entry.
@@ -42,6 +72,21 @@ pub struct CacheEntry {
     pub hwcaps: Option<Bytes>,
     /// The bits of the legacy hardware subdirectories it is from, such as `tls`.
     pub hardware: u64,
+    /// The x86-64 level that the object of a `glibc-hwcaps` subdirectory needs, 0 for the baseline.
+    pub isa_level: u32,
+}
+
+/// What a loader takes of a cache.
+#[derive(Debug, Clone, Copy)]
+pub struct Usable<'a> {
+    /// The processor.
+    pub arch: &'a Arch,
+    /// The `glibc-hwcaps` levels, the best first.
+    pub levels: &'a [Bytes],
+    /// The bits of the hardware subdirectories.
+    pub hardware: u64,
+    /// The bits of the levels that the processor has.
+    pub isa_bits: u32,
 }
 
 impl Cache {
@@ -68,33 +113,32 @@ impl Cache {
         }
     }
 
-    /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry of `levels`, else the
-    /// first plain one with no more than the bits of `hardware` (elf/dl-cache.c, `search_cache`).
-    pub fn lookup(
-        &self,
-        name: &[u8],
-        arch: &Arch,
-        levels: &[Bytes],
-        hardware: u64,
-    ) -> Option<&[u8]> {
+    /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry, else the
+    /// first plain one with no more than the bits of its hardware (elf/dl-cache.c, `search_cache`).
+    pub fn lookup(&self, name: &[u8], by: &Usable<'_>) -> Option<&[u8]> {
         let entries = self.entries.get(&compared(name))?;
+        let flags = by.arch.cache_flags;
         let usable = || {
             entries.iter().map(|(_, entry)| entry).filter(|entry| {
                 // Where there is one kind of library, one that ldconfig knew nothing more of will do.
-                (entry.flags == arch.cache_flags || (entry.flags == 1 && arch.cache_flags == 3))
-                    && entry.hardware & !hardware == 0
+                (entry.flags == flags || (entry.flags == 1 && flags == 3))
+                    && entry.hardware & !by.hardware == 0
             })
         };
+        let has_level = |entry: &CacheEntry| {
+            // sysdeps/x86/dl-cache.h, `dl_cache_hwcap_isa_level_compatible`
+            let bit = 1_u32.checked_shl(entry.isa_level).unwrap_or(0);
+            by.arch.name != "x86-64" || bit & by.isa_bits == bit
+        };
         let rank = |entry: &CacheEntry| {
-            levels
-                .iter()
-                .position(|level| Some(level) == entry.hwcaps.as_ref())
+            let mut levels = by.levels.iter();
+            levels.position(|level| Some(level) == entry.hwcaps.as_ref())
         };
         let named = usable()
+            .filter(|entry| has_level(entry))
             .filter_map(|entry| Some((rank(entry)?, entry)))
             .min_by_key(|(rank, _)| *rank);
-        let exact =
-            || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == arch.cache_flags);
+        let exact = || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == flags);
         let any = || usable().find(|entry| entry.hwcaps.is_none());
         named
             .map(|(_, entry)| entry)
@@ -144,7 +188,10 @@ pub fn read(bytes: &[u8], data: u8) -> Result<Cache, String> {
 }
 
 fn read_old(bytes: &[u8], count: usize, strings: usize, data: u8) -> Cache {
-    let mut cache = Cache::default();
+    let mut cache = Cache {
+        format: Some(Format::Old),
+        ..Cache::default()
+    };
     for at in (0..count.min(ENTRIES)).map(|index| OLD_HEADER + index * OLD_ENTRY) {
         let text = |offset| {
             string(
@@ -160,6 +207,7 @@ fn read_old(bytes: &[u8], count: usize, strings: usize, data: u8) -> Cache {
                     flags: flags.cast_signed(),
                     hwcaps: None,
                     hardware: 0,
+                    isa_level: 0,
                 },
             );
         }
@@ -180,7 +228,16 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
         return Err(format!("it says {count} entries and is too short for them"));
     }
     let hwcaps = hwcap_names(bytes, file, data);
-    let mut cache = Cache::default();
+    let is_alone = bytes.len() == file.len();
+    let mut cache = Cache {
+        format: Some(if is_alone {
+            Format::New
+        } else {
+            Format::Compat
+        }),
+        generator: generator(bytes, file, data),
+        ..Cache::default()
+    };
     for at in (0..count.min(ENTRIES)).map(|index| NEW_HEADER + index * NEW_ENTRY) {
         let text = |offset| string(bytes, number(bytes, at + offset, data)? as usize);
         let hwcap = number(bytes, at + 16, data)
@@ -197,7 +254,13 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
         let named =
             (hwcap & HWCAP_NAMED != 0).then(|| hwcaps.get(index).cloned().unwrap_or_default());
         if let (Some(flags), Some(name), Some(path)) = (number(bytes, at, data), text(4), text(8)) {
-            let hardware = if named.is_none() { hwcap } else { 0 };
+            let (hardware, isa_level) = match named {
+                None => (hwcap, 0),
+                Some(_) => (
+                    0,
+                    u32::try_from(hwcap >> 32 & ISA_LEVEL).unwrap_or(u32::MAX),
+                ),
+            };
             cache.add(
                 name,
                 CacheEntry {
@@ -205,6 +268,7 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
                     flags: flags.cast_signed(),
                     hwcaps: named,
                     hardware,
+                    isa_level,
                 },
             );
         }
@@ -215,16 +279,8 @@ fn read_new(bytes: &[u8], file: &[u8], data: u8) -> Result<Cache, String> {
 /// The names of the `glibc-hwcaps` subdirectories, from the extension directory.
 fn hwcap_names(bytes: &[u8], file: &[u8], data: u8) -> Vec<Bytes> {
     let names = || {
-        let at = number(bytes, 32, data).filter(|&offset| offset > 0)? as usize;
-        if number(file, at, data)? != EXTENSIONS {
-            return None;
-        }
-        let sections = number(file, at.checked_add(4)?, data)?.min(64) as usize;
-        let section = (0..sections)
-            .filter_map(|index| at.checked_add(8 + index * 16))
-            .find(|&section| number(file, section, data) == Some(HWCAPS_TAG))?;
-        let offset = number(file, section.checked_add(8)?, data)? as usize;
-        let count = (number(file, section.checked_add(12)?, data)? / 4).min(1024) as usize;
+        let (offset, size) = extension(bytes, file, data, HWCAPS_TAG)?;
+        let count = (size / 4).min(1024);
         let name = |index: usize| {
             string(
                 bytes,
@@ -238,6 +294,28 @@ fn hwcap_names(bytes: &[u8], file: &[u8], data: u8) -> Vec<Bytes> {
         )
     };
     names().unwrap_or_default()
+}
+
+/// What wrote the file, from the extension directory.
+fn generator(bytes: &[u8], file: &[u8], data: u8) -> Option<Bytes> {
+    let (offset, size) = extension(bytes, file, data, GENERATOR_TAG)?;
+    let text = file.get(offset..offset.checked_add(size.min(256))?)?;
+    Some(text.into())
+}
+
+/// The place and the size of an extension.
+fn extension(bytes: &[u8], file: &[u8], data: u8, tag: u32) -> Option<(usize, usize)> {
+    let at = number(bytes, 32, data).filter(|&offset| offset > 0)? as usize;
+    if number(file, at, data)? != EXTENSIONS {
+        return None;
+    }
+    let sections = number(file, at.checked_add(4)?, data)?.min(64) as usize;
+    let section = (0..sections)
+        .filter_map(|index| at.checked_add(8 + index * 16))
+        .find(|&section| number(file, section, data) == Some(tag))?;
+    let offset = number(file, section.checked_add(8)?, data)? as usize;
+    let size = number(file, section.checked_add(12)?, data)? as usize;
+    Some((offset, size))
 }
 
 fn number(bytes: &[u8], at: usize, data: u8) -> Option<u32> {

@@ -159,8 +159,7 @@ impl Search<'_, '_> {
             }
             return Flow::Continue(());
         };
-        let Some(path) = cache.lookup(self.name, linker.arch, &linker.levels, linker.hardware)
-        else {
+        let Some(path) = cache.lookup(self.name, &linker.usable()) else {
             self.trace.push(Step::NotInCache);
             return Flow::Continue(());
         };

@@ -3,6 +3,7 @@
 //! Directories come in the order of `/etc/ld.so.conf` and its includes, then the built-in ones; the first
 //! directory that holds a soname wins. Missing soname links are made, dangling ones are removed.
 
+mod glob;
 mod names;
 
 use std::borrow::Cow;
@@ -24,10 +25,21 @@ pub struct Regenerated {
     pub links: Vec<(NodeId, Bytes, Bytes)>,
     /// The dangling links it removes: from which directory, of which name.
     pub removed: Vec<(NodeId, Bytes)>,
+    /// The same links by path, each made one with its target, as they are configured.
+    pub relinked: Relinked,
     /// The directories it searches, as configured, those that are not there left out.
     pub directories: Vec<Bytes>,
     /// What it warns of, or what the image's configuration exceeds.
     pub problems: Vec<String>,
+}
+
+/// The links that a run changes, by path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Relinked {
+    /// The soname links it makes, each with its target.
+    pub made: Vec<(Bytes, Bytes)>,
+    /// The dangling links it removes.
+    pub removed: Vec<Bytes>,
 }
 
 /// Configuration files that are included, at most.
@@ -162,26 +174,7 @@ impl Configuration<'_> {
         } else {
             [base, b"/", pattern].concat()
         };
-        let at = pattern
-            .iter()
-            .rposition(|&byte| byte == b'/')
-            .unwrap_or_default();
-        let (directory, name) = (
-            pattern.get(..at).unwrap_or_default(),
-            pattern.get(at + 1..).unwrap_or_default(),
-        );
-        let Ok(found) = self.rootfs.lookup(directory) else {
-            return;
-        };
-        let matching: Vec<Vec<u8>> = self
-            .rootfs
-            .children(found.node)
-            .filter(|(child, _)| {
-                matches(name, child) && (!child.starts_with(b".") || name.starts_with(b"."))
-            })
-            .map(|(child, _)| [directory, b"/", child].concat())
-            .collect();
-        for file in matching {
+        for file in glob::expand(self.rootfs, &pattern) {
             self.read(&file, depth + 1);
         }
     }
@@ -199,19 +192,6 @@ fn is_hwcap_line(line: &[u8]) -> bool {
     word_after(&line.to_ascii_lowercase(), b"hwcap").is_some()
 }
 
-/// Whether `name` fits a pattern of `*` and `?` (glob(7), without classes).
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => {
-            (0..=name.len()).any(|skip| matches(rest, name.get(skip..).unwrap_or_default()))
-        }
-        (Some((b'?', rest)), Some((_, tail))) => matches(rest, tail),
-        (Some((byte, rest)), Some((first, tail))) => byte == first && matches(rest, tail),
-        _ => false,
-    }
-}
-
 /// A directory to be searched.
 #[derive(Debug, Clone)]
 struct Directory {
@@ -226,6 +206,8 @@ struct Library {
     name: Bytes,
     is_link: bool,
     flags: i32,
+    /// The highest x86-64 level that it needs, 0 for the baseline.
+    isa_level: u32,
 }
 
 /// A run under way. Links that were made in one directory are seen in the next.
@@ -326,6 +308,7 @@ impl Run<'_> {
             if is_symlink && name.windows(4).any(|part| part == b".so.") {
                 self.rootfs.to_mut().remove_link(directory.node, name);
                 self.out.removed.push((directory.node, name.clone()));
+                self.out.relinked.removed.push(path.into());
             }
             return None;
         };
@@ -352,6 +335,7 @@ impl Run<'_> {
                 name,
                 is_link,
                 flags,
+                isa_level: isa_level(facts),
             },
         ))
     }
@@ -380,6 +364,7 @@ impl Run<'_> {
             flags: library.flags,
             hwcaps: directory.level.clone(),
             hardware,
+            isa_level: if plain { 0 } else { library.isa_level },
         };
         self.out.cache.add(soname, entry);
     }
@@ -401,6 +386,8 @@ impl Run<'_> {
         rootfs.add_link(directory.node, soname, file, usize::MAX);
         let link = (directory.node, soname.clone(), file.clone());
         self.out.links.push(link);
+        let made = (at(soname).into(), file.clone());
+        self.out.relinked.made.push(made);
     }
 }
 
@@ -411,6 +398,12 @@ fn is_preferred(candidate: &Library, known: &Library) -> bool {
         (true, false) => false,
         _ => names::compare(&known.name, &candidate.name) == Ordering::Less,
     }
+}
+
+/// The highest bit of the levels that a library says it needs.
+fn isa_level(facts: &FileFacts) -> u32 {
+    let needed = facts.elf.as_ref().map_or(0, |elf| elf.isa_needed);
+    needed.checked_ilog2().unwrap_or(0)
 }
 
 /// The soname, or the file name where there is none, and the cache flags of a library; nothing for what is
@@ -427,16 +420,4 @@ fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(Bytes, i32)>
     }
     let flags = arch.ldconfig_flags(elf)?;
     Some((elf.soname.clone().unwrap_or_else(|| name.into()), flags))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn patterns() {
-        assert!(matches(b"*.conf", b"000_cuda.conf"));
-        assert!(!matches(b"*.conf", b"x.conf.bak"));
-        assert!(matches(b"a?c*", b"abcdef"));
-    }
 }

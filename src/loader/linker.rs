@@ -4,7 +4,7 @@
 //! the image's own file.
 
 use super::arch::{Arch, CpuLevel};
-use super::cache::{self, Cache};
+use super::cache::{self, Cache, Usable};
 use super::hardware::{self, Hardware};
 use super::{musl, preload};
 use crate::elf::Bytes;
@@ -42,6 +42,8 @@ pub struct Linker {
     pub subdirectories: Vec<Bytes>,
     /// The bits of the hardware subdirectories whose entries in the cache count.
     pub hardware: u64,
+    /// The bits of the x86-64 levels that the processor has; they decide which entries of the cache count.
+    pub isa_bits: u32,
     /// What `$LIB` stands for.
     pub lib: Bytes,
     /// What `$PLATFORM` stands for.
@@ -82,6 +84,7 @@ impl Linker {
             levels: Vec::new(),
             subdirectories: Vec::new(),
             hardware: 0,
+            isa_bits: cpu.isa_bits(),
             lib: Bytes::default(),
             platform: arch.platform.as_bytes().into(),
             cache: None,
@@ -125,6 +128,16 @@ impl Linker {
         if hardware::is_searched(self.arch, self.libc) {
             self.subdirectories.extend(processor.subdirectories());
             self.hardware = processor.bits();
+        }
+    }
+
+    /// What the loader takes of a cache.
+    pub fn usable(&self) -> Usable<'_> {
+        Usable {
+            arch: self.arch,
+            levels: &self.levels,
+            hardware: self.hardware,
+            isa_bits: self.isa_bits,
         }
     }
 

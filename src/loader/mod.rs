@@ -12,6 +12,7 @@ pub mod hardware;
 pub mod ldconfig;
 pub mod linker;
 mod musl;
+mod needs;
 mod open;
 mod preload;
 mod process;

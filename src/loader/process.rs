@@ -5,19 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::linker::{Libc, Linker};
+use super::needs::{Queue, Tie};
 use super::open::{self, Opened, Role};
 use super::token::Tokens;
 use super::{
     CpuLevel, How, Object, Outcome, Refusal, Resolution, Step, Tried, Unresolved, glibc, musl,
     preload, version,
 };
-use crate::elf::{Bytes, ElfFacts, ElfProblem};
+use crate::elf::{Bytes, ElfFacts, ElfProblem, Filter};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
 use crate::rootfs::{NodeKind, Rootfs};
-
-/// The objects of one process; real ones have some hundreds.
-const OBJECTS: usize = 4096;
 
 /// What a process runs in.
 pub struct Setup<'a> {
@@ -259,23 +257,27 @@ impl<'a> Process<'a> {
 
     /// Loads what the roots need, breadth first (glibc elf/dl-deps.c, `_dl_map_object_deps`).
     fn load_needs(&mut self, roots: &[usize], resolution: &mut Resolution) {
-        let mut queue: Vec<(usize, usize)> =
-            roots.iter().map(|&root| (root, self.depth(root))).collect();
-        let mut next = 0;
-        while let Some(&(map, depth)) = queue.get(next) {
-            next += 1;
-            for name in self.needs_of(map) {
+        let mut queue = Queue::new(roots.iter().map(|&root| (root, self.depth(root))));
+        while let Some((map, depth)) = queue.take() {
+            if self.maps.get(map).is_none_or(|map| !map.needs.is_empty()) {
+                continue;
+            }
+            for (name, tie) in self.needs_of(map) {
                 let mut trace = Vec::new();
                 let answer = match self.request(&name, Some(map), &mut trace) {
                     Ok((found, how)) => {
                         self.list(found, Some(map), &name, depth + 1, trace, how);
-                        if !queue.iter().any(|(queued, _)| *queued == found)
-                            && queue.len() < OBJECTS
-                        {
-                            queue.push((found, depth + 1));
+                        match tie {
+                            Tie::Needed => queue.append(found, depth + 1),
+                            _ if queue.put_before(map, found, depth + 1) => {
+                                self.report_before(map, found);
+                            }
+                            _ => {}
                         }
                         Some(found)
                     }
+                    // What an auxiliary filter names may be absent.
+                    Err(_) if tie == Tie::Auxiliary => continue,
                     Err(mut miss) => {
                         if self.is_musl() {
                             miss = musl::needed_by(miss, self.maps.get(map));
@@ -293,21 +295,34 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// What a map needs, tokens expanded; nothing for a map whose needs were loaded before.
-    fn needs_of(&self, map: usize) -> Vec<Bytes> {
-        let Some(map) = self.maps.get(map).filter(|map| map.needs.is_empty()) else {
+    /// What a map needs, tokens expanded; musl knows neither them nor filters.
+    fn needs_of(&self, map: usize) -> Vec<(Bytes, Tie)> {
+        let Some(map) = self.maps.get(map) else {
             return Vec::new();
         };
-        let needed = &map.elf().needed;
+        let needed = map.elf().needed.iter().map(|name| (name, Tie::Needed));
         if self.is_musl() {
-            return needed.clone();
+            return needed.map(|(name, tie)| (name.clone(), tie)).collect();
         }
         let tokens = self.tokens(map);
+        let filters = map.elf().filters.iter().map(|(name, kind)| match kind {
+            Filter::Standard => (name, Tie::Filter),
+            Filter::Auxiliary => (name, Tie::Auxiliary),
+        });
         needed
-            .iter()
-            .filter_map(|name| super::token::expand(name, &tokens))
-            .map(Vec::into_boxed_slice)
+            .chain(filters)
+            .filter_map(|(name, tie)| {
+                let name = super::token::expand(name, &tokens)?;
+                Some((name.into_boxed_slice(), tie))
+            })
             .collect()
+    }
+
+    /// Moves a map before another in the report, as the loader does in its list of maps.
+    fn report_before(&mut self, map: usize, moved: usize) {
+        self.order.retain(|&listed| listed != moved);
+        let at = self.order.iter().position(|&listed| listed == map);
+        self.order.insert(at.unwrap_or(self.order.len()), moved);
     }
 
     fn depth(&self, map: usize) -> usize {

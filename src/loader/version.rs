@@ -58,7 +58,7 @@ fn versions(process: &Process<'_>, number: usize, map: &Map) -> Vec<Unresolved> 
 }
 
 fn level(process: &Process<'_>, number: usize, map: &Map) -> Option<Unresolved> {
-    let lacks = map.elf().isa_needed & !process.setup.cpu.isa_bits() & 0b1111 != 0;
+    let lacks = map.elf().isa_needed & !process.setup.cpu.isa_bits() != 0;
     (lacks && process.setup.linker.arch.name == "x86-64").then(|| Unresolved {
         name: map.path.clone(),
         requested_by: Some(number),

@@ -1,13 +1,16 @@
 //! What a phase may expect of an image: a verdict with its reasons, and the files that stay or may go.
 
+pub mod advice;
 pub mod host;
+pub mod need;
 pub mod profilers;
+mod weight;
 
 use std::collections::BTreeSet;
 
 use crate::facts::ImageFacts;
 use crate::path::RootPath;
-use crate::profile::Phase;
+use crate::profile::{Phase, Profiler};
 use crate::rule::{self, Rule, Severity, Subject};
 
 /// Whether an image serves a phase.
@@ -38,10 +41,16 @@ impl Verdict {
 /// A file that stays or may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The file.
+    /// The file, without links.
     pub path: RootPath,
+    /// The kind of `profiles/cupti/baggage.yaml`.
+    pub kind: &'static str,
     /// Its size in bytes.
     pub bytes: u64,
+    /// Its layer, counted from 0 at the bottom.
+    pub layer: usize,
+    /// The links that lead to it: they go with it.
+    pub links: Vec<RootPath>,
     /// Why.
     pub because: String,
 }
@@ -51,18 +60,20 @@ pub struct Item {
 pub struct Plan {
     /// The phase.
     pub phase: String,
+    /// What is done in it, in one line.
+    pub summary: String,
     /// The verdict.
     pub verdict: Verdict,
     /// The rules whose findings made the verdict what it is.
     pub because: Vec<String>,
-    /// The files of CUPTI that stay.
+    /// The files that the phase speaks of and that stay, by path.
     pub keep: Vec<Item>,
-    /// The files that may go: nothing in the image needs them in this phase.
+    /// The files that may go: nothing in the image needs them in this phase. By path.
     pub drop: Vec<Item>,
 }
 
 impl Plan {
-    /// The bytes of CUPTI that stay.
+    /// The bytes that stay.
     pub fn keep_bytes(&self) -> u64 {
         self.keep.iter().map(|item| item.bytes).sum()
     }
@@ -73,9 +84,26 @@ impl Plan {
     }
 }
 
+/// What is known of an image and judged by.
+pub struct Known<'a> {
+    /// The facts.
+    pub facts: &'a ImageFacts,
+    /// The rules.
+    pub rules: &'a [Rule],
+    /// The subjects of the facts.
+    pub subjects: &'a [Subject],
+    /// The profiling tools.
+    pub profilers: &'a [Profiler],
+    /// What the image makes of them.
+    pub tools: &'a [profilers::Entry<'a>],
+}
+
 /// Judges what an image may expect of it in `phase`.
-pub fn plan(facts: &ImageFacts, rules: &[Rule], subjects: &[Subject], phase: &Phase) -> Plan {
-    let findings = rule::judge(rules, subjects, std::slice::from_ref(&phase.name));
+pub fn plan(known: &Known<'_>, phase: &Phase) -> Plan {
+    let facts = known.facts;
+    let mut subjects = known.subjects.to_vec();
+    subjects.extend(need::subjects(facts, known.tools, phase));
+    let findings = rule::judge(known.rules, &subjects, std::slice::from_ref(phase));
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
@@ -87,11 +115,13 @@ pub fn plan(facts: &ImageFacts, rules: &[Rule], subjects: &[Subject], phase: &Ph
         .iter()
         .filter(|finding| finding.severity >= Severity::Warning);
     let because: BTreeSet<String> = made_it.map(|finding| finding.rule.clone()).collect();
+    let split = weight::split(facts, known.profilers, phase);
     Plan {
         phase: phase.name.clone(),
+        summary: phase.summary.clone(),
         verdict,
         because: because.into_iter().collect(),
-        keep: Vec::new(),
-        drop: Vec::new(),
+        keep: split.keep,
+        drop: split.drop,
     }
 }

@@ -14,6 +14,9 @@ pub struct Kind {
     pub id: String,
     /// What it is, in some words.
     pub what: String,
+    /// The tools that use it.
+    #[serde(default)]
+    pub profilers: Vec<String>,
     /// What carries it.
     pub weight: Weight,
     /// Patterns of the paths, without the leading `/`.
@@ -181,6 +184,7 @@ mod tests {
                     Some("triton-cupti"),
                 ),
                 ("tensorflow/include/xla/profiler/gpu/cupti_tracer.h", None),
+                ("triton/backends/nvidia/include/cupti.h", None),
             ],
         );
         check(

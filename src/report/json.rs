@@ -16,6 +16,9 @@ use crate::rule::{Evidence, Finding};
 /// The identifier of the contract.
 const SCHEMA: &str = "cupti-audit/report/v1";
 
+/// The contract as a JSON Schema (draft 2020-12).
+pub const CONTRACT: &str = include_str!("report-v1.schema.json");
+
 /// One object per image, a line each; an image that could not be audited has none.
 pub struct Json;
 
@@ -161,6 +164,18 @@ struct Phase<'a> {
     drop_bytes: u64,
     keep: Vec<String>,
     drop: Vec<String>,
+    items: Vec<ItemReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct ItemReport<'a> {
+    path: String,
+    decision: &'static str,
+    kind: &'static str,
+    bytes: u64,
+    layer: usize,
+    links: Vec<String>,
+    because: &'a str,
 }
 
 #[derive(Serialize)]
@@ -238,6 +253,18 @@ fn report(audit: &Audit) -> ImageReport<'_> {
 
 fn phase(plan: &Plan) -> (&str, Phase<'_>) {
     let paths = |items: &[Item]| items.iter().map(|item| item.path.to_string()).collect();
+    let decided = [("keep", &plan.keep), ("drop", &plan.drop)].into_iter();
+    let items = decided.flat_map(|(decision, items)| {
+        items.iter().map(move |item| ItemReport {
+            path: item.path.to_string(),
+            decision,
+            kind: item.kind,
+            bytes: item.bytes,
+            layer: item.layer,
+            links: item.links.iter().map(ToString::to_string).collect(),
+            because: &item.because,
+        })
+    });
     let phase = Phase {
         verdict: plan.verdict.name(),
         because: &plan.because,
@@ -245,6 +272,7 @@ fn phase(plan: &Plan) -> (&str, Phase<'_>) {
         drop_bytes: plan.drop_bytes(),
         keep: paths(&plan.keep),
         drop: paths(&plan.drop),
+        items: items.collect(),
     };
     (&plan.phase, phase)
 }

@@ -46,7 +46,7 @@ impl Junit {
             }
         };
         let mut case = TestCase::new(rule, status);
-        case.set_classname(reference(&audit.facts));
+        case.set_classname(name(&audit.facts));
         if !passing.is_empty() {
             case.set_system_out(words(&passing, &audit.facts));
         }
@@ -57,7 +57,7 @@ impl Junit {
 impl Report for Junit {
     fn audited(&mut self, audit: &Audit) -> io::Result<String> {
         let facts = &audit.facts;
-        let mut suite = TestSuite::new(format!("{} {}", reference(facts), facts.image.platform));
+        let mut suite = TestSuite::new(name(facts));
         let digest = facts.image.digest.as_ref().map(ToString::to_string);
         suite.add_property(Property::new("verdict", audit.verdict()));
         suite.add_properties(digest.map(|digest| Property::new("digest", digest)));
@@ -92,8 +92,10 @@ impl Report for Junit {
     }
 }
 
-fn reference(facts: &ImageFacts) -> String {
-    escape::text(facts.image.reference.as_bytes())
+/// The image with its platform: an index has several of the same name.
+fn name(facts: &ImageFacts) -> String {
+    let image = &facts.image;
+    escape::text(format!("{} {}", image.reference, image.platform).as_bytes())
 }
 
 /// Whether everything could be checked: what could not keeps the run from passing.
@@ -114,7 +116,7 @@ fn gaps(facts: &ImageFacts) -> TestCase {
         }
     };
     let mut case = TestCase::new("everything-is-checked", status);
-    case.set_classname(reference(facts));
+    case.set_classname(name(facts));
     case
 }
 

@@ -3,11 +3,14 @@
 //!
 //! The forms are siblings over the same [`Audit`], each a [`Report`]; nothing is decided here.
 
+pub mod advice;
 pub mod github;
+pub mod html;
 mod inventory;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+mod phases;
 pub mod profilers;
 pub mod rules;
 pub mod sarif;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{BOLD, paragraph, styled};
+use crate::profile::Phase;
 use crate::rule::Rule;
 
 /// The rules, one a line.
@@ -14,22 +15,21 @@ pub fn list(rules: &[Rule]) -> String {
             out,
             "{:width$}  {:7}  {}",
             rule.id,
-            rule.severity.name(),
+            unasked(rule),
             rule.summary
         );
     }
     out
 }
 
-/// What a rule finds, why it matters and what to do.
-pub fn explain(rule: &Rule, width: usize) -> String {
+/// What a rule finds, how much it matters in each of `phases`, why, and what to do.
+pub fn explain(rule: &Rule, phases: &[Phase], width: usize) -> String {
     let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), rule.summary);
-    let phases: Vec<String> = rule
-        .phases
+    let phases: Vec<String> = phases
         .iter()
-        .map(|(phase, severity)| format!("{} for {phase}", severity.name()))
+        .map(|phase| format!("{} for {}", of_phase(rule, phase), phase.name))
         .collect();
-    let severity = format!("{}; {}", rule.severity.name(), phases.join(", "));
+    let severity = format!("{}; {}", unasked(rule), phases.join(", "));
     for (label, text) in [
         ("severity  ", severity),
         ("why       ", rule.why.clone()),
@@ -41,4 +41,85 @@ pub fn explain(rule: &Rule, width: usize) -> String {
         let _ = writeln!(out, "see       {reference}");
     }
     out
+}
+
+/// The severity where no phase was asked for.
+fn unasked(rule: &Rule) -> &'static str {
+    if rule.off.unasked {
+        "off"
+    } else {
+        rule.severity.name()
+    }
+}
+
+fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
+    let column = rule.column(phase);
+    match rule.phases.get(column) {
+        _ if rule.off.phases.contains(column) => "off",
+        Some(severity) => severity.name(),
+        None => rule.severity.name(),
+    }
+}
+
+/// What stands above the rules on their page.
+const HEAD: &str = "\
+<!-- Generated from rules/*.yaml by `cargo xtask docs`; `cargo xtask docs --check` compares. Edit the rules. -->
+# Rules
+
+What `cupti-audit` looks for. `cupti-audit rules` lists the rules, `cupti-audit rules explain ID` says more of one.
+
+The severity is that for the phase asked for by `--phase`, the gravest where there are several; *unasked* is that of a
+run without `--phase`. Where a rule is *off* it says nothing. Some findings are graver than the table says: the part
+below each rule names the conditions.
+
+";
+
+/// The rules as a page of documentation, in Markdown.
+pub fn page(rules: &[Rule], phases: &[Phase]) -> String {
+    let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
+    let mut out = HEAD.to_owned();
+    let _ = writeln!(out, "| rule | unasked | {} |", names.join(" | "));
+    let _ = writeln!(out, "|---|---|{}", "---|".repeat(names.len()));
+    for rule in rules {
+        let of: Vec<&str> = phases.iter().map(|phase| of_phase(rule, phase)).collect();
+        let (id, unasked) = (&rule.id, unasked(rule));
+        let _ = writeln!(out, "| [{id}](#{id}) | {unasked} | {} |", of.join(" | "));
+    }
+    for rule in rules {
+        section(&mut out, rule);
+    }
+    out
+}
+
+fn section(out: &mut String, rule: &Rule) {
+    let _ = writeln!(out, "\n## {}\n\n{}.\n", rule.id, capital(&rule.summary));
+    for (conditions, severity, phases) in rule.raised() {
+        let for_phases = if phases.is_empty() {
+            String::new()
+        } else {
+            format!(" for {}", phases.join(" and "))
+        };
+        let _ = writeln!(out, "- {}{for_phases} where {conditions}", severity.name());
+    }
+    if rule.raised().next().is_some() {
+        out.push('\n');
+    }
+    let message = in_code(&rule.message_with_fields());
+    let _ = writeln!(out, "**Says:** {message}\n");
+    let _ = writeln!(out, "**Why:** {}\n", in_code(&rule.why));
+    let _ = writeln!(out, "**Fix:** {}\n", in_code(&rule.fix.plain()));
+    for reference in &rule.references {
+        let _ = writeln!(out, "- <{reference}>");
+    }
+}
+
+/// Text with what stands in angle brackets as code, so that no reader of Markdown takes it for a tag.
+fn in_code(text: &str) -> String {
+    text.replace('<', "`<").replace('>', ">`")
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }

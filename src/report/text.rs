@@ -8,11 +8,10 @@ use anstyle::Style;
 use super::style::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
-use super::{Audit, Exit, Report, Unread, inventory};
+use super::{Audit, Exit, Report, Unread, inventory, phases};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
-use crate::plan::Plan;
 use crate::rule::{Evidence, Finding, Severity};
 use crate::size::size;
 
@@ -74,7 +73,7 @@ fn report(audit: &Audit, layout: Layout) -> String {
     }
     inventory::copies(&mut out, facts, layout);
     inventory::consumers(&mut out, facts, layout);
-    phases(&mut out, audit);
+    phases::phases(&mut out, audit, layout);
     if layout.verbose {
         inventory::details(&mut out, facts);
     }
@@ -183,19 +182,6 @@ pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
             shorten(&escape::text(made.trim().as_bytes()), 90)
         ),
         None => number,
-    }
-}
-
-fn phases(out: &mut String, audit: &Audit) {
-    let asked = |plan: &&Plan| audit.phases.contains(&plan.phase);
-    for plan in audit.plans.iter().filter(asked) {
-        let _ = writeln!(
-            out,
-            "phase {}: {} {}",
-            plan.phase,
-            plan.verdict.name(),
-            styled(DIM, plan.because.join(", "))
-        );
     }
 }
 

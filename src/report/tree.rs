@@ -1,12 +1,16 @@
 //! How one object is resolved: as a tree for people, as JSON for programs.
 
+mod cache;
+
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use cache::CacheReport;
+
 use super::style::{BOLD, DIM, DOUBTFUL, count, styled, table};
 use crate::escape;
-use crate::facts;
+use crate::facts::{self, ByWorld, Ground};
 use crate::loader::{How, Object, Outcome, Resolution, Unresolved, World, words};
 
 /// The identifier of the JSON contract.
@@ -20,6 +24,8 @@ pub struct Tree<'a> {
     pub root: &'a str,
     /// What the loader did.
     pub resolution: &'a Resolution,
+    /// The image in both worlds.
+    pub grounds: &'a ByWorld<Ground>,
 }
 
 /// The tree in text; with `verbose`, each object with the search that led to it.
@@ -54,6 +60,9 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
     }
     for unread in &resolution.unread {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
+    }
+    if verbose {
+        out.push_str(&cache::text(&CacheReport::of(tree)));
     }
     let loaded = resolution.objects.len();
     let missing = facts::failures(resolution).count();
@@ -193,6 +202,7 @@ struct Report<'a> {
     unresolved: Vec<UnresolvedReport>,
     loads: bool,
     gaps: &'a [String],
+    cache: CacheReport,
 }
 
 #[derive(Serialize)]
@@ -258,5 +268,6 @@ pub fn json(tree: &Tree<'_>) -> serde_json::Result<String> {
         unresolved: unresolved.collect(),
         loads: resolution.loads(),
         gaps: &resolution.unread,
+        cache: CacheReport::of(tree),
     })
 }

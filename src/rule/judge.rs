@@ -1,10 +1,11 @@
 //! Applies rules to subjects.
 
 use super::{Condition, Finding, Raise, Rule, Severity, Subject};
+use crate::profile::Phase;
 
 /// The findings of `rules` on `subjects`, the gravest first, then by rule and by place. The severity is that for
 /// the gravest of `phases`; where none was asked for, the rule's own.
-pub fn judge(rules: &[Rule], subjects: &[Subject], phases: &[String]) -> Vec<Finding> {
+pub fn judge(rules: &[Rule], subjects: &[Subject], phases: &[Phase]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules
         .iter()
         .flat_map(|rule| {
@@ -37,7 +38,7 @@ impl Rule {
         self.kind == subject.kind && meets(&self.conditions, subject)
     }
 
-    fn find(&self, subject: &Subject, phases: &[String]) -> Option<Finding> {
+    fn find(&self, subject: &Subject, phases: &[Phase]) -> Option<Finding> {
         Some(Finding {
             rule: self.id.clone(),
             severity: self.severity_of(subject, phases)?,
@@ -50,21 +51,23 @@ impl Rule {
     }
 
     /// The gravest severity for `phases`, those left out for which the rule is off; `None` when none is left.
-    fn severity_of(&self, subject: &Subject, phases: &[String]) -> Option<Severity> {
-        let on: Vec<&String> = phases
-            .iter()
-            .filter(|phase| !self.off.phases.contains(*phase))
+    fn severity_of(&self, subject: &Subject, phases: &[Phase]) -> Option<Severity> {
+        let columns = phases.iter().map(|phase| self.column(phase));
+        let on: Vec<&str> = columns
+            .filter(|column| !self.off.phases.contains(*column))
             .collect();
         let base = if phases.is_empty() {
             (!self.off.unasked).then_some(self.severity)
         } else {
-            let of = |phase: &&String| self.phases.get(*phase).copied().unwrap_or(self.severity);
+            let of = |column: &&str| self.phases.get(*column).copied().unwrap_or(self.severity);
             on.iter().map(of).max()
         }?;
         let holds = |raise: &&Raise| {
             raise.phases.is_empty()
                 || phases.is_empty()
-                || on.iter().any(|phase| raise.phases.contains(phase))
+                || on
+                    .iter()
+                    .any(|on| raise.phases.iter().any(|phase| phase == on))
         };
         let raised = self
             .raise

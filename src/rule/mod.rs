@@ -15,6 +15,7 @@ pub use judge::{judge, sort};
 pub use subject::{Evidence, Kind, Subject, Value, subjects};
 
 use crate::path::RootPath;
+use crate::profile::Phase;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
@@ -62,6 +63,35 @@ pub struct Rule {
     conditions: Vec<Condition>,
     raise: Vec<Raise>,
     message: template::Template,
+}
+
+impl Rule {
+    /// The message with the names of its fields in angle brackets.
+    pub fn message_with_fields(&self) -> String {
+        self.message.plain()
+    }
+
+    /// The name by which the rule speaks of a phase: its own, or that of the phase it is like.
+    pub fn column<'p>(&self, phase: &'p Phase) -> &'p str {
+        let name = &phase.name;
+        let raises = self.raise.iter().any(|raise| raise.phases.contains(name));
+        if raises || self.phases.contains_key(name) || self.off.phases.contains(name) {
+            name
+        } else {
+            &phase.like
+        }
+    }
+
+    /// The conditions that raise the severity, to which one, and for which phases; for all when there are none.
+    pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
+        self.raise.iter().map(|raise| {
+            let conditions = raise.conditions.iter();
+            let words: Vec<String> = conditions
+                .map(|condition| format!("{} is {}", condition.field, condition.value))
+                .collect();
+            (words.join(" and "), raise.severity, &*raise.phases)
+        })
+    }
 }
 
 /// When a rule says nothing, whatever it would find.

@@ -61,7 +61,9 @@ fn expectations_agree_with_themselves() {
             for rule in findings {
                 assert!(rules().contains(rule), "{name}: {rule}");
             }
-            assert_eq!(expect.exit, i32::from(!findings.is_empty()), "{name}");
+            // Notes and warnings do not fail a run.
+            assert!(expect.exit == 0 || !findings.is_empty(), "{name}");
+            assert!((0..=1).contains(&expect.exit), "{name}: {}", expect.exit);
             if expect.status == Status::Loadable {
                 assert_eq!(expect.status_nvidia, Status::Loadable, "{name}");
             }

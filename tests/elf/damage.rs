@@ -20,12 +20,16 @@ fn small() -> Elf {
 fn weight(facts: &ElfFacts) -> usize {
     let lists = [
         &facts.needed,
-        &facts.filters,
         &facts.verdef,
         &facts.dlopen_notes,
         &facts.mentions,
     ];
-    let names = lists.into_iter().flatten().map(|text| text.len());
+    let filters = facts.filters.iter().map(|(name, _)| name);
+    let names = lists
+        .into_iter()
+        .flatten()
+        .chain(filters)
+        .map(|text| text.len());
     let needs = facts.verneed.iter().map(|need| {
         need.file.len()
             + need

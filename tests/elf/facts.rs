@@ -1,6 +1,6 @@
 //! Objects that are well formed, common or odd (rows E-05 to E-07, E-14, E-24).
 
-use cupti_audit::elf::{ElfFacts, NeededVersion, Symbol, SymbolRole, VersionNeed};
+use cupti_audit::elf::{ElfFacts, Filter, NeededVersion, Symbol, SymbolRole, VersionNeed};
 use testkit::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df, df_1};
 
 use crate::{facts, streamed};
@@ -67,7 +67,10 @@ fn expected() -> ElfFacts {
         interp: Some(bytes("/lib64/ld-linux-x86-64.so.2")),
         soname: Some(bytes("libtorch_cuda.so")),
         needed: vec![bytes("libcupti.so.12"), bytes("libc.so.6")],
-        filters: vec![bytes("libfilter.so"), bytes("libauxiliary.so")],
+        filters: vec![
+            (bytes("libfilter.so"), Filter::Standard),
+            (bytes("libauxiliary.so"), Filter::Auxiliary),
+        ],
         rpath: Some(bytes("$ORIGIN")),
         runpath: Some(bytes("$ORIGIN/../../nvidia/cuda_cupti/lib:")),
         flags: 9,

@@ -92,6 +92,20 @@ fn tables_out_of_reach_are_a_problem_and_never_wrong_facts() {
     }
 }
 
+/// cuSPARSELt in the wheel of PyTorch 2.5.1: patchelf put 2.4 MB of strings before the dynamic section, and both at
+/// the end of 212 MB.
+#[test]
+fn tables_behind_the_start_and_near_the_dynamic_section_are_read() {
+    let bytes = rich()
+        .dlopen_note(" ".repeat(500_000))
+        .padding(200_000)
+        .build();
+    let whole = facts(&bytes);
+    for chunk in [7, 4096, 1 << 20] {
+        assert_eq!(streamed(&bytes, chunk, 300_000), whole, "{chunk}");
+    }
+}
+
 #[test]
 fn any_bound_gives_the_facts_or_a_problem() {
     for object in [rich(), rich().patched(), rich().late_headers()] {

@@ -1,10 +1,12 @@
 //! The judge: the real `ld.so` and `ldconfig` of a Debian, run in the root of a case.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use super::loader_case::{Case, Damage};
+use super::loader_case::{CALLER, Case, Damage, PROGRAM, Paths};
 use super::loader_tools::{Ran, Tools};
 use super::loader_tree;
 use super::support;
@@ -20,6 +22,8 @@ pub struct Judge {
     debian: PathBuf,
     /// The compiled helpers.
     tools: Tools,
+    /// The programs and libraries that open, by source and search paths.
+    openers: Mutex<HashMap<(&'static str, Paths), Vec<u8>>>,
 }
 
 impl Judge {
@@ -27,30 +31,51 @@ impl Judge {
     pub fn new() -> Option<Self> {
         let debian = support::part("bookworm")?;
         let tools = Tools::new()?;
-        Some(Self { debian, tools })
+        let openers = Mutex::default();
+        Some(Self {
+            debian,
+            tools,
+            openers,
+        })
     }
 
     /// Fills a new root with the case and with what the judge needs.
     pub fn root(&self, case: &Case) -> tempfile::TempDir {
         let root = self.tools.folder();
         let at = root.path();
-        fs::create_dir_all(at.join("proc/self")).unwrap();
-        fs::create_dir_all(at.join("judge")).unwrap();
-        fs::create_dir_all(at.join("lib64")).unwrap();
-        fs::create_dir_all(at.join("usr/lib/x86_64-linux-gnu")).unwrap();
-        fs::create_dir_all(at.join("etc/ld.so.conf.d")).unwrap();
-        for directory in ["opt/a", "opt/b", "usr/bin", "tmp"] {
+        for directory in [
+            "proc/self",
+            "judge",
+            "usr/lib/x86_64-linux-gnu",
+            "etc/ld.so.conf.d",
+            "opt/a",
+            "opt/b",
+            "usr/bin",
+            "usr/lib64",
+            "tmp",
+        ] {
             fs::create_dir_all(at.join(directory)).unwrap();
         }
         // The loader asks the kernel where the program lies; without its file system it reads a link just so.
-        symlink(case.program.1, at.join("proc/self/exe")).unwrap();
+        symlink(PROGRAM, at.join("proc/self/exe")).unwrap();
         self.take(
             "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
             &at.join(LOADER),
         );
-        symlink(format!("/{LOADER}"), at.join("lib64/ld-linux-x86-64.so.2")).unwrap();
         self.take("sbin/ldconfig", &at.join("judge/ldconfig"));
-        case.tree.write(at);
+        case.files.write(at);
+        let interpreter = loader_tree::host_path(at, "/lib64/ld-linux-x86-64.so.2").unwrap();
+        symlink(format!("/{LOADER}"), interpreter).unwrap();
+        if let Some(opens) = &case.opens {
+            self.take(DEBIAN_LIBC, &at.join(LIBC));
+            let place = |path: &str, bytes: &[u8]| {
+                loader_tree::write_file(&loader_tree::host_path(at, path).unwrap(), bytes);
+            };
+            place(PROGRAM, &self.opener("opener", &opens.program));
+            if let Some(paths) = &opens.through {
+                place(CALLER, &self.opener("caller", paths));
+            }
+        }
         root
     }
 
@@ -79,28 +104,24 @@ impl Judge {
 
     /// Runs the case's program as the kernel would, with one more variable if there is one.
     pub fn start(&self, case: &Case, root: &Path, more: Option<&str>) -> Ran {
-        self.run(
-            root,
-            case.working_dir,
-            &variables(case, more),
-            &[case.program.0],
-        )
+        let variables = variables(case, more);
+        self.run(root, case.working_dir(), &variables, &[case.program()])
     }
 
     /// Traces the case's program as an argument of the loader, as ldd may.
     pub fn list(&self, case: &Case, root: &Path) -> Ran {
-        let program = ["/lib64/ld-linux-x86-64.so.2", case.program.0];
-        let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
-        self.run(root, case.working_dir, &variables(case, trace), &program)
+        let program = ["/lib64/ld-linux-x86-64.so.2", case.program()];
+        let variables = variables(case, Some("LD_TRACE_LOADED_OBJECTS=1"));
+        self.run(root, case.working_dir(), &variables, &program)
     }
 
-    /// Runs the program of a dlopen case: it opens the case's names, through a library unless that is `-`.
-    pub fn open(&self, case: &Case, root: &Path, caller: &str) -> Ran {
-        let path = case.library_path.iter();
-        let variables: Vec<String> = path.map(|path| format!("LD_LIBRARY_PATH={path}")).collect();
-        let mut program = vec![case.program.0, caller];
-        program.extend(case.names.iter().map(String::as_str));
-        self.run(root, case.working_dir, &variables, &program)
+    /// Runs the program of a case that opens.
+    pub fn open(&self, case: &Case, root: &Path) -> Ran {
+        let opens = case.opens.as_ref().unwrap();
+        let caller = if opens.through.is_some() { CALLER } else { "-" };
+        let mut program = vec![case.program(), caller];
+        program.extend(opens.names.iter().map(String::as_str));
+        self.run(root, case.working_dir(), &variables(case, None), &program)
     }
 
     /// Runs `ldconfig` in a root.
@@ -116,42 +137,44 @@ pub const LIBC: &str = "usr/lib/x86_64-linux-gnu/libc.so.6";
 /// Where it lies in the Debian.
 pub const DEBIAN_LIBC: &str = "lib/x86_64-linux-gnu/libc.so.6";
 
-/// The ways to write a search path into an object: none, `DT_RPATH`, `DT_RUNPATH`.
-const PATHS: [&str; 9] = [
-    "",
-    "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib:/opt/a",
-    "-Wl,--disable-new-dtags,-rpath,/opt/b/:/srv/$PLATFORM:/usr/local/lib",
-    "-Wl,--disable-new-dtags,-rpath,/opt/missing:.",
-    "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib:/opt/b",
-    "-Wl,--enable-new-dtags,-rpath,/opt/${LIB}:/opt/a/sub:/usr/local/lib",
-    "-Wl,--enable-new-dtags,-rpath,/usr/lib",
-    "-Wl,-z,nodefaultlib,--disable-new-dtags,-rpath,/opt/a:/usr/lib/x86_64-linux-gnu",
-    "-Wl,-z,nodefaultlib,--enable-new-dtags,-rpath,/opt/b:/usr/lib/x86_64-linux-gnu",
-];
-
 impl Judge {
-    /// Programs that open libraries, and libraries that do, one for each kind of search path.
-    pub fn openers(&self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-        let build = |name, more: &[&str]| {
-            PATHS.map(|path| {
-                let flags: Vec<&str> = [&[path], more]
-                    .concat()
-                    .into_iter()
-                    .filter(|flag| !flag.is_empty())
-                    .collect();
-                fs::read(self.tools.compile("gcc", name, &flags)).unwrap()
-            })
+    /// A program that opens libraries, or a library that does, with these search paths.
+    fn opener(&self, name: &'static str, paths: &Paths) -> Vec<u8> {
+        let mut openers = self.openers.lock().unwrap();
+        let build = || {
+            let mut flags = paths.flags();
+            if name == "caller" {
+                flags.extend(["-shared".to_owned(), "-fPIC".to_owned()]);
+            }
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            fs::read(self.tools.compile("gcc", name, &flags)).unwrap()
         };
-        (
-            build("opener", &[]).into(),
-            build("caller", &["-shared", "-fPIC"]).into(),
-        )
+        let known = openers.entry((name, paths.clone()));
+        known.or_insert_with(build).clone()
+    }
+}
+
+impl Paths {
+    /// What the linker is told.
+    fn flags(&self) -> Vec<String> {
+        let dtags = [("disable", &self.rpath), ("enable", &self.runpath)];
+        let mut flags: Vec<String> = dtags
+            .into_iter()
+            .filter_map(|(what, path)| {
+                Some(format!("-Wl,--{what}-new-dtags,-rpath,{}", path.as_ref()?))
+            })
+            .collect();
+        if self.nodeflib {
+            flags.push("-Wl,-z,nodefaultlib".to_owned());
+        }
+        flags
     }
 }
 
 /// The environment of a case, with one more variable if there is one.
 fn variables(case: &Case, more: Option<&str>) -> Vec<String> {
     let mut variables: Vec<String> = more.map(ToOwned::to_owned).into_iter().collect();
+    variables.extend(case.processor.variable());
     let own = [
         ("LD_LIBRARY_PATH", &case.library_path),
         ("LD_PRELOAD", &case.preload),

@@ -7,6 +7,8 @@
 
 use cupti_audit::loader::{How, Outcome, Resolution, Unresolved};
 
+/// What ends the words about an object that needs more than the processor has.
+pub const LEVEL: &str = ": CPU ISA level is lower than required";
 /// The path of the loader in the root file systems of the tests.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
@@ -27,7 +29,9 @@ pub fn trace_with_loader(resolution: &Resolution) -> Vec<String> {
             return;
         }
         listed.push(number);
-        let object = &resolution.objects[number];
+        let Some(object) = resolution.objects.get(number) else {
+            return;
+        };
         lines.push(if *object.path == *LOADER.as_bytes() {
             LOADER.to_owned()
         } else {
@@ -50,18 +54,29 @@ pub fn trace_with_loader(resolution: &Resolution) -> Vec<String> {
     lines
 }
 
+/// What `ld.so` prints of what is loaded, in the order of its list of maps.
+pub fn in_order(resolution: &Resolution) -> Vec<String> {
+    let objects = resolution.objects.iter().enumerate();
+    objects
+        .filter(|(number, object)| {
+            resolution.root != Some(*number) && *object.path != *LOADER.as_bytes()
+        })
+        .map(|(_, object)| format!("{} => {}", text(&object.name), text(&object.path)))
+        .collect()
+}
+
 /// The first request that ends the start: the process never gets further.
 pub fn fatal(resolution: &Resolution) -> Option<&Unresolved> {
     resolution
         .unresolved
         .iter()
-        .find(|missing| !is_version(missing))
+        .find(|missing| !is_last(missing))
 }
 
 /// The first request that ends the trace, which goes on behind what is merely not there.
 pub fn refused(resolution: &Resolution) -> Option<&Unresolved> {
     let mut missing = resolution.unresolved.iter();
-    missing.find(|missing| missing.outcome == Outcome::Refused && !is_version(missing))
+    missing.find(|missing| missing.outcome == Outcome::Refused && !is_last(missing))
 }
 
 /// What is said about versions.
@@ -71,6 +86,24 @@ pub fn versions(resolution: &Resolution) -> Vec<String> {
         .iter()
         .filter(|missing| is_version(missing));
     missing.map(|missing| missing.message.clone()).collect()
+}
+
+/// The first object that needs more than the processor has; the loader says so when all else is well.
+pub fn level(resolution: &Resolution) -> Option<String> {
+    let missing = resolution
+        .unresolved
+        .iter()
+        .find(|missing| is_level(missing));
+    missing.map(|missing| missing.message.clone())
+}
+
+/// Whether it is found out when everything is loaded.
+fn is_last(missing: &Unresolved) -> bool {
+    is_version(missing) || is_level(missing)
+}
+
+fn is_level(missing: &Unresolved) -> bool {
+    missing.message.ends_with(LEVEL)
 }
 
 fn is_version(missing: &Unresolved) -> bool {

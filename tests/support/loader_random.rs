@@ -34,6 +34,11 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
+    /// One of the values.
+    pub fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+
     /// One of the choices, each as often as its weight says.
     pub fn weighted<T: Copy>(&mut self, choices: &[(usize, T)]) -> T {
         let total = choices.iter().map(|(weight, _)| weight).sum();

@@ -1,5 +1,10 @@
 //! Many seeds at once, and what to say of those that fail.
 
+#![allow(
+    dead_code,
+    reason = "each test target uses its own part of this module"
+)]
+
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,6 @@
 //! A small root file system: written to the host for the real loader, read back as a layer for ours.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -10,79 +9,107 @@ use std::path::{Path, PathBuf};
 use cupti_audit::layer::{self, Expected, LayerIndex};
 use cupti_audit::limits::Limits;
 use cupti_audit::rootfs::{self, Rootfs};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use testkit::layer::{Compression, Layer};
+use testkit::spec::ElfSpec;
 
 /// What lies at a path of a case.
-#[derive(Debug, Clone)]
-pub enum Content {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entry {
     /// A directory.
-    Directory,
-    /// A file, with words about it.
-    File(Vec<u8>, String),
+    Dir,
+    /// A file with this text.
+    Text(String),
     /// A symbolic link.
-    Symlink(String),
+    Link(String),
     /// Another name of the file at this path.
     Hardlink(String),
+    /// An object.
+    Elf(Box<ElfSpec>),
+    /// The first bytes of an object.
+    Cut {
+        /// How many.
+        bytes: usize,
+        /// The object.
+        elf: Box<ElfSpec>,
+    },
+}
+
+impl Entry {
+    /// The bytes of a file.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let build = |elf: &ElfSpec| elf.object().unwrap().build();
+        match self {
+            Self::Dir | Self::Link(_) | Self::Hardlink(_) => None,
+            Self::Text(text) => Some(text.as_bytes().to_vec()),
+            Self::Elf(elf) => Some(build(elf)),
+            Self::Cut { bytes, elf } => {
+                let mut whole = build(elf);
+                whole.truncate(*bytes);
+                Some(whole)
+            }
+        }
+    }
 }
 
 /// A root file system by path, each path with a `/` in front. Directories come by themselves.
-#[derive(Debug, Clone, Default)]
-pub struct Tree(pub Vec<(String, Content)>);
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tree(pub IndexMap<String, Entry>);
 
 impl Tree {
     /// Adds a path; one that is taken stays as it is.
-    pub fn add(&mut self, path: &str, content: Content) -> bool {
-        let taken = self.0.iter().any(|(known, _)| known == path);
-        if !taken {
-            self.0.push((path.to_owned(), content));
-        }
-        !taken
-    }
-
-    /// The tree with a file more.
-    pub fn with(mut self, path: &str, bytes: impl AsRef<[u8]>) -> Self {
-        let content = Content::File(bytes.as_ref().to_vec(), String::new());
-        assert!(self.add(path, content), "{path} is there already");
-        self
-    }
-
-    /// The tree with a symbolic link more.
-    pub fn link(mut self, path: &str, target: &str) -> Self {
-        let content = Content::Symlink(target.to_owned());
-        assert!(self.add(path, content), "{path} is there already");
-        self
+    pub fn add(&mut self, path: &str, entry: Entry) {
+        self.0.entry(path.to_owned()).or_insert(entry);
     }
 
     /// Writes everything under `root`. What a link of the host would lead out of the root is left out.
     pub fn write(&self, root: &Path) {
-        for (path, content) in &self.0 {
-            write(root, path, content);
+        for (path, entry) in &self.0 {
+            write(root, path, entry);
         }
+    }
+
+    /// The same as a layer.
+    pub fn layer(&self) -> Layer {
+        self.0.iter().fold(Layer::new(), |layer, (path, entry)| {
+            let path = path.trim_start_matches('/');
+            match entry {
+                Entry::Dir => layer.dir(path),
+                Entry::Link(target) => layer.symlink(path, target),
+                Entry::Hardlink(target) => layer.hardlink(path, target.trim_start_matches('/')),
+                file => layer.executable(path, file.bytes().unwrap_or_default()),
+            }
+        })
     }
 }
 
 /// Writes one path, in the folders that its parents really are.
-pub fn write(root: &Path, path: &str, content: &Content) {
+fn write(root: &Path, path: &str, entry: &Entry) {
     let Some(at) = host_path(root, path) else {
         return;
     };
-    match content {
-        Content::Directory => drop(fs::create_dir(&at)),
-        Content::File(bytes, _) => {
-            // A link that is there is not followed out of the root.
-            if fs::symlink_metadata(&at).is_ok() {
-                return;
-            }
-            fs::write(&at, bytes).unwrap();
-            fs::set_permissions(&at, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        Content::Symlink(target) => drop(symlink(target, &at)),
-        Content::Hardlink(target) => {
+    match entry {
+        Entry::Dir => drop(fs::create_dir(&at)),
+        Entry::Link(target) => drop(symlink(target, &at)),
+        Entry::Hardlink(target) => {
             if let Some(from) = host_path(root, target) {
                 drop(fs::hard_link(from, &at));
             }
         }
+        file => write_file(&at, &file.bytes().unwrap_or_default()),
     }
+}
+
+/// Writes a file of a root. A link that is there is not followed out of it.
+pub fn write_file(at: &Path, bytes: &[u8]) {
+    if fs::symlink_metadata(at).is_ok() {
+        return;
+    }
+    fs::write(at, bytes).unwrap();
+    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Where `path` lies on the host, its parents made and links among them followed inside the root; nothing
@@ -156,22 +183,8 @@ pub fn index(layer: &Layer) -> LayerIndex {
 }
 
 /// The file system of layers that apply without a problem.
-pub fn merge(layers: [&LayerIndex; 2]) -> Rootfs {
+pub fn merge<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> Rootfs {
     let (rootfs, problems) = rootfs::merge(layers);
     assert_eq!(problems, []);
     rootfs
-}
-
-impl fmt::Display for Tree {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (path, content) in &self.0 {
-            match content {
-                Content::Directory => writeln!(to, "  {path}/")?,
-                Content::File(_, words) => writeln!(to, "  {path}: {words}")?,
-                Content::Symlink(target) => writeln!(to, "  {path} -> {target}")?,
-                Content::Hardlink(target) => writeln!(to, "  {path} == {target}")?,
-            }
-        }
-        Ok(())
-    }
 }

@@ -26,8 +26,7 @@ pub fn parts() -> PathBuf {
 /// Says that the test cannot run without `what`, or fails where every part is required (in CI).
 pub fn missing(what: &str) {
     assert!(
-        std::env::var_os("CUPTI_AUDIT_REQUIRE_PARTS")
-            .is_none_or(|value| value.is_empty() || value == "0"),
+        !is_set("CUPTI_AUDIT_REQUIRE_PARTS"),
         "a required part is missing: {what}; `make parts` gets it"
     );
     println!("skipped: {what} is missing; `make parts` gets it");
@@ -71,4 +70,26 @@ pub fn is_root() -> bool {
         missing("root, for chroot");
     }
     root
+}
+
+/// An environment that `tests/environments.sh` made; without `make test-all`, `None` with a word about it.
+pub fn environment(name: &str) -> Option<PathBuf> {
+    if !is_set("CUPTI_AUDIT_ALL") {
+        println!("not run: it needs the real {name}; `make test-all` gets it");
+        return None;
+    }
+    let own = std::env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty());
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
+    let path = own.map_or_else(home, PathBuf::from);
+    let path = path.join("cupti-audit").join(name);
+    assert!(
+        path.exists(),
+        "tests/environments.sh makes {}",
+        path.display()
+    );
+    Some(path)
+}
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
 }

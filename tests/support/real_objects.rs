@@ -1,7 +1,7 @@
 //! Every ELF file of a root file system, asked of the real loader and of ours.
 //!
 //! The real one is asked in one session inside the root, for all files: a program is started in trace mode, as
-//! `ldd` starts it, and whatever has no interpreter, or no right to run, is an argument of `ld.so --list`.
+//! `ldd` starts it, and whatever has no interpreter, or no right to run, is an argument of `ld.so`.
 
 #![allow(
     dead_code,
@@ -23,7 +23,7 @@ use cupti_audit::loader::{CpuLevel, Resolution};
 use cupti_audit::run::{self, Options};
 
 use crate::loader_ours;
-use crate::session::session;
+use crate::session::Session;
 
 /// The loader of the root file systems.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -55,7 +55,10 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
 
 /// The level of this machine's processor, by the loader of a root file system.
 pub fn cpu(root: &Path) -> CpuLevel {
-    let help = session(root, &[], &[LOADER, "--help"]).output().unwrap();
+    let help = Session::of(root)
+        .command(&[LOADER, "--help"])
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&help.stdout);
     let searched = |name| text.contains(&format!("x86-64-{name} (supported, searched)"));
     match () {
@@ -95,7 +98,7 @@ fn is_elf(path: &Path) -> bool {
 const ASK: &str = "while read -r way path; do
   case $way in
     start) LD_TRACE_LOADED_OBJECTS=1 \"$path\" ;;
-    list) /lib64/ld-linux-x86-64.so.2 --list \"$path\" ;;
+    list) LD_TRACE_LOADED_OBJECTS=1 /lib64/ld-linux-x86-64.so.2 \"$path\" ;;
   esac </dev/null 2>&1
   printf '\\0'
 done";
@@ -116,7 +119,8 @@ pub fn real(root: &Path, ground: &Ground, paths: &[String]) -> Vec<Said> {
         format!("{way} {path}\n")
     };
     let questions: String = paths.iter().map(way).collect();
-    let mut asked = session(root, &[], &["/bin/sh", "-c", ASK])
+    let mut asked = Session::of(root)
+        .command(&["/bin/sh", "-c", ASK])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -5,14 +5,16 @@
     reason = "a chore talks to the one who runs it"
 )]
 
+mod docs;
 mod fixtures;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask fixtures [--check]
+const USAGE: &str = "usage: cargo xtask fixtures|docs [--check]
 
 fixtures          write testdata/images/<name>/ from testdata/images/src/<name>.yaml
-fixtures --check  compare instead; the exit code is 1 where something differs";
+docs              write docs/rules.md from rules/*.yaml
+… --check         compare instead; the exit code is 1 where something differs";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +22,8 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["fixtures"] => fixtures::write(),
         ["fixtures", "--check"] => fixtures::check(),
+        ["docs"] => docs::write(),
+        ["docs", "--check"] => docs::check(),
         _ => Err(USAGE.into()),
     };
     match result {

@@ -127,7 +127,7 @@ struct FallbackReport<'a> {
 struct Host<'a> {
     conditions: Vec<HostCondition<'a>>,
     cuda: &'a [String],
-    minimum_drivers: Vec<Driver<'a>>,
+    minimum_drivers: Vec<MinimumDriver<'a>>,
 }
 
 #[derive(Serialize)]
@@ -139,7 +139,7 @@ struct HostCondition<'a> {
 }
 
 #[derive(Serialize)]
-struct Driver<'a> {
+struct MinimumDriver<'a> {
     cuda: &'a str,
     driver: &'a str,
     minor_compatibility: Option<&'a str>,
@@ -233,7 +233,7 @@ fn host<'a>(matrix: &'a Matrix<'_>) -> Host<'a> {
         minimum_drivers: notes
             .drivers
             .iter()
-            .map(|row| Driver {
+            .map(|row| MinimumDriver {
                 cuda: row.cuda,
                 driver: row.driver,
                 minor_compatibility: row.minor_compatibility,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Matrix, apis, elsewhere, fallback_names, need, words};
 use crate::escape;
 use crate::plan::profilers::{Entry, State};
-use crate::report::style::cell;
+use crate::report::markdown::plain;
 
 /// The report of one image.
 pub fn report(matrix: &Matrix<'_>) -> String {
@@ -13,7 +13,7 @@ pub fn report(matrix: &Matrix<'_>) -> String {
     let mut out = format!(
         "## Profiling tools in {}\n\n\
          | tool | here | CUPTI | APIs | because | overhead | instead |\n|---|---|---|---|---|---|---|\n",
-        cell(&reference)
+        plain(&reference)
     );
     for state in [
         State::Ready,
@@ -30,7 +30,7 @@ pub fn report(matrix: &Matrix<'_>) -> String {
     if !matrix.facts.gaps.is_empty() {
         out.push_str("\nNot checked:\n\n");
         for gap in &matrix.facts.gaps {
-            let _ = writeln!(out, "- {}: {}", cell(&gap.what), cell(&gap.why));
+            let _ = writeln!(out, "- {}: {}", plain(&gap.what), plain(&gap.why));
         }
     }
     out
@@ -61,7 +61,7 @@ fn row(out: &mut String, entry: &Entry<'_>) {
         &overhead,
         &fallback_names(entry),
     ];
-    let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+    let cells: Vec<String> = cells.iter().map(|text| plain(text)).collect();
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
@@ -71,9 +71,9 @@ fn host(out: &mut String, matrix: &Matrix<'_>) {
         let _ = writeln!(
             out,
             "- {} ({}: {})",
-            cell(&condition.says),
+            plain(&condition.says),
             condition.certainty.name(),
-            cell(&condition.source)
+            plain(&condition.source)
         );
     }
     if matrix.host.drivers.is_empty() {

@@ -44,12 +44,15 @@ pub(super) fn need(cupti: CuptiNeed) -> &'static str {
 fn apis(apis: &[ApiUse]) -> String {
     let names: Vec<String> = apis
         .iter()
-        .map(|used| match used.optional {
-            true => format!("({})", used.api.name),
-            false => used.api.name.clone(),
+        .map(|used| {
+            if used.optional {
+                format!("({})", used.api.name)
+            } else {
+                used.api.name.clone()
+            }
         })
         .collect();
-    names.join(", ")
+    names.join("; ")
 }
 
 /// What is the matter under the container runtime, where it is not the same.
@@ -81,7 +84,7 @@ fn fallback_names(entry: &Entry<'_>) -> String {
             state => format!("{} ({})", fallback.profiler.said.name, words(state)),
         })
         .collect();
-    names.join(", ")
+    names.join("; ")
 }
 
 /// What a tool costs, in one line.

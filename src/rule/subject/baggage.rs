@@ -6,7 +6,6 @@ use super::{Evidence, Kind, Subject, fields, text};
 use crate::facts::{Asks, Baggage, ImageFacts, Outcome};
 use crate::path::RootPath;
 use crate::profile::baggage::{self, Weight};
-use crate::rootfs::{NodeKind, Rootfs};
 use crate::size::size;
 
 /// The fields of the files.
@@ -17,8 +16,7 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let rootfs = &facts.grounds.as_is.rootfs;
-    let used = used(facts, &needed(rootfs));
+    let used = used(facts);
     [Weight::Profiling, Weight::Toolkit]
         .into_iter()
         .filter_map(|weight| {
@@ -68,24 +66,10 @@ fn by_kind(files: &[&Baggage]) -> Vec<Evidence> {
         .collect()
 }
 
-/// The names that objects of the image need.
-fn needed(rootfs: &Rootfs) -> BTreeSet<Vec<u8>> {
-    let mut names = BTreeSet::new();
-    rootfs.visit(|path, _, node| {
-        if let NodeKind::File(facts) = &node.kind
-            && let Some(elf) = &facts.elf
-            // A tool that is baggage itself keeps nothing.
-            && baggage::look(path.as_bytes()).kinds.is_empty()
-        {
-            names.extend(elf.needed.iter().map(|name| name.to_vec()));
-        }
-    });
-    names
-}
-
 /// The files that stay whatever is not profiled: the libcupti that a program links, and any other library that
 /// an object needs.
-fn used(facts: &ImageFacts, needed: &BTreeSet<Vec<u8>>) -> BTreeSet<RootPath> {
+fn used(facts: &ImageFacts) -> BTreeSet<RootPath> {
+    let needed = &facts.around.needed;
     let links = facts
         .consumers
         .iter()

@@ -1,10 +1,10 @@
 //! A program that gets libcupti.
 
-use super::{Evidence, Kind, Location, Subject, fields, flag, text};
+use super::{Evidence, Kind, Location, Subject, escaped, fields, flag, text};
 use crate::elf::Bytes;
 use crate::escape;
 use crate::facts::meant::{self, Shadowed};
-use crate::facts::{Consumer, ImageFacts, Outcome, python};
+use crate::facts::{Consumer, ImageFacts, Outcome};
 use crate::loader::words;
 
 /// The fields of a program that gets libcupti.
@@ -33,14 +33,13 @@ const SYMBOLS: usize = 5;
 
 /// The programs that get a copy.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let distributions = python::distributions(&facts.grounds.as_is.rootfs);
     let served = facts
         .consumers
         .iter()
         .filter(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded);
     served
         .map(|consumer| {
-            let shadowed = meant::shadowed(facts, &distributions, consumer);
+            let shadowed = meant::shadowed(facts, consumer);
             subject(consumer, shadowed)
         })
         .collect()
@@ -69,8 +68,8 @@ fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
             ("symbols", text(list(&gets.missing_symbols))),
             ("shadowed", flag(is_shadowed)),
             ("older", flag(shadowed.older)),
-            ("gets", text(shadowed.gets)),
-            ("meant", text(shadowed.meant)),
+            ("gets", escaped(&shadowed.gets)),
+            ("meant", escaped(&shadowed.meant)),
             ("meant_by", text(shadowed.says.to_string())),
         ]),
         locations: vec![Location {

@@ -1,6 +1,6 @@
 //! The copies of libcupti together, where there are several.
 
-use super::{Kind, Location, Subject, fields, text};
+use super::{Kind, Location, Subject, escaped, fields, text};
 use crate::facts::{Copy, ImageFacts};
 
 /// The fields of the copies together.
@@ -33,7 +33,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         kind: Kind::Copies,
         fields: fields([
             ("count", text(copies.len().to_string())),
-            ("versions", text(versions.join(", "))),
+            ("versions", escaped(&versions.join(", "))),
         ]),
         locations: copies.iter().map(location).collect(),
         evidence: Vec::new(),

@@ -1,9 +1,9 @@
 //! A copy of libcupti.
 
-use super::{Evidence, Kind, Location, Subject, evidence, fields, flag, text};
+use super::{Kind, Location, Subject, escaped, evidence, fields, flag, text};
 use crate::escape;
 use crate::facts::cuda::{self, Cudart};
-use crate::facts::{self, ImageFacts, Outcome, OwnerKind, python};
+use crate::facts::{self, ImageFacts, Outcome, OwnerKind};
 use crate::loader::{Arch, Step, Tried};
 
 /// The fields of a copy.
@@ -42,13 +42,11 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// The copies.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let distributions = python::distributions(&facts.grounds.as_is.rootfs);
-    let runtimes = cuda::runtimes(&facts.grounds.as_is.rootfs, &distributions);
     let copies = facts.copies.iter();
-    copies.map(|copy| subject(facts, copy, &runtimes)).collect()
+    copies.map(|copy| subject(facts, copy)).collect()
 }
 
-fn subject(facts: &ImageFacts, copy: &facts::Copy, runtimes: &[Cudart]) -> Subject {
+fn subject(facts: &ImageFacts, copy: &facts::Copy) -> Subject {
     let mut all = fields([
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
@@ -59,7 +57,7 @@ fn subject(facts: &ImageFacts, copy: &facts::Copy, runtimes: &[Cudart]) -> Subje
     all.extend(identity(copy));
     all.extend(state(facts, copy));
     all.extend(machine(facts, copy));
-    all.extend(runtime(copy, runtimes));
+    all.extend(runtime(copy, &facts.around.runtimes));
     Subject {
         kind: Kind::Copy,
         fields: all,
@@ -67,12 +65,8 @@ fn subject(facts: &ImageFacts, copy: &facts::Copy, runtimes: &[Cudart]) -> Subje
             path: copy.real_path.clone(),
             layer: Some(copy.layer),
         }],
-        evidence: shown(facts),
+        evidence: evidence::of_plain(&facts.plain.as_is),
     }
-}
-
-fn shown(facts: &ImageFacts) -> Vec<Evidence> {
-    evidence::of_plain(&facts.plain.as_is)
 }
 
 type Fields<const N: usize> = [(&'static str, super::Value); N];
@@ -85,7 +79,7 @@ fn identity(copy: &facts::Copy) -> Fields<5> {
         ("path", text(copy.real_path.to_string())),
         ("directory", text(copy.real_path.parent().to_string())),
         ("soname", text(escape::text(&soname))),
-        ("version", text(version.unwrap_or_default())),
+        ("version", escaped(&version.unwrap_or_default())),
         ("library", flag(copy.soname.is_some())),
     ]
 }
@@ -161,7 +155,7 @@ fn runtime(copy: &facts::Copy, runtimes: &[Cudart]) -> Fields<3> {
     let versions = own.zip(other);
     let cudart = beside.map(|runtime| runtime.version.clone());
     [
-        ("cudart", text(cudart.unwrap_or_default())),
+        ("cudart", escaped(&cudart.unwrap_or_default())),
         (
             "other_cudart",
             flag(versions.is_some_and(|(own, other)| own != other)),

@@ -1,8 +1,8 @@
 //! The CUDA version that the image needs a driver for.
 
-use super::{Kind, Subject, fields, flag, text};
+use super::{Kind, Subject, escaped, fields, flag, text};
 use crate::facts::cuda::{self, CudaVersion};
-use crate::facts::{Copy, ImageFacts, python, search_path};
+use crate::facts::{Copy, ImageFacts, search_path};
 use crate::profile::driver;
 
 /// The fields of the CUDA version.
@@ -16,7 +16,9 @@ pub(super) const FIELDS: &[&str] = &[
     // Whether the driver for this version is known.
     "has_driver",
     "has_cupti",
-    // What `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
+    // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
+    "cupti",
+    "cupti_path",
     "required",
     "newer_than_required",
     // Whether a search path names the directory into which GKE mounts the driver.
@@ -35,12 +37,18 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
     let (version, from) = newest(facts).unwrap_or_default();
     let row = driver::of_cuda(&version).first().copied();
     let required = cuda::required(config);
-    let cupti = of_cupti(facts).filter_map(|(version, _)| cuda::version(&version));
-    let newer = cupti.max() > required && required.is_some();
+    let cupti = of_cupti(facts)
+        .filter_map(|(version, path)| Some((cuda::version(&version)?, path)))
+        .max();
+    let newer = required
+        .zip(cupti.as_ref())
+        .is_some_and(|(required, (cupti, _))| *cupti > required);
+    let (release, path) =
+        cupti.map_or_else(Default::default, |(version, path)| (words(version), path));
     vec![Subject {
         kind: Kind::Cuda,
         fields: fields([
-            ("version", text(version)),
+            ("version", escaped(&version)),
             ("from", text(from)),
             (
                 "driver",
@@ -58,6 +66,8 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
                 "has_cupti",
                 flag(facts.own_copies().any(|copy| copy.soname.is_some())),
             ),
+            ("cupti", text(release)),
+            ("cupti_path", text(path)),
             ("required", text(required.map(words).unwrap_or_default())),
             ("newer_than_required", flag(newer)),
             (
@@ -76,9 +86,9 @@ fn words((major, minor): CudaVersion) -> String {
 
 /// The newest CUDA version of the image, and what says it.
 fn newest(facts: &ImageFacts) -> Option<(String, String)> {
-    let rootfs = &facts.grounds.as_is.rootfs;
-    let runtimes = cuda::runtimes(rootfs, &python::distributions(rootfs));
-    let runtimes = runtimes
+    let runtimes = facts
+        .around
+        .runtimes
         .iter()
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
     let environment = facts.image.config.env("CUDA_VERSION");

@@ -2,7 +2,7 @@
 
 use super::{Evidence, Kind, Location, Subject, evidence, fields, flag, text};
 use crate::escape;
-use crate::facts::cuda::version;
+use crate::facts::cuda::{site, version};
 use crate::facts::{self, Asks, Consumer, ImageFacts, Outcome, Required, Status};
 use crate::loader::words;
 use crate::loader::{Libc, Unresolved};
@@ -22,7 +22,14 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// The fields of a program that opens libcupti and does not get it.
-pub(super) const UNSERVED: &[&str] = &["name", "object", "wants", "words"];
+pub(super) const UNSERVED: &[&str] = &[
+    "name",
+    "object",
+    "wants",
+    "words",
+    // Whether another program of the same Python environment gets one.
+    "others_served",
+];
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
@@ -82,7 +89,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &Consumer) -> Option<Subject> {
     if fails(consumer) {
         return Some(match consumer.asks {
             Asks::Needed => failure(facts, object, breaks, &[&gets.message], location, searched),
-            Asks::Dlopen => unserved(consumer, location, searched),
+            Asks::Dlopen => unserved(facts, consumer, location, searched),
         });
     }
     // What else is missing may be loaded by the program beforehand; a version of glibc never is.
@@ -110,13 +117,17 @@ fn failure(
         .collect();
     let newest = needed.iter().flatten().max();
     let (libc, here) = libc(facts);
+    let is_glibc = needed.iter().all(Option::is_some);
+    // The sentence on glibc says what is needed; the loader's words say by whom.
+    let words = messages.iter().filter(|_| is_glibc);
+    let words = words.map(|message| Evidence::Words((*message).to_owned()));
     Subject {
         kind: Kind::Failure,
         fields: fields([
             ("object", text(object)),
             ("breaks", text(breaks)),
             ("words", text(messages.join("; "))),
-            ("glibc", flag(needed.iter().all(Option::is_some))),
+            ("glibc", flag(is_glibc)),
             (
                 "glibc_needed",
                 text(newest.map(|newest| number(*newest)).unwrap_or_default()),
@@ -125,12 +136,22 @@ fn failure(
             ("musl", flag(libc == "musl")),
         ]),
         locations: vec![location],
-        evidence,
+        evidence: words.chain(evidence).collect(),
     }
 }
 
-fn unserved(consumer: &Consumer, location: Location, evidence: Vec<Evidence>) -> Subject {
+fn unserved(
+    facts: &ImageFacts,
+    consumer: &Consumer,
+    location: Location,
+    evidence: Vec<Evidence>,
+) -> Subject {
     let gets = &consumer.outcome.as_is;
+    let site = site(&consumer.object);
+    let others_served = site.is_some()
+        && facts.consumers.iter().any(|other| {
+            other.outcome.as_is.outcome == Outcome::Loaded && self::site(&other.object) == site
+        });
     Subject {
         kind: Kind::Unserved,
         fields: fields([
@@ -138,6 +159,7 @@ fn unserved(consumer: &Consumer, location: Location, evidence: Vec<Evidence>) ->
             ("object", text(consumer.object.to_string())),
             ("wants", text(escape::text(&consumer.wants))),
             ("words", text(gets.message.clone())),
+            ("others_served", flag(others_served)),
         ]),
         locations: vec![location],
         evidence,
@@ -166,8 +188,7 @@ fn number((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }
 
-/// The version of glibc that the loader misses, from its own words: version `GLIBC_2.38' not found
-/// (glibc elf/dl-version.c, `match_symbol`).
+/// The version of glibc that the loader misses, from its own words (glibc elf/dl-version.c, `match_symbol`).
 fn glibc_needed(message: &str) -> Option<(u32, u32)> {
     let (_, rest) = message.split_once("version `GLIBC_")?;
     let (number, _) = rest.split_once("' not found")?;

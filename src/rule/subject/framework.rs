@@ -1,8 +1,8 @@
 //! A framework that brings a profiler.
 
-use super::{Kind, Location, Subject, fields, flag, text};
+use super::{Kind, Location, Subject, escaped, fields, flag, text};
 use crate::facts::ImageFacts;
-use crate::facts::python::{self, Distribution};
+use crate::facts::python::Distribution;
 
 /// The fields of a framework.
 pub(super) const FIELDS: &[&str] = &[
@@ -19,7 +19,7 @@ pub(super) const FIELDS: &[&str] = &[
     "daemon",
 ];
 
-/// A framework's distributions, the name of its program, and its plugins for TensorBoard, the first of which
+/// A framework's distributions, the name of its program, and its plugins for `TensorBoard`, the first of which
 /// is the one to install.
 struct Known {
     names: &'static [&'static str],
@@ -42,7 +42,7 @@ const KNOWN: [Known; 2] = [
 
 /// The frameworks of each Python environment.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let all = python::distributions(&facts.grounds.as_is.rootfs);
+    let all = &facts.around.distributions;
     let known = |dist: &Distribution| {
         KNOWN
             .iter()
@@ -50,16 +50,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
     };
     let frameworks = all.iter().filter_map(|dist| Some((dist, known(dist)?)));
     frameworks
-        .map(|(dist, known)| subject(facts, &all, dist, known))
+        .map(|(dist, known)| subject(facts, dist, known))
         .collect()
 }
 
-fn subject(
-    facts: &ImageFacts,
-    all: &[Distribution],
-    framework: &Distribution,
-    known: &Known,
-) -> Subject {
+fn subject(facts: &ImageFacts, framework: &Distribution, known: &Known) -> Subject {
+    let all = &facts.around.distributions;
     let has = |name: &str| {
         all.iter()
             .any(|dist| dist.site == framework.site && dist.name == name)
@@ -73,7 +69,7 @@ fn subject(
         kind: Kind::Framework,
         fields: fields([
             ("name", text(framework.name.clone())),
-            ("version", text(framework.version.clone())),
+            ("version", escaped(&framework.version)),
             ("asks_for_cupti", flag(asks)),
             ("tensorboard", flag(has("tensorboard"))),
             (

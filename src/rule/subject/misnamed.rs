@@ -3,15 +3,14 @@
 use super::{Evidence, Kind, Location, Subject, fields, text};
 use crate::escape;
 use crate::facts::ImageFacts;
-use crate::facts::misnamed::{self, Misnamed};
+use crate::facts::misnamed::Misnamed;
 
 /// The fields of such a name.
 pub(super) const FIELDS: &[&str] = &["path", "says", "soname"];
 
 /// The names that are not true.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let found = misnamed::find(&facts.grounds.as_is.rootfs);
-    found.iter().map(subject).collect()
+    facts.around.misnamed.iter().map(subject).collect()
 }
 
 fn subject(name: &Misnamed) -> Subject {

@@ -28,6 +28,7 @@ use serde::Deserialize;
 pub use evidence::Evidence;
 
 use super::Location;
+use crate::escape;
 use crate::facts::ImageFacts;
 
 /// The kinds of subject.
@@ -48,6 +49,8 @@ pub enum Kind {
     Failure,
     /// A program that opens libcupti at run time and does not get it.
     Unserved,
+    /// Something that a phase needs, wants or forbids, and that is not so.
+    Need,
     /// A program that gets libcupti.
     Consumer,
     /// Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
@@ -72,7 +75,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -80,6 +83,7 @@ impl Kind {
         Self::Misnamed,
         Self::Failure,
         Self::Unserved,
+        Self::Need,
         Self::Consumer,
         Self::LdCache,
         Self::EmptyElement,
@@ -102,6 +106,7 @@ impl Kind {
             Self::Misnamed => "misnamed",
             Self::Failure => "failure",
             Self::Unserved => "unserved",
+            Self::Need => "need",
             Self::Consumer => "consumer",
             Self::LdCache => "ld-cache",
             Self::EmptyElement => "empty-element",
@@ -125,6 +130,7 @@ impl Kind {
             Self::Misnamed => misnamed::FIELDS,
             Self::Failure => failure::FIELDS,
             Self::Unserved => failure::UNSERVED,
+            Self::Need => &["phase", "level", "what", "why"],
             Self::Consumer => consumer::FIELDS,
             Self::LdCache => ld_cache::FIELDS,
             Self::EmptyElement => empty_element::FIELDS,
@@ -195,6 +201,11 @@ pub fn subjects(facts: &ImageFacts) -> Vec<Subject> {
 
 fn text(value: impl Into<String>) -> Value {
     Value::Text(value.into())
+}
+
+/// Text from a file or the environment of the image.
+fn escaped(value: &str) -> Value {
+    Value::Text(escape::text(value.as_bytes()))
 }
 
 fn flag(value: bool) -> Value {

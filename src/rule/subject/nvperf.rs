@@ -1,4 +1,4 @@
-//! A process that gets libcupti and not libnvperf_host, which CUPTI opens by its bare name for counters.
+//! A process that gets libcupti and not `libnvperf_host.so`, which CUPTI opens by its bare name for counters.
 
 use super::{Evidence, Kind, Location, Subject, fields, flag, text};
 use crate::facts::{Asker, Companion, ImageFacts, Outcome, Reach};
@@ -46,7 +46,7 @@ fn subject(facts: &ImageFacts, asker: &Asker, companion: &Companion, others: boo
     let consumer = asker
         .consumer
         .and_then(|number| facts.consumers.get(number));
-    let name = consumer.map_or("a process that opens CUPTI by its soname", |consumer| {
+    let name = consumer.map_or("a process that opens it by its soname", |consumer| {
         &consumer.name
     });
     let files: Vec<_> = facts

@@ -1,7 +1,6 @@
 //! Something of the GPU that the image tells the container runtime to leave out.
 
-use super::{Kind, Subject, fields, text};
-use crate::escape;
+use super::{Kind, Subject, escaped, fields, text};
 use crate::facts::ImageFacts;
 
 /// The fields of what is left out.
@@ -53,7 +52,7 @@ fn subject(variable: &str, value: &str, lacks: &str, words: &str) -> Subject {
         kind: Kind::Runtime,
         fields: fields([
             ("variable", text(variable)),
-            ("value", text(escape::text(value.as_bytes()))),
+            ("value", escaped(value)),
             ("lacks", text(lacks)),
             ("words", text(words)),
         ]),

@@ -14,6 +14,8 @@ pub enum IsaLevel {
     V3,
     /// x86-64-v4.
     V4,
+    /// A level that no processor has yet.
+    Beyond,
 }
 
 impl IsaLevel {
@@ -24,6 +26,7 @@ impl IsaLevel {
             Self::V2 => 0b11,
             Self::V3 => 0b111,
             Self::V4 => 0b1111,
+            Self::Beyond => 0b1_1111,
         }
     }
 }

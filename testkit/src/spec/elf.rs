@@ -1,59 +1,101 @@
 //! An ELF object as a fixture describes it.
 
 use indexmap::IndexMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::make::unescape;
-use crate::elf::{Class, Elf, Endian, Hash, Kind, Machine, df_1};
+use crate::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df_1};
+
+const DT_AUXILIARY: u64 = 0x7fff_fffd;
+const DT_FILTER: u64 = 0x7fff_ffff;
 
 /// An ELF object. What is not said is as in [`Elf::new`]: a 64-bit little-endian shared object for x86-64.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of a file")]
 pub struct ElfSpec {
     /// What the object is.
+    #[serde(skip_serializing_if = "is_default")]
     pub kind: KindSpec,
     /// 32 or 64.
+    #[serde(skip_serializing_if = "is_default")]
     pub class: Option<u8>,
     /// The byte order.
+    #[serde(skip_serializing_if = "is_default")]
     pub endian: EndianSpec,
     /// The machine.
+    #[serde(skip_serializing_if = "is_default")]
     pub machine: MachineSpec,
     /// `PT_INTERP`; an executable without one gets glibc's for its machine.
+    #[serde(skip_serializing_if = "is_default")]
     pub interp: Option<String>,
     /// `DT_SONAME`.
+    #[serde(skip_serializing_if = "is_default")]
     pub soname: Option<String>,
     /// Each `DT_NEEDED`.
+    #[serde(skip_serializing_if = "is_default")]
     pub needed: Vec<String>,
+    /// Each `DT_AUXILIARY`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub auxiliary: Vec<String>,
+    /// Each `DT_FILTER`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub filter: Vec<String>,
     /// `DT_RPATH`.
+    #[serde(skip_serializing_if = "is_default")]
     pub rpath: Option<String>,
     /// `DT_RUNPATH`.
+    #[serde(skip_serializing_if = "is_default")]
     pub runpath: Option<String>,
     /// Whether `DF_1_NODEFLIB` is set.
+    #[serde(skip_serializing_if = "is_default")]
     pub nodeflib: bool,
+    /// Whether `DF_1_PIE` is set, as it is in every executable.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pie: bool,
     /// The versions defined, without the base.
+    #[serde(skip_serializing_if = "is_default")]
     pub verdef: Vec<String>,
     /// The versions needed of each file.
+    #[serde(skip_serializing_if = "is_default")]
     pub verneed: IndexMap<String, Vec<String>>,
+    /// The versions needed of each file whose absence is a warning.
+    #[serde(skip_serializing_if = "is_default")]
+    pub weak_verneed: IndexMap<String, Vec<String>>,
+    /// The x86-64 level that the object says it needs, 1 to 4; 5 is one that no processor has yet.
+    #[serde(skip_serializing_if = "is_default")]
+    pub isa_needed: Option<u8>,
     /// Functions exported, as `name` or `name@version`.
+    #[serde(skip_serializing_if = "is_default")]
     pub exports: Vec<String>,
     /// Functions imported, as `name` or `name@version`; the version stands in `verneed`.
+    #[serde(skip_serializing_if = "is_default")]
     pub imports: Vec<String>,
     /// Functions imported that may be absent.
+    #[serde(skip_serializing_if = "is_default")]
     pub weak_imports: Vec<String>,
     /// Strings in the read-only data, one after the other, each ended by a NUL.
+    #[serde(skip_serializing_if = "is_default")]
     pub strings: Vec<String>,
     /// The JSON of a `.note.dlopen`.
+    #[serde(skip_serializing_if = "is_default")]
     pub dlopen: Option<String>,
     /// Zero bytes between the tables and the dynamic section.
+    #[serde(skip_serializing_if = "is_default")]
     pub padding: usize,
     /// Whether the string table was moved to the end, as patchelf does.
+    #[serde(skip_serializing_if = "is_default")]
     pub patched: bool,
+    /// Whether the program headers lie behind everything else.
+    #[serde(skip_serializing_if = "is_default")]
+    pub late_headers: bool,
     /// Whether the hash table is `DT_GNU_HASH`.
+    #[serde(skip_serializing_if = "is_default")]
     pub gnu_hash: bool,
 }
 
 /// What an object is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KindSpec {
     /// A shared object.
@@ -63,10 +105,14 @@ pub enum KindSpec {
     Executable,
     /// An executable without a dynamic section.
     StaticExecutable,
+    /// An executable at a fixed address, with a dynamic section and without an interpreter.
+    FixedExecutable,
+    /// A shared object without a dynamic section.
+    StaticLibrary,
 }
 
 /// The byte order of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndianSpec {
     /// Least significant byte first.
@@ -77,7 +123,7 @@ pub enum EndianSpec {
 }
 
 /// The machine of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 pub enum MachineSpec {
     /// `EM_X86_64`.
     #[default]
@@ -92,6 +138,9 @@ pub enum MachineSpec {
     /// `EM_PPC64`.
     #[serde(rename = "ppc64")]
     Ppc64,
+    /// `EM_ARM`.
+    #[serde(rename = "arm")]
+    Arm,
 }
 
 impl ElfSpec {
@@ -107,6 +156,11 @@ impl ElfSpec {
         }
         for name in &self.needed {
             elf = elf.needed(unescape(name)?);
+        }
+        for (tag, names) in [(DT_AUXILIARY, &self.auxiliary), (DT_FILTER, &self.filter)] {
+            for name in names {
+                elf = elf.dynamic_name(tag, unescape(name)?);
+            }
         }
         if let Some(path) = &self.rpath {
             elf = elf.rpath(unescape(path)?);
@@ -128,8 +182,10 @@ impl ElfSpec {
     fn shape(&self) -> Result<Elf, String> {
         let elf = match self.kind {
             KindSpec::Library => Elf::new(),
-            KindSpec::Executable => Elf::executable().interp(self.machine.interp()),
+            KindSpec::Executable => Elf::new().interp(self.machine.interp()),
             KindSpec::StaticExecutable => Elf::new().statically_linked().kind(Kind::Exec),
+            KindSpec::FixedExecutable => Elf::new().kind(Kind::Exec),
+            KindSpec::StaticLibrary => Elf::new().statically_linked(),
         };
         let elf = match &self.interp {
             Some(path) => elf.interp(unescape(path)?),
@@ -145,12 +201,20 @@ impl ElfSpec {
             EndianSpec::Big => elf.endian(Endian::Big),
         };
         let elf = elf.machine(self.machine.machine()).padding(self.padding);
-        let elf = if self.nodeflib {
-            elf.flags_1(df_1::NODEFLIB)
+        let elf = match self.flags_1() {
+            0 => elf,
+            flags => elf.flags_1(flags),
+        };
+        let elf = match self.isa_needed {
+            None => elf,
+            Some(level) => elf.isa_needed(isa_level(level)?),
+        };
+        let elf = if self.patched { elf.patched() } else { elf };
+        let elf = if self.late_headers {
+            elf.late_headers()
         } else {
             elf
         };
-        let elf = if self.patched { elf.patched() } else { elf };
         Ok(if self.gnu_hash {
             elf.hash(Hash::Gnu)
         } else {
@@ -158,12 +222,23 @@ impl ElfSpec {
         })
     }
 
+    fn flags_1(&self) -> u64 {
+        let is_program = self.pie || self.kind == KindSpec::Executable;
+        let pie = if is_program { df_1::PIE } else { 0 };
+        let nodeflib = if self.nodeflib { df_1::NODEFLIB } else { 0 };
+        pie | nodeflib
+    }
+
     fn versions(&self, elf: Elf) -> Elf {
         let elf = self.verdef.iter().fold(elf, Elf::verdef);
         let all = self.verneed.iter();
         let all =
             all.flat_map(|(file, versions)| versions.iter().map(move |version| (file, version)));
-        all.fold(elf, |elf, (file, version)| elf.verneed(file, version))
+        let elf = all.fold(elf, |elf, (file, version)| elf.verneed(file, version));
+        let weak = self.weak_verneed.iter();
+        let weak =
+            weak.flat_map(|(file, versions)| versions.iter().map(move |version| (file, version)));
+        weak.fold(elf, |elf, (file, version)| elf.verneed_weak(file, version))
     }
 
     fn symbols(&self, mut elf: Elf) -> Result<Elf, String> {
@@ -201,6 +276,7 @@ impl MachineSpec {
             Self::Aarch64 => Machine::Aarch64,
             Self::I386 => Machine::I386,
             Self::Ppc64 => Machine::Ppc64,
+            Self::Arm => Machine::Arm,
         }
     }
 
@@ -211,6 +287,25 @@ impl MachineSpec {
             Self::Aarch64 => "/lib/ld-linux-aarch64.so.1",
             Self::I386 => "/lib/ld-linux.so.2",
             Self::Ppc64 => "/lib64/ld64.so.2",
+            Self::Arm => "/lib/ld-linux-armhf.so.3",
         }
     }
+}
+
+fn isa_level(level: u8) -> Result<IsaLevel, String> {
+    match level {
+        1 => Ok(IsaLevel::V1),
+        2 => Ok(IsaLevel::V2),
+        3 => Ok(IsaLevel::V3),
+        4 => Ok(IsaLevel::V4),
+        5 => Ok(IsaLevel::Beyond),
+        other => Err(format!(
+            "isa_needed is {other}: the levels are 1 to 4, and 5 is beyond all"
+        )),
+    }
+}
+
+/// Whether a field says nothing, and is left out of what is written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

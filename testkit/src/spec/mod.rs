@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use elf::ElfSpec;
+pub use elf::{ElfSpec, EndianSpec, KindSpec, MachineSpec};
 pub use sources::{SourceError, Sources, generated};
 
 use crate::layer::Compression;

@@ -1,0 +1,10 @@
+//! `schema`: the contract of the JSON report.
+
+use cupti_audit::report::{Exit, json};
+
+use super::write;
+
+/// Prints the JSON Schema of the report.
+pub fn schema() -> Exit {
+    write(Ok(json::CONTRACT.to_owned()), Exit::Clean)
+}

@@ -1,0 +1,87 @@
+//! The order in which what objects need is loaded (glibc elf/dl-deps.c, `_dl_map_object_deps`).
+
+/// The objects of one process; real ones have some hundreds.
+const OBJECTS: usize = 4096;
+
+/// What ties an object to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tie {
+    /// `DT_NEEDED`.
+    Needed,
+    /// `DT_FILTER`.
+    Filter,
+    /// `DT_AUXILIARY`, which may be absent.
+    Auxiliary,
+}
+
+/// The maps whose needs are loaded one after the other, with their depths.
+pub(super) struct Queue {
+    entries: Vec<Entry>,
+    next: usize,
+}
+
+struct Entry {
+    map: usize,
+    depth: usize,
+    is_done: bool,
+}
+
+impl Queue {
+    /// A queue that begins with these.
+    pub fn new(roots: impl Iterator<Item = (usize, usize)>) -> Self {
+        let entry = |(map, depth)| Entry {
+            map,
+            depth,
+            is_done: false,
+        };
+        Self {
+            entries: roots.map(entry).collect(),
+            next: 0,
+        }
+    }
+
+    /// The next map, and its depth. What was put before the last one comes first.
+    pub fn take(&mut self) -> Option<(usize, usize)> {
+        while self.entries.get(self.next)?.is_done {
+            self.next += 1;
+        }
+        let entry = self.entries.get_mut(self.next)?;
+        entry.is_done = true;
+        Some((entry.map, entry.depth))
+    }
+
+    /// Appends a map, unless it is in the queue.
+    pub fn append(&mut self, map: usize, depth: usize) {
+        if self.position(map).is_none() && self.entries.len() < OBJECTS {
+            self.entries.push(Entry {
+                map,
+                depth,
+                is_done: false,
+            });
+        }
+    }
+
+    /// Puts what a filter names before the filter, unless it is before it already; says whether it did.
+    pub fn put_before(&mut self, filter: usize, map: usize, depth: usize) -> bool {
+        let Some(at) = self.position(filter) else {
+            return false;
+        };
+        match self.position(map) {
+            Some(known) if known <= at => return false,
+            Some(known) => drop(self.entries.remove(known)),
+            None if self.entries.len() >= OBJECTS => return false,
+            None => {}
+        }
+        let entry = Entry {
+            map,
+            depth,
+            is_done: false,
+        };
+        self.entries.insert(at, entry);
+        true
+    }
+
+    fn position(&self, map: usize) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.map == map)
+    }
+}

@@ -1,0 +1,98 @@
+//! What is advised without an image: where CUPTI is had from, when it is needed, and what to do first.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::api::Certainty;
+
+/// A place that CUPTI is had from (`profiles/cupti/sources.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The way of installing.
+    pub id: String,
+    /// Whose it is.
+    pub whose: String,
+    /// The major version of CUDA that it has; all when left out.
+    #[serde(default)]
+    pub major: Option<u32>,
+    /// The only version of CUDA that it has.
+    #[serde(default)]
+    pub cuda: Option<String>,
+    /// The command, with `{major}`, `{minor}`, `{version}` and `{soname}` to fill in.
+    pub command: String,
+    /// What it brings, and where to.
+    pub brings: String,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+/// What holds whatever the tool is (`profiles/advice.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct General {
+    /// When CUPTI is worth adding.
+    pub need: Vec<String>,
+    /// When it is not.
+    pub no_need: Vec<String>,
+    /// The order of looking into a slow run.
+    pub order: Vec<String>,
+    /// How to profile.
+    pub bursts: String,
+    /// The tools of a phase, by ids.
+    pub tools: BTreeMap<String, Vec<String>>,
+}
+
+static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../profiles/cupti/sources.yaml"))
+        .expect("the file is part of the program and read by a test")
+});
+
+static GENERAL: LazyLock<General> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../profiles/advice.yaml"))
+        .expect("the file is part of the program and read by a test")
+});
+
+/// The places that CUPTI is had from, in the order of the file.
+pub fn sources() -> &'static [Source] {
+    &SOURCES
+}
+
+/// What holds whatever the tool is.
+pub fn general() -> &'static General {
+    &GENERAL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{general, sources};
+    use crate::knowledge::Knowledge;
+
+    #[test]
+    fn every_phase_has_tools_that_are_known() {
+        let Knowledge {
+            phases, profilers, ..
+        } = Knowledge::built_in();
+        for phase in phases {
+            let tools = &general().tools[&phase.name];
+            let known = |id: &String| profilers.iter().any(|profiler| profiler.id == *id);
+            assert!(
+                !tools.is_empty() && tools.iter().all(known),
+                "{}",
+                phase.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_source_has_a_command_without_other_gaps_than_the_known() {
+        for source in sources() {
+            let filled = ["{major}", "{minor}", "{version}", "{soname}"]
+                .iter()
+                .fold(source.command.clone(), |text, gap| text.replace(gap, ""));
+            assert!(!filled.contains(['{', '}']), "{}", source.command);
+        }
+    }
+}

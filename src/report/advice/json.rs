@@ -1,0 +1,185 @@
+//! Advice for programs: `cupti-audit/advice/v1`, a contract to which fields are only ever added.
+
+use serde::Serialize;
+
+use super::{verdict, why};
+use crate::plan::advice::{ARCH, Advice, Chosen, FileNeed};
+use crate::profile::Profiler;
+use crate::profile::advice::{Source, general};
+
+const SCHEMA: &str = "cupti-audit/advice/v1";
+
+/// The schema of the list of tools.
+const LIST: &str = "cupti-audit/tools/v1";
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    phase: Option<&'a str>,
+    cupti_needed: bool,
+    verdict: String,
+    tools: Vec<Tool<'a>>,
+    release: Option<Release<'a>>,
+    files: Vec<File<'a>>,
+    bytes: u64,
+    bytes_with_options: u64,
+    not_in_release: Vec<&'a str>,
+    sources: Vec<SourceReport<'a>>,
+    first: First<'a>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    id: &'a str,
+    name: &'a str,
+    aliases: &'a [String],
+    cupti: &'static str,
+    why: &'static str,
+    apis: &'a [String],
+    optional_apis: &'a [String],
+    gives: &'a str,
+    without: &'a str,
+    besides: &'a [String],
+    overhead: Overhead<'a>,
+    host: &'a [String],
+    fallbacks: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Overhead<'a> {
+    figure: &'a str,
+    certainty: &'static str,
+    source: &'a str,
+}
+
+#[derive(Serialize)]
+struct Release<'a> {
+    cuda: String,
+    assumed: bool,
+    sizes_of: &'a str,
+    sizes_exact: bool,
+    arch: &'static str,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    name: &'a str,
+    bytes: Option<u64>,
+    optional: bool,
+    apis: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct SourceReport<'a> {
+    id: &'a str,
+    whose: &'a str,
+    command: &'a str,
+    brings: &'a str,
+    certainty: &'static str,
+}
+
+#[derive(Serialize)]
+struct First<'a> {
+    order: &'a [String],
+    bursts: &'a str,
+    need: &'a [String],
+    no_need: &'a [String],
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    schema: &'static str,
+    tools: Vec<Tool<'a>>,
+}
+
+/// The answer, as a line of JSON.
+///
+/// # Errors
+/// Never for a report made here; the signature is serde's.
+pub fn line(advice: &Advice<'_>) -> serde_json::Result<String> {
+    let (bytes, bytes_with_options) = advice.bytes();
+    let general = general();
+    serde_json::to_string(&Report {
+        schema: SCHEMA,
+        phase: advice.phase.as_deref(),
+        cupti_needed: advice.needs_cupti(),
+        verdict: verdict(advice),
+        tools: advice.tools.iter().map(|tool| self::tool(tool)).collect(),
+        release: advice.release.as_ref().map(release),
+        files: advice.files.iter().map(file).collect(),
+        bytes,
+        bytes_with_options,
+        not_in_release: advice.too_new.iter().map(|api| &*api.id).collect(),
+        sources: advice.sources.iter().map(source).collect(),
+        first: First {
+            order: &general.order,
+            bursts: &general.bursts,
+            need: &general.need,
+            no_need: &general.no_need,
+        },
+    })
+}
+
+/// The tools that can be asked about, as a line of JSON.
+///
+/// # Errors
+/// As [`line`].
+pub fn list(tools: &[Profiler]) -> serde_json::Result<String> {
+    serde_json::to_string(&List {
+        schema: LIST,
+        tools: tools.iter().map(tool).collect(),
+    })
+}
+
+fn tool(tool: &Profiler) -> Tool<'_> {
+    let said = &tool.said;
+    Tool {
+        id: &tool.id,
+        name: &said.name,
+        aliases: &said.aliases,
+        cupti: said.cupti.name(),
+        why: why(tool),
+        apis: &said.apis,
+        optional_apis: &said.optional_apis,
+        gives: &said.gives,
+        without: &said.without,
+        besides: &said.besides,
+        overhead: Overhead {
+            figure: &said.overhead.figure,
+            certainty: said.overhead.certainty.name(),
+            source: &said.overhead.source,
+        },
+        host: &said.host,
+        fallbacks: &said.fallbacks,
+    }
+}
+
+fn release(chosen: &Chosen) -> Release<'_> {
+    let (major, minor) = chosen.cuda;
+    Release {
+        cuda: format!("{major}.{minor}"),
+        assumed: chosen.assumed,
+        sizes_of: chosen.sizes_of,
+        sizes_exact: chosen.exact,
+        arch: ARCH,
+    }
+}
+
+fn file(file: &FileNeed) -> File<'_> {
+    File {
+        name: &file.name,
+        bytes: file.bytes,
+        optional: file.optional,
+        apis: file.apis.iter().map(|api| &*api.id).collect(),
+    }
+}
+
+fn source(source: &Source) -> SourceReport<'_> {
+    SourceReport {
+        id: &source.id,
+        whose: &source.whose,
+        command: &source.command,
+        brings: &source.brings,
+        certainty: source.certainty.name(),
+    }
+}

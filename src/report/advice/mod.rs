@@ -1,0 +1,98 @@
+//! Advice without an image, written down: for people ([`text`]), for programs ([`json`]) and for a page
+//! ([`markdown`]).
+
+pub mod json;
+pub mod markdown;
+pub mod text;
+
+use crate::plan::advice::{ARCH, Advice, Chosen, FileNeed};
+use crate::profile::api::{self, Api};
+use crate::profile::{CuptiNeed, Profiler};
+use crate::size::size;
+
+/// The answer in one line.
+fn verdict(advice: &Advice<'_>) -> String {
+    let names: Vec<&str> = advice
+        .tools
+        .iter()
+        .filter(|tool| tool.said.cupti == CuptiNeed::InImage)
+        .map(|tool| &*tool.said.name)
+        .collect();
+    if names.is_empty() {
+        "CUPTI is not needed in the image".to_owned()
+    } else {
+        format!("CUPTI is needed in the image, for {}", names.join("; "))
+    }
+}
+
+/// Why a tool needs CUPTI, or why not.
+fn why(tool: &Profiler) -> &'static str {
+    match tool.said.cupti {
+        CuptiNeed::InImage => {
+            "it opens or links the libcupti of the image; the container runtime never brings one"
+        }
+        CuptiNeed::BringsItsOwn => "it comes with a CUPTI of its own",
+        CuptiNeed::ReadsTraces => "it reads what another tool wrote; that tool needs what it needs",
+        CuptiNeed::None => "it does without CUPTI",
+    }
+}
+
+/// The APIs of a tool by name; those of options in brackets.
+fn apis(tool: &Profiler) -> String {
+    let name = |id: &String| api::by_id(id).map_or_else(|| id.clone(), |api| api.name.clone());
+    let needed = tool.said.apis.iter().map(name);
+    let optional = tool.said.optional_apis.iter();
+    let optional = optional.map(|id| format!("({})", name(id)));
+    needed.chain(optional).collect::<Vec<_>>().join("; ")
+}
+
+/// The release that the sizes are of, and why that one.
+fn release(chosen: &Chosen) -> String {
+    let (major, minor) = chosen.cuda;
+    let sizes = chosen.sizes_of;
+    match (chosen.exact, chosen.assumed) {
+        (true, true) => format!(
+            "CUDA {major}.{minor} is assumed, the newest 12.x that is known; sizes of {sizes}, {ARCH}"
+        ),
+        (true, false) => format!("CUDA {major}.{minor}; sizes of {sizes}, {ARCH}"),
+        (false, _) => format!(
+            "CUDA {major}.{minor}; its sizes are not known, those of {sizes}, {ARCH}, are near to them"
+        ),
+    }
+}
+
+fn bytes(file: &FileNeed) -> String {
+    file.bytes.map_or("size not known".to_owned(), size)
+}
+
+/// The APIs that need a file, by name.
+fn needed_by(file: &FileNeed) -> String {
+    let names: Vec<&str> = file.apis.iter().map(|api| &*api.name).collect();
+    names.join("; ")
+}
+
+fn together(advice: &Advice<'_>) -> String {
+    match advice.bytes() {
+        (needed, all) if needed == all => format!("together {}", size(needed)),
+        (needed, all) => format!("together {}, with all options {}", size(needed), size(all)),
+    }
+}
+
+/// The APIs that the release lacks, in words.
+fn too_new(advice: &Advice<'_>) -> Vec<String> {
+    let since = |api: &&Api| {
+        let since = api.since.as_deref().unwrap_or_default();
+        format!("{} is there from CUDA {since} on", api.name)
+    };
+    advice.too_new.iter().map(since).collect()
+}
+
+/// The fallbacks of a tool, by name.
+fn instead(advice: &Advice<'_>, tool: &Profiler) -> String {
+    let name = |id: &String| {
+        let known = advice.known.iter().find(|profiler| profiler.id == *id);
+        known.map_or_else(|| id.clone(), |profiler| profiler.said.name.clone())
+    };
+    let names: Vec<String> = tool.said.fallbacks.iter().map(name).collect();
+    names.join("; ")
+}

@@ -1,0 +1,147 @@
+//! One page in HTML that needs nothing beside itself: no script, no font, no network.
+//!
+//! `maud` escapes every text; what comes from an image has been through [`escape`](crate::escape) before. A policy in
+//! the head keeps a browser from loading or running anything, whatever the page holds.
+
+mod image;
+mod layers;
+mod objects;
+mod picture;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::text::mark;
+use super::{Audit, Exit, Report, Unread};
+use crate::escape;
+use crate::rule::Rule;
+
+const STYLE: &str = include_str!("style.css");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// One page over all images.
+pub struct Html {
+    rules: BTreeMap<String, Rule>,
+    summary: Vec<Entry>,
+    sections: Vec<String>,
+}
+
+/// An image in the list at the top.
+struct Entry {
+    mark: &'static str,
+    class: &'static str,
+    image: String,
+    platform: String,
+    verdict: String,
+}
+
+impl Html {
+    /// An empty page of a run with these rules.
+    pub fn new(rules: &[Rule]) -> Self {
+        let by_id = |rule: &Rule| (rule.id.clone(), rule.clone());
+        Self {
+            rules: rules.iter().map(by_id).collect(),
+            summary: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    fn page(&self, exit: Exit) -> Markup {
+        let title = match self.summary.as_slice() {
+            [only] => format!("CUPTI in {}", only.image),
+            images => format!("CUPTI in {} images", images.len()),
+        };
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta name="color-scheme" content="light dark";
+                    title { (title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    header { h1 { "CUPTI audit" } }
+                    main {
+                        @if self.summary.len() != 1 { (self.contents()) }
+                        @for section in &self.sections { (PreEscaped(section)) }
+                    }
+                    footer {
+                        p { "cupti-audit " (env!("CARGO_PKG_VERSION")) ", exit code " (exit as u8) ": " (exit.words()) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn contents(&self) -> Markup {
+        html! {
+            nav aria-label="Images" {
+                ul.contents {
+                    @for (number, entry) in self.summary.iter().enumerate() {
+                        li {
+                            a href={ "#image-" (number + 1) } { (entry.image) }
+                            span.about { " " (entry.platform) }
+                            span.verdict.(entry.class) { (entry.mark) " " (entry.verdict) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Report for Html {
+    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+        let (mark, _) = mark(audit);
+        let entry = Entry {
+            mark,
+            class: class(mark),
+            image: escape::text(audit.facts.image.reference.as_bytes()),
+            platform: escape::text(audit.facts.image.platform.to_string().as_bytes()),
+            verdict: audit.verdict(),
+        };
+        let number = self.sections.len() + 1;
+        let section = image::section(audit, &self.rules, &entry, number);
+        self.sections.push(section.into_string());
+        self.summary.push(entry);
+        Ok(String::new())
+    }
+
+    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+        let image = escape::text(unread.image.as_bytes());
+        let section = html! {
+            section id={ "image-" (self.sections.len() + 1) } {
+                h2 { (image) }
+                p.verdict.bad { "✗ not audited: " (unread.why) }
+            }
+        };
+        self.sections.push(section.into_string());
+        self.summary.push(Entry {
+            mark: "✗",
+            class: "bad",
+            image,
+            platform: String::new(),
+            verdict: "not audited".to_owned(),
+        });
+        Ok(String::new())
+    }
+
+    fn end(&mut self, exit: Exit) -> io::Result<String> {
+        Ok(self.page(exit).into_string() + "\n")
+    }
+}
+
+/// The class of what stands behind a mark.
+fn class(mark: &str) -> &'static str {
+    match mark {
+        "✗" => "bad",
+        "!" => "doubtful",
+        "✓" => "good",
+        _ => "remark",
+    }
+}

@@ -1,0 +1,127 @@
+//! What each phase may expect of the image, for people: the verdict, why, and what stays or may go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anstyle::Style;
+
+use super::Audit;
+use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled};
+use super::text::Layout;
+use crate::plan::{Item, Plan, Verdict};
+use crate::profile::baggage;
+use crate::size::size;
+
+/// The phases that were asked for, each with its own section; where none was, one table of all.
+pub(super) fn phases(out: &mut String, audit: &Audit, layout: Layout) {
+    if audit.phases.is_empty() {
+        table(out, &audit.plans);
+        return;
+    }
+    let asked = |plan: &&Plan| audit.phases.contains(&plan.phase);
+    for plan in audit.plans.iter().filter(asked) {
+        section(out, plan, layout);
+    }
+}
+
+fn table(out: &mut String, plans: &[Plan]) {
+    if plans.is_empty() {
+        return;
+    }
+    let width = |text: fn(&Plan) -> &str| plans.iter().map(|plan| text(plan).len()).max();
+    let name = width(|plan| &plan.phase).unwrap_or(0);
+    let _ = writeln!(out, "{}", styled(BOLD, "phases"));
+    for plan in plans {
+        let verdict = format!("{:7}", plan.verdict.name());
+        let mut words = vec![bytes(plan)];
+        words.extend((!plan.because.is_empty()).then(|| plan.because.join(", ")));
+        words.retain(|words| !words.is_empty());
+        let row = format!(
+            "  {:name$}  {}  {}",
+            plan.phase,
+            styled(style(plan.verdict), verdict),
+            styled(DIM, words.join("; "))
+        );
+        let _ = writeln!(out, "{}", row.trim_end());
+    }
+    out.push('\n');
+}
+
+fn section(out: &mut String, plan: &Plan, layout: Layout) {
+    let verdict = styled(style(plan.verdict), plan.verdict.name());
+    let _ = writeln!(
+        out,
+        "{} {verdict}",
+        styled(BOLD, format!("phase {}:", plan.phase))
+    );
+    let _ = writeln!(out, "  {}", styled(DIM, &plan.summary));
+    if !plan.because.is_empty() {
+        let _ = writeln!(out, "  because of {}", plan.because.join(", "));
+    }
+    let bytes = bytes(plan);
+    if !bytes.is_empty() {
+        let _ = writeln!(out, "  {bytes}");
+    }
+    for (word, items) in [("stays", &plan.keep), ("may go", &plan.drop)] {
+        if layout.verbose {
+            items.iter().for_each(|item| one(out, word, item));
+        } else {
+            kinds(out, word, items);
+        }
+    }
+    out.push('\n');
+}
+
+/// The files of each kind together, the heaviest kind first.
+fn kinds(out: &mut String, word: &str, items: &[Item]) {
+    let mut kinds: BTreeMap<&str, Vec<&Item>> = BTreeMap::new();
+    for item in items {
+        kinds.entry(item.kind).or_default().push(item);
+    }
+    let weight = |items: &[&Item]| items.iter().map(|item| item.bytes).sum::<u64>();
+    let mut kinds: Vec<(&str, Vec<&Item>)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
+    for (kind, items) in kinds {
+        let what = baggage::by_id(kind).map_or(kind, |kind| &kind.what);
+        let _ = writeln!(
+            out,
+            "  {word:6}  {:>8}  {what}, {}",
+            size(weight(&items)),
+            count(items.len(), "file")
+        );
+        if let Some(heaviest) = items.iter().max_by_key(|item| item.bytes) {
+            let more = if items.len() > 1 { "such as " } else { "" };
+            let detail = format!("{more}{}: {}", heaviest.path, heaviest.because);
+            let _ = writeln!(out, "                    {}", styled(DIM, detail));
+        }
+    }
+}
+
+fn one(out: &mut String, word: &str, item: &Item) {
+    let _ = writeln!(out, "  {word:6}  {:>8}  {}", size(item.bytes), item.path);
+    for link in &item.links {
+        let _ = writeln!(
+            out,
+            "                    {}",
+            styled(DIM, format!("and the link {link}"))
+        );
+    }
+    let _ = writeln!(out, "                    {}", styled(DIM, &item.because));
+}
+
+fn bytes(plan: &Plan) -> String {
+    match (plan.keep_bytes(), plan.drop_bytes()) {
+        (0, 0) => String::new(),
+        (keep, 0) => format!("keeps {}", size(keep)),
+        (0, drop) => format!("could drop {}", size(drop)),
+        (keep, drop) => format!("keeps {}, could drop {}", size(keep), size(drop)),
+    }
+}
+
+fn style(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::Pass => GOOD,
+        Verdict::Warn | Verdict::Unknown => DOUBTFUL,
+        Verdict::Fail => BAD,
+    }
+}

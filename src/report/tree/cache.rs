@@ -1,0 +1,168 @@
+//! What stands in `/etc/ld.so.cache` about the names that were asked for, what of it is stale, and what a fresh
+//! `ldconfig` would change.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::Tree;
+use crate::escape;
+use crate::facts::Ground;
+use crate::loader::cache::{Cache, CacheEntry};
+use crate::report::style::{BOLD, DIM, count, styled};
+
+/// The lines that are written of one list; the JSON has all.
+const LINES: usize = 20;
+
+/// The cache of the image, and what `ldconfig` makes of it.
+#[derive(Debug, Serialize)]
+pub(super) struct CacheReport {
+    /// `new`, `compat` or `old`; nothing where the image has no usable cache.
+    format: Option<&'static str>,
+    generator: Option<String>,
+    entries: usize,
+    /// The entries of the names that were asked for.
+    asked: Vec<Entry>,
+    /// The entries whose files are gone.
+    stale: Vec<Entry>,
+    ldconfig: Changes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Entry {
+    name: String,
+    path: String,
+    hwcaps: Option<String>,
+}
+
+/// What a fresh `ldconfig`, as the container runtime runs it, changes.
+#[derive(Debug, Serialize)]
+struct Changes {
+    added: Vec<Entry>,
+    removed: Vec<Entry>,
+    links_made: Vec<Link>,
+    links_removed: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Link {
+    path: String,
+    target: String,
+}
+
+impl CacheReport {
+    /// That of the image in which the object was resolved.
+    pub fn of(tree: &Tree<'_>) -> Self {
+        let (as_is, fresh) = (&tree.grounds.as_is, &tree.grounds.nvidia);
+        let own = cache(as_is);
+        let resolution = tree.resolution;
+        let objects = resolution.objects.iter().map(|object| &object.name);
+        let missing = resolution.unresolved.iter().map(|missing| &missing.name);
+        let names: BTreeSet<&[u8]> = objects.chain(missing).map(|name| &**name).collect();
+        let lost = |entry: &CacheEntry| as_is.rootfs.lookup(&entry.path).is_err();
+        Self {
+            format: own
+                .and_then(|cache| cache.format)
+                .map(|format| format.name()),
+            generator: own.and_then(|cache| cache.generator.as_deref().map(escape::text)),
+            entries: own.map_or(0, |cache| cache.iter().count()),
+            asked: entries(own, |name, _| names.contains(name)),
+            stale: entries(own, |_, entry| lost(entry)),
+            ldconfig: Changes::between(as_is, fresh),
+        }
+    }
+}
+
+impl Changes {
+    fn between(as_is: &Ground, fresh: &Ground) -> Self {
+        let now: BTreeSet<Entry> = entries(cache(as_is), |_, _| true).into_iter().collect();
+        let then: BTreeSet<Entry> = entries(cache(fresh), |_, _| true).into_iter().collect();
+        let link = |(path, target): &(crate::elf::Bytes, crate::elf::Bytes)| Link {
+            path: escape::text(path),
+            target: escape::text(target),
+        };
+        let relinked = &fresh.relinked;
+        Self {
+            added: then.difference(&now).cloned().collect(),
+            removed: now.difference(&then).cloned().collect(),
+            links_made: relinked.made.iter().map(link).collect(),
+            links_removed: relinked
+                .removed
+                .iter()
+                .map(|path| escape::text(path))
+                .collect(),
+        }
+    }
+}
+
+fn cache(ground: &Ground) -> Option<&Cache> {
+    ground.linker.as_ref()?.cache.as_ref()
+}
+
+fn entries(cache: Option<&Cache>, is_wanted: impl Fn(&[u8], &CacheEntry) -> bool) -> Vec<Entry> {
+    let all = cache.into_iter().flat_map(Cache::iter);
+    all.filter(|(name, entry)| is_wanted(name, entry))
+        .map(|(name, entry)| Entry {
+            name: escape::text(name),
+            path: escape::text(&entry.path),
+            hwcaps: entry.hwcaps.as_deref().map(escape::text),
+        })
+        .collect()
+}
+
+/// The report in text: a line for each entry, none of them broken.
+pub(super) fn text(report: &CacheReport) -> String {
+    let mut out = String::from("\n");
+    let headline = match report.format {
+        None => "the image has no usable one".to_owned(),
+        Some(format) => {
+            let entries = count(report.entries, "entry");
+            let by = report.generator.as_ref();
+            let by = by.map_or_else(String::new, |by| format!(", by {by}"));
+            format!("{format} format, {entries}{by}")
+        }
+    };
+    let _ = writeln!(out, "{} {headline}", styled(BOLD, "/etc/ld.so.cache"));
+    let arrows = |entries: &[Entry]| entries.iter().map(Entry::line).collect::<Vec<_>>();
+    let changes = &report.ldconfig;
+    let made = changes.links_made.iter();
+    let made: Vec<String> = made
+        .map(|link| format!("{} -> {}", link.path, link.target))
+        .collect();
+    for (what, lines) in [
+        ("has of what was asked for", arrows(&report.asked)),
+        ("has of files that are gone", arrows(&report.stale)),
+        ("would get from a fresh ldconfig", arrows(&changes.added)),
+        ("would lose by a fresh ldconfig", arrows(&changes.removed)),
+        ("links that a fresh ldconfig would make", made),
+        (
+            "links that a fresh ldconfig would remove",
+            changes.links_removed.clone(),
+        ),
+    ] {
+        list(&mut out, what, &lines);
+    }
+    out
+}
+
+fn list(out: &mut String, what: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "  {what}:");
+    for line in lines.iter().take(LINES) {
+        let _ = writeln!(out, "    {}", styled(DIM, line));
+    }
+    if let Some(more) = lines.len().checked_sub(LINES).filter(|more| *more > 0) {
+        let _ = writeln!(out, "    and {more} more; --format json has all");
+    }
+}
+
+impl Entry {
+    fn line(&self) -> String {
+        let level = self.hwcaps.as_ref();
+        let level = level.map_or_else(String::new, |level| format!(" ({level})"));
+        format!("{} → {}{level}", self.name, self.path)
+    }
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Makes Debians with a Python environment in /opt/venv, of the real PyTorch, JAX and TensorFlow with all that pip
+# brings along. They take some gigabytes of downloads and disk, so only `make test-all` asks for them, and they are
+# kept in the user's cache directory: $XDG_CACHE_HOME/cupti-audit, or ~/.cache/cupti-audit.
+#
+# What is there already is left as it is. Needs root, pip and the Debian of tests/parts.sh.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+parts=${CUPTI_AUDIT_PARTS:-target/parts}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/cupti-audit
+suite=bookworm
+python=3.11
+
+say() { printf 'environments: %s\n' "$*"; }
+
+# The wheels are those for the Debian's Python and C library, whatever this machine runs.
+platforms=()
+for glibc in 36 35 34 31 28 27 17 12 5; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
+for name in manylinux2014 manylinux2010 manylinux1; do platforms+=(--platform "${name}_x86_64"); done
+
+# NAME REQUIREMENT…
+environment() {
+  local name=$1 root=$cache/$1
+  shift
+  if [ -e "$root" ]; then
+    say "$name is there"
+    return
+  fi
+  say "making $name of $*"
+  rm -rf "$root.new"
+  cp -a "$parts/$suite" "$root.new"
+  chroot "$root.new" /usr/bin/env -i PATH=/usr/bin:/bin python3 -m venv --without-pip /opt/venv
+  python3 -m pip install --quiet --no-cache-dir --no-compile --only-binary :all: --python-version "$python" \
+    "${platforms[@]}" --target "$root.new/opt/venv/lib/python$python/site-packages" "$@"
+  mv "$root.new" "$root"
+}
+
+say "they lie in $cache"
+mkdir -p "$cache"
+# Triton builds its driver module with setuptools; JAX imports a module that later wheels of nvcc lack.
+environment torch torch==2.5.1 setuptools
+environment jax 'jax[cuda12]==0.4.35' nvidia-cuda-nvcc-cu12==12.8.93
+environment tensorflow 'tensorflow[and-cuda]==2.17.1'

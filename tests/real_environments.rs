@@ -1,0 +1,268 @@
+//! Do PyTorch, JAX and TensorFlow from `PyPI` get what the audit says, and every file of their environments?
+//!
+//! They are gigabytes, so `make test-all` gets them and runs these tests; see `tests/environments.sh`.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "the judge is the real Python with the real loader, run in a chroot"
+)]
+
+#[path = "support/engine.rs"]
+mod docker;
+#[path = "support/environment.rs"]
+mod environment;
+#[path = "support/loader_ours.rs"]
+mod loader_ours;
+#[path = "support/real_objects.rs"]
+mod real_objects;
+#[path = "support/session.rs"]
+mod session;
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use cupti_audit::facts::{self, Conditions, ImageFacts, ReadLayers};
+use cupti_audit::image::engine::{Brand, Engine, EngineEnvironment};
+use cupti_audit::image::source::NoProgress;
+use cupti_audit::image::{Layers, OpenRequest, Source};
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::limits::Limits;
+use cupti_audit::loader::CpuLevel;
+use docker::Dockerd;
+use environment::{Environment, SITE, World};
+use serde_json::Value;
+
+/// A request for CUPTI as a program makes it.
+struct Asks {
+    /// The name of the program in the audit.
+    consumer: &'static str,
+    /// What the real Python runs; `SITE` in it is the folder of the packages.
+    script: &'static str,
+    /// Where it is run.
+    worlds: &'static [World],
+}
+
+/// `import` alone: the module needs libcupti.
+const TORCH: Asks = Asks {
+    consumer: "PyTorch",
+    script: "
+try:
+    import torch
+except ImportError as error:
+    failed(error)",
+    worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
+};
+
+/// proton says in its own words that it could not open libcupti.so; the loader's are had in its place.
+const PROTON: Asks = Asks {
+    consumer: "Triton proton",
+    script: "
+import triton.profiler as proton
+try:
+    proton.start('/tmp/profile', backend='cupti')
+except RuntimeError as error:
+    assert str(error).startswith('Could not find `libcupti.so`'), error
+    open_as('SITE/triton/_C/libproton.so', 'libcupti.so')",
+    worlds: &[World::Installed, World::WithoutCupti],
+};
+
+/// Without a GPU the plug-in opens nothing of its own accord: it is made the caller.
+const JAX: Asks = Asks {
+    consumer: "JAX",
+    script: "
+import jax
+jax.devices()
+open_as('SITE/jax_plugins/xla_cuda12/xla_cuda_plugin.so', 'libcupti.so.12')",
+    worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
+};
+
+/// The function that opens CUPTI is exported. It logs the loader's words, of each name it tries.
+const TENSORFLOW: Asks = Asks {
+    consumer: "TensorFlow",
+    script: "
+import os, tempfile
+os.environ['TF_CPP_VMODULE'] = 'dso_loader=1'
+import tensorflow
+library = ctypes.CDLL('SITE/tensorflow/libtensorflow_cc.so.2')
+get = library._ZN3tsl8internal9DsoLoader17GetCuptiDsoHandleEv
+get.argtypes, get.restype = [ctypes.c_void_p], None
+status = (ctypes.c_uint64 * 8)()
+with tempfile.TemporaryFile() as said:
+    os.dup2(said.fileno(), 2)
+    get(status)
+    said.seek(0)
+    words = said.read().decode().split('dlerror: ')
+OK = 0
+if status[0] != OK:
+    failed(words[1].splitlines()[0])",
+    worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
+};
+
+/// Compares every file of an environment, and what its programs get.
+fn compare(name: &str, what: &str, asks: &[&Asks]) {
+    let Some(root) = support::environment(name) else {
+        return;
+    };
+    if !session::is_allowed() || !support::have("gcc", "gcc") {
+        return;
+    }
+    let environment = Environment::read(root);
+    every_file(&environment, what);
+    let cases = asks
+        .iter()
+        .flat_map(|asks| asks.worlds.iter().map(move |world| (asks, *world)));
+    let mut agreed = 0;
+    for (asks, world) in cases {
+        let real = environment.real(world, &asks.script.replace("SITE", SITE));
+        let ours = environment.ours(world, asks.consumer);
+        assert_eq!(ours, real, "{} {world:?}", asks.consumer);
+        println!("{} {world:?}: {real:?}", asks.consumer);
+        agreed += 1;
+    }
+    println!("{agreed} of {agreed} requests for CUPTI agree with the real Python and {what}");
+}
+
+fn every_file(environment: &Environment, what: &str) {
+    let facts = environment.facts(World::Installed);
+    let ground = &facts.grounds.as_is;
+    let paths = real_objects::elf_files(&environment.root, "/opt/venv");
+    let real = real_objects::real(&environment.root, ground, &paths);
+    let (agreed, different) = real_objects::compare(&real_objects::ours(ground, &paths), &real);
+    let all = paths.len();
+    println!("tree and the real ld.so agree on {agreed} of {all} ELF files of {what}");
+    assert!(different.is_empty(), "{different}");
+}
+
+#[test]
+fn torch_gets_what_the_audit_says() {
+    compare("torch", "PyTorch 2.5.1 with Triton", &[&TORCH, &PROTON]);
+}
+
+#[test]
+fn jax_gets_what_the_audit_says() {
+    compare("jax", "JAX 0.4.35", &[&JAX]);
+}
+
+#[test]
+fn tensorflow_gets_what_the_audit_says() {
+    compare("tensorflow", "TensorFlow 2.17.1", &[&TENSORFLOW]);
+}
+
+#[test]
+fn torch_resolves_the_same_in_the_layers_of_a_real_engine() {
+    let Some(root) = support::environment("torch") else {
+        return;
+    };
+    if !session::is_allowed() {
+        return;
+    }
+    let Some(engine) = Dockerd::start() else {
+        return;
+    };
+    build(&engine, &root);
+    let facts = facts_of(&engine, real_objects::cpu(&root));
+    let ground = &facts.grounds.as_is;
+    let paths = real_objects::elf_files(&root, "/opt/venv");
+    let real = real_objects::real(&root, ground, &paths);
+    let (agreed, different) = real_objects::compare(&real_objects::ours(ground, &paths), &real);
+    println!(
+        "tree of an image of a Docker Engine and the real ld.so agree on {agreed} of {} ELF files of PyTorch 2.5.1 in {} layers",
+        paths.len(),
+        facts.image.layers.len()
+    );
+    assert!(different.is_empty(), "{different}");
+    let folder = format!("rootfs:{}", root.display());
+    assert_eq!(
+        report(&engine, &format!("docker-daemon:{IMAGE}")),
+        report(&engine, &folder)
+    );
+}
+
+const IMAGE: &str = "torch:2.5.1";
+
+/// Layers above the environment: what one adds the next takes away, and what one takes away the next adds.
+const DOCKERFILE: &str = "FROM torch:base
+RUN cp -a /opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti /opt/other && rm /opt/venv/pyvenv.cfg
+RUN rm -r /opt/other
+COPY pyvenv.cfg /opt/venv/
+";
+
+/// Imports the root file system and builds on it. A context with the environment would be two copies more.
+fn build(engine: &Dockerd, root: &Path) {
+    let mut tar = Command::new("tar")
+        .arg("-C")
+        .arg(root)
+        .args(["-c", "."])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let imported = Command::new("docker")
+        .args(["import", "-", "torch:base"])
+        .env("DOCKER_HOST", engine.host())
+        .stdin(tar.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(tar.wait().unwrap().success() && imported.status.success());
+    let context = engine.dir().join("context");
+    std::fs::create_dir(&context).unwrap();
+    std::fs::write(context.join("Dockerfile"), DOCKERFILE).unwrap();
+    std::fs::copy(root.join("opt/venv/pyvenv.cfg"), context.join("pyvenv.cfg")).unwrap();
+    let context = context.display().to_string();
+    engine.must(&["build", "--network=none", "-t", IMAGE, &context]);
+}
+
+fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
+    let source = Engine {
+        reference: format!("docker-daemon:{IMAGE}"),
+        name: IMAGE.to_owned(),
+        brand: Brand::Docker,
+        environment: EngineEnvironment {
+            docker_host: Some(engine.host()),
+            ..EngineEnvironment::default()
+        },
+    };
+    let limits = Limits::default();
+    let request = OpenRequest {
+        platform: None,
+        limits: &limits,
+        progress: &NoProgress,
+    };
+    let opened = source.open(&request).unwrap();
+    let Layers::Indexed(layers) = opened.layers else {
+        panic!("an engine's layers are read while they pass");
+    };
+    let conditions = Conditions {
+        environment: Vec::new(),
+        cpu,
+        consumers: Knowledge::built_in().consumers,
+    };
+    let layers = layers.into_iter().map(Ok).collect();
+    facts::gather(opened.image, ReadLayers { layers }, &conditions)
+}
+
+/// The report of the program, without what is of the image alone.
+fn report(engine: &Dockerd, reference: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(["--format", "json", "--quiet", reference])
+        .env("DOCKER_HOST", engine.host())
+        .output()
+        .unwrap();
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report.as_object_mut().unwrap().remove("image").unwrap();
+    without_layers(&mut report);
+    report
+}
+
+fn without_layers(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("layer");
+            fields.values_mut().for_each(without_layers);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_layers),
+        _ => {}
+    }
+}

@@ -1,0 +1,141 @@
+//! Does the audit list the symbols that the real `ld.so` does not find when LD_LIBRARY_PATH brings an older CUPTI first?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "the judge is the real loader, run in a chroot"
+)]
+
+#[path = "support/chroot.rs"]
+mod chroot;
+#[path = "support/cupti_parts.rs"]
+mod cupti_parts;
+mod support;
+
+use chroot::Root;
+use cupti_audit::facts::{Conditions, ReadLayers, gather};
+use cupti_audit::image::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use cupti_audit::loader::CpuLevel;
+use testkit::layer::Layer;
+
+const NEW: &str = "nvidia-cuda-cupti-cu12-12.4.127";
+const OLD: &str = "nvidia-cuda-cupti-cu12-12.1.105";
+const LIB: &str = "nvidia/cuda_cupti/lib";
+/// What a consumer calls: old functions of both libraries, new ones of both, and one weakly.
+const SOURCE: &str = "
+int cuptiGetVersion(void *), cuptiGetErrorMessage(int, void *), cuptiSassMetricsEnable(void *);
+int cuptiGetGraphExecId(void *, void *) __attribute__((weak));
+int NVPW_InitializeHost(void *), NVPW_Config_GetRawCounters(void *);
+int main(int count, char **words) {
+  if (count == 1) return 0;
+  if (cuptiGetGraphExecId) cuptiGetGraphExecId(0, 0);
+  return cuptiGetVersion(words) + cuptiGetErrorMessage(0, words) + cuptiSassMetricsEnable(words)
+    + NVPW_InitializeHost(words) + NVPW_Config_GetRawCounters(words);
+}";
+
+/// The consumer, with the new release in its search path and the old one in LD_LIBRARY_PATH.
+fn check(dtags: &str, expected: &[&str]) {
+    let new = cupti_parts::wheel(NEW).join(LIB);
+    let host = new.join("libnvperf_host.so");
+    let rpath = format!("-Wl,--{dtags}-new-dtags,-rpath,/opt/new/{LIB}");
+    let arguments = [&rpath, "LIB12", host.to_str().unwrap()];
+    let program = cupti_parts::program(SOURCE, &arguments);
+    let layer = cupti_parts::pip(Layer::new(), NEW, "opt/new");
+    let layer = cupti_parts::pip(layer, OLD, "opt/old").executable("opt/bin/program", &program);
+    let mut root = Root::new(b"");
+    root.add(&layer);
+    let path = format!("LD_LIBRARY_PATH=/opt/old/{LIB}");
+    let ours = ours(&root, &path);
+    assert_eq!(ours, expected, "ours, {dtags}");
+    assert_eq!(real(&root, &path), ours, "the real loader, {dtags}");
+    let started = [path.as_str(), "LD_BIND_NOW=1", "/opt/bin/program"];
+    let output = root.command(&started).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.success(), expected.is_empty(), "{said}");
+    assert!(
+        expected.is_empty() || said.contains("symbol lookup error: "),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_older_copy_lacks_the_symbols_that_the_real_loader_does_not_find() {
+    let parts = [NEW, OLD].map(|name| format!("wheels/{name}"));
+    if !cupti_parts::are_there() || !parts.iter().all(|part| support::part(part).is_some()) {
+        return;
+    }
+    let lacks = [
+        "NVPW_Config_GetRawCounters",
+        "cuptiGetErrorMessage",
+        "cuptiSassMetricsEnable",
+    ];
+    check("enable", &lacks);
+    check("disable", &[]);
+    println!("2 of 2 lists of missing symbols agree with the real loader");
+}
+
+/// What `ldd -r` lists of the family: every symbol that nothing in the process defines.
+fn real(root: &Root, path: &str) -> Vec<String> {
+    let trace = [
+        path,
+        "LD_TRACE_LOADED_OBJECTS=1",
+        "LD_WARN=yes",
+        "LD_BIND_NOW=yes",
+        "/opt/bin/program",
+    ];
+    let output = root.command(&trace).output().unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let mut symbols: Vec<String> = text
+        .lines()
+        .filter_map(|line| {
+            line.split_once("undefined symbol: ")?
+                .1
+                .split([',', '\t', ' '])
+                .next()
+        })
+        .map(ToOwned::to_owned)
+        .collect();
+    symbols.sort();
+    symbols.dedup();
+    symbols
+}
+
+fn ours(root: &Root, path: &str) -> Vec<String> {
+    let (_, path) = path.split_once('=').unwrap();
+    let layers = root.layers.iter().cloned().map(Ok).collect();
+    let conditions = Conditions {
+        environment: vec![("LD_LIBRARY_PATH".to_owned(), path.to_owned())],
+        cpu: CpuLevel::V3,
+        consumers: Vec::new(),
+    };
+    let facts = gather(image(root.layers.len()), ReadLayers { layers }, &conditions);
+    let is_program = |object: &str| object == "/opt/bin/program";
+    let mut consumers = facts.consumers.iter();
+    let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));
+    let missing = &consumer.unwrap().outcome.as_is.missing_symbols;
+    let text = |name: &cupti_audit::elf::Bytes| String::from_utf8_lossy(name).into_owned();
+    missing.iter().map(text).collect()
+}
+
+fn image(layers: usize) -> Image {
+    let descriptor = LayerDescriptor {
+        digest: None,
+        diff_id: None,
+        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
+        size: None,
+        created_by: None,
+        urls: Vec::new(),
+    };
+    Image {
+        reference: "symbols".to_owned(),
+        source: SourceKind::Oci,
+        digest: None,
+        platform: Platform {
+            os: "linux".to_owned(),
+            architecture: "amd64".to_owned(),
+            variant: None,
+        },
+        config: ImageConfig::default(),
+        layers: vec![descriptor; layers],
+    }
+}

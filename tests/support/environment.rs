@@ -1,0 +1,183 @@
+//! A Debian with a Python environment of real packages, read by the audit and run by the real Python.
+
+#![allow(
+    dead_code,
+    reason = "each test target uses its own part of this module"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cupti_audit::facts::{self, Conditions, ImageFacts, ReadLayers};
+use cupti_audit::image::rootfs_dir::RootfsDir;
+use cupti_audit::image::source::NoProgress;
+use cupti_audit::image::{Image, Layers, OpenRequest, Source};
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::layer::{self, Expected, LayerIndex};
+use cupti_audit::limits::Limits;
+use cupti_audit::loader::{CpuLevel, Outcome};
+use testkit::layer::{Compression, Layer};
+
+use crate::real_objects;
+use crate::session::Session;
+
+/// Where pip puts packages.
+pub const SITE: &str = "/opt/venv/lib/python3.11/site-packages";
+
+/// The folder of pip's copy of CUPTI.
+pub const CUPTI: &str = "/opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib";
+
+/// What came of asking for CUPTI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The path of libcupti, without links.
+    Opened(String),
+    /// The loader's words.
+    Failed(String),
+}
+
+/// An environment and what is known of its files.
+pub struct Environment {
+    /// The root file system.
+    pub root: PathBuf,
+    /// The level of this machine's processor.
+    pub cpu: CpuLevel,
+    image: Image,
+    index: LayerIndex,
+    tools: tempfile::TempDir,
+}
+
+/// How a Python is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum World {
+    /// As it was installed.
+    Installed,
+    /// Without the folder of pip's CUPTI.
+    WithoutCupti,
+    /// With that folder on `LD_LIBRARY_PATH`.
+    OnLibraryPath,
+}
+
+impl Environment {
+    /// Reads the files of a root file system.
+    pub fn read(root: PathBuf) -> Self {
+        let limits = Limits::default();
+        let source = RootfsDir {
+            reference: format!("rootfs:{}", root.display()),
+            dir: root.clone(),
+        };
+        let request = OpenRequest {
+            platform: None,
+            limits: &limits,
+            progress: &NoProgress,
+        };
+        let opened = source.open(&request).unwrap();
+        let Layers::Indexed(mut layers) = opened.layers else {
+            panic!("a folder is one layer");
+        };
+        Self {
+            cpu: real_objects::cpu(&root),
+            root,
+            image: opened.image,
+            index: layers.pop().unwrap(),
+            tools: tools(),
+        }
+    }
+
+    /// What the audit says in one world.
+    pub fn facts(&self, world: World) -> ImageFacts {
+        let mut image = self.image.clone();
+        let mut layers = vec![Ok(self.index.clone())];
+        if world == World::WithoutCupti {
+            image.layers.extend(self.image.layers.clone());
+            let gone = Layer::new().opaque(CUPTI.trim_start_matches('/'));
+            let blob = gone.blob(Compression::None);
+            let limits = Limits::default();
+            let index = layer::index("gone", blob.bytes.as_slice(), &Expected::default(), &limits);
+            layers.push(Ok(index.unwrap()));
+        }
+        let path = (world == World::OnLibraryPath)
+            .then(|| ("LD_LIBRARY_PATH".to_owned(), CUPTI.to_owned()));
+        let conditions = Conditions {
+            environment: path.into_iter().collect(),
+            cpu: self.cpu,
+            consumers: Knowledge::built_in().consumers,
+        };
+        facts::gather(image, ReadLayers { layers }, &conditions)
+    }
+
+    /// What the audit says that the program of this name gets.
+    pub fn ours(&self, world: World, consumer: &str) -> Answer {
+        let facts = self.facts(world);
+        let mut consumers = facts.consumers.iter();
+        let gets = &consumers.find(|found| found.name == consumer).unwrap();
+        let gets = &gets.outcome.as_is;
+        match (gets.outcome, &gets.real_path) {
+            (Outcome::Loaded, Some(path)) => Answer::Opened(path.to_string()),
+            _ => Answer::Failed(gets.message.clone()),
+        }
+    }
+
+    /// What the real Python says: the script prints `failed` and words, or nothing and libcupti is mapped.
+    pub fn real(&self, world: World, script: &str) -> Answer {
+        let script = format!("{PRELUDE}{script}\nmapped()\n");
+        let path = format!("LD_LIBRARY_PATH={CUPTI}");
+        let hidden = [CUPTI];
+        let session = Session {
+            root: &self.root,
+            lent: Some(self.tools.path()),
+            hidden: if world == World::WithoutCupti {
+                &hidden
+            } else {
+                &[]
+            },
+        };
+        let mut words = vec!["HOME=/root", "PATH=/opt/venv/bin:/usr/bin:/bin"];
+        if world == World::OnLibraryPath {
+            words.push(&path);
+        }
+        words.extend(["/opt/venv/bin/python", "-B", "-c", &script]);
+        let output = session.command(&words).output().unwrap();
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        let mut lines = out.lines().filter_map(|line| line.split_once(": "));
+        match lines.find(|(what, _)| *what == "opened" || *what == "failed") {
+            Some(("opened", path)) => Answer::Opened(path.to_owned()),
+            Some((_, words)) => Answer::Failed(words.to_owned()),
+            None => panic!("the script says nothing: {out}\n{err}"),
+        }
+    }
+}
+
+/// What the scripts use. Nothing is to be mapped before it is asked for.
+const PRELUDE: &str = "
+import ctypes, sys
+def mapped():
+    found = {line.split()[-1] for line in open('/proc/self/maps') if '/libcupti.so' in line}
+    print('opened:', *found)
+def failed(words):
+    print('failed:', words)
+    sys.exit()
+def open_as(path, name):
+    helper = ctypes.CDLL('/mnt/as_caller.so')
+    helper.open_as.restype = ctypes.c_char_p
+    words = helper.open_as(path.encode(), name.encode())
+    if words: failed(words.decode())
+";
+
+/// A folder with the library that opens as another object would.
+fn tools() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/as_caller.c");
+    let output = Command::new("gcc")
+        .args(["-O1", "-shared", "-fPIC", "-mno-red-zone", "-o"])
+        .arg(folder.path().join("as_caller.so"))
+        .arg(source)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    folder
+}

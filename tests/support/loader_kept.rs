@@ -1,0 +1,219 @@
+//! Cases that are kept in `testdata/loader/<question>/`: questions on which ours and the real loader once
+//! differed, each with the real one's answer. A case that differs now is made small and put beside them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use cupti_audit::layer::LayerIndex;
+use cupti_audit::loader::{Start, ldconfig};
+use testkit::elf::Elf;
+
+use super::loader_case::{Answer, Case};
+use super::loader_compare::{
+    self, Difference, compare, ignored, links, own_errors, printed, real_cache, traced, warnings,
+};
+use super::loader_judge::LOADER;
+use super::loader_tools::Ran;
+use super::loader_world::{Machine, WORLD, World};
+use super::{loader_judge, loader_ours, loader_shrink, loader_tree};
+
+/// A loader by its strings alone, for machines without a Debian.
+static LOOK_ALIKE: LazyLock<LayerIndex> = LazyLock::new(|| {
+    let loader = Elf::library("ld-linux-x86-64.so.2")
+        .string("ld.so (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.")
+        .string("")
+        .string("/lib/x86_64-linux-gnu/")
+        .string("/usr/lib/x86_64-linux-gnu/")
+        .string("/lib/")
+        .string("/usr/lib/");
+    let link = format!("/{LOADER}");
+    let layer = testkit::layer::Layer::new().executable(LOADER, loader.build());
+    let layer = layer.symlink("lib64/ld-linux-x86-64.so.2", &link);
+    loader_tree::index(&layer.symlink("usr/lib64/ld-linux-x86-64.so.2", link))
+});
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/loader")
+}
+
+/// The cases that are kept, by question and file.
+fn kept() -> BTreeMap<String, Case> {
+    let mut cases = BTreeMap::new();
+    for question in fs::read_dir(folder()).unwrap() {
+        let question = question.unwrap().path();
+        if !question.is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(&question).unwrap() {
+            let file = file.unwrap().path();
+            let name = file.strip_prefix(folder()).unwrap().display().to_string();
+            let case = Case::read(&fs::read_to_string(&file).unwrap());
+            cases.insert(name, case.with_program());
+        }
+    }
+    cases
+}
+
+/// Shrinks a case that differs, and keeps it with the real answer; says where.
+pub fn keep(world: &World, case: &Case, difference: &Difference) -> String {
+    let differs = |case: &Case| {
+        let found = compare(world, case).err();
+        found.is_some_and(|found| found.step == difference.step)
+    };
+    let mut small = loader_shrink::shrink(case.clone(), differs);
+    let found = compare(world, &small).err();
+    small.about = format!(
+        "seed {} differed in the step {:?}",
+        small.seed, difference.step
+    );
+    small.answer = real_answer(world, &small);
+    let name = format!("seed-{}-{:?}", case.seed, difference.step).to_lowercase();
+    let file = folder().join(&name).join("case.yaml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, small.to_string()).unwrap();
+    let text = found.map_or_else(String::new, |found| found.text);
+    format!("{small}{text}kept as {}", file.display())
+}
+
+/// What the real programs answer.
+fn real_answer(world: &World, case: &Case) -> Answer {
+    let root = world.judge.root(case);
+    let root = root.path();
+    let mut answer = Answer::default();
+    if let Some(format) = case.ldconfig {
+        world.judge.ldconfig(root, &["-c", format.name()]);
+        let mut lines = real_cache(world, root);
+        lines.extend(links(&world.rootfs(case, root)));
+        answer.ldconfig = Some(own(lines));
+        loader_judge::change(case, root);
+    }
+    if case.opens.is_some() {
+        answer.opens = Some(loader_compare::real_opened(&world.judge.open(case, root)));
+        return answer;
+    }
+    let ran = world.judge.start(case, root, None);
+    let mut lines = warnings(&ran);
+    match ran.status {
+        -7 => lines.push("SIGBUS".to_owned()),
+        0 => {
+            let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
+            let ran = world.judge.start(case, root, trace);
+            lines.extend(ran.out.lines().filter_map(traced));
+            // An auxiliary object that is absent is listed here alone.
+            lines.retain(|line| !(case.has_filters() && line.ends_with(" => not found")));
+        }
+        _ => lines.extend(said(&ran, case)),
+    }
+    answer.start = Some(lines);
+    answer
+}
+
+fn said(ran: &Ran, case: &Case) -> Vec<String> {
+    let fatal = "error while loading shared libraries: ";
+    let errors = own_errors(ran, case).into_iter();
+    errors.map(|line| line.replace(fatal, "")).collect()
+}
+
+/// What ours answers without any real part; nothing of what it takes one to know.
+fn our_answer(case: &Case) -> Answer {
+    let machine = Machine::plain();
+    let files = loader_tree::index(&case.files.layer());
+    let mut rootfs = loader_tree::merge([&*LOOK_ALIKE, &files]);
+    let mut linker = machine.linker(&rootfs);
+    let mut answer = Answer::default();
+    if case.ldconfig.is_some() {
+        let made = ldconfig::regenerate(&rootfs, &linker);
+        rootfs = ldconfig::with_links(&rootfs, &made, 2);
+        let mut lines = printed(&made.cache);
+        lines.extend(links(&rootfs));
+        answer.ldconfig = Some(own(lines));
+        linker.cache = Some(made.cache);
+    }
+    if case.opens.is_some() || !case.deleted.is_empty() || !case.added.0.is_empty() {
+        return answer;
+    }
+    let resolution = machine.start(&rootfs, &linker, case, Start::Executed);
+    let mut lines: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();
+    match loader_ours::fatal(&resolution) {
+        Some(fatal) if fatal.message.ends_with("SIGBUS") => lines.push("SIGBUS".to_owned()),
+        Some(fatal) => lines.push(fatal.message.clone()),
+        None => {
+            let mut last = loader_ours::versions(&resolution);
+            if last.is_empty() {
+                last.extend(loader_ours::level(&resolution));
+            }
+            if last.is_empty() {
+                last = if case.has_filters() {
+                    loader_ours::in_order(&resolution)
+                } else {
+                    loader_ours::trace(&resolution)
+                };
+            }
+            lines.extend(last);
+        }
+    }
+    answer.start = Some(lines);
+    answer
+}
+
+/// The lines that are not about the loader itself, which lies in every root.
+fn own(mut lines: Vec<String>) -> Vec<String> {
+    lines.retain(|line| !line.contains("ld-linux-x86-64.so.2"));
+    lines
+}
+
+/// What of an answer the case asks.
+fn asked(answer: Answer, case: &Case) -> Answer {
+    Answer {
+        start: answer.start.filter(|_| case.answer.start.is_some()),
+        opens: answer.opens.filter(|_| case.answer.opens.is_some()),
+        ldconfig: answer.ldconfig.filter(|_| case.answer.ldconfig.is_some()),
+    }
+}
+
+/// Gives a question its answer, which is to be looked at before it is kept.
+fn answer(name: &str, case: &Case) -> String {
+    let Some(world) = &*WORLD else {
+        return format!("{name} has no answer");
+    };
+    let mut case = case.clone();
+    case.answer = real_answer(world, &case);
+    fs::write(folder().join(name), case.to_string()).unwrap();
+    format!("{name} had no answer, and has that of the real loader now")
+}
+
+#[test]
+fn kept_cases_have_the_answers_of_the_real_loader() {
+    let cases = kept();
+    let mut failures = Vec::new();
+    for (name, case) in &cases {
+        if case.answer == Answer::default() {
+            failures.push(answer(name, case));
+            continue;
+        }
+        let ours = asked(our_answer(case), case);
+        let known = Answer {
+            start: case.answer.start.clone().filter(|_| ours.start.is_some()),
+            opens: None,
+            ldconfig: case.answer.ldconfig.clone(),
+        };
+        if ours != known {
+            failures.push(format!("{name}\nours {ours:#?}\nkept {known:#?}"));
+        }
+        let Some(world) = &*WORLD else { continue };
+        let real = asked(real_answer(world, case), case);
+        if real != case.answer {
+            failures.push(format!("{name}\nreal {real:#?}\nkept {:#?}", case.answer));
+        }
+        if let Err(difference) = compare(world, case) {
+            failures.push(format!("{name}\n{}", difference.text));
+        }
+    }
+    assert!(!cases.is_empty());
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    if WORLD.is_some() {
+        println!("{0} of {0} kept cases agree", cases.len());
+    }
+}

@@ -1,0 +1,66 @@
+//! The generated pages in `docs/`, remade or compared.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this chore reads and writes the repository's own folder"
+)]
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::report;
+
+/// The pages: where each lies, and what it says.
+fn pages() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let known = Knowledge::built_in();
+    vec![(
+        root.join("docs/rules.md"),
+        report::rules::page(&known.rules, &known.phases),
+    )]
+}
+
+/// Writes the pages. Returns a line to print.
+///
+/// # Errors
+/// What the file system says.
+pub fn write() -> Result<String, Box<dyn Error>> {
+    let pages = pages();
+    for (path, text) in &pages {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        fs::write(path, text)?;
+    }
+    Ok(format!("{} written\n", names(pages.iter())))
+}
+
+/// Compares the pages with what they are made from. Returns a line to print.
+///
+/// # Errors
+/// The pages that differ, or what the file system says.
+pub fn check() -> Result<String, Box<dyn Error>> {
+    let pages = pages();
+    let mut differ = Vec::new();
+    for page in &pages {
+        let (path, text) = page;
+        match fs::read_to_string(path) {
+            Ok(there) if there == *text => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => differ.push(page),
+        }
+    }
+    if differ.is_empty() {
+        return Ok(format!("{} as its source says\n", names(pages.iter())));
+    }
+    let names = names(differ.into_iter());
+    Err(format!("{names} differs from its source\nrun `cargo xtask docs` to remake it").into())
+}
+
+fn names<'p>(pages: impl Iterator<Item = &'p (PathBuf, String)>) -> String {
+    let name = |(path, _): &(PathBuf, String)| {
+        let name = path.file_name().unwrap_or_default().display();
+        format!("docs/{name}")
+    };
+    pages.map(name).collect::<Vec<_>>().join(", ")
+}
