@@ -32,7 +32,7 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> 
         .phase
         .iter()
         .filter_map(|name| knowledge.phase(name).err());
-    match strange.map(|error| fail(&error)).last() {
+    match strange.fold(None, |_, error| Some(fail(&error))) {
         Some(exit) => Err(exit),
         None => Ok((knowledge, config.suppressions)),
     }

@@ -318,19 +318,24 @@ struct Asker<'a> {
     through: Option<&'a str>,
 }
 
+/// Starts the program and loads the object into it; where that is the program, what it starts with.
+fn load(process: &mut Process<'_>, object: &RootPath, program: Option<&RootPath>) -> Resolution {
+    let started = match program {
+        Some(program) => process.start(&program.absolute(), Start::Executed),
+        None => process.start_unknown(),
+    };
+    if program == Some(object) {
+        started
+    } else {
+        process.open(&object.absolute(), None)
+    }
+}
+
 fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
     let Asker { object, names, .. } = *asker;
     let run = |setup: &Setup<'_>| {
         let mut process = Process::new(setup);
-        let started = match asker.program {
-            Some(program) => process.start(&program.absolute(), Start::Executed),
-            None => process.start_unknown(),
-        };
-        let loaded = if asker.program == Some(object) {
-            started
-        } else {
-            process.open(&object.absolute(), None)
-        };
+        let loaded = load(&mut process, object, asker.program);
         let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
             Asks::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
@@ -396,12 +401,16 @@ impl Gets {
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
 pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Followed {
     let run = |setup: &Setup<'_>| {
-        let mut process = Process::new(setup);
-        match program(&ground.rootfs, object) {
-            Some(program) => process.start(&program.absolute(), Start::Executed),
-            None => process.start_unknown(),
+        let elf = ground
+            .rootfs
+            .file(&object.absolute())
+            .and_then(|facts| facts.elf.as_ref());
+        let program = if elf.is_some_and(|elf| elf.is_program()) {
+            Some(object.clone())
+        } else {
+            interpreter(&ground.rootfs, object)
         };
-        let loaded = process.open(&object.absolute(), None);
+        let loaded = load(&mut Process::new(setup), object, program.as_ref());
         let missing = loaded
             .unresolved
             .iter()

@@ -32,7 +32,7 @@ pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
 pub use surroundings::Surroundings;
-pub use ties::{By, Leads, Tie};
+pub use ties::{By, Leads, Tie, kept};
 
 use crate::elf::Bytes;
 use crate::image::Image;
@@ -205,33 +205,13 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         .filter_map(|layer| layer.as_ref().err().cloned())
         .collect();
     let empty = LayerIndex::empty();
-    let sizes = layers.layers.iter().map(|layer| {
-        layer.as_ref().map_or(
-            LayerSize {
-                compressed: 0,
-                bytes: 0,
-            },
-            |layer| LayerSize {
-                compressed: layer.compressed_bytes,
-                bytes: layer.bytes,
-            },
-        )
-    });
-    let sizes = sizes.collect();
+    let sizes = layers.layers.iter().map(size_of).collect();
     let indexes: Vec<&LayerIndex> = layers
         .layers
         .iter()
         .map(|layer| layer.as_ref().unwrap_or(&empty))
         .collect();
-    let (rootfs, mut oddities) = crate::rootfs::merge(indexes.iter().copied());
-    for (number, layer) in indexes.iter().enumerate() {
-        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
-            layer: number,
-            path: problem.path.clone(),
-            what: problem.what.clone(),
-            kind: problem.kind,
-        }));
-    }
+    let (rootfs, oddities) = merged(&indexes);
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
@@ -253,16 +233,8 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
     let apis = apis::find(&grounds, &consumers, &plain, &wanted);
-    let links = ties::links(&rootfs, &weight.files, &inventory);
-    let ties = ties::find(
-        &image,
-        &grounds,
-        &weight.files,
-        &links,
-        &inventory,
-        &consumers,
-        profiles,
-    );
+    let files = &weight.files;
+    let (links, ties) = ties::find(&image, &grounds, files, &inventory, &consumers, profiles);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -285,6 +257,28 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         gaps,
         oddities,
     }
+}
+
+fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
+    let read = layer.as_ref();
+    LayerSize {
+        compressed: read.map_or(0, |layer| layer.compressed_bytes),
+        bytes: read.map_or(0, |layer| layer.bytes),
+    }
+}
+
+/// The layers on top of each other, and what is odd about them.
+fn merged(indexes: &[&LayerIndex]) -> (Rootfs, Vec<ApplyProblem>) {
+    let (rootfs, mut oddities) = crate::rootfs::merge(indexes.iter().copied());
+    for (number, layer) in indexes.iter().enumerate() {
+        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
+            layer: number,
+            path: problem.path.clone(),
+            what: problem.what.clone(),
+            kind: problem.kind,
+        }));
+    }
+    (rootfs, oddities)
 }
 
 /// What one walk through the file system gathers.

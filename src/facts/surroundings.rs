@@ -1,14 +1,9 @@
-//! What lies around CUPTI: Python's distributions, the CUDA runtime, names that are not true, and the names
-//! that objects need.
-
-use std::collections::BTreeSet;
+//! What lies around CUPTI: Python's distributions, the CUDA runtime, and names that are not true.
 
 use super::cuda::{self, Cudart};
 use super::misnamed::{self, Misnamed};
 use super::python::{self, Distribution};
-use crate::elf::Bytes;
 use crate::path::RootPath;
-use crate::profile::baggage;
 use crate::rootfs::{Node, NodeKind, Rootfs};
 
 /// What lies around CUPTI, by path.
@@ -20,8 +15,6 @@ pub struct Surroundings {
     pub runtimes: Vec<Cudart>,
     /// The names of CUPTI that are not true.
     pub misnamed: Vec<Misnamed>,
-    /// The names that objects need, those left out that may be dead weight themselves.
-    pub needed: BTreeSet<Bytes>,
 }
 
 impl Surroundings {
@@ -36,11 +29,6 @@ impl Surroundings {
         if let Some(distribution) = distribution {
             self.runtimes.extend(cuda::of_distribution(&distribution));
             self.distributions.push(distribution);
-        }
-        if let Some(elf) = &facts.elf
-            && baggage::look(path.as_bytes()).kinds.is_empty()
-        {
-            self.needed.extend(elf.needed.iter().cloned());
         }
     }
 }

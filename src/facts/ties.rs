@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::baggage::Baggage;
-use super::consumers;
 use super::{ByWorld, Consumer, ConsumerProfile, Ground, root};
+use super::{consumers, copies};
 use crate::elf::Bytes;
 use crate::image::Image;
 use crate::layer::FileFacts;
@@ -81,7 +81,7 @@ struct Names<'f> {
 }
 
 /// The links that lead to each file of baggage.
-pub(super) fn links(
+fn links_to(
     rootfs: &Rootfs,
     files: &[Baggage],
     inventory: &Inventory,
@@ -113,17 +113,17 @@ pub(super) fn links(
     }
 }
 
-/// What leads to files of baggage.
+/// The links that lead to each file of baggage, and what else leads to it.
 pub(super) fn find(
     image: &Image,
     grounds: &ByWorld<Ground>,
     files: &[Baggage],
-    links: &BTreeMap<RootPath, Vec<RootPath>>,
     inventory: &Inventory,
     consumers: &[Consumer],
     profiles: &[ConsumerProfile],
-) -> Vec<Tie> {
-    let names = Names::new(&grounds.as_is.rootfs, files, links);
+) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<Tie>) {
+    let links = links_to(&grounds.as_is.rootfs, files, inventory);
+    let names = Names::new(&grounds.as_is.rootfs, files, &links);
     let mut ties = of_settings(image, grounds, &names);
     let reached = reached(&grounds.as_is.rootfs, &names, inventory);
     let search = Search {
@@ -145,7 +145,7 @@ pub(super) fn find(
     }
     ties.sort();
     ties.dedup();
-    ties
+    (links, ties)
 }
 
 impl<'f> Names<'f> {
@@ -272,7 +272,9 @@ impl Search<'_> {
             .names
             .numbers(name)
             .any(|number| self.reached.contains(&number));
-        let found = if by_path || name.contains(&b'/') {
+        let found = if self.grounds.as_is.linker.is_none() {
+            None
+        } else if by_path || name.contains(&b'/') {
             self.followed(path, name)
         } else {
             let open = || self.plain(name);
@@ -336,25 +338,25 @@ impl Search<'_> {
                 .names
                 .by_name
                 .keys()
-                .filter(|name| super::copies::contains(text, name));
+                .filter(|name| copies::contains(text, name));
             noted.flat_map(|name| self.names.of(name)).collect()
         } else {
             self.names.of(text).collect()
         };
         let own = self.names.at(path).map(|own| own.kind);
-        let explained = |file: &&&Baggage| {
-            own.is_some()
-                || file.kind == "cupti" && consumers::opens_cupti(self.profiles, path.name())
-        };
+        let is_cupti = |file: &Baggage| copies::is_library_name(file.path.name());
+        let opens = consumers::opens_cupti(self.profiles, path.name());
+        let explained = |file: &Baggage| own.is_some() || is_cupti(file) && opens;
         let consumer = self
             .consumers
             .iter()
             .find(|consumer| consumer.object == *path);
         let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
+        let is_other =
+            |file: &Baggage| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
         files
             .iter()
-            .filter(|file| !explained(file))
-            .filter(|file| file.kind != "cupti" || gets.is_none_or(|gets| *gets == file.path))
+            .filter(|file| !explained(file) && !is_other(file))
             .map(|file| Tie {
                 file: file.path.clone(),
                 by: By::Object(path.clone()),
@@ -362,6 +364,28 @@ impl Search<'_> {
                 how: Leads::Holds,
             })
             .collect()
+    }
+}
+
+/// The files of baggage that something outside of it leads to, by itself or through others.
+pub fn kept(files: &[Baggage], ties: &[Tie]) -> BTreeSet<RootPath> {
+    let is_baggage = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
+    let mut kept = BTreeSet::new();
+    loop {
+        let before = kept.len();
+        let stays = |by: &By| match by {
+            By::Object(path) => !is_baggage(path) || kept.contains(path),
+            By::Setting(_) => true,
+        };
+        let more: Vec<RootPath> = ties
+            .iter()
+            .filter(|tie| stays(&tie.by))
+            .map(|tie| tie.file.clone())
+            .collect();
+        kept.extend(more);
+        if kept.len() == before {
+            return kept;
+        }
     }
 }
 

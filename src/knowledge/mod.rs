@@ -114,9 +114,9 @@ impl Knowledge {
 
     /// The phases of these names, in their order.
     pub fn phases_named(&self, names: &[String]) -> Vec<Phase> {
-        let phases = self.phases.iter();
-        let named = phases.filter(|phase| names.contains(&phase.name));
-        named.cloned().collect()
+        let mut phases = self.phases.clone();
+        phases.retain(|phase| names.contains(&phase.name));
+        phases
     }
 
     /// The phase of this name.

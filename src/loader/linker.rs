@@ -4,7 +4,8 @@
 //! the image's own file.
 
 use super::arch::{Arch, CpuLevel};
-use super::cache::{self, Cache, Usable};
+use super::cache::{Cache, Usable};
+use super::cache_file::{self, CacheFile};
 use super::hardware::{self, Hardware};
 use super::{musl, preload};
 use crate::elf::Bytes;
@@ -180,13 +181,17 @@ impl Linker {
         let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
             return;
         };
-        match file
+        let read = file
             .kept
             .as_deref()
-            .ok_or_else(|| "it is too large".to_owned())
-            .and_then(|bytes| cache::read(bytes, self.arch.data))
-        {
-            Ok(cache) => self.cache = Some(cache),
+            .ok_or_else(|| "it is too large".to_owned());
+        match read.and_then(|bytes| cache_file::read(bytes, self.arch.data)) {
+            Ok(CacheFile { cache, damage }) => {
+                self.cache = Some(cache);
+                self.problems.extend(damage.map(|why| {
+                    format!("what the loader finds in /etc/ld.so.cache cannot be foretold: {why}")
+                }));
+            }
             Err(why) => self
                 .problems
                 .push(format!("the loader ignores /etc/ld.so.cache: {why}")),

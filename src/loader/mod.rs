@@ -6,6 +6,7 @@
 
 pub mod arch;
 pub mod cache;
+mod cache_file;
 pub mod driver;
 mod glibc;
 pub mod hardware;

@@ -7,7 +7,7 @@ use super::{Arch, Libc, Linker, Refusal, Tried, musl};
 use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
-use crate::rootfs::{NodeKind, Rootfs};
+use crate::rootfs::{LookupError, NodeKind, Rootfs};
 
 /// A file that can be mapped.
 #[derive(Debug, Clone)]
@@ -36,6 +36,7 @@ const PAGE: u64 = 4096;
 /// Opens `path` in a process of this loader.
 pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried, Option<Opened>) {
     let found = match rootfs.lookup(path) {
+        Ok(_) if path.is_empty() => return (Tried::Missing(LookupError::NotFound), None),
         Ok(found) => found,
         Err(error) => return (Tried::Missing(error), None),
     };

@@ -435,7 +435,8 @@ impl<'a> Process<'a> {
 
     /// `path` from the root, for a path relative to the working directory.
     pub(super) fn absolute(&self, path: &[u8]) -> Vec<u8> {
-        if path.starts_with(b"/") {
+        // The empty path names nothing (path_resolution(7)).
+        if path.starts_with(b"/") || path.is_empty() {
             path.to_vec()
         } else {
             let directory = &self.setup.environment.working_dir;

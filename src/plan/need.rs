@@ -10,6 +10,9 @@ use crate::profile::api::{self, Api};
 use crate::profile::{Phase, Wish};
 use crate::rule::{Evidence, Kind, Subject, Value};
 
+/// The fields of what is not so.
+pub const FIELDS: &[&str] = &["phase", "level", "what", "why"];
+
 /// How much a phase cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {

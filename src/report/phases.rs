@@ -64,7 +64,9 @@ fn section(out: &mut String, plan: &Plan, layout: Layout) {
     }
     for (word, items) in [("stays", &plan.keep), ("may go", &plan.drop)] {
         if layout.verbose {
-            items.iter().for_each(|item| one(out, word, item));
+            for item in items {
+                one(out, word, item);
+            }
         } else {
             kinds(out, word, items);
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Tree;
 use crate::escape;
 use crate::facts::Ground;
-use crate::loader::cache::{Cache, CacheEntry};
+use crate::loader::cache::{Cache, CacheEntry, Format};
 use crate::report::style::{BOLD, DIM, count, styled};
 
 /// The lines that are written of one list; the JSON has all.
@@ -62,9 +62,7 @@ impl CacheReport {
         let names: BTreeSet<&[u8]> = objects.chain(missing).map(|name| &**name).collect();
         let lost = |entry: &CacheEntry| as_is.rootfs.lookup(&entry.path).is_err();
         Self {
-            format: own
-                .and_then(|cache| cache.format)
-                .map(|format| format.name()),
+            format: own.and_then(|cache| cache.format).map(Format::name),
             generator: own.and_then(|cache| cache.generator.as_deref().map(escape::text)),
             entries: own.map_or(0, |cache| cache.iter().count()),
             asked: entries(own, |name, _| names.contains(name)),

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Evidence, Kind, Subject, fields, text};
-use crate::facts::{Asks, Baggage, ImageFacts, Outcome};
-use crate::path::RootPath;
+use crate::facts::{self, Baggage, ImageFacts};
 use crate::profile::baggage::{self, Weight};
 use crate::size::size;
 
@@ -16,7 +15,7 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let used = used(facts);
+    let used = facts::kept(&facts.baggage, &facts.ties);
     [Weight::Profiling, Weight::Toolkit]
         .into_iter()
         .filter_map(|weight| {
@@ -64,30 +63,4 @@ fn by_kind(files: &[&Baggage]) -> Vec<Evidence> {
         .filter_map(line)
         .map(Evidence::Words)
         .collect()
-}
-
-/// The files that stay whatever is not profiled: the libcupti that a program links, and any other library that
-/// an object needs.
-fn used(facts: &ImageFacts) -> BTreeSet<RootPath> {
-    let needed = &facts.around.needed;
-    let links = facts
-        .consumers
-        .iter()
-        .filter(|consumer| consumer.asks == Asks::Needed)
-        .flat_map(|consumer| [&consumer.outcome.as_is, &consumer.outcome.nvidia])
-        .filter(|gets| gets.outcome == Outcome::Loaded)
-        .filter_map(|gets| gets.real_path.clone());
-    let rootfs = &facts.grounds.as_is.rootfs;
-    let is_needed = |file: &&Baggage| {
-        let elf = rootfs
-            .file(&file.path.absolute())
-            .and_then(|found| found.elf.as_ref());
-        let soname = elf.and_then(|elf| elf.soname.as_deref());
-        file.kind != "cupti"
-            && file.kind != "triton-cupti"
-            && (needed.contains(file.path.name())
-                || soname.is_some_and(|soname| needed.contains(soname)))
-    };
-    let others = facts.baggage.iter().filter(is_needed);
-    links.chain(others.map(|file| file.path.clone())).collect()
 }

@@ -130,7 +130,7 @@ impl Kind {
             Self::Misnamed => misnamed::FIELDS,
             Self::Failure => failure::FIELDS,
             Self::Unserved => failure::UNSERVED,
-            Self::Need => &["phase", "level", "what", "why"],
+            Self::Need => crate::plan::need::FIELDS,
             Self::Consumer => consumer::FIELDS,
             Self::LdCache => ld_cache::FIELDS,
             Self::EmptyElement => empty_element::FIELDS,
