@@ -24,7 +24,7 @@ use crate::escape;
 use crate::facts::{Consumer, ImageFacts, Status};
 use crate::loader::{Outcome, words};
 use crate::plan::Plan;
-use crate::rule::{Finding, Severity};
+use crate::rule::{Finding, Severity, Suppressed};
 
 /// An audited image: the facts and what the rules say of them.
 pub struct Audit {
@@ -98,6 +98,15 @@ impl FailOn {
             }
             Self::Never => false,
         }
+    }
+}
+
+/// Why a finding does not count, and until when.
+fn because(suppressed: &Suppressed) -> String {
+    let reason = escape::text(suppressed.reason.as_bytes());
+    match suppressed.until {
+        Some(until) => format!("{reason}, until {until}"),
+        None => reason,
     }
 }
 

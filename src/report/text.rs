@@ -8,7 +8,7 @@ use anstyle::Style;
 use super::style::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
-use super::{Audit, Exit, Report, Unread, inventory, phases};
+use super::{Audit, Exit, Report, Unread, because, inventory, phases};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
@@ -126,11 +126,7 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layo
     if let Some(suppressed) = &finding.suppressed {
         let label = styled(DIM, format!("suppressed {label}"));
         let _ = writeln!(out, "{label}: {}", finding.message);
-        let until = suppressed
-            .until
-            .map_or_else(String::new, |until| format!(", until {until}"));
-        let why = format!("{}{until}", escape::text(suppressed.reason.as_bytes()));
-        out.push_str(&paragraph("  because ", &why, layout.width));
+        out.push_str(&paragraph("  because ", &because(suppressed), layout.width));
         out.push('\n');
         return;
     }
