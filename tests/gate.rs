@@ -102,6 +102,18 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
         findings(report).contains(&("no-trace".to_owned(), false)),
         "{report}"
     );
+    let severity = |report: &Value, rule: &str| {
+        let findings = report["findings"].as_array().unwrap().iter();
+        let mut found = findings.filter(|finding| finding["rule"] == rule);
+        found.next().map(|finding| finding["severity"].clone())
+    };
+    // Its own rule names the phase; those of the program take it for the one that it is like.
+    assert_eq!(severity(report, "no-trace"), Some("error".into()));
+    assert_eq!(severity(report, "cupti-absent"), Some("error".into()));
+    let inference = ["--format", "json", "--phase", "inference", &image];
+    let inference = &reports(&project.run(&[], &[&own[..], &inference].concat()))[0];
+    assert_eq!(severity(inference, "no-trace"), Some("note".into()));
+    assert_eq!(severity(inference, "cupti-absent"), Some("note".into()));
     assert_eq!(report["phases"]["tracing"]["verdict"], "fail");
     assert_eq!(output.status.code(), Some(1));
     let explained = project.run(

@@ -122,6 +122,43 @@ fn the_mistakes_of_all_files_are_told_at_once() {
     assert_eq!(mistakes(files), expected);
 }
 
+#[test]
+fn a_phase_and_a_profiler_name_only_what_there_is() {
+    let phase = "summary: s\nlike: training\nprofilers: {wants: [nsys, mine]}\nbaggage: {forbids: [lead]}\n";
+    let profiler = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activty]\nconsumer: pytorc\n\
+                    overhead: {figure: f, certainty: sure, source: s}\nneeds:\n  - {otherwise: o}\n";
+    let found = mistakes(vec![
+        file(Kind::Phase, "e", phase),
+        file(Kind::Profiler, "mine", profiler),
+    ]);
+    let begin = |mistake: &String| mistake.split("; there is").next().map(str::to_owned);
+    let found: Vec<String> = found.iter().filter_map(begin).collect();
+    assert_eq!(
+        found,
+        [
+            "mine/e.yaml:3:21: there is no profiler \"nsys\"",
+            "mine/e.yaml:4:21: there is no kind of baggage \"lead\"",
+            "mine/mine.yaml:5:8: there is no API \"activty\"; did you mean \"activity\"?",
+            "mine/mine.yaml:6:11: there is no consumer \"pytorc\"; did you mean \"pytorch\"?",
+            "mine/mine.yaml:7:34: there is no value \"sure\"",
+            "mine/mine.yaml:9:5: the condition names nothing to look for",
+        ]
+    );
+    let right = phase
+        .replace("nsys", "nsight-systems")
+        .replace("lead", "stubs");
+    let mended = profiler
+        .replace("activty", "activity")
+        .replace("pytorc", "pytorch")
+        .replace("sure", "seen")
+        .replace("{otherwise", "{objects: [libmine.so], otherwise");
+    let files = vec![
+        file(Kind::Phase, "e", &right),
+        file(Kind::Profiler, "mine", &mended),
+    ];
+    assert_eq!(mistakes(files), [""; 0]);
+}
+
 fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, content) in files {
