@@ -24,7 +24,8 @@ Exit codes:
   2  it could not be done, or something could not be checked and the verdict is open
   Of several images or platforms, each is audited, and the gravest code counts: 2 over 1 over 0.
 
-A flag wins over its environment variable, and that over cupti-audit.yaml. An empty variable counts as none.
+A flag wins over its environment variable, and that over cupti-audit.yaml. An empty variable counts
+as none. The config has suppressions besides: findings that are known, each with a reason.
 
 Examples:
   cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04

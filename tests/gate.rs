@@ -78,6 +78,13 @@ fn findings(report: &Value) -> Vec<(String, bool)> {
 const RULE: &str = "summary: no CUPTI\nsubject: image\nwhere: {status: absent}\nseverity: note\nphases: {tracing: error}\n\
     message: nothing to trace with\nwhy: w\nfix: f\nreferences: [r]\n";
 
+/// The severity of the first finding of a rule.
+fn severity(report: &Value, rule: &str) -> Option<Value> {
+    let mut findings = report["findings"].as_array().unwrap().iter();
+    let found = findings.find(|finding| finding["rule"] == rule);
+    found.map(|finding| finding["severity"].clone())
+}
+
 #[test]
 fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
     let project = Project::new(&[
@@ -102,11 +109,6 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
         findings(report).contains(&("no-trace".to_owned(), false)),
         "{report}"
     );
-    let severity = |report: &Value, rule: &str| {
-        let findings = report["findings"].as_array().unwrap().iter();
-        let mut found = findings.filter(|finding| finding["rule"] == rule);
-        found.next().map(|finding| finding["severity"].clone())
-    };
     // Its own rule names the phase; those of the program take it for the one that it is like.
     assert_eq!(severity(report, "no-trace"), Some("error".into()));
     assert_eq!(severity(report, "cupti-absent"), Some("error".into()));
@@ -134,7 +136,12 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
             .starts_with("no-trace: no CUPTI\n"),
         "{explained:?}"
     );
-    // Without the profile the phase is unknown, to the rule and to the flag.
+}
+
+#[test]
+fn a_phase_without_its_profile_is_unknown_to_rules_and_flags() {
+    let project = Project::new(&[("rules/no-trace.yaml", RULE)]);
+    let image = image("no-cupti");
     let alone = project.run(&[], &["--rules", "rules", &image]);
     assert_eq!(
         errors(&alone),
@@ -465,4 +472,44 @@ fn every_platform_of_an_index_is_audited_and_named() {
         errors(&tree),
         ["error: only an audit takes all platforms; name one with --platform"]
     );
+}
+
+/// The blocks of YAML on a page.
+fn yaml_blocks(page: &str) -> Vec<&str> {
+    let blocks = page.split("```yaml\n").skip(1);
+    blocks.filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/config.md");
+    let page = fs::read_to_string(page).unwrap();
+    let blocks = yaml_blocks(&page);
+    let [config, nightly] = blocks.as_slice() else {
+        panic!("two examples: {blocks:?}");
+    };
+    let rule = RULE.replace("tracing", "nightly");
+    let project = Project::new(&[
+        ("cupti-audit.yaml", config),
+        ("audit/profiles/phases/nightly.yaml", nightly),
+        ("audit/rules/no-trace.yaml", &rule),
+        ("strange.yaml", "strange: 1\nsuppress: [{strange: 1}]\n"),
+    ]);
+    let listed = project.run(&[], &["rules"]);
+    assert_eq!(errors(&listed), [""; 0]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("no-trace"));
+    // The program names its keys where there is a strange one: each is in the example and in a table.
+    let said = errors(&project.run(&[], &["rules", "--config", "strange.yaml"])).join("\n");
+    let lists = said
+        .lines()
+        .filter_map(|line| line.split_once("; there is "));
+    let keys: Vec<&str> = lists.flat_map(|(_, list)| list.split(", ")).collect();
+    assert_eq!(keys.len(), 17, "{said}");
+    for key in keys {
+        assert!(
+            config.contains(&format!("{key}: ")) || key == "suppress",
+            "{key}"
+        );
+        assert!(page.contains(&format!("| `{key}` |")), "{key}");
+    }
 }
