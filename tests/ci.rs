@@ -1,8 +1,4 @@
 //! Do the pieces of docs/ci/ do what they say, step by step, with a real engine and a real registry?
-//!
-//! What stands in: the images of Cloud Build's docker and gcloud are a Debian with this machine's docker command
-//! and a `gcloud` that copies into a folder; the program is the one under test, on that Debian, where the
-//! Dockerfile compiles a static one. With `CUPTI_AUDIT_STATIC` set to a static program the image is `scratch`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,184 +15,20 @@ mod docker;
 #[path = "support/registry_parts.rs"]
 #[allow(dead_code, reason = "the certificates are for other tests")]
 mod registry;
+#[path = "support/ci_site.rs"]
+mod site;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use docker::Dockerd;
-use registry::{Registry, run};
 use serde::Deserialize;
-use support::{have_all, part};
-
-const DEBIAN: &str = "test/debian:latest";
-const TOOLS: &str = "test/tools:latest";
-const AUDITOR: &str = "test/cupti-audit:latest";
-const ROOT_AUDITOR: &str = "test/cupti-audit:root";
-
-fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// An engine that has all images that the pieces name, and a registry.
-struct Site {
-    engine: Dockerd,
-    registry: Registry,
-    dir: tempfile::TempDir,
-}
-
-impl Site {
-    fn start() -> Option<Self> {
-        let debian = part("bookworm.tar")?;
-        let programs = [("docker-registry", "docker-registry"), ("skopeo", "skopeo")];
-        if !have_all(&programs) {
-            return None;
-        }
-        let engine = Dockerd::start()?;
-        let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::start(dir.path(), None);
-        let site = Self {
-            engine,
-            registry,
-            dir,
-        };
-        site.engine
-            .must(&["import", debian.to_str().unwrap(), DEBIAN]);
-        site.tools();
-        site.auditor();
-        for name in ["devel", "headers-only"] {
-            site.load(name);
-        }
-        Some(site)
-    }
-
-    fn folder(&self, name: &str) -> PathBuf {
-        let folder = self.dir.path().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    fn build(&self, folder: &Path, arguments: &[&str]) {
-        let fixed = ["build", "--quiet"];
-        let folder = folder.to_str().unwrap();
-        self.engine.must(&[&fixed, arguments, &[folder]].concat());
-    }
-
-    /// What Cloud Build's images of docker and gcloud have in common with these steps.
-    fn tools(&self) {
-        let folder = self.folder("tools");
-        let docker = run("sh", &["-c", "command -v docker"]);
-        let docker = String::from_utf8(docker).unwrap();
-        fs::copy(docker.trim(), folder.join("docker")).unwrap();
-        // gcloud storage cp FILE gs://BUCKET/NAME
-        let gcloud = "#!/bin/sh -e\nto=/bucket/${4#gs://}\nmkdir -p \"$(dirname \"$to\")\"\ncp \"$3\" \"$to\"\n";
-        fs::write(folder.join("gcloud"), gcloud).unwrap();
-        run("chmod", &["+x", folder.join("gcloud").to_str().unwrap()]);
-        let text =
-            format!("FROM {DEBIAN}\nCOPY docker gcloud /usr/bin/\nENTRYPOINT [\"docker\"]\n");
-        fs::write(folder.join("Dockerfile"), text).unwrap();
-        self.build(&folder, &["--tag", TOOLS]);
-    }
-
-    /// Our own image by its Dockerfile, with the program at hand in place of the stage that compiles it.
-    fn auditor(&self) {
-        let folder = self.folder("auditor");
-        let text = fs::read_to_string(repository("docs/ci/Dockerfile")).unwrap();
-        let at = text.find("FROM scratch AS root").unwrap();
-        let static_program = std::env::var_os("CUPTI_AUDIT_STATIC");
-        let program = static_program.clone().map_or_else(
-            || PathBuf::from(env!("CARGO_BIN_EXE_cupti-audit")),
-            PathBuf::from,
-        );
-        let mut stages = text[at..].to_owned();
-        if static_program.is_none() {
-            stages = stages.replace("FROM scratch", &format!("FROM {DEBIAN}"));
-        }
-        fs::copy(program, folder.join("cupti-audit")).unwrap();
-        fs::write(folder.join("ca-certificates.crt"), "").unwrap();
-        let stage = format!(
-            "FROM {DEBIAN} AS build\nCOPY cupti-audit /out/\nCOPY ca-certificates.crt /etc/ssl/certs/\n{stages}"
-        );
-        fs::write(folder.join("Dockerfile"), stage).unwrap();
-        self.build(&folder, &["--target", "root", "--tag", ROOT_AUDITOR]);
-        self.build(&folder, &["--tag", AUDITOR]);
-    }
-
-    /// Puts a fixture image into the engine, to build on.
-    fn load(&self, name: &str) {
-        let file = self.dir.path().join(format!("{name}.tar"));
-        let from = format!("oci:{}", repository("testdata/images").join(name).display());
-        let to = format!("docker-archive:{}:base/{name}:latest", file.display());
-        run(
-            "skopeo",
-            &["--insecure-policy", "copy", "--quiet", &from, &to],
-        );
-        self.engine.must(&["load", "-i", file.to_str().unwrap()]);
-    }
-
-    /// A folder with a Dockerfile on top of a fixture.
-    fn project(&self, base: &str) -> PathBuf {
-        let folder = self.folder(&format!("project-{base}"));
-        let text = format!("FROM base/{base}:latest\nLABEL built=here\n");
-        fs::write(folder.join("Dockerfile"), text).unwrap();
-        folder
-    }
-
-    fn image(&self, name: &str) -> String {
-        format!("{}/{name}:latest", self.registry.address)
-    }
-
-    /// Runs a step as Cloud Build does: in a container, with its workspace and the engine's socket.
-    fn step(&self, workspace: &Path, step: &Step, values: &BTreeMap<&str, String>) -> Output {
-        let socket = format!("{}:/var/run/docker.sock", self.engine.socket().display());
-        let bucket = format!("{}:/bucket", self.folder("bucket").display());
-        let workspace = format!("{}:/workspace", workspace.display());
-        let name = match step.name.as_str() {
-            "gcr.io/cloud-builders/docker" | "gcr.io/google.com/cloudsdktool/cloud-sdk:slim" => {
-                TOOLS.to_owned()
-            }
-            other => substituted(other, values),
-        };
-        let mut arguments = vec!["run", "--rm", "--network", "host", "--volume", &socket];
-        arguments.extend(["--volume", &bucket, "--volume", &workspace]);
-        arguments.extend(["--workdir", "/workspace"]);
-        if let Some(entrypoint) = &step.entrypoint {
-            arguments.extend(["--entrypoint", entrypoint]);
-        }
-        arguments.push(&name);
-        let own: Vec<String> = step
-            .args
-            .iter()
-            .map(|text| substituted(text, values))
-            .collect();
-        arguments.extend(own.iter().map(String::as_str));
-        self.engine.docker(&arguments)
-    }
-
-    /// Runs a line of a shell script of another system, beside the engine.
-    fn shell(&self, folder: &Path, line: &str, values: &[(&str, &str)]) -> Output {
-        Command::new("sh")
-            .args(["-ec", line])
-            .current_dir(folder)
-            .env("DOCKER_HOST", self.engine.host())
-            .env("HOME", self.engine.dir())
-            .envs(values.iter().copied())
-            .output()
-            .unwrap()
-    }
-}
-
-fn is_pushed(image: &str) -> bool {
-    let manifest = Command::new("skopeo")
-        .args(["inspect", "--tls-verify=false", "--raw"])
-        .arg(format!("docker://{image}"))
-        .output()
-        .unwrap();
-    manifest.status.success()
-}
+use serde_json::Value;
+use site::{AUDITOR, ROOT_AUDITOR, Site, is_pushed, repository, static_program};
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct CloudBuild {
     steps: Vec<Step>,
     substitutions: BTreeMap<String, String>,
@@ -213,6 +45,11 @@ struct Step {
     allow_failure: bool,
 }
 
+fn cloud_build_file() -> CloudBuild {
+    let text = fs::read_to_string(repository("docs/ci/cloudbuild.yaml")).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
+}
+
 fn substituted(text: &str, values: &BTreeMap<&str, String>) -> String {
     let filled = values.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("${name}"), value)
@@ -221,10 +58,9 @@ fn substituted(text: &str, values: &BTreeMap<&str, String>) -> String {
     filled
 }
 
-/// Runs the build as Cloud Build would; gives the id of the step that ended it, if one did.
-fn cloud_build(site: &Site, base: &str, image: &str) -> Option<String> {
-    let text = fs::read_to_string(repository("docs/ci/cloudbuild.yaml")).unwrap();
-    let build: CloudBuild = serde_saphyr::from_str(&text).unwrap();
+/// Runs the build in a project's folder as Cloud Build would; gives the id of the step that ended it, if one did.
+fn cloud_build(site: &Site, project: &Path, image: &str, id: &str) -> Option<String> {
+    let build = cloud_build_file();
     let names: Vec<&str> = build.substitutions.keys().map(String::as_str).collect();
     assert_eq!(names, ["_AUDITOR", "_BUCKET", "_IMAGE", "_PHASE"]);
     let values = BTreeMap::from([
@@ -232,12 +68,19 @@ fn cloud_build(site: &Site, base: &str, image: &str) -> Option<String> {
         ("_BUCKET", "reports".to_owned()),
         ("_IMAGE", image.to_owned()),
         ("_PHASE", build.substitutions["_PHASE"].clone()),
-        ("BUILD_ID", base.to_owned()),
+        ("BUILD_ID", id.to_owned()),
     ]);
-    let workspace = site.project(base);
     for step in build.steps {
-        let output = site.step(&workspace, &step, &values);
-        println!("{base} {}: {:?}", step.id, output.status.code());
+        let arguments = step.args.iter().map(|text| substituted(text, &values));
+        let output = site.step(
+            project,
+            &site::Step {
+                image: substituted(&step.name, &values),
+                entrypoint: step.entrypoint,
+                arguments: arguments.collect(),
+            },
+        );
+        println!("{id} {}: {:?}", step.id, output.status.code());
         print!("{}", String::from_utf8_lossy(&output.stderr));
         if !output.status.success() && !step.allow_failure {
             return Some(step.id);
@@ -246,116 +89,222 @@ fn cloud_build(site: &Site, base: &str, image: &str) -> Option<String> {
     None
 }
 
-fn rules(sarif: &Path) -> Vec<String> {
-    let text = fs::read_to_string(sarif).unwrap();
-    let log: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let results = log["runs"][0]["results"].as_array().unwrap().iter();
-    results
-        .filter(|result| result["level"] == "error")
+/// What a report of SARIF says of the run: its exit code, and the errors that count, by rule.
+fn sarif(file: &Path) -> (u64, Vec<String>) {
+    let text = fs::read_to_string(file).unwrap();
+    let log: Value = serde_json::from_str(&text).unwrap();
+    let run = &log["runs"][0];
+    let mut rules: Vec<String> = run["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|result| {
+            result["level"] == "error" && result["suppressions"] == Value::Array(vec![])
+        })
         .map(|result| result["ruleId"].as_str().unwrap().to_owned())
-        .collect()
+        .collect();
+    rules.dedup();
+    (run["invocations"][0]["exitCode"].as_u64().unwrap(), rules)
 }
 
-/// The scripts of GitHub's steps that call docker, in their order.
-fn github_scripts() -> Vec<String> {
-    let text = fs::read_to_string(repository("docs/ci/github-actions.yml")).unwrap();
-    let file: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
-    let steps = file["jobs"]["image"]["steps"].as_array().unwrap().iter();
-    let scripts = steps.filter_map(|step| step["run"].as_str());
-    scripts.map(str::to_owned).collect()
-}
-
-fn gitlab_scripts() -> Vec<String> {
-    let text = fs::read_to_string(repository("docs/ci/gitlab-ci.yml")).unwrap();
-    let file: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
-    let job = &file["image-with-cupti"];
-    assert_eq!(job["artifacts"]["reports"]["junit"], "cupti-audit.xml");
-    let lines = job["script"].as_array().unwrap().iter();
-    lines
-        .map(|line| line.as_str().unwrap().to_owned())
-        .collect()
-}
-
-/// Runs scripts until one fails; gives the number of those that passed, and what the last one printed.
-fn scripts(site: &Site, base: &str, image: &str, lines: &[String]) -> (usize, String) {
-    let folder = site.project(base);
-    let summary = folder.join("summary").display().to_string();
-    let values = [
-        ("IMAGE", image),
-        ("AUDITOR", AUDITOR),
-        ("GITHUB_STEP_SUMMARY", &summary),
-    ];
-    let mut printed = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        // GitHub's and GitLab's runners have the engine where every client looks for it.
-        let line = line.replace(
-            "/var/run/docker.sock:",
-            &format!("{}:", site.engine.socket().display()),
-        );
-        let output = site.shell(&folder, &line, &values);
-        printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !output.status.success() {
-            println!(
-                "{base}: {line}\n{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            return (number, printed);
-        }
-    }
-    (lines.len(), printed)
-}
+const ACCEPTED: &str = "suppress:\n  - {rule: headers-only-cupti, reason: built against and never run}\n  - {rule: phase-need-unmet, reason: profiled elsewhere}\n";
 
 #[test]
-fn only_what_passes_is_pushed_and_the_report_is_kept_either_way() {
+fn cloud_build_pushes_only_what_passes_and_keeps_the_report_either_way() {
     let Some(site) = Site::start() else {
         return;
     };
-    let report = |name: &str| {
-        site.folder(&format!("bucket/reports/{name}"))
+    let kept = |id: &str| {
+        site.folder("bucket/reports")
+            .join(id)
             .join("cupti-audit.sarif")
     };
-    let (good, bad) = (site.image("good"), site.image("bad"));
-    assert_eq!(cloud_build(&site, "devel", &good), None);
-    assert!(is_pushed(&good));
-    assert_eq!(rules(&report("devel")), [""; 0]);
-
-    assert_eq!(
-        cloud_build(&site, "headers-only", &bad),
-        Some("gate".to_owned())
-    );
-    assert!(!is_pushed(&bad), "it must not be pushed");
-    assert_eq!(rules(&report("headers-only")), ["headers-only-cupti"]);
-
-    for (name, lines, audit) in [
-        ("github", github_scripts(), 1),
-        ("gitlab", gitlab_scripts(), 1),
-    ] {
-        let (good, bad) = (
-            site.image(&format!("{name}/good")),
-            site.image(&format!("{name}/bad")),
-        );
-        assert_eq!(
-            scripts(&site, "devel", &good, &lines).0,
-            lines.len(),
-            "{name}"
-        );
-        assert!(is_pushed(&good), "{name}");
-        let (passed, printed) = scripts(&site, "headers-only", &bad, &lines);
-        assert_eq!(passed, audit, "{name}: {printed}");
-        assert!(!is_pushed(&bad), "{name}");
-        if name == "github" {
-            assert!(printed.contains("::error"), "{printed}");
+    let build = |base: &str, id: &str, config: Option<&str>| {
+        let project = site.project(base, id);
+        if let Some(config) = config {
+            fs::write(project.join("cupti-audit.yaml"), config).unwrap();
         }
-    }
-    let project = site.project("headers-only");
-    let junit = fs::read_to_string(project.join("cupti-audit.xml")).unwrap();
-    assert!(junit.contains("headers-only-cupti"), "{junit}");
-    assert_eq!(
-        rules(&project.join("cupti-audit.sarif")),
-        ["headers-only-cupti"]
-    );
+        let image = site.image(id);
+        let ended = cloud_build(&site, &project, &image, id);
+        (ended, is_pushed(&image))
+    };
+    assert_eq!(build("devel", "good", None), (None, true));
+    assert_eq!(sarif(&kept("good")), (0, Vec::new()));
 
-    // Our own image is nobody's by default, and root's where it has to be.
+    let gate = Some("gate".to_owned());
+    assert_eq!(build("headers-only", "bad", None), (gate, false));
+    let errors = ["headers-only-cupti", "phase-need-unmet"].map(str::to_owned);
+    assert_eq!(sarif(&kept("bad")), (1, errors.to_vec()));
+
+    // The config beside the Dockerfile is that of the audit.
+    let accepted = build("headers-only", "accepted", Some(ACCEPTED));
+    assert_eq!(accepted, (None, true));
+    assert_eq!(sarif(&kept("accepted")), (0, Vec::new()));
+
+    // What cannot be judged has no report to keep, and does not pass.
+    let wrong = build("devel", "wrong", Some("fail-on: sometimes\n"));
+    assert_eq!(wrong, (Some("keep".to_owned()), false));
+    assert!(!kept("wrong").exists());
+    println!("the engine and the registry agree that Cloud Build's steps push what passes alone");
+}
+
+#[test]
+fn the_gate_of_cloud_build_opens_for_exit_code_0_alone() {
+    let build = cloud_build_file();
+    let gate = build.steps.iter().find(|step| step.id == "gate").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("cupti-audit.sarif");
+    let opens = |image: &str, phase: &str| {
+        let ran = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(["--no-config", "--phase", phase, "--output"])
+            .arg(format!("sarif={}", file.display()))
+            .arg(format!(
+                "oci:{}",
+                repository("testdata/images").join(image).display()
+            ))
+            .env_clear()
+            .stderr(Stdio::null())
+            .output()
+            .unwrap();
+        let code = u64::try_from(ran.status.code().unwrap()).unwrap();
+        assert_eq!(
+            sarif(&file).0,
+            code,
+            "the report has the exit code of the run"
+        );
+        let file = file.display().to_string();
+        let at_hand = |text: &String| text.replace("/workspace/cupti-audit.sarif", &file);
+        let gate = Command::new(gate.entrypoint.as_ref().unwrap())
+            .args(gate.args.iter().map(at_hand))
+            .status();
+        (code, gate.unwrap().success())
+    };
+    assert_eq!(opens("devel", "profiling"), (0, true));
+    assert_eq!(opens("headers-only", "training"), (0, true));
+    assert_eq!(opens("headers-only", "profiling"), (1, false));
+    assert_eq!(opens("not-there", "profiling"), (2, false));
+}
+
+/// A part of a job that a shell runs.
+struct Script {
+    lines: String,
+    /// Whether it runs after a failure, too.
+    always: bool,
+}
+
+fn github_scripts() -> Vec<Script> {
+    let text = fs::read_to_string(repository("docs/ci/github-actions.yml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&text).unwrap();
+    let steps = file["jobs"]["image"]["steps"].as_array().unwrap();
+    let upload = steps
+        .iter()
+        .find(|step| step["with"]["sarif_file"].is_string());
+    let upload = upload.unwrap();
+    assert_eq!(upload["with"]["sarif_file"], "cupti-audit.sarif");
+    assert_eq!(
+        upload["if"], "always()",
+        "alerts are for what does not pass"
+    );
+    let script = |step: &Value| {
+        let lines = step["run"].as_str()?.to_owned();
+        let always = step["if"] == "always()";
+        Some(Script { lines, always })
+    };
+    steps.iter().filter_map(script).collect()
+}
+
+fn gitlab_scripts() -> Vec<Script> {
+    let text = fs::read_to_string(repository("docs/ci/gitlab-ci.yml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&text).unwrap();
+    let job = &file["image-with-cupti"];
+    assert_eq!(job["artifacts"]["reports"]["junit"], "cupti-audit.xml");
+    assert_eq!(job["artifacts"]["when"], "always");
+    let lines = ["before_script", "script"].map(|part| job[part].as_array().unwrap());
+    let script = |line: &Value| Script {
+        lines: line.as_str().unwrap().to_owned(),
+        always: false,
+    };
+    lines.into_iter().flatten().map(script).collect()
+}
+
+/// Runs the scripts of a job; gives the exit codes of those that ran, and what all of them printed.
+fn job(site: &Site, project: &Path, image: &str, scripts: &[Script]) -> (Vec<i32>, String) {
+    let summary = project.join("summary").display().to_string();
+    let registry = image.split_once('/').unwrap().0;
+    let values = [
+        ("IMAGE", image),
+        ("AUDITOR", AUDITOR),
+        ("CI_REGISTRY", registry),
+        ("CI_REGISTRY_USER", "somebody"),
+        ("CI_REGISTRY_PASSWORD", "secret"),
+        ("GITHUB_STEP_SUMMARY", &summary),
+    ];
+    let mut codes: Vec<i32> = Vec::new();
+    let mut printed = String::new();
+    for script in scripts {
+        if !script.always && codes.iter().any(|code| *code != 0) {
+            continue;
+        }
+        // GitHub's runners have the engine where every client looks for it.
+        let socket = format!("{}:", site.engine.socket().display());
+        let lines = script.lines.replace("/var/run/docker.sock:", &socket);
+        let output = site.shell(project, &lines, &values);
+        print!("{lines}\n{}", String::from_utf8_lossy(&output.stderr));
+        printed.push_str(&String::from_utf8_lossy(&output.stdout));
+        codes.push(output.status.code().unwrap());
+    }
+    (codes, printed)
+}
+
+#[test]
+fn github_pushes_only_what_passes_and_shows_it_either_way() {
+    let Some(site) = Site::start() else {
+        return;
+    };
+    let scripts = github_scripts();
+    let (good, bad) = (site.image("good"), site.image("bad"));
+    let project = site.project("devel", "good");
+    let (codes, printed) = job(&site, &project, &good, &scripts);
+    assert_eq!((codes, is_pushed(&good)), (vec![0, 0, 0, 0], true));
+    assert!(!printed.contains("::error"), "{printed}");
+    assert_eq!(sarif(&project.join("cupti-audit.sarif")), (0, Vec::new()));
+
+    let project = site.project("headers-only", "bad");
+    let (codes, printed) = job(&site, &project, &bad, &scripts);
+    assert_eq!((codes, is_pushed(&bad)), (vec![0, 1, 0], false));
+    assert!(
+        printed.contains("::error title=headers-only-cupti"),
+        "{printed}"
+    );
+    assert_eq!(sarif(&project.join("cupti-audit.sarif")).0, 1);
+    let summary = fs::read_to_string(project.join("summary")).unwrap();
+    assert!(summary.contains("`headers-only-cupti`"), "{summary}");
+}
+
+#[test]
+fn gitlab_pushes_only_what_passes_and_shows_it_either_way() {
+    let Some(site) = Site::start() else {
+        return;
+    };
+    let scripts = gitlab_scripts();
+    let (good, bad) = (site.image("good"), site.image("bad"));
+    let project = site.project("devel", "good");
+    let (codes, _) = job(&site, &project, &good, &scripts);
+    assert_eq!((codes, is_pushed(&good)), (vec![0, 0, 0, 0], true));
+    let junit = |project: &Path| fs::read_to_string(project.join("cupti-audit.xml")).unwrap();
+    assert!(!junit(&project).contains("<failure"));
+
+    let project = site.project("headers-only", "bad");
+    let (codes, _) = job(&site, &project, &bad, &scripts);
+    assert_eq!((codes, is_pushed(&bad)), (vec![0, 0, 1], false));
+    assert!(junit(&project).contains("<failure"));
+}
+
+#[test]
+fn our_own_image_holds_the_program_alone_and_is_nobodys_where_it_can_be() {
+    let Some(site) = Site::start() else {
+        return;
+    };
     let user = |image: &str| {
         let format = "{{.Config.User}}";
         site.engine
@@ -363,4 +312,32 @@ fn only_what_passes_is_pushed_and_the_report_is_kept_either_way() {
     };
     assert_eq!(user(AUDITOR), "65532:65532");
     assert_eq!(user(ROOT_AUDITOR), "");
+    let version = ["run", "--rm", "--network", "none", AUDITOR, "--version"];
+    let expected = concat!("cupti-audit ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(site.engine.must(&version), expected);
+    if static_program().is_some() {
+        let name = site.engine.must(&["create", "--network", "none", AUDITOR]);
+        let tar = site.folder("export").join("export.tar");
+        site.engine
+            .must(&["export", "--output", tar.to_str().unwrap(), &name]);
+        let list = registry::run("tar", &["-tf", tar.to_str().unwrap()]);
+        let list = String::from_utf8(list).unwrap();
+        // The engine itself adds empty folders and files of its own to a container.
+        let own = [
+            "dev/",
+            "etc/host",
+            "etc/mtab",
+            "etc/resolv.conf",
+            "proc/",
+            "sys/",
+            ".dockerenv",
+        ];
+        let mut held: Vec<&str> = list
+            .lines()
+            .filter(|path| !own.iter().any(|own| path.starts_with(own)) && !path.ends_with('/'))
+            .collect();
+        held.sort_unstable();
+        assert_eq!(held, ["cupti-audit", "etc/ssl/certs/ca-certificates.crt"]);
+        println!("the static program and the engine agree that it runs on scratch");
+    }
 }
