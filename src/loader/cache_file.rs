@@ -155,7 +155,7 @@ impl<'f> Reader<'f> {
             return Err("it was made for the other byte order".to_owned());
         }
         let extensions = self.extensions(table.strings).unwrap_or_default();
-        let names = self.subdirectories(table, &extensions);
+        let names = self.subdirectories(&extensions);
         let is_whole = names.iter().all(Option::is_some);
         let names: Vec<Bytes> = names.into_iter().map(Option::unwrap_or_default).collect();
         let mut file = self.read_entries(table, &names);
@@ -164,10 +164,7 @@ impl<'f> Reader<'f> {
             let damage = || "a subdirectory has no name, and the process would die".to_owned();
             file.damage.get_or_insert_with(damage);
         }
-        if names
-            .windows(2)
-            .any(|pair| matches!(pair, [one, other] if one > other))
-        {
+        if names.iter().any(is_subdirectory) && !names.is_sorted() {
             file.damage.get_or_insert_with(|| {
                 "the names of its subdirectories are not in their order".to_owned()
             });
@@ -219,10 +216,11 @@ impl<'f> Reader<'f> {
     ) -> Result<(&'f [u8], Option<CacheEntry>), &'static str> {
         let at = table.first + index * table.entry;
         let field = |offset| self.number(at + offset).ok_or("lies behind the end");
-        let Text::Found(name) = self.text(table, field(4)?) else {
+        let text = |offset| self.text(table.strings, table.room, offset);
+        let Text::Found(name) = text(field(4)?) else {
             return Err("names no text");
         };
-        let path = match self.text(table, field(8)?) {
+        let path = match text(field(8)?) {
             Text::Found(path) => path,
             Text::OutOfRoom => return Ok((name, None)),
             Text::Unknown => return Err("leads to no text"),
@@ -278,12 +276,16 @@ impl<'f> Reader<'f> {
     }
 
     /// The names of the `glibc-hwcaps` subdirectories; nothing for one that has no text.
-    fn subdirectories(&self, table: &Table, extensions: &Extensions<'f>) -> Vec<Option<Bytes>> {
+    ///
+    /// `ldconfig` counts their offsets from the new header and the loader from the start of the file
+    /// (elf/dl-cache.c, `glibc_hwcaps_string`), so behind an old header it reads something else.
+    fn subdirectories(&self, extensions: &Extensions<'f>) -> Vec<Option<Bytes>> {
         let (offset, count) = extensions.subdirectories.unwrap_or_default();
-        let name = |index: usize| match self.text(table, self.number(offset + index * 4)?) {
-            Text::Found(name) => Some(Bytes::from(name)),
-            Text::OutOfRoom | Text::Unknown => None,
-        };
+        let name =
+            |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
+                Text::Found(name) => Some(Bytes::from(name)),
+                Text::OutOfRoom | Text::Unknown => None,
+            };
         (0..count.min(NAMES)).map(name).collect()
     }
 
@@ -305,13 +307,14 @@ impl<'f> Reader<'f> {
         u64::from(high) << 32 | u64::from(low)
     }
 
-    /// The text at an offset. A file that ends within a page is followed by zeros.
-    fn text(&self, table: &Table, offset: u32) -> Text<'f> {
+    /// The text at an offset from `start`; offsets below `room` are sound to the loader. A file that ends within a
+    /// page is followed by zeros.
+    fn text(&self, start: usize, room: usize, offset: u32) -> Text<'f> {
         let offset = wide(offset);
-        if offset >= table.room {
+        if offset >= room {
             return Text::OutOfRoom;
         }
-        let Some(tail) = self.bytes.get(table.strings + offset..) else {
+        let Some(tail) = self.bytes.get(start + offset..) else {
             return Text::Unknown;
         };
         let tail = tail.get(..TEXT).unwrap_or(tail);
@@ -338,6 +341,12 @@ fn is_in_order(
         }
         _ => true,
     }
+}
+
+/// Whether it can be the name of a `glibc-hwcaps` subdirectory that a loader searches.
+fn is_subdirectory(name: &Bytes) -> bool {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !name.is_empty() && name.iter().all(fits)
 }
 
 fn wide(number: u32) -> usize {

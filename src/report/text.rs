@@ -12,7 +12,7 @@ use super::{Audit, Exit, Report, Unread, because, inventory, phases};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
-use crate::rule::{Evidence, Finding, Severity};
+use crate::rule::{Evidence, Finding, Severity, Suppressed};
 use crate::size::size;
 
 /// How a report is laid out.
@@ -20,7 +20,7 @@ use crate::size::size;
 pub struct Layout {
     /// The width of the terminal in columns; paragraphs are broken at it, tables never.
     pub width: usize,
-    /// Whether to add the layers, the loader and every search.
+    /// Whether to show notes in full, the layers, the loader and every search.
     pub verbose: bool,
 }
 
@@ -68,9 +68,7 @@ fn report(audit: &Audit, layout: Layout) -> String {
         "\n{}\n",
         styled(style, format!("{mark} {}", audit.verdict()))
     );
-    for finding in &audit.findings {
-        self::finding(&mut out, finding, facts, layout);
-    }
+    findings(&mut out, audit, layout);
     inventory::copies(&mut out, facts, layout);
     inventory::consumers(&mut out, facts, layout);
     phases::phases(&mut out, audit, layout);
@@ -78,7 +76,7 @@ fn report(audit: &Audit, layout: Layout) -> String {
         inventory::details(&mut out, facts);
     }
     gaps(&mut out, facts);
-    summary(&mut out, audit);
+    summary(&mut out, audit, layout);
     out
 }
 
@@ -116,24 +114,57 @@ pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
     }
 }
 
-fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layout) {
+/// What is wrong in full; a note is a line, where not all is asked for. What is suppressed comes last.
+fn findings(out: &mut String, audit: &Audit, layout: Layout) {
+    let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit
+        .counting()
+        .partition(|finding| is_short(finding, layout));
+    for finding in full {
+        self::finding(out, finding, &audit.facts, layout);
+    }
+    for note in &short {
+        let _ = writeln!(out, "{}: {}", label(note), note.message);
+    }
+    if !short.is_empty() {
+        out.push('\n');
+    }
+    for finding in &audit.findings {
+        if let Some(suppressed) = &finding.suppressed {
+            self::suppressed(out, finding, suppressed, layout);
+        }
+    }
+}
+
+fn suppressed(out: &mut String, finding: &Finding, suppressed: &Suppressed, layout: Layout) {
+    let label = format!("suppressed {}", name(finding));
+    let _ = writeln!(out, "{}: {}", styled(DIM, label), finding.message);
+    out.push_str(&paragraph("  because ", &because(suppressed), layout.width));
+    out.push('\n');
+}
+
+fn is_short(finding: &Finding, layout: Layout) -> bool {
+    finding.severity == Severity::Note && !layout.verbose
+}
+
+/// The severity and the rule.
+fn label(finding: &Finding) -> String {
     let style = match finding.severity {
         Severity::Error => BAD,
         Severity::Warning => DOUBTFUL,
         Severity::Note => REMARK,
     };
-    let label = format!("{}[{}]", finding.severity.name(), finding.rule);
-    if let Some(suppressed) = &finding.suppressed {
-        let label = styled(DIM, format!("suppressed {label}"));
-        let _ = writeln!(out, "{label}: {}", finding.message);
-        out.push_str(&paragraph("  because ", &because(suppressed), layout.width));
-        out.push('\n');
-        return;
-    }
+    styled(style, name(finding))
+}
+
+fn name(finding: &Finding) -> String {
+    format!("{}[{}]", finding.severity.name(), finding.rule)
+}
+
+fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layout) {
     let _ = writeln!(
         out,
         "{}: {}",
-        styled(style, label),
+        label(finding),
         styled(BOLD, &finding.message)
     );
     for location in &finding.locations {
@@ -193,7 +224,7 @@ fn gaps(out: &mut String, facts: &ImageFacts) {
     }
 }
 
-fn summary(out: &mut String, audit: &Audit) {
+fn summary(out: &mut String, audit: &Audit, layout: Layout) {
     let number = |severity| {
         let counting = audit.counting();
         counting
@@ -218,10 +249,14 @@ fn summary(out: &mut String, audit: &Audit) {
         suppressed => words.push(format!("{suppressed} suppressed")),
     }
     let words = words.join(", ");
-    let hint = if audit.findings.is_empty() {
-        String::new()
-    } else {
-        styled(DIM, "; cupti-audit rules explain ID says more")
-    };
+    let mut hint = String::new();
+    if !audit.findings.is_empty() {
+        hint.push_str("; cupti-audit rules explain ID says more");
+    }
+    let mut counting = audit.counting();
+    if counting.any(|finding| is_short(finding, layout)) {
+        hint.push_str(", -v shows all");
+    }
+    let hint = styled(DIM, hint);
     let _ = writeln!(out, "{words}{hint}");
 }

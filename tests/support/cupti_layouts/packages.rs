@@ -178,7 +178,7 @@ fn mixtures() -> Vec<Layout> {
     ]
 }
 
-/// TensorFlow of 2.17 from `PyPI`: `libtensorflow_cc.so.2` has CUPTI's folder in its `DT_RUNPATH`, and the call of
+/// `TensorFlow` of 2.17 from `PyPI`: `libtensorflow_cc.so.2` has CUPTI's folder in its `DT_RUNPATH`, and the call of
 /// dlopen is in `libtensorflow_framework.so.2`, which is linked so.
 fn through(link: &str) -> Layer {
     let folder = tempfile::tempdir().unwrap();
