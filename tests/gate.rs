@@ -513,3 +513,14 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
         assert!(page.contains(&format!("| `{key}` |")), "{key}");
     }
 }
+
+#[test]
+fn the_config_in_the_readme_is_one() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let blocks = yaml_blocks(&readme);
+    let [config] = blocks.as_slice() else {
+        panic!("one example: {blocks:?}");
+    };
+    let project = Project::new(&[("cupti-audit.yaml", config)]);
+    assert_eq!(project.code(&[], &["rules"]), 0);
+}
