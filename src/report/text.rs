@@ -8,11 +8,11 @@ use anstyle::Style;
 use super::style::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
-use super::{Audit, Exit, Report, Unread, inventory, phases};
+use super::{Audit, Exit, Report, Unread, because, inventory, phases};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
-use crate::rule::{Evidence, Finding, Severity};
+use crate::rule::{Evidence, Finding, Severity, Suppressed};
 use crate::size::size;
 
 /// How a report is laid out.
@@ -99,7 +99,7 @@ fn headline(out: &mut String, facts: &ImageFacts) {
 
 /// The mark before the verdict.
 pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
-    let worst = audit.findings.first().map(|finding| finding.severity);
+    let worst = audit.counting().next().map(|finding| finding.severity);
     let served = audit
         .facts
         .consumers
@@ -114,11 +114,10 @@ pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
     }
 }
 
-/// What is wrong in full; a note is a line, where not all is asked for.
+/// What is wrong in full; a note is a line, where not all is asked for. What is suppressed comes last.
 fn findings(out: &mut String, audit: &Audit, layout: Layout) {
     let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit
-        .findings
-        .iter()
+        .counting()
         .partition(|finding| is_short(finding, layout));
     for finding in full {
         self::finding(out, finding, &audit.facts, layout);
@@ -129,6 +128,18 @@ fn findings(out: &mut String, audit: &Audit, layout: Layout) {
     if !short.is_empty() {
         out.push('\n');
     }
+    for finding in &audit.findings {
+        if let Some(suppressed) = &finding.suppressed {
+            self::suppressed(out, finding, suppressed, layout);
+        }
+    }
+}
+
+fn suppressed(out: &mut String, finding: &Finding, suppressed: &Suppressed, layout: Layout) {
+    let label = format!("suppressed {}", name(finding));
+    let _ = writeln!(out, "{}: {}", styled(DIM, label), finding.message);
+    out.push_str(&paragraph("  because ", &because(suppressed), layout.width));
+    out.push('\n');
 }
 
 fn is_short(finding: &Finding, layout: Layout) -> bool {
@@ -142,10 +153,11 @@ fn label(finding: &Finding) -> String {
         Severity::Warning => DOUBTFUL,
         Severity::Note => REMARK,
     };
-    styled(
-        style,
-        format!("{}[{}]", finding.severity.name(), finding.rule),
-    )
+    styled(style, name(finding))
+}
+
+fn name(finding: &Finding) -> String {
+    format!("{}[{}]", finding.severity.name(), finding.rule)
 }
 
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layout) {
@@ -214,9 +226,8 @@ fn gaps(out: &mut String, facts: &ImageFacts) {
 
 fn summary(out: &mut String, audit: &Audit, layout: Layout) {
     let number = |severity| {
-        audit
-            .findings
-            .iter()
+        let counting = audit.counting();
+        counting
             .filter(|finding| finding.severity == severity)
             .count()
     };
@@ -225,25 +236,25 @@ fn summary(out: &mut String, audit: &Audit, layout: Layout) {
         (Severity::Warning, "warning"),
         (Severity::Note, "note"),
     ];
-    let words: Vec<String> = all
+    let mut words: Vec<String> = all
         .iter()
         .filter(|(severity, _)| number(*severity) > 0)
         .map(|(severity, word)| count(number(*severity), word))
         .collect();
-    let words = if words.is_empty() {
-        "no findings".to_owned()
-    } else {
-        words.join(", ")
-    };
+    if words.is_empty() {
+        words.push("no findings".to_owned());
+    }
+    match audit.findings.len() - audit.counting().count() {
+        0 => {}
+        suppressed => words.push(format!("{suppressed} suppressed")),
+    }
+    let words = words.join(", ");
     let mut hint = String::new();
     if !audit.findings.is_empty() {
         hint.push_str("; cupti-audit rules explain ID says more");
     }
-    if audit
-        .findings
-        .iter()
-        .any(|finding| is_short(finding, layout))
-    {
+    let mut counting = audit.counting();
+    if counting.any(|finding| is_short(finding, layout)) {
         hint.push_str(", -v shows all");
     }
     let hint = styled(DIM, hint);
