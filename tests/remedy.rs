@@ -7,9 +7,10 @@ use std::fmt::Write as _;
 use cupti_audit::facts::{Conditions, ImageFacts};
 use cupti_audit::image::registry::RegistryOptions;
 use cupti_audit::image::source::NoProgress;
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::limits::Limits;
 use cupti_audit::loader::CpuLevel;
-use cupti_audit::profile::{self, Phase};
+use cupti_audit::profile::Phase;
 use cupti_audit::remedy::bring::{Bring, Means, bring};
 use cupti_audit::remedy::search::SearchBy;
 use cupti_audit::run::{self, Options};
@@ -21,6 +22,7 @@ fn facts(image: &str) -> ImageFacts {
         conditions: Conditions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
+            consumers: Knowledge::built_in().consumers,
         },
         limits: Limits::default(),
         progress: &NoProgress,
@@ -32,8 +34,7 @@ fn facts(image: &str) -> ImageFacts {
 }
 
 fn phase(name: &str) -> Phase {
-    let mut phases = profile::phases().into_iter();
-    phases.find(|phase| phase.name == name).unwrap()
+    Knowledge::built_in().phase(name).unwrap().clone()
 }
 
 fn said(bring: &Bring) -> String {

@@ -71,12 +71,11 @@ pub fn since(cuda: (u32, u32)) -> impl Fn(&Api) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{needs, since};
-    use crate::profile::phases;
+    use crate::knowledge::Knowledge;
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
-        let phases = phases();
-        let phase = phases.iter().find(|known| known.name == phase).unwrap();
-        let needs = needs(phase, &[], since(cuda));
+        let known = Knowledge::built_in();
+        let needs = needs(known.phase(phase).unwrap(), &[], since(cuda));
         needs.iter().map(|need| need.stem).collect()
     }
 
