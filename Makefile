@@ -1,14 +1,18 @@
 # The chores of this repository by name; CI runs `make test` and `make lint`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test test-all parts environments lint deny
+.PHONY: test test-all parts environments static lint deny
 
 LOG := target/test.log
+# Where `make static` puts the program as docs/ci/Dockerfile compiles it.
+MUSL := x86_64-unknown-linux-musl
+STATIC := $(CURDIR)/target/$(MUSL)/debug/cupti-audit
 
 # All tests, with the lines in which they say what they compared with real programs, and the counts at the end.
-test: parts
+test: parts static
 	mkdir -p target
-	status=0; cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
+	static=; if [ -e $(STATIC) ]; then static=$(STATIC); fi; \
+	status=0; CUPTI_AUDIT_STATIC=$$static cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
 
 # The same with the real PyTorch, JAX and TensorFlow, which are some gigabytes: see tests/environments.sh.
@@ -21,6 +25,13 @@ environments: parts
 # The real parts that some tests compare with: see tests/parts.sh.
 parts:
 	tests/parts.sh
+
+# The program without a library that it needs, for tests/ci.rs; where musl or Rust's target for it is missing, none.
+static: parts
+	@rm -f $(STATIC)
+	@if command -v musl-gcc >/dev/null && [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]; then \
+	  CARGO_PROFILE_DEV_DEBUG=false cargo build --locked --bin cupti-audit --target $(MUSL); \
+	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
 
 lint:
 	cargo fmt --all --check

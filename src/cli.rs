@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::image::{Platform, config};
 use crate::loader::{CpuLevel, World};
@@ -22,6 +22,10 @@ Exit codes:
   0  no finding at or above --fail-on
   1  findings
   2  it could not be done, or something could not be checked and the verdict is open
+  Of several images or platforms, each is audited, and the gravest code counts: 2 over 1 over 0.
+
+A flag wins over its environment variable, and that over cupti-audit.yaml. An empty variable counts
+as none. The config has suppressions besides: findings that are known, each with a reason.
 
 Examples:
   cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
@@ -100,21 +104,28 @@ pub enum Command {
 /// What `audit` takes.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// The images
+    /// The images; all are audited, and the gravest outcome counts
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
-    /// The phase that the image is for; severities follow it (repeatable)
-    #[arg(long, value_name = "PHASE", value_parser = ["inference", "training", "profiling"])]
+    /// The phase that the image is for: inference, training, profiling, or one of --profiles; severities follow it
+    /// (repeatable)
+    #[arg(
+        long,
+        value_name = "PHASE",
+        env = "CUPTI_AUDIT_PHASE",
+        value_delimiter = ','
+    )]
     pub phase: Vec<String>,
-    /// The severity from which on findings fail the run
-    #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
-    pub fail_on: FailOnArg,
+    /// The severity from which on findings fail the run [default: error]
+    #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
+    pub fail_on: Option<FailOnArg>,
     /// The form of the report on standard output [default: text]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
     pub format: Option<Format>,
     /// A report written to a file, beside the one on standard output, such as json=audit.json (repeatable; - is
     /// standard output)
-    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse)]
+    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
+        env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
     pub outputs: Vec<OutputFile>,
     #[command(flatten)]
     #[expect(
@@ -122,6 +133,12 @@ pub struct AuditArgs {
         reason = "clap would print a comment as the help of the group"
     )]
     pub image: ImageArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub own: OwnArgs,
     #[command(flatten)]
     #[expect(
         missing_docs,
@@ -154,6 +171,12 @@ pub struct TreeArgs {
         missing_docs,
         reason = "clap would print a comment as the help of the group"
     )]
+    pub own: OwnArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
     pub output: OutputArgs,
 }
 
@@ -178,6 +201,12 @@ pub struct ProfilersArgs {
         missing_docs,
         reason = "clap would print a comment as the help of the group"
     )]
+    pub own: OwnArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
     pub output: OutputArgs,
 }
 
@@ -188,8 +217,8 @@ pub struct AdviseArgs {
     /// A profiling tool that is to be used, such as torch.profiler or nsys (repeatable)
     #[arg(long = "tool", short, value_name = "TOOL")]
     pub tools: Vec<String>,
-    /// What the image is for
-    #[arg(long, value_name = "PHASE", value_parser = ["inference", "training", "profiling"])]
+    /// What the image is for: inference, training, profiling, or a phase of --profiles
+    #[arg(long, value_name = "PHASE")]
     pub phase: Option<String>,
     /// The version of CUDA, such as 12.4 [default: the newest 12.x that is known]
     #[arg(long, value_name = "VERSION")]
@@ -200,6 +229,12 @@ pub struct AdviseArgs {
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub own: OwnArgs,
 }
 
 /// What `rules` takes.
@@ -208,6 +243,12 @@ pub struct RulesArgs {
     /// What to do with the rules; list them when left out
     #[command(subcommand)]
     pub action: Option<RulesAction>,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub own: OwnArgs,
 }
 
 /// The actions on rules.
@@ -222,23 +263,58 @@ pub enum RulesAction {
     },
 }
 
-/// How an image is had and what its processes start with.
+/// What the user brings: a config, rules and profiles.
 #[derive(Debug, Args)]
+pub struct OwnArgs {
+    /// The config [default: cupti-audit.yaml here or above, up to the root of the repository]
+    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CONFIG", global = true)]
+    pub config: Option<PathBuf>,
+    /// No config, whatever lies here or `CUPTI_AUDIT_CONFIG` says
+    #[arg(long, global = true)]
+    pub no_config: bool,
+    /// A folder of rules beside those of the program (repeatable)
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CUPTI_AUDIT_RULES",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub rules: Vec<PathBuf>,
+    /// A folder of profiles beside those of the program, in consumers/, phases/ and profilers/ (repeatable)
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CUPTI_AUDIT_PROFILES",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub profiles: Vec<PathBuf>,
+}
+
+/// How an image is had and what its processes start with.
+#[derive(Debug, Clone, Args)]
 pub struct ImageArgs {
-    /// The platform to choose, such as linux/arm64 [default: linux on this machine's architecture]
-    #[arg(long, value_name = "OS/ARCH", value_parser = Platform::parse)]
-    pub platform: Option<Platform>,
+    /// The platform to choose, such as linux/arm64, or all of an index, each audited for itself
+    /// [default: linux on this machine's architecture]
+    #[arg(long, value_name = "OS/ARCH|all", value_parser = PlatformArg::parse, env = "CUPTI_AUDIT_PLATFORM")]
+    pub platform: Option<PlatformArg>,
     /// A variable over the image config's environment (repeatable)
     #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value)]
     pub environment: Vec<(String, String)>,
-    /// The processor's level, for glibc-hwcaps folders and ISA checks
-    #[arg(long, value_name = "LEVEL", default_value = "x86-64-v3", value_parser = CpuLevel::parse)]
-    pub cpu: CpuLevel,
+    /// The processor's level, for glibc-hwcaps folders and ISA checks [default: x86-64-v3]
+    #[arg(long, value_name = "LEVEL", value_parser = CpuLevel::parse, env = "CUPTI_AUDIT_CPU")]
+    pub cpu: Option<CpuLevel>,
     /// A registry that is spoken to without TLS, or with a certificate that is not checked (repeatable)
-    #[arg(long = "insecure-registry", value_name = "HOST[:PORT]")]
+    #[arg(
+        long = "insecure-registry",
+        value_name = "HOST[:PORT]",
+        env = "CUPTI_AUDIT_INSECURE_REGISTRY",
+        value_delimiter = ','
+    )]
     pub insecure_registries: Vec<String>,
     /// Certificates in PEM that are trusted beside the system's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT")]
     pub ca_cert: Option<PathBuf>,
     /// Read every layer, also those that were read before (nothing is cached yet)
     #[arg(long)]
@@ -254,7 +330,7 @@ pub struct OutputArgs {
     /// No progress
     #[arg(long, short)]
     pub quiet: bool,
-    /// Add the layers, the loader and every search
+    /// Show notes in full, the layers, the loader and every search
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
 }
@@ -309,7 +385,11 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Reads `FORMAT=FILE`.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and what would do.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let names = || {
             let values = Format::value_variants().iter();
             let values = values.filter_map(ValueEnum::to_possible_value);
@@ -328,6 +408,28 @@ impl OutputFile {
             format,
             file: PathBuf::from(file),
         })
+    }
+}
+
+/// `--platform`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlatformArg {
+    /// Every platform that the image is for.
+    All,
+    /// This one.
+    One(Platform),
+}
+
+impl PlatformArg {
+    /// Reads `all` or a platform.
+    ///
+    /// # Errors
+    /// As [`Platform::parse`].
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            _ => Platform::parse(text).map(Self::One),
+        }
     }
 }
 
@@ -389,6 +491,26 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         Some((key, _)) if !key.is_empty() => Ok(config::split_env(text)),
         _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
     }
+}
+
+/// Reads the command line and the environment; does not return where they ask for help or are wrong.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment belongs to the command line"
+)]
+pub fn parse() -> Cli {
+    // What a CI system passes on without having it is empty.
+    let without_empty = |arg: Arg| {
+        let value = arg.get_env().and_then(std::env::var_os);
+        match value {
+            Some(value) if value.is_empty() => arg.env(None::<&str>),
+            _ => arg,
+        }
+    };
+    let command = Cli::command()
+        .mut_args(without_empty)
+        .mut_subcommands(|command| command.mut_args(without_empty));
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 #[cfg(test)]

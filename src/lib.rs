@@ -7,20 +7,24 @@
 //! [`plan`]) and written down ([`report`]). Only the image sources and [`cli`] touch the host.
 
 pub mod facts;
+pub mod gate;
 pub mod image;
 pub mod layer;
 pub mod loader;
 pub mod plan;
 pub mod profile;
+pub mod remedy;
 pub mod report;
 pub mod rootfs;
 pub mod rule;
 pub mod slim;
 
 pub mod cli;
+pub mod config;
 mod data_files;
 pub mod elf;
 pub mod escape;
+pub mod knowledge;
 pub mod limits;
 pub mod path;
 pub mod progress;

@@ -8,16 +8,15 @@ mod command;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use cupti_audit::cli::{Cli, Command};
+use cupti_audit::cli::{self, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = cli::parse();
     let exit = match cli.command {
-        None => command::audit(&cli.audit),
-        Some(Command::Audit(args)) => command::audit(&args),
-        Some(Command::Tree(args)) => command::tree(&args),
-        Some(Command::Profilers(args)) => command::profilers(&args),
+        None => command::audit(cli.audit),
+        Some(Command::Audit(args)) => command::audit(args),
+        Some(Command::Tree(args)) => command::tree(args),
+        Some(Command::Profilers(args)) => command::profilers(args),
         Some(Command::Advise(args)) => command::advise(&args),
         Some(Command::Rules(args)) => command::rules(&args),
         Some(Command::Schema) => command::schema(),

@@ -74,6 +74,52 @@ pub(crate) fn request<'o>(options: &'o Options<'_>) -> OpenRequest<'o> {
     }
 }
 
+/// The platforms that the image `reference` is for, in the order of its index; none where the source does not
+/// know, as a folder.
+///
+/// A source is asked for a platform that no image is for: what it offers in its place is what it would choose
+/// from, by the same code and at the same cost.
+///
+/// # Errors
+/// As [`read`], and for standard input, which can be read only once.
+pub fn platforms(reference: &str, options: &Options<'_>) -> Result<Vec<Platform>, ImageError> {
+    let target = reference::parse(reference, look::path_kind)?;
+    match target {
+        Target::Rootfs(_) => return Ok(Vec::new()),
+        Target::Stdin => {
+            return Err(ImageError::Reference {
+                reference: reference.to_owned(),
+                reason: "standard input can be read only once; to audit all platforms, save it to a file"
+                    .to_owned(),
+            });
+        }
+        _ => {}
+    }
+    let nobodys = Platform {
+        os: "none".to_owned(),
+        architecture: "none".to_owned(),
+        variant: None,
+    };
+    let request = OpenRequest {
+        platform: Some(&nobodys),
+        limits: &options.limits,
+        progress: options.progress,
+    };
+    match source(target, reference, options).open(&request) {
+        Ok(_) => Ok(Vec::new()),
+        Err(ImageError::Platform { offered, .. }) => {
+            let mut platforms: Vec<Platform> = Vec::new();
+            for platform in offered.iter().filter_map(|text| Platform::parse(text).ok()) {
+                if !platforms.contains(&platform) {
+                    platforms.push(platform);
+                }
+            }
+            Ok(platforms)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn source(target: Target, written: &str, options: &Options<'_>) -> Box<dyn Source> {
     let reference = written.to_owned();
     let engine = |brand, name| Engine {

@@ -9,9 +9,11 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
+use cupti_audit::profile::api;
 use serde::Deserialize;
 
 const SCRIPT: &str = "tests/gpu/evidence.py";
@@ -92,6 +94,33 @@ fn the_host_half_of_profiling_wants_nvperf_host_on_a_search_path_as_written_down
     );
     println!(
         "real CUPTI 12.9, host profiling: 3 of 3 placements of libnvperf_host.so as written down"
+    );
+}
+
+#[test]
+fn the_script_gives_each_api_the_files_of_the_table() {
+    if !support::have("python3", "python3") {
+        return;
+    }
+    let said = script(&["--table"]).stdout;
+    let given: BTreeMap<String, Vec<String>> =
+        serde_saphyr::from_str(&String::from_utf8(said).unwrap()).unwrap();
+    let (asked, left): (Vec<&api::Api>, Vec<&api::Api>) = api::all()
+        .iter()
+        .partition(|api| given.contains_key(&api.id));
+    let table: BTreeMap<String, Vec<String>> = asked
+        .iter()
+        .map(|api| {
+            let names = api.libraries.iter().map(|library| library.name.clone());
+            (api.id.clone(), names.collect())
+        })
+        .collect();
+    assert_eq!(given, table);
+    let left: Vec<&str> = left.iter().map(|api| api.id.as_str()).collect();
+    assert_eq!(
+        left,
+        ["event", "metric", "profiling", "nvprof-injection"],
+        "they are for GPUs before Volta, or deprecated"
     );
 }
 

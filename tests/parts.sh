@@ -207,6 +207,19 @@ others() {
   folder loaders cross_loaders
 }
 
+# Rust's libraries for a static program, where rustup brings Rust.
+musl_target() {
+  local target=x86_64-unknown-linux-musl
+  if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
+    if ! have rustup; then
+      cannot "Rust's target $target" 'it takes rustup'
+    else
+      say "adding Rust's target $target"
+      quietly rustup target add "$target" || cannot "Rust's target $target" 'rustup target add failed'
+    fi
+  fi
+}
+
 say "the parts lie in $parts"
 # What a test left behind that was killed.
 find "$parts" -maxdepth 1 -name 'root-*' -mmin +120 -exec rm -rf {} +
@@ -218,6 +231,7 @@ else
   from_pypi
   from_debian
   others
+  musl_target
 fi
 if [ "$missing" = 0 ]; then
   say 'all are there'

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use chroot::Root;
 use cupti_audit::facts::{Conditions, ImageFacts, ReadLayers, gather};
 use cupti_audit::image::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::loader::{CpuLevel, World};
 use cupti_layouts::{Layout, PROBE, Step};
 use judge::{Judge, Verdict};
@@ -84,6 +85,7 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
         &Conditions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
+            consumers: Knowledge::built_in().consumers,
         },
     );
     let mut verdict = Verdict::default();

@@ -28,6 +28,7 @@ use cupti_audit::facts::{self, Conditions, ImageFacts, ReadLayers};
 use cupti_audit::image::engine::{Brand, Engine, EngineEnvironment};
 use cupti_audit::image::source::NoProgress;
 use cupti_audit::image::{Layers, OpenRequest, Source};
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::limits::Limits;
 use cupti_audit::loader::CpuLevel;
 use docker::Dockerd;
@@ -236,6 +237,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
     let conditions = Conditions {
         environment: Vec::new(),
         cpu,
+        consumers: Knowledge::built_in().consumers,
     };
     let layers = layers.into_iter().map(Ok).collect();
     facts::gather(opened.image, ReadLayers { layers }, &conditions)

@@ -106,6 +106,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     let conditions = Conditions {
         environment: vec![("LD_LIBRARY_PATH".to_owned(), path.to_owned())],
         cpu: CpuLevel::V3,
+        consumers: Vec::new(),
     };
     let facts = gather(image(root.layers.len()), ReadLayers { layers }, &conditions);
     let is_program = |object: &str| object == "/opt/bin/program";

@@ -9,9 +9,10 @@
 )]
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::spec::Sources;
 
 fn run(arguments: &[&str]) -> Output {
@@ -97,8 +98,8 @@ fn the_json_report_is_what_its_schema_tells() {
     );
 }
 
-#[test]
-fn sarif_keeps_to_the_published_schema() {
+/// What judges by SARIF's published schema.
+fn sarif_validator() -> jsonschema::Validator {
     let schema = fs::read_to_string("testdata/schemas/sarif-2.1.0.json").unwrap();
     let mut schema: Value = serde_json::from_str(&schema).unwrap();
     // The published pattern of two properties that we do not write has a `]` too many to be a regular expression.
@@ -110,7 +111,12 @@ fn sarif_keeps_to_the_published_schema() {
         let pattern = property.unwrap().as_object_mut().unwrap().remove("pattern");
         assert!(pattern.is_some());
     }
-    let validator = validator(&schema);
+    validator(&schema)
+}
+
+#[test]
+fn sarif_keeps_to_the_published_schema() {
+    let validator = sarif_validator();
     let mut fixtures = fixtures();
     fixtures.push("not-there".to_owned());
     let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
@@ -122,6 +128,7 @@ fn sarif_keeps_to_the_published_schema() {
         let place = &result["locations"][0]["physicalLocation"];
         assert!(place["artifactLocation"]["uri"].is_string(), "{result}");
         assert_eq!(place["region"]["startLine"], 1, "{result}");
+        assert_eq!(result["suppressions"], Value::Array(Vec::new()));
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
         assert_eq!(
             run["tool"]["driver"]["rules"][index]["id"],
@@ -164,6 +171,14 @@ fn junit_keeps_to_the_schema_of_jenkins() {
     let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
     let file = folder.path().join("junit.xml");
     fs::write(&file, report("junit", &names)).unwrap();
+    if let Some(judged) = xmllint(&file) {
+        assert_eq!(judged, "");
+        println!("xmllint and the JUnit reports agree on the schema of Jenkins");
+    }
+}
+
+/// What xmllint says of a file by the schema of Jenkins; `None` where it is not installed.
+fn xmllint(file: &Path) -> Option<String> {
     let judged = Command::new("xmllint")
         .args([
             "--noout",
@@ -171,15 +186,65 @@ fn junit_keeps_to_the_schema_of_jenkins() {
             "--schema",
             "testdata/schemas/junit-10.xsd",
         ])
-        .arg(&file)
+        .arg(file)
         .output();
     match judged {
-        Ok(output) => {
-            assert!(output.status.success(), "{output:?}");
-            println!("xmllint and the JUnit reports agree on the schema of Jenkins");
+        Ok(output) if output.status.success() => Some(String::new()),
+        Ok(output) => Some(format!("{output:?}")),
+        Err(_) => {
+            println!("skipped: xmllint is not installed, JUnit XML was not judged");
+            None
         }
-        Err(_) => println!("skipped: xmllint is not installed, JUnit XML was not judged"),
     }
+}
+
+#[test]
+fn a_suppressed_finding_is_in_every_form_and_counts_in_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let config = "suppress:\n  - {rule: headers-only-cupti, reason: \"built <b>against</b>, \\e[2J never run\", until: 9999-12-30}\n";
+    fs::write(at("config.yaml"), config).unwrap();
+    let run = |form: &str| {
+        let (config, file) = (at("config.yaml"), at(form));
+        let output = format!("{form}={file}");
+        let image = "oci:testdata/images/headers-only";
+        let ran = run(&["--config", &config, "--output", &output, image]);
+        assert_eq!(ran.status.code(), Some(0), "{form}");
+        fs::read_to_string(file).unwrap()
+    };
+    let because = "built <b>against</b>, \\x1b[2J never run, until 9999-12-30";
+    let json: Value = serde_json::from_str(&run("json")).unwrap();
+    let schema: Value = serde_json::from_slice(&self::run(&["schema"]).stdout).unwrap();
+    assert_valid(&validator(&closed(&schema)), &json, "json");
+    let suppressed = &json["findings"][0]["suppressed"];
+    assert_eq!(suppressed["until"], "9999-12-30");
+    let sarif: Value = serde_json::from_str(&run("sarif")).unwrap();
+    assert_valid(&sarif_validator(), &sarif, "sarif");
+    assert_eq!(
+        sarif["runs"][0]["results"][0]["suppressions"],
+        json!([{"kind": "external", "status": "accepted", "justification": because}])
+    );
+    assert_eq!(sarif["runs"][0]["invocations"][0]["exitCode"], 0);
+    let junit = run("junit");
+    assert_eq!(xmllint(Path::new(&at("junit"))).unwrap_or_default(), "");
+    let skipped = format!(
+        "<skipped message=\"{}\"/>",
+        because.replace('<', "&lt;").replace('>', "&gt;")
+    );
+    assert!(
+        junit.contains(&skipped) && !junit.contains("<failure"),
+        "{junit}"
+    );
+    let markdown = run("markdown");
+    assert!(markdown.contains("| suppressed error |"), "{markdown}");
+    assert!(
+        markdown.contains(r"- **suppressed:** built \<b\>against\</b\>, \\x1b"),
+        "{markdown}"
+    );
+    let html = run("html");
+    assert!(html.contains("suppressed error"), "{html}");
+    assert!(html.contains("built &lt;b&gt;against"), "{html}");
+    assert_eq!(run("github"), "", "an annotation is a call for somebody");
 }
 
 #[test]

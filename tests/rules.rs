@@ -11,15 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use cupti_audit::config::OF_SUPPRESSIONS;
 use cupti_audit::facts::{Conditions, ImageFacts};
 use cupti_audit::image::Platform;
 use cupti_audit::image::registry::RegistryOptions;
 use cupti_audit::image::source::NoProgress;
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::limits::Limits;
 use cupti_audit::loader::CpuLevel;
 use cupti_audit::plan;
-use cupti_audit::profile;
-use cupti_audit::rule::{self, Finding, Severity, Subject};
+use cupti_audit::profile::Phase;
+use cupti_audit::rule::{self, Finding, Rule, Severity, Subject};
 use cupti_audit::run::{self, Options};
 use testkit::spec::Sources;
 
@@ -37,6 +39,13 @@ const GOOD: [&str; 8] = [
     "torch-with-triton",
     "wrong-class",
 ];
+
+/// The rules that are about an image; those about a project's suppressions are asked at the end of a run.
+fn image_rules() -> Vec<Rule> {
+    let mut rules = Knowledge::built_in().rules;
+    rules.retain(|rule| !OF_SUPPRESSIONS.contains(&rule.id.as_str()));
+    rules
+}
 
 /// What is true of some of them: no process of theirs gets the library behind hardware counters, which only those
 /// who profile with them miss.
@@ -79,6 +88,7 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             cpu: CpuLevel::V3,
+            consumers: Knowledge::built_in().consumers,
         },
         limits: Limits::default(),
         progress: &NoProgress,
@@ -88,25 +98,23 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
 }
 
 fn judge(name: String, facts: &ImageFacts) -> Judged {
-    let rules = rule::built_in();
+    let rules = image_rules();
+    let phases = Knowledge::built_in().phases;
     let subjects = rule::subjects(facts);
+    let needs = |phases: &[Phase]| {
+        let of = |phase| plan::need::subjects(facts, &[], phase);
+        phases.iter().flat_map(of).collect::<Vec<Subject>>()
+    };
     let findings = ASKED.map(|asked| {
-        let phases: Vec<String> = [asked.to_owned()]
-            .into_iter()
-            .filter(|phase| !phase.is_empty())
+        let asked_for: Vec<Phase> = phases
+            .iter()
+            .filter(|phase| phase.name == asked)
+            .cloned()
             .collect();
-        let wished = profile::phases()
-            .into_iter()
-            .filter(|phase| phase.name == asked);
-        let needs = wished.flat_map(|phase| plan::need::subjects(facts, &[], &phase));
-        let of_phase: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
-        (asked, rule::judge(&rules, &of_phase, &phases))
+        let of_phase = [subjects.as_slice(), &needs(&asked_for)].concat();
+        (asked, rule::judge(&rules, &of_phase, &asked_for))
     });
-    let needs = profile::phases();
-    let needs = needs
-        .iter()
-        .flat_map(|phase| plan::need::subjects(facts, &[], phase));
-    let subjects = subjects.iter().cloned().chain(needs).collect();
+    let subjects = [subjects.as_slice(), &needs(&phases)].concat();
     Judged {
         name,
         subjects,
@@ -149,7 +157,7 @@ fn what_every_rule_says_of_every_image() {
 #[test]
 fn what_every_rule_says_the_first_time_it_finds_something() {
     let mut out = String::new();
-    for rule in rule::built_in() {
+    for rule in image_rules() {
         let mut found = ALL.iter().flat_map(|judged| {
             let findings = judged.findings.values().flatten();
             findings.map(move |finding| (&judged.name, finding))
@@ -167,7 +175,7 @@ fn what_every_rule_says_the_first_time_it_finds_something() {
 
 #[test]
 fn every_rule_finds_something_in_one_image_and_nothing_in_another() {
-    for rule in rule::built_in() {
+    for rule in image_rules() {
         let (finds, silent): (Vec<&Judged>, Vec<&Judged>) = ALL
             .iter()
             .partition(|judged| judged.rules().contains_key(rule.id.as_str()));
@@ -201,7 +209,7 @@ fn good_images_have_neither_errors_nor_warnings() {
 
 #[test]
 fn every_rule_says_what_it_has_to() {
-    for rule in rule::built_in() {
+    for rule in Knowledge::built_in().rules {
         let id = &rule.id;
         assert!(!rule.summary.is_empty() && !rule.why.is_empty(), "{id}");
         assert!(!rule.summary.ends_with('.'), "{id}: a stop at the end");
@@ -212,7 +220,7 @@ fn every_rule_says_what_it_has_to() {
         for reference in &rule.references {
             assert!(reference.starts_with("https://"), "{id}: {reference}");
         }
-        for phase in profile::phases() {
+        for phase in Knowledge::built_in().phases {
             let name = &phase.name;
             let says = rule.phases.contains_key(name) || rule.off.phases.contains(name);
             assert!(says, "{id} does not say how grave it is for {name}");
@@ -230,7 +238,9 @@ fn every_subject_has_the_fields_of_its_kind() {
         let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();
         assert_eq!(has, lists, "{}", subject.kind.name());
     }
-    let all: BTreeSet<&str> = rule::Kind::ALL.iter().map(|kind| kind.name()).collect();
+    let mut all: BTreeSet<&str> = rule::Kind::ALL.iter().map(|kind| kind.name()).collect();
+    // Of a run, not of an image.
+    all.remove(rule::Kind::Suppression.name());
     assert_eq!(kinds, all, "every kind is in some fixture");
 }
 

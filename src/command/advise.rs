@@ -3,20 +3,27 @@
 use std::io;
 
 use cupti_audit::cli::{AdviseArgs, PageFormat};
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::plan::advice::{self, Advice};
-use cupti_audit::profile::{self, Profiler};
+use cupti_audit::profile::Profiler;
 use cupti_audit::report::Exit;
 use cupti_audit::report::advice::{json, markdown, text};
 
-use super::{color, fail, width, write};
+use super::{color, fail, start, width, write};
 
 /// Advises on the tools that were named, or lists those that can be.
 pub fn advise(args: &AdviseArgs) -> Exit {
     color(args.color);
+    let known =
+        start::config(&args.own).and_then(|config| start::knowledge(&args.own, config.as_ref()));
+    let known = match known {
+        Ok(known) => known,
+        Err(exit) => return exit,
+    };
     if args.tools.is_empty() && args.phase.is_none() {
-        return list(args.format);
+        return list(&known.profilers, args.format);
     }
-    let advice = match advice(args) {
+    let advice = match advice(args, &known) {
         Ok(advice) => advice,
         Err(error) => return fail(&error),
     };
@@ -30,8 +37,12 @@ pub fn advise(args: &AdviseArgs) -> Exit {
     write(text, Exit::Clean)
 }
 
-fn advice(args: &AdviseArgs) -> Result<Advice<'static>, String> {
-    let known = profile::profilers();
+fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<Advice<'k>, String> {
+    let known = knowledge.profilers.as_slice();
+    let phase = match &args.phase {
+        Some(name) => Some(knowledge.phase(name)?),
+        None => None,
+    };
     let mut tools: Vec<&Profiler> = Vec::new();
     for name in &args.tools {
         let tool = advice::tool(name, known)?;
@@ -39,14 +50,13 @@ fn advice(args: &AdviseArgs) -> Result<Advice<'static>, String> {
             tools.push(tool);
         }
     }
-    if let Some(phase) = args.phase.as_deref().filter(|_| tools.is_empty()) {
+    if let Some(phase) = phase.filter(|_| tools.is_empty()) {
         tools = advice::tools_of_phase(phase, known);
     }
-    advice::advise(args.phase.as_deref(), tools, args.cuda.as_deref())
+    advice::advise(args.phase.as_deref(), tools, known, args.cuda.as_deref())
 }
 
-fn list(format: PageFormat) -> Exit {
-    let known = profile::profilers();
+fn list(known: &[Profiler], format: PageFormat) -> Exit {
     let text = match format {
         PageFormat::Text => Ok(text::list(known, width())),
         PageFormat::Json => json::list(known)

@@ -1,78 +1,170 @@
 //! `audit`: reads images, judges them, writes the reports.
 
-use cupti_audit::cli::AuditArgs;
+use cupti_audit::cli::{AuditArgs, FailOnArg};
+use cupti_audit::config::Suppression;
 use cupti_audit::facts::tools;
-use cupti_audit::image::ImageError;
+use cupti_audit::gate::Gate;
+use cupti_audit::image::{ImageError, Platform};
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::plan::{self, Known, need};
-use cupti_audit::profile::{self, Phase};
-use cupti_audit::report::{Audit, Exit, Unread};
-use cupti_audit::rule::{self, Rule, Subject};
+use cupti_audit::report::{Audit, Exit, FailOn, Unread};
+use cupti_audit::rule::{self, Subject};
 
 use super::output::Outputs;
-use super::{color, fail, read};
+use super::{Reader, color, fail, start};
 
 /// Audits the images, one after the other; the gravest outcome counts.
-pub fn audit(args: &AuditArgs) -> Exit {
+pub fn audit(mut args: AuditArgs) -> Exit {
     color(args.output.color);
-    let rules = rule::built_in();
-    let phases = profile::phases();
-    let mut outputs = match Outputs::open(args, &rules) {
+    match prepare(&mut args) {
+        Ok((knowledge, suppressions)) => judge(&args, &knowledge, &suppressions),
+        Err(exit) => exit,
+    }
+}
+
+/// Reads what the user brings, and fills what the command line leaves open.
+fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> {
+    let file = start::config(&args.own)?;
+    let knowledge = start::knowledge(&args.own, file.as_ref())?;
+    let config = file.map(|file| file.config).unwrap_or_default();
+    config.fill_audit(args);
+    let strange = args
+        .phase
+        .iter()
+        .filter_map(|name| knowledge.phase(name).err());
+    match strange.fold(None, |_, error| Some(fail(&error))) {
+        Some(exit) => Err(exit),
+        None => Ok((knowledge, config.suppressions)),
+    }
+}
+
+fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> Exit {
+    let today = match start::today() {
+        Ok(today) => today,
+        Err(error) => return fail(&error),
+    };
+    let outputs = match Outputs::open(args, &knowledge.rules) {
         Ok(outputs) => outputs,
         Err(error) => return fail(&error),
     };
-    let mut exit = Exit::Clean;
-    for image in &args.images {
-        match audit_one(image, args, &rules, &phases) {
-            Ok(audit) => {
-                exit = exit.max(audit.exit(args.fail_on.into()));
-                outputs.write(|report| report.audited(&audit));
-            }
-            Err(error) => {
-                exit = exit.max(fail(&error));
-                let unread = Unread {
-                    image: image.clone(),
-                    why: error.to_string(),
-                };
-                outputs.write(|report| report.unread(&unread));
-            }
-        }
+    let mut run = Run {
+        args,
+        knowledge,
+        reader: Reader::new(args.image.clone(), &args.output, knowledge),
+        fail_on: args.fail_on.unwrap_or(FailOnArg::Error).into(),
+        gate: Gate::new(suppressions, today),
+        outputs,
+        exit: Exit::Clean,
+        all_read: true,
+    };
+    let Some((last, others)) = args.images.split_last() else {
+        return fail(&"name an image");
+    };
+    for image in others {
+        run.image(image, Place::Before);
     }
+    run.image(last, Place::Last);
+    let Run {
+        mut outputs, exit, ..
+    } = run;
     outputs.write(|report| report.end(exit));
     exit.max(outputs.close())
 }
 
-fn audit_one(
-    image: &str,
-    args: &AuditArgs,
-    rules: &[Rule],
-    phases: &[Phase],
-) -> Result<Audit, ImageError> {
-    let facts = read(image, &args.image, &args.output)?;
-    let subjects = rule::subjects(&facts);
-    let profilers = profile::profilers();
-    let installed = tools::find(&facts, profilers, &args.image.environment);
-    let tools = plan::profilers::judge(&facts, &installed, profilers);
-    let known = Known {
-        facts: &facts,
-        rules,
-        subjects: &subjects,
-        profilers,
-        tools: &tools,
-    };
-    let plans = phases
-        .iter()
-        .map(|phase| plan::plan(&known, phase))
-        .collect();
-    let asked = phases
-        .iter()
-        .filter(|phase| args.phase.contains(&phase.name));
-    let needs = asked.flat_map(|phase| need::subjects(&facts, &tools, phase));
-    let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
-    let findings = rule::judge(rules, &subjects, &profile::columns(phases, &args.phase));
-    Ok(Audit {
-        facts,
-        findings,
-        phases: args.phase.clone(),
-        plans,
-    })
+/// Whether more is audited after an image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Before,
+    Last,
+}
+
+/// One run over all images.
+struct Run<'a> {
+    args: &'a AuditArgs,
+    knowledge: &'a Knowledge,
+    reader: Reader,
+    fail_on: FailOn,
+    gate: Gate<'a>,
+    outputs: Outputs,
+    exit: Exit,
+    all_read: bool,
+}
+
+impl Run<'_> {
+    fn image(&mut self, image: &str, place: Place) {
+        let platforms = match self.reader.platforms(image) {
+            Ok(platforms) => platforms,
+            Err(error) => return self.unread(image, &error),
+        };
+        let count = platforms.len();
+        for (number, platform) in platforms.iter().enumerate() {
+            let place = if number + 1 == count {
+                place
+            } else {
+                Place::Before
+            };
+            match self.audit(image, platform.as_ref(), place) {
+                Ok(audit) => {
+                    self.exit = self.exit.max(audit.exit(self.fail_on));
+                    self.outputs.write(|report| report.audited(&audit));
+                }
+                Err(error) => self.unread(image, &error),
+            }
+        }
+    }
+
+    fn audit(
+        &mut self,
+        image: &str,
+        platform: Option<&Platform>,
+        place: Place,
+    ) -> Result<Audit, ImageError> {
+        let facts = self.reader.read(image, platform)?;
+        let subjects = rule::subjects(&facts);
+        let Knowledge {
+            rules,
+            phases,
+            profilers,
+            ..
+        } = self.knowledge;
+        let installed = tools::find(&facts, profilers, &self.args.image.environment);
+        let tools = plan::profilers::judge(&facts, &installed, profilers);
+        let known = Known {
+            facts: &facts,
+            rules,
+            subjects: &subjects,
+            profilers,
+            tools: &tools,
+        };
+        let plans = phases.iter().map(|phase| plan::plan(&known, phase));
+        let plans = plans.collect();
+        let asked = self.knowledge.phases_named(&self.args.phase);
+        let needs = asked
+            .iter()
+            .flat_map(|phase| need::subjects(&facts, &tools, phase));
+        let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
+        let mut findings = rule::judge(rules, &subjects, &asked);
+        self.gate.mark(image, &mut findings);
+        // Only a run that has seen everything can say that a suppression is for nothing.
+        if place == Place::Last && self.all_read {
+            findings.extend(rule::judge(rules, &self.gate.idle(), &asked));
+        }
+        rule::sort(&mut findings);
+        Ok(Audit {
+            facts,
+            findings,
+            phases: self.args.phase.clone(),
+            plans,
+        })
+    }
+
+    fn unread(&mut self, image: &str, error: &ImageError) {
+        self.all_read = false;
+        self.exit = self.exit.max(fail(error));
+        let unread = Unread {
+            image: image.to_owned(),
+            why: error.to_string(),
+        };
+        self.outputs.write(|report| report.unread(&unread));
+    }
 }

@@ -6,15 +6,18 @@ mod output;
 mod profilers;
 mod rules;
 mod schema;
+mod start;
 mod tree;
 
 use std::io::{self, Write as _};
 
-use cupti_audit::cli::{ColorArg, ImageArgs, OutputArgs};
-use cupti_audit::facts::{Conditions, ImageFacts};
-use cupti_audit::image::ImageError;
+use cupti_audit::cli::{ColorArg, ImageArgs, OutputArgs, OwnArgs, PlatformArg};
+use cupti_audit::facts::{Conditions, ConsumerProfile, ImageFacts};
 use cupti_audit::image::registry::{CredentialSource, RegistryOptions};
+use cupti_audit::image::{ImageError, Platform};
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::limits::Limits;
+use cupti_audit::loader::CpuLevel;
 use cupti_audit::progress::{Bars, Show};
 use cupti_audit::report::Exit;
 use cupti_audit::run::{self, Options};
@@ -26,30 +29,93 @@ pub use rules::rules;
 pub use schema::schema;
 pub use tree::tree;
 
-fn read(image: &str, args: &ImageArgs, output: &OutputArgs) -> Result<ImageFacts, ImageError> {
-    let bars = Bars::new(if output.quiet {
-        Show::Never
-    } else {
-        Show::OnTerminal
-    });
-    let options = Options {
-        platform: args.platform.as_ref(),
-        registry: RegistryOptions {
-            insecure: args.insecure_registries.clone(),
-            ca_cert: args.ca_cert.clone(),
-            credentials: CredentialSource::Host,
-            ..RegistryOptions::default()
-        },
-        conditions: Conditions {
-            environment: args.environment.clone(),
-            cpu: args.cpu,
-        },
-        limits: Limits::default(),
-        progress: &bars,
+/// How images are had, for the commands that read some.
+struct Reader {
+    options: ImageArgs,
+    consumers: Vec<ConsumerProfile>,
+    bars: Bars,
+}
+
+impl Reader {
+    fn new(options: ImageArgs, output: &OutputArgs, knowledge: &Knowledge) -> Self {
+        Self {
+            options,
+            consumers: knowledge.consumers.clone(),
+            bars: Bars::new(if output.quiet {
+                Show::Never
+            } else {
+                Show::OnTerminal
+            }),
+        }
+    }
+
+    fn options<'a>(&'a self, platform: Option<&'a Platform>) -> Options<'a> {
+        Options {
+            platform,
+            registry: RegistryOptions {
+                insecure: self.options.insecure_registries.clone(),
+                ca_cert: self.options.ca_cert.clone(),
+                credentials: CredentialSource::Host,
+                ..RegistryOptions::default()
+            },
+            conditions: Conditions {
+                environment: self.options.environment.clone(),
+                cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
+                consumers: self.consumers.clone(),
+            },
+            limits: Limits::default(),
+            progress: &self.bars,
+        }
+    }
+
+    /// The facts of an image for one platform, or for the platform that is chosen without a wish.
+    fn read(&self, image: &str, platform: Option<&Platform>) -> Result<ImageFacts, ImageError> {
+        let facts = run::read(image, &self.options(platform));
+        self.bars.clear();
+        facts
+    }
+
+    /// The platforms for which an image is to be read; `None` is the one that is chosen without a wish.
+    fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
+        match &self.options.platform {
+            Some(PlatformArg::All) => {
+                let all = run::platforms(image, &self.options(None))?;
+                let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
+                Ok(if wishes.is_empty() {
+                    vec![None]
+                } else {
+                    wishes
+                })
+            }
+            Some(PlatformArg::One(platform)) => Ok(vec![Some(platform.clone())]),
+            None => Ok(vec![None]),
+        }
+    }
+}
+
+/// Reads the one image of a command, with what the user brings; `options` are filled by the config.
+fn read_one(
+    image: &str,
+    own: &OwnArgs,
+    options: &mut ImageArgs,
+    output: &OutputArgs,
+) -> Result<(ImageFacts, Knowledge), Exit> {
+    let file = start::config(own)?;
+    if let Some(file) = &file {
+        file.config.fill_image(options);
+    }
+    let knowledge = start::knowledge(own, file.as_ref())?;
+    let platform = match options.platform.clone() {
+        Some(PlatformArg::All) => {
+            let what = "only an audit takes all platforms; name one with --platform";
+            return Err(fail(&what));
+        }
+        Some(PlatformArg::One(platform)) => Some(platform),
+        None => None,
     };
-    let facts = run::read(image, &options);
-    bars.clear();
-    facts
+    let reader = Reader::new(options.clone(), output, &knowledge);
+    let facts = reader.read(image, platform.as_ref());
+    Ok((facts.map_err(|error| fail(&error))?, knowledge))
 }
 
 fn color(when: ColorArg) {

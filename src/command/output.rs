@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use cupti_audit::cli::{AuditArgs, Format};
+use cupti_audit::cli::{AuditArgs, FailOnArg, Format};
 use cupti_audit::report::github::GitHub;
 use cupti_audit::report::html::Html;
 use cupti_audit::report::json::Json;
@@ -94,7 +94,10 @@ impl Outputs {
             Format::Text => Box::new(Text::new(layout)),
             Format::Json => Box::new(Json),
             Format::Sarif => Box::new(Sarif::new(rules)),
-            Format::Junit => Box::new(Junit::new(rules, args.fail_on.into())),
+            Format::Junit => Box::new(Junit::new(
+                rules,
+                args.fail_on.unwrap_or(FailOnArg::Error).into(),
+            )),
             Format::Markdown => Box::new(Markdown),
             Format::GitHub => Box::new(GitHub),
             Format::Html => Box::new(Html::new(rules)),

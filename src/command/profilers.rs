@@ -3,27 +3,29 @@
 use std::io;
 
 use cupti_audit::cli::{PageFormat, ProfilersArgs};
-use cupti_audit::facts::tools;
+use cupti_audit::facts::{ImageFacts, tools};
 use cupti_audit::plan::{host, profilers};
-use cupti_audit::profile;
+use cupti_audit::profile::Profiler;
 use cupti_audit::report::Exit;
 use cupti_audit::report::profilers::{Matrix, json, markdown, text};
 
-use super::{color, fail, read, width, write};
+use super::{color, read_one, width, write};
 
 /// Judges the profiling tools in one image.
-pub fn profilers(args: &ProfilersArgs) -> Exit {
+pub fn profilers(mut args: ProfilersArgs) -> Exit {
     color(args.output.color);
-    let facts = match read(&args.image_name, &args.image, &args.output) {
-        Ok(facts) => facts,
-        Err(error) => return fail(&error),
-    };
-    let known = profile::profilers();
-    let tools = tools::find(&facts, known, &args.image.environment);
-    let entries = profilers::judge(&facts, &tools, known);
-    let host = host::notes(&facts, &entries);
+    match read_one(&args.image_name, &args.own, &mut args.image, &args.output) {
+        Ok((facts, knowledge)) => show(&args, &facts, &knowledge.profilers),
+        Err(exit) => exit,
+    }
+}
+
+fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> Exit {
+    let tools = tools::find(facts, known, &args.image.environment);
+    let entries = profilers::judge(facts, &tools, known);
+    let host = host::notes(facts, &entries);
     let matrix = Matrix {
-        facts: &facts,
+        facts,
         entries,
         host,
     };

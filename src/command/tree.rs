@@ -3,17 +3,21 @@
 use std::io;
 
 use cupti_audit::cli::{TreeArgs, TreeFormat};
+use cupti_audit::facts::ImageFacts;
 use cupti_audit::report::{self, Exit};
 
-use super::{color, fail, read, write};
+use super::{color, fail, read_one, write};
 
 /// Resolves one object, as at the start of a program or as dlopen would.
-pub fn tree(args: &TreeArgs) -> Exit {
+pub fn tree(mut args: TreeArgs) -> Exit {
     color(args.output.color);
-    let facts = match read(&args.image_name, &args.image, &args.output) {
-        Ok(facts) => facts,
-        Err(error) => return fail(&error),
-    };
+    match read_one(&args.image_name, &args.own, &mut args.image, &args.output) {
+        Ok((facts, _)) => show(&args, &facts),
+        Err(exit) => exit,
+    }
+}
+
+fn show(args: &TreeArgs, facts: &ImageFacts) -> Exit {
     let ground = facts.grounds.get(args.world.into());
     if ground.linker.is_none() && !args.object.contains('/') {
         return fail(&format!(

@@ -3,15 +3,12 @@
 //! An object that needs libcupti is a consumer whatever its name; one that opens it at run time is one when a
 //! profile knows it, or when it holds the exact name as a string.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
 use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
 use super::ties::Followed;
 use super::{ByWorld, Ground, owner, symbols};
-use crate::data_files;
 use crate::elf::Bytes;
 use crate::loader::{
     Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
@@ -19,10 +16,13 @@ use crate::loader::{
 use crate::path::RootPath;
 use crate::profile;
 use crate::rootfs::Rootfs;
+use crate::yaml::{Document, Mistake};
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consumer {
+    /// The id of its profile, where one knows it.
+    pub profile: Option<String>,
     /// The name of the program, from its profile, else the file's.
     pub name: String,
     /// The object.
@@ -110,6 +110,9 @@ pub struct Gets {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerProfile {
+    /// The stem of its file.
+    #[serde(skip)]
+    pub id: String,
     /// The name of the program.
     pub name: String,
     /// The file name of its object; a final `*` stands for any rest.
@@ -130,54 +133,62 @@ pub struct ConsumerProfile {
     pub required: Required,
 }
 
-static PROFILES: LazyLock<Vec<ConsumerProfile>> = LazyLock::new(|| {
-    let read = |(_, text): &(&str, &str)| serde_saphyr::from_str(text);
-    data_files::CONSUMERS
-        .iter()
-        .map(read)
-        .collect::<Result<_, _>>()
-        .expect("the files are part of the program and read by a test")
-});
-
 impl ConsumerProfile {
+    /// Reads the profile `id` from its file.
+    ///
+    /// # Errors
+    /// All mistakes in the file.
+    pub fn read(id: &str, document: &Document) -> Result<Self, Vec<Mistake>> {
+        document.read_and(|mut profile: Self| {
+            id.clone_into(&mut profile.id);
+            let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
+            let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
+                "" => Some(document.mistake(&["object"], what)),
+                _ => None,
+            };
+            (profile, mistake.into_iter().collect())
+        })
+    }
+
     fn fits(&self, name: &[u8]) -> bool {
         profile::named_like(name, &self.object)
     }
 }
 
-/// The names of the programs that profiles know, by the ids of their files.
-pub fn known_programs() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let ids = data_files::CONSUMERS.iter().map(|(id, _)| *id);
-    ids.zip(PROFILES.iter().map(|profile| &*profile.name))
-}
-
 /// Whether a profile knows objects of this file name to open CUPTI at run time.
-pub(super) fn opens_cupti(name: &[u8]) -> bool {
-    PROFILES
+pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
+    profiles
         .iter()
         .any(|profile| profile.asks == Asks::Dlopen && profile.fits(name))
 }
 
 /// Finds the consumers and what each gets.
-pub(super) fn find(grounds: &ByWorld<Ground>, found: &Found, wanted: &[Wanted]) -> Vec<Consumer> {
-    let rootfs = &grounds.as_is.rootfs;
-    let is_asker = |path: &&RootPath| opens_cupti(path.name()) || !owner::is_decoy(path);
+pub(super) fn find(
+    grounds: &ByWorld<Ground>,
+    found: &Found,
+    profiles: &[ConsumerProfile],
+    wanted: &[Wanted],
+) -> Vec<Consumer> {
+    let is_asker = |path: &&RootPath| opens_cupti(profiles, path.name()) || !owner::is_decoy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()
-        .filter_map(|object| consumer(grounds, rootfs, object, wanted))
+        .filter_map(|object| {
+            let profile = profiles.iter().find(|profile| profile.fits(object.name()));
+            consumer(grounds, object, profile, wanted)
+        })
         .collect()
 }
 
 fn consumer(
     grounds: &ByWorld<Ground>,
-    rootfs: &Rootfs,
     object: RootPath,
+    profile: Option<&ConsumerProfile>,
     wanted: &[Wanted],
 ) -> Option<Consumer> {
+    let rootfs = &grounds.as_is.rootfs;
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
     let needed = elf.needed.iter().find(|name| is_needed_name(name));
     let asks = if needed.is_some() {
         Asks::Needed
@@ -200,11 +211,13 @@ fn consumer(
             program: program.as_ref(),
             asks,
             names: &names,
+            through: profile.and_then(|profile| profile.through.as_deref()),
         };
         gets(ground, &asker, wanted)
     });
     let file_name = crate::escape::text(object.name());
     Some(Consumer {
+        profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
         required: match (profile, asks) {
             (Some(profile), _) => profile.required,
@@ -301,6 +314,8 @@ struct Asker<'a> {
     program: Option<&'a RootPath>,
     asks: Asks,
     names: &'a [Bytes],
+    /// The file name of the object whose code calls dlopen, where it is another one.
+    through: Option<&'a str>,
 }
 
 /// Starts the program and loads the object into it; where that is the program, what it starts with.
@@ -323,7 +338,7 @@ fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
         let loaded = load(&mut process, object, asker.program);
         let mut gets = match asker.asks {
             Asks::Needed => of_need(&loaded, names),
-            Asks::Dlopen => of_open(&mut process, caller(object, &loaded), names),
+            Asks::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
         gets.companions = apis::companions(&process, Some(object), cupti, wanted);
@@ -431,14 +446,13 @@ fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
     }
 }
 
-/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or `object`.
-fn caller<'a>(object: &'a RootPath, loaded: &'a Resolution) -> &'a RootPath {
-    let profile = PROFILES.iter().find(|profile| profile.fits(object.name()));
-    let through = profile.and_then(|profile| profile.through.as_deref());
+/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
+fn caller<'a>(asker: &Asker<'a>, loaded: &'a Resolution) -> &'a RootPath {
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
-    through
+    asker
+        .through
         .and_then(|through| paths.find(|path| profile::named_like(path.name(), through)))
-        .unwrap_or(object)
+        .unwrap_or(asker.object)
 }
 
 /// What the first of the names that opens gives, else what the first one gives.

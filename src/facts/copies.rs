@@ -1,6 +1,6 @@
 //! The copies of libcupti, the links to none, and the headers.
 
-use super::consumers::{self, Consumer};
+use super::consumers::{self, Consumer, ConsumerProfile};
 use super::owner::{self, Owner, OwnerKind};
 use super::release::{self, VersionSource};
 use super::{ByWorld, Ground, PlainOpen, root};
@@ -79,7 +79,13 @@ impl Found {
 }
 
 /// Takes one node of the file system, if it bears on CUPTI.
-pub(super) fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &Node) {
+pub(super) fn take(
+    rootfs: &Rootfs,
+    profiles: &[ConsumerProfile],
+    found: &mut Found,
+    path: &RootPath,
+    node: &Node,
+) {
     match &node.kind {
         NodeKind::Symlink(target) if is_library_name(path.name()) => {
             if let Err(why) = rootfs.lookup(&path.absolute())
@@ -108,7 +114,7 @@ pub(super) fn take(rootfs: &Rootfs, found: &mut Found, path: &RootPath, node: &N
                         .mentions
                         .iter()
                         .any(|text| contains(text, b"libcupti.so"))
-                    || consumers::opens_cupti(path.name()))
+                    || consumers::opens_cupti(profiles, path.name()))
             {
                 found.askers.push(path.clone());
             }

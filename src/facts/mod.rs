@@ -26,11 +26,12 @@ use std::sync::Arc;
 
 pub use apis::{Asker, Companion, Reach, Usable};
 pub use baggage::{Baggage, BaggageUse};
-pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required, known_programs};
+pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
 pub use copies::{Copy, DanglingLink};
 pub use ground::Ground;
 pub use owner::{Owner, OwnerKind};
 pub use release::VersionSource;
+pub use soname::of_cuda as soname_of_cuda;
 pub use surroundings::Surroundings;
 pub use ties::{By, Leads, Tie, kept};
 
@@ -193,6 +194,8 @@ pub struct Conditions {
     pub environment: Vec<(String, String)>,
     /// The processor's level.
     pub cpu: CpuLevel,
+    /// How known programs ask for CUPTI; the first that fits an object counts.
+    pub consumers: Vec<ConsumerProfile>,
 }
 
 /// Gathers the facts of an image from its layers.
@@ -213,15 +216,16 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     drop(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = ground::both(&image, &rootfs, conditions);
+    let profiles = conditions.consumers.as_slice();
     let Walked {
         found,
         weight,
         inventory,
         around,
-    } = walk(&rootfs);
+    } = walk(&rootfs, profiles);
     let weight = weight.finish(&image);
     let wanted = apis::wanted(&rootfs, &weight.files);
-    let consumers = consumers::find(&grounds, &found, &wanted);
+    let consumers = consumers::find(&grounds, &found, profiles, &wanted);
     let expected = soname::expected(&image, &rootfs, &found, &consumers);
     let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
     let status = ByWorld {
@@ -230,7 +234,8 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
     let apis = apis::find(&grounds, &consumers, &plain, &wanted);
-    let (links, ties) = ties::find(&image, &grounds, &weight.files, &inventory, &consumers);
+    let files = &weight.files;
+    let (links, ties) = ties::find(&image, &grounds, files, &inventory, &consumers, profiles);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -290,10 +295,11 @@ struct Walked {
     around: Surroundings,
 }
 
-fn walk(rootfs: &Rootfs) -> Walked {
+/// Goes once through the file system.
+fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> Walked {
     let mut walked = Walked::default();
     rootfs.visit(|path, _, node| {
-        copies::take(rootfs, &mut walked.found, path, node);
+        copies::take(rootfs, profiles, &mut walked.found, path, node);
         walked.weight.take(path, node);
         walked.inventory.take(path, node);
         walked.around.take(rootfs, path, node);

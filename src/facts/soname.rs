@@ -59,7 +59,7 @@ pub fn expected(
 }
 
 /// The soname of a CUDA version: with the minor version up to 11.8, the major alone from 12 on.
-pub(super) fn of_cuda(version: &str) -> Option<Bytes> {
+pub fn of_cuda(version: &str) -> Option<Bytes> {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let (major, minor) = (parts.next()??, parts.next()??);
     let name = if major >= 12 {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::baggage::Baggage;
-use super::{ByWorld, Consumer, Ground, root};
+use super::{ByWorld, Consumer, ConsumerProfile, Ground, root};
 use super::{consumers, copies};
 use crate::elf::Bytes;
 use crate::image::Image;
@@ -120,6 +120,7 @@ pub(super) fn find(
     files: &[Baggage],
     inventory: &Inventory,
     consumers: &[Consumer],
+    profiles: &[ConsumerProfile],
 ) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<Tie>) {
     let links = links_to(&grounds.as_is.rootfs, files, inventory);
     let names = Names::new(&grounds.as_is.rootfs, files, &links);
@@ -130,6 +131,7 @@ pub(super) fn find(
         names: &names,
         reached: &reached,
         consumers,
+        profiles,
     };
     let mut plain = BTreeMap::new();
     for (path, facts) in &inventory.objects {
@@ -237,6 +239,7 @@ struct Search<'a> {
     names: &'a Names<'a>,
     reached: &'a BTreeSet<usize>,
     consumers: &'a [Consumer],
+    profiles: &'a [ConsumerProfile],
 }
 
 impl Search<'_> {
@@ -342,8 +345,8 @@ impl Search<'_> {
         };
         let own = self.names.at(path).map(|own| own.kind);
         let is_cupti = |file: &Baggage| copies::is_library_name(file.path.name());
-        let explained =
-            |file: &Baggage| own.is_some() || is_cupti(file) && consumers::opens_cupti(path.name());
+        let opens = consumers::opens_cupti(self.profiles, path.name());
+        let explained = |file: &Baggage| own.is_some() || is_cupti(file) && opens;
         let consumer = self
             .consumers
             .iter()

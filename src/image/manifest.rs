@@ -93,13 +93,17 @@ pub fn choose<'a>(
         .collect();
     let host = Platform::host();
     let wish = wanted.unwrap_or(&host);
-    let fits = |platform: &Option<Platform>| {
-        platform
-            .as_ref()
-            .is_some_and(|platform| wish.accepts(platform))
+    let is = |fits: &dyn Fn(&Platform) -> bool| {
+        let found = images
+            .iter()
+            .find(|(_, platform)| platform.as_ref().is_some_and(fits));
+        found.map(|(descriptor, _)| *descriptor)
     };
-    if let Some((descriptor, _)) = images.iter().find(|(_, platform)| fits(platform)) {
-        return Ok(descriptor);
+    // A wish without a variant takes any, but one without before all others.
+    if let Some(found) =
+        is(&|offered| offered == wish).or_else(|| is(&|offered| wish.accepts(offered)))
+    {
+        return Ok(found);
     }
     match images.as_slice() {
         [(only, platform)] if wanted.is_none() || platform.is_none() => Ok(only),

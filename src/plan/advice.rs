@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::facts::release;
 use crate::profile::advice::{self, Source};
 use crate::profile::api::{self, Api};
-use crate::profile::{CuptiNeed, Profiler};
+use crate::profile::{CuptiNeed, Phase, Profiler};
 
 /// The processor whose sizes are told.
 pub const ARCH: &str = "x86_64";
@@ -17,6 +17,8 @@ pub struct Advice<'p> {
     pub phase: Option<String>,
     /// The tools.
     pub tools: Vec<&'p Profiler>,
+    /// The tools that there are.
+    pub known: &'p [Profiler],
     /// The release of CUPTI; `None` where no tool needs it in the image.
     pub release: Option<Chosen>,
     /// The files of CUPTI that the tools need.
@@ -80,11 +82,13 @@ pub fn tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profiler, S
     })
 }
 
-/// The tools of a phase.
-pub fn tools_of_phase<'p>(phase: &str, profilers: &'p [Profiler]) -> Vec<&'p Profiler> {
-    let ids = advice::general().tools.get(phase);
-    let ids = ids.map(Vec::as_slice).unwrap_or_default();
-    let named = |id: &String| profilers.iter().find(|profiler| profiler.id == *id);
+/// The tools of a phase: those of `profiles/advice.yaml`, or those that the phase itself names.
+pub fn tools_of_phase<'p>(phase: &Phase, profilers: &'p [Profiler]) -> Vec<&'p Profiler> {
+    let ids: Vec<&str> = match advice::general().tools.get(&phase.name) {
+        Some(ids) => ids.iter().map(String::as_str).collect(),
+        None => phase.profilers.welcome().collect(),
+    };
+    let named = |id: &&str| profilers.iter().find(|profiler| profiler.id == **id);
     ids.iter().filter_map(named).collect()
 }
 
@@ -95,6 +99,7 @@ pub fn tools_of_phase<'p>(phase: &str, profilers: &'p [Profiler]) -> Vec<&'p Pro
 pub fn advise<'p>(
     phase: Option<&str>,
     tools: Vec<&'p Profiler>,
+    known: &'p [Profiler],
     cuda: Option<&str>,
 ) -> Result<Advice<'p>, String> {
     let chosen = choose(cuda)?;
@@ -111,6 +116,7 @@ pub fn advise<'p>(
     Ok(Advice {
         phase: phase.map(str::to_owned),
         tools,
+        known,
         release,
         files,
         too_new,

@@ -103,7 +103,7 @@ pub fn plan(known: &Known<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
     let mut subjects = known.subjects.to_vec();
     subjects.extend(need::subjects(facts, known.tools, phase));
-    let findings = rule::judge(known.rules, &subjects, std::slice::from_ref(&phase.like));
+    let findings = rule::judge(known.rules, &subjects, std::slice::from_ref(phase));
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,

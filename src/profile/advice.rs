@@ -68,13 +68,16 @@ pub fn general() -> &'static General {
 #[cfg(test)]
 mod tests {
     use super::{general, sources};
-    use crate::profile::{phases, profilers};
+    use crate::knowledge::Knowledge;
 
     #[test]
     fn every_phase_has_tools_that_are_known() {
-        for phase in phases() {
+        let Knowledge {
+            phases, profilers, ..
+        } = Knowledge::built_in();
+        for phase in phases {
             let tools = &general().tools[&phase.name];
-            let known = |id: &String| profilers().iter().any(|profiler| profiler.id == *id);
+            let known = |id: &String| profilers.iter().any(|profiler| profiler.id == *id);
             assert!(
                 !tools.is_empty() && tools.iter().all(known),
                 "{}",

@@ -103,18 +103,17 @@ impl Phase {
     /// # Errors
     /// All mistakes in the file, with line and column: keys that no phase has, ids that nothing has.
     pub fn read(name: &str, document: &Document, profilers: &[&str]) -> Result<Self, Vec<Mistake>> {
-        let source: Source = document.read()?;
-        let mistakes = mistakes(document, name, &source, profilers);
-        if !mistakes.is_empty() {
-            return Err(mistakes);
-        }
-        Ok(Self {
-            name: name.to_owned(),
-            summary: source.summary,
-            like: source.like.unwrap_or_else(|| name.to_owned()),
-            apis: source.apis,
-            profilers: source.profilers,
-            baggage: source.baggage,
+        document.read_and(|source: Source| {
+            let mistakes = mistakes(document, name, &source, profilers);
+            let phase = Self {
+                name: name.to_owned(),
+                summary: source.summary,
+                like: source.like.unwrap_or_else(|| name.to_owned()),
+                apis: source.apis,
+                profilers: source.profilers,
+                baggage: source.baggage,
+            };
+            (phase, mistakes)
         })
     }
 }
@@ -153,7 +152,6 @@ fn mistakes(document: &Document, name: &str, source: &Source, profilers: &[&str]
         }
         _ => {}
     }
-    mistakes.sort();
     mistakes
 }
 

@@ -152,47 +152,27 @@ pub struct Known<'a> {
     pub consumers: &'a [&'a str],
     /// The ids of `profiles/cupti/host.yaml`.
     pub host: &'a [&'a str],
+    /// The ids of `profiles/profilers`.
+    pub profilers: &'a [&'a str],
 }
 
-/// The mistakes in the files of profilers, each with the id of its file.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", .0.join("\n"))]
-pub struct ProfilerError(pub Vec<String>);
-
-/// Reads the files of profilers, ids and texts, and checks them together.
-///
-/// # Errors
-/// All mistakes in all files, with line and column: text that is no YAML, keys that no profiler has, ids that
-/// nothing has.
-pub fn compile<'t>(
-    files: &[(&'t str, &'t str)],
-    known: Known<'_>,
-) -> Result<Vec<Profiler>, ProfilerError> {
-    let ids: Vec<&str> = files.iter().map(|(id, _)| *id).collect();
-    let mut profilers = Vec::new();
-    let mut mistakes = Vec::new();
-    for (id, text) in files {
-        match read(text, known, &ids) {
-            Ok(said) => profilers.push(Profiler {
-                id: (*id).to_owned(),
-                said,
-            }),
-            Err(wrong) => {
-                mistakes.extend(wrong.iter().map(|what| format!("profiler {id}: {what}")));
-            }
-        }
-    }
-    if mistakes.is_empty() {
-        Ok(profilers)
-    } else {
-        Err(ProfilerError(mistakes))
+impl Profiler {
+    /// Reads the profiler `id` from its file.
+    ///
+    /// # Errors
+    /// All mistakes in the file: keys that no profiler has, ids that nothing has.
+    pub fn read(id: &str, document: &Document, known: Known<'_>) -> Result<Self, Vec<Mistake>> {
+        document.read_and(|said: ProfilerFile| {
+            let mistakes = mistakes(document, &said, known);
+            let id = id.to_owned();
+            (Self { id, said }, mistakes)
+        })
     }
 }
 
-fn read(text: &str, known: Known<'_>, profilers: &[&str]) -> Result<ProfilerFile, Vec<Mistake>> {
-    let document = Document::parse(text).map_err(|mistake| vec![mistake])?;
-    let said: ProfilerFile = document.read()?;
-    let mut mistakes = unknown_ids(&document, &said, known, profilers);
+/// What a type cannot say.
+fn mistakes(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Vec<Mistake> {
+    let mut mistakes = unknown_ids(document, said, known);
     let conditions = [("applies", &said.applies), ("needs", &said.needs)];
     for (key, conditions) in conditions {
         for (number, condition) in conditions.iter().enumerate() {
@@ -222,29 +202,19 @@ fn read(text: &str, known: Known<'_>, profilers: &[&str]) -> Result<ProfilerFile
             ),
         );
     }
-    if mistakes.is_empty() {
-        Ok(said)
-    } else {
-        mistakes.sort();
-        Err(mistakes)
-    }
+    mistakes
 }
 
-fn unknown_ids(
-    document: &Document,
-    said: &ProfilerFile,
-    known: Known<'_>,
-    profilers: &[&str],
-) -> Vec<Mistake> {
+fn unknown_ids(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Vec<Mistake> {
     let consumer: Vec<String> = said.consumer.iter().cloned().collect();
     let lists = [
         ("apis", &said.apis, "API", known.apis),
         ("optional_apis", &said.optional_apis, "API", known.apis),
         ("consumer", &consumer, "consumer", known.consumers),
         ("runs_in", &said.runs_in, "consumer", known.consumers),
-        ("traces_of", &said.traces_of, "profiler", profilers),
+        ("traces_of", &said.traces_of, "profiler", known.profilers),
         ("host", &said.host, "condition of the host", known.host),
-        ("fallbacks", &said.fallbacks, "profiler", profilers),
+        ("fallbacks", &said.fallbacks, "profiler", known.profilers),
     ];
     let mut mistakes = Vec::new();
     for (key, asked, kind, known) in lists {
@@ -287,35 +257,37 @@ impl Profiler {
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, compile};
+    use super::{Known, Profiler};
+    use crate::yaml::Document;
 
     const KNOWN: Known<'_> = Known {
         apis: &["activity"],
         consumers: &["pytorch"],
         host: &["driver"],
+        profilers: &["mine", "other"],
     };
 
     const RIGHT: &str = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activity]\nconsumer: pytorch\n\
                          needs:\n  - {objects: [x], otherwise: o}\n\
                          overhead: {figure: f, certainty: seen, source: s}\nhost: [driver]\nfallbacks: [other]\n";
 
-    #[test]
-    fn a_right_file_is_read_and_answers_to_its_names() {
-        let other = RIGHT.replace("name: n", "name: n\naliases: [else]");
-        let profilers = compile(&[("mine", RIGHT), ("other", &other)], KNOWN).unwrap();
-        let answers = |name: &str| -> Vec<bool> {
-            profilers
-                .iter()
-                .map(|profiler| profiler.answers_to(name))
-                .collect()
-        };
-        assert_eq!(answers("MINE"), [true, false]);
-        assert_eq!(answers("else"), [false, true]);
+    fn read(text: &str) -> Result<Profiler, Vec<String>> {
+        let document = Document::parse(text).unwrap();
+        let read = Profiler::read("mine", &document, KNOWN);
+        read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn all_mistakes_of_all_files_are_reported_at_once_with_their_places() {
+    fn a_right_file_is_read_and_answers_to_its_names() {
+        let profiler = read(&RIGHT.replace("name: n", "name: n\naliases: [else]")).unwrap();
+        assert!(profiler.answers_to("MINE") && profiler.answers_to("else"));
+        assert!(!profiler.answers_to("other"));
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once_with_their_places() {
         let wrong = RIGHT
+            .replace("gives: g", "give: g")
             .replace("apis: [activity]", "apis: [activty]")
             .replace("consumer: pytorch", "consumer: torch")
             .replace(
@@ -323,23 +295,24 @@ mod tests {
                 "{folders: [/opt], otherwise: o}",
             )
             .replace("fallbacks: [other]", "fallbacks: [third]");
-        let unread = RIGHT
-            .replace("gives: g", "give: g")
-            .replace("in-image", "maybe");
-        let error = compile(&[("mine", &wrong), ("other", &unread)], KNOWN).unwrap_err();
         assert_eq!(
-            error.0,
+            read(&wrong).unwrap_err(),
             [
-                "profiler mine: 5:8: there is no API \"activty\"; did you mean \"activity\"?; there is activity",
-                "profiler mine: 6:11: there is no consumer \"torch\"; did you mean \"pytorch\"?; there is pytorch",
-                "profiler mine: 8:5: the condition names nothing to look for",
-                "profiler mine: 11:13: there is no profiler \"third\"; there is mine, other",
-                "profiler other: 1:1: the key \"gives\" is missing",
-                "profiler other: 2:1: there is no key \"give\"; did you mean \"gives\"?; there is name, \
+                "1:1: the key \"gives\" is missing",
+                "2:1: there is no key \"give\"; did you mean \"gives\"?; there is name, \
                  aliases, gives, without, cupti, apis, optional_apis, consumer, runs_in, traces_of, applies, excludes, needs, \
                  capabilities, overhead, besides, host, fallbacks",
-                "profiler other: 4:8: there is no value \"maybe\"; there is in-image, brings-its-own, \
-                 reads-traces, none",
+                "5:8: there is no API \"activty\"; did you mean \"activity\"?; there is activity",
+                "6:11: there is no consumer \"torch\"; did you mean \"pytorch\"?; there is pytorch",
+                "8:5: the condition names nothing to look for",
+                "11:13: there is no profiler \"third\"; there is mine, other",
+            ]
+        );
+        let unread = read(&RIGHT.replace("in-image", "maybe")).unwrap_err();
+        assert_eq!(
+            unread,
+            [
+                "4:8: there is no value \"maybe\"; there is in-image, brings-its-own, reads-traces, none"
             ]
         );
     }
@@ -347,11 +320,8 @@ mod tests {
     #[test]
     fn only_a_tool_that_needs_cupti_in_the_image_names_apis() {
         let none = RIGHT.replace("cupti: in-image", "cupti: none");
-        let other = ("other", RIGHT);
-        assert!(compile(&[("mine", &none), other], KNOWN).is_err());
-        let neither = none.replace("apis: [activity]\n", "");
-        assert!(compile(&[("mine", &neither), other], KNOWN).is_ok());
-        let missing = RIGHT.replace("apis: [activity]\n", "");
-        assert!(compile(&[("mine", &missing), other], KNOWN).is_err());
+        assert!(read(&none).is_err());
+        assert!(read(&none.replace("apis: [activity]\n", "")).is_ok());
+        assert!(read(&RIGHT.replace("apis: [activity]\n", "")).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Annotations of GitHub Actions: one workflow command per finding, on a line of its own.
+//! Annotations of GitHub Actions: one workflow command per finding that counts, on a line of its own.
 //!
 //! (GitHub, "Workflow commands for GitHub Actions"; the runner's `ActionCommand` for what is escaped.)
 
@@ -18,7 +18,7 @@ impl Report for GitHub {
     fn audited(&mut self, audit: &Audit) -> io::Result<String> {
         let facts = &audit.facts;
         let image = escape::text(facts.image.reference.as_bytes());
-        let findings = audit.findings.iter().map(|finding| {
+        let findings = audit.counting().map(|finding| {
             let command = match finding.severity {
                 Severity::Error => "error",
                 Severity::Warning => "warning",

@@ -186,6 +186,14 @@ struct FindingReport<'a> {
     locations: Vec<Location>,
     evidence: Vec<String>,
     fix: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suppressed: Option<SuppressedReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct SuppressedReport<'a> {
+    reason: &'a str,
+    until: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -393,5 +401,12 @@ fn finding(finding: &Finding) -> FindingReport<'_> {
             .collect(),
         evidence: finding.evidence.iter().map(Evidence::text).collect(),
         fix: &finding.fix,
+        suppressed: finding
+            .suppressed
+            .as_ref()
+            .map(|suppressed| SuppressedReport {
+                reason: &suppressed.reason,
+                until: suppressed.until.map(|until| until.to_string()),
+            }),
     }
 }

@@ -1,6 +1,7 @@
 //! JUnit XML, for what shows test results: a suite per image, a test case per rule.
 //!
-//! A rule fails as the run does, by `--fail-on`; findings below it are in the output of a case that passed.
+//! A rule fails as the run does, by `--fail-on`; findings below it are in the output of a case that passed. A rule
+//! whose findings are suppressed is skipped.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,7 +9,7 @@ use std::io;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use super::text::layer_words;
-use super::{Audit, Exit, FailOn, Report, Unread};
+use super::{Audit, Exit, FailOn, Report, Unread, because};
 use crate::escape;
 use crate::facts::ImageFacts;
 use crate::rule::{Evidence, Finding, Rule};
@@ -34,9 +35,15 @@ impl Junit {
         let found = audit.findings.iter().filter(|finding| finding.rule == rule);
         let (failing, passing): (Vec<&Finding>, Vec<&Finding>) =
             found.partition(|finding| self.fail_on.fails(finding));
-        let status = match failing.first() {
-            None => TestCaseStatus::success(),
-            Some(first) => {
+        let suppressed = passing.iter().find_map(|found| found.suppressed.as_ref());
+        let status = match (failing.first(), suppressed) {
+            (None, None) => TestCaseStatus::success(),
+            (None, Some(suppressed)) => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(because(suppressed));
+                status
+            }
+            (Some(first), _) => {
                 let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
                 status
                     .set_message(&*first.message)
@@ -87,9 +94,23 @@ impl Report for Junit {
         let mut report = quick_junit::Report::new(env!("CARGO_PKG_NAME"));
         report.add_test_suites(std::mem::take(&mut self.suites));
         let text = report.to_string().map_err(io::Error::other)?;
-        // Nothing is ever skipped, and the schema that Jenkins goes by has no such attribute at the root.
-        Ok(text.replacen(" skipped=\"0\"", "", 1))
+        Ok(without_skipped_at_root(&text))
     }
+}
+
+/// The document without an attribute that the schema that Jenkins goes by has in suites alone.
+fn without_skipped_at_root(text: &str) -> String {
+    let root = text
+        .split_once("<testsuites ")
+        .and_then(|(head, rest)| Some((head, rest.split_once('>')?)));
+    let Some((head, (attributes, rest))) = root else {
+        return text.to_owned();
+    };
+    let kept = attributes
+        .split(' ')
+        .filter(|attribute| !attribute.starts_with("skipped="));
+    let kept = kept.collect::<Vec<_>>().join(" ");
+    format!("{head}<testsuites {kept}>{rest}")
 }
 
 /// The image with its platform: an index has several of the same name.
@@ -123,7 +144,14 @@ fn gaps(facts: &ImageFacts) -> TestCase {
 fn words(findings: &[&Finding], facts: &ImageFacts) -> String {
     let mut out = String::new();
     for finding in findings {
-        let _ = writeln!(out, "{}: {}", finding.severity.name(), finding.message);
+        let (severity, message) = (finding.severity.name(), &finding.message);
+        let _ = match &finding.suppressed {
+            None => writeln!(out, "{severity}: {message}"),
+            Some(suppressed) => {
+                let because = because(suppressed);
+                writeln!(out, "suppressed {severity}: {message}\n  because {because}")
+            }
+        };
         for location in &finding.locations {
             let _ = writeln!(out, "  at {}", location.path);
             if let Some(layer) = location.layer {

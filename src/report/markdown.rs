@@ -7,7 +7,7 @@ use std::io;
 
 use super::style::count;
 use super::text::{layer_words, mark};
-use super::{Audit, Exit, Report, Unread, gets};
+use super::{Audit, Exit, Report, Unread, because, gets};
 use crate::escape;
 use crate::facts::{Asks, ImageFacts};
 use crate::rule::{Evidence, Finding, Severity};
@@ -73,13 +73,15 @@ fn findings(out: &mut String, audit: &Audit) {
     out.push_str("| | finding | rule |\n|---|---|---|\n");
     for finding in &audit.findings {
         let severity = match finding.severity {
+            severity if finding.suppressed.is_some() => severity.name(),
             Severity::Error => "**error**",
             Severity::Warning => "**warning**",
             Severity::Note => "note",
         };
+        let suppressed = finding.suppressed.as_ref().map_or("", |_| "suppressed ");
         let _ = writeln!(
             out,
-            "| {severity} | {} | `{}` |",
+            "| {suppressed}{severity} | {} | `{}` |",
             plain(&finding.message),
             finding.rule
         );
@@ -97,6 +99,9 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
         "<details><summary><code>{}</code> {summary}</summary>\n",
         finding.rule
     );
+    if let Some(suppressed) = &finding.suppressed {
+        let _ = writeln!(out, "- **suppressed:** {}", plain(&because(suppressed)));
+    }
     for location in &finding.locations {
         let layer = location
             .layer

@@ -24,13 +24,13 @@ use crate::escape;
 use crate::facts::{Consumer, ImageFacts, Status};
 use crate::loader::{Outcome, words};
 use crate::plan::Plan;
-use crate::rule::{Finding, Severity};
+use crate::rule::{Finding, Severity, Suppressed};
 
 /// An audited image: the facts and what the rules say of them.
 pub struct Audit {
     /// The facts.
     pub facts: ImageFacts,
-    /// The findings, the gravest first.
+    /// The findings, the gravest first; those that are suppressed come last.
     pub findings: Vec<Finding>,
     /// The phases that were asked for.
     pub phases: Vec<String>,
@@ -90,12 +90,23 @@ pub enum Exit {
 }
 
 impl FailOn {
-    /// Whether a finding fails the run.
+    /// Whether a finding fails the run; one that is suppressed does not.
     pub fn fails(self, finding: &Finding) -> bool {
         match self {
-            Self::Severity(threshold) => finding.severity >= threshold,
+            Self::Severity(threshold) => {
+                finding.suppressed.is_none() && finding.severity >= threshold
+            }
             Self::Never => false,
         }
+    }
+}
+
+/// Why a finding does not count, and until when.
+fn because(suppressed: &Suppressed) -> String {
+    let reason = escape::text(suppressed.reason.as_bytes());
+    match suppressed.until {
+        Some(until) => format!("{reason}, until {until}"),
+        None => reason,
     }
 }
 
@@ -119,6 +130,12 @@ impl Audit {
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => Exit::Open,
             () => Exit::Clean,
         }
+    }
+
+    /// The findings that no suppression is for.
+    pub fn counting(&self) -> impl Iterator<Item = &Finding> {
+        let findings = self.findings.iter();
+        findings.filter(|finding| finding.suppressed.is_none())
     }
 
     /// The verdict in one line.

@@ -32,17 +32,16 @@ fn table(out: &mut String, plans: &[Plan]) {
     let name = width(|plan| &plan.phase).unwrap_or(0);
     let _ = writeln!(out, "{}", styled(BOLD, "phases"));
     for plan in plans {
-        let verdict = format!("{:7}", plan.verdict.name());
         let mut words = vec![bytes(plan)];
         words.extend((!plan.because.is_empty()).then(|| plan.because.join(", ")));
         words.retain(|words| !words.is_empty());
-        let row = format!(
-            "  {:name$}  {}  {}",
-            plan.phase,
-            styled(style(plan.verdict), verdict),
-            styled(DIM, words.join("; "))
-        );
-        let _ = writeln!(out, "{}", row.trim_end());
+        let verdict = styled(style(plan.verdict), plan.verdict.name());
+        let _ = write!(out, "  {:name$}  {verdict}", plan.phase);
+        if !words.is_empty() {
+            let room = 9_usize.saturating_sub(plan.verdict.name().len());
+            let _ = write!(out, "{:room$}{}", "", styled(DIM, words.join("; ")));
+        }
+        out.push('\n');
     }
     out.push('\n');
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{BOLD, paragraph, styled};
-use crate::profile;
+use crate::profile::Phase;
 use crate::rule::Rule;
 
 /// The rules, one a line.
@@ -22,12 +22,12 @@ pub fn list(rules: &[Rule]) -> String {
     out
 }
 
-/// What a rule finds, why it matters and what to do.
-pub fn explain(rule: &Rule, width: usize) -> String {
+/// What a rule finds, how much it matters in each of `phases`, why, and what to do.
+pub fn explain(rule: &Rule, phases: &[Phase], width: usize) -> String {
     let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), rule.summary);
-    let phases: Vec<String> = profile::phases()
+    let phases: Vec<String> = phases
         .iter()
-        .map(|phase| format!("{} for {}", of_phase(rule, &phase.name), phase.name))
+        .map(|phase| format!("{} for {}", of_phase(rule, phase), phase.name))
         .collect();
     let severity = format!("{}; {}", unasked(rule), phases.join(", "));
     for (label, text) in [
@@ -52,9 +52,10 @@ fn unasked(rule: &Rule) -> &'static str {
     }
 }
 
-fn of_phase(rule: &Rule, phase: &str) -> &'static str {
-    match rule.phases.get(phase) {
-        _ if rule.off.phases.contains(phase) => "off",
+fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
+    let column = rule.column(phase);
+    match rule.phases.get(column) {
+        _ if rule.off.phases.contains(column) => "off",
         Some(severity) => severity.name(),
         None => rule.severity.name(),
     }
@@ -74,14 +75,13 @@ below each rule names the conditions.
 ";
 
 /// The rules as a page of documentation, in Markdown.
-pub fn page(rules: &[Rule]) -> String {
-    let phases = profile::phases();
+pub fn page(rules: &[Rule], phases: &[Phase]) -> String {
     let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
     let mut out = HEAD.to_owned();
     let _ = writeln!(out, "| rule | unasked | {} |", names.join(" | "));
     let _ = writeln!(out, "|---|---|{}", "---|".repeat(names.len()));
     for rule in rules {
-        let of: Vec<&str> = names.iter().map(|name| of_phase(rule, name)).collect();
+        let of: Vec<&str> = phases.iter().map(|phase| of_phase(rule, phase)).collect();
         let (id, unasked) = (&rule.id, unasked(rule));
         let _ = writeln!(out, "| [{id}](#{id}) | {unasked} | {} |", of.join(" | "));
     }

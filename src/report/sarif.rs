@@ -16,15 +16,15 @@ use self::log::{
     ArtifactLocation, Base, Configuration, Descriptor, DescriptorReference, Driver,
     ImageProperties, Invocation, Location, Log, LogicalLocation, Message, MultiMessage,
     Notification, PhysicalLocation, Region, ResultProperties, RuleProperties, Run, RunProperties,
-    SarifResult, Tool,
+    SarifResult, Suppression, Tool,
 };
 use super::markdown::plain;
 use super::text::layer_words;
-use super::{Audit, Exit, Report, Unread};
+use super::{Audit, Exit, Report, Unread, because};
 use crate::escape;
 use crate::facts::ImageFacts;
 use crate::image::SourceKind;
-use crate::rule::{self, Evidence, Finding, Rule};
+use crate::rule::{self, Evidence, Finding, Rule, Suppressed};
 
 /// One document over all images.
 pub struct Sarif {
@@ -67,6 +67,7 @@ impl Sarif {
                 "primaryLocationLineHash",
                 format!("{fingerprint}:{number}"),
             )]),
+            suppressions: finding.suppressed.iter().map(suppression).collect(),
             properties: ResultProperties {
                 image: facts.image.reference.clone(),
                 platform: facts.image.platform.to_string(),
@@ -74,6 +75,15 @@ impl Sarif {
                 fix: finding.fix.clone(),
             },
         }
+    }
+}
+
+fn suppression(suppressed: &Suppressed) -> Suppression {
+    Suppression {
+        // Not in the code that the result is in, but beside it.
+        kind: "external",
+        status: "accepted",
+        justification: because(suppressed),
     }
 }
 

@@ -8,11 +8,11 @@ use anstyle::Style;
 use super::style::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
-use super::{Audit, Exit, Report, Unread, inventory, phases};
+use super::{Audit, Exit, Report, Unread, because, inventory, phases};
 use crate::escape;
 use crate::facts::{ImageFacts, Status};
 use crate::loader::{Outcome, words};
-use crate::rule::{Evidence, Finding, Severity};
+use crate::rule::{Evidence, Finding, Severity, Suppressed};
 use crate::size::size;
 
 /// How a report is laid out.
@@ -20,7 +20,7 @@ use crate::size::size;
 pub struct Layout {
     /// The width of the terminal in columns; paragraphs are broken at it, tables never.
     pub width: usize,
-    /// Whether to add the layers, the loader and every search.
+    /// Whether to show notes in full, the layers, the loader and every search.
     pub verbose: bool,
 }
 
@@ -68,9 +68,7 @@ fn report(audit: &Audit, layout: Layout) -> String {
         "\n{}\n",
         styled(style, format!("{mark} {}", audit.verdict()))
     );
-    for finding in &audit.findings {
-        self::finding(&mut out, finding, facts, layout);
-    }
+    findings(&mut out, audit, layout);
     inventory::copies(&mut out, facts, layout);
     inventory::consumers(&mut out, facts, layout);
     phases::phases(&mut out, audit, layout);
@@ -78,7 +76,7 @@ fn report(audit: &Audit, layout: Layout) -> String {
         inventory::details(&mut out, facts);
     }
     gaps(&mut out, facts);
-    summary(&mut out, audit);
+    summary(&mut out, audit, layout);
     out
 }
 
@@ -101,7 +99,7 @@ fn headline(out: &mut String, facts: &ImageFacts) {
 
 /// The mark before the verdict.
 pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
-    let worst = audit.findings.first().map(|finding| finding.severity);
+    let worst = audit.counting().next().map(|finding| finding.severity);
     let served = audit
         .facts
         .consumers
@@ -116,17 +114,59 @@ pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
     }
 }
 
-fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layout) {
+/// What is wrong in full; a note is a line, where not all is asked for. What is suppressed comes last.
+fn findings(out: &mut String, audit: &Audit, layout: Layout) {
+    let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit
+        .counting()
+        .partition(|finding| is_short(finding, layout));
+    for finding in full {
+        self::finding(out, finding, &audit.facts, layout);
+    }
+    for note in &short {
+        let _ = writeln!(out, "{}: {}", label(note), note.message);
+    }
+    if !short.is_empty() {
+        out.push('\n');
+    }
+    for finding in &audit.findings {
+        if let Some(suppressed) = &finding.suppressed {
+            self::suppressed(out, finding, suppressed, layout);
+        }
+    }
+}
+
+fn suppressed(out: &mut String, finding: &Finding, suppressed: &Suppressed, layout: Layout) {
+    let label = format!("suppressed {}", name(finding));
+    let _ = writeln!(out, "{}: {}", styled(DIM, label), finding.message);
+    out.push_str(&paragraph("  because ", &because(suppressed), layout.width));
+    out.push('\n');
+}
+
+fn is_short(finding: &Finding, layout: Layout) -> bool {
+    finding.severity == Severity::Note && !layout.verbose
+}
+
+/// The severity and the rule.
+fn label(finding: &Finding) -> String {
     let style = match finding.severity {
         Severity::Error => BAD,
         Severity::Warning => DOUBTFUL,
         Severity::Note => REMARK,
     };
-    let label = styled(
-        style,
-        format!("{}[{}]", finding.severity.name(), finding.rule),
+    styled(style, name(finding))
+}
+
+fn name(finding: &Finding) -> String {
+    format!("{}[{}]", finding.severity.name(), finding.rule)
+}
+
+fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layout) {
+    let _ = writeln!(
+        out,
+        "{}: {}",
+        label(finding),
+        styled(BOLD, &finding.message)
     );
-    let _ = writeln!(out, "{label}: {}", styled(BOLD, &finding.message));
     for location in &finding.locations {
         let _ = writeln!(out, "  at   {}", location.path);
         if let Some(layer) = location.layer {
@@ -184,11 +224,10 @@ fn gaps(out: &mut String, facts: &ImageFacts) {
     }
 }
 
-fn summary(out: &mut String, audit: &Audit) {
+fn summary(out: &mut String, audit: &Audit, layout: Layout) {
     let number = |severity| {
-        audit
-            .findings
-            .iter()
+        let counting = audit.counting();
+        counting
             .filter(|finding| finding.severity == severity)
             .count()
     };
@@ -197,20 +236,27 @@ fn summary(out: &mut String, audit: &Audit) {
         (Severity::Warning, "warning"),
         (Severity::Note, "note"),
     ];
-    let words: Vec<String> = all
+    let mut words: Vec<String> = all
         .iter()
         .filter(|(severity, _)| number(*severity) > 0)
         .map(|(severity, word)| count(number(*severity), word))
         .collect();
-    let words = if words.is_empty() {
-        "no findings".to_owned()
-    } else {
-        words.join(", ")
-    };
-    let hint = if audit.findings.is_empty() {
-        String::new()
-    } else {
-        styled(DIM, "; cupti-audit rules explain ID says more")
-    };
+    if words.is_empty() {
+        words.push("no findings".to_owned());
+    }
+    match audit.findings.len() - audit.counting().count() {
+        0 => {}
+        suppressed => words.push(format!("{suppressed} suppressed")),
+    }
+    let words = words.join(", ");
+    let mut hint = String::new();
+    if !audit.findings.is_empty() {
+        hint.push_str("; cupti-audit rules explain ID says more");
+    }
+    let mut counting = audit.counting();
+    if counting.any(|finding| is_short(finding, layout)) {
+        hint.push_str(", -v shows all");
+    }
+    let hint = styled(DIM, hint);
     let _ = writeln!(out, "{words}{hint}");
 }

@@ -6,9 +6,7 @@ use serde::Deserialize;
 
 use super::template::Template;
 use super::{Condition, Kind, Off, Raise, Rule, Severity, Value};
-
-/// The phases that a rule may name.
-pub const PHASES: [&str; 3] = ["inference", "training", "profiling"];
+use crate::yaml::{Document, Mistake, unknown};
 
 /// A rule's file as written.
 #[derive(Deserialize)]
@@ -62,28 +60,21 @@ struct RaiseSource {
     phases: Vec<String>,
 }
 
-/// The mistakes in a rule's file.
-#[derive(Debug, thiserror::Error)]
-#[error("rule {id}: {}", mistakes.join("; "))]
-pub struct RuleError {
-    /// The rule.
-    pub id: String,
-    /// What is wrong, one sentence each.
-    pub mistakes: Vec<String>,
-}
-
-/// Reads the rule `id` from the text of its file.
+/// Reads the rule `id` from its file; `phases` are those that there are.
 ///
 /// # Errors
 /// All mistakes in the file: a key that no rule has, a field that the subject has not, a phase nobody knows.
-pub fn compile(id: &str, text: &str) -> Result<Rule, RuleError> {
-    let source: Source = serde_saphyr::from_str(text).map_err(|error| RuleError {
-        id: id.to_owned(),
-        mistakes: vec![error.to_string()],
-    })?;
+pub fn compile(id: &str, document: &Document, phases: &[String]) -> Result<Rule, Vec<Mistake>> {
+    document.read_and(|source: Source| {
+        let mistakes = mistakes(document, &source, phases);
+        (rule(id, source), mistakes)
+    })
+}
+
+fn rule(id: &str, source: Source) -> Rule {
     let phases = severities(&source.phases);
     let gravest = phases.values().copied().max();
-    let rule = Rule {
+    Rule {
         id: id.to_owned(),
         summary: source.summary,
         why: source.why,
@@ -103,13 +94,6 @@ pub fn compile(id: &str, text: &str) -> Result<Rule, RuleError> {
         conditions: conditions(source.conditions),
         raise: source.raise.into_iter().map(raise).collect(),
         message: Template::new(&source.message),
-    };
-    match mistakes(&rule) {
-        mistakes if mistakes.is_empty() => Ok(rule),
-        mistakes => Err(RuleError {
-            id: id.to_owned(),
-            mistakes,
-        }),
     }
 }
 
@@ -140,51 +124,64 @@ fn raise(source: RaiseSource) -> Raise {
     }
 }
 
-fn mistakes(rule: &Rule) -> Vec<String> {
-    let known = rule.kind.fields();
-    let conditions = rule
-        .conditions
+/// What a type cannot say: fields that the subject has not, and phases that there are not.
+fn mistakes(document: &Document, source: &Source, phases: &[String]) -> Vec<Mistake> {
+    let fields = source.subject.fields();
+    let kind = source.subject.name();
+    let known: Vec<&str> = phases.iter().map(String::as_str).collect();
+    let raises: Vec<(String, &RaiseSource)> = source
+        .raise
         .iter()
-        .chain(rule.raise.iter().flat_map(|raise| &raise.conditions));
-    let asked = conditions.map(|condition| condition.field.as_str());
-    let named = rule.message.fields().chain(rule.fix.fields());
-    let mut mistakes: Vec<String> = asked
-        .chain(named)
-        .filter(|field| !known.contains(field))
-        .map(|field| {
-            format!(
-                "{:?} has no field {field:?}; it has {}",
-                rule.kind.name(),
-                known.join(", ")
-            )
-        })
+        .enumerate()
+        .map(|(number, raise)| (number.to_string(), raise))
         .collect();
-    let raised = rule.raise.iter().flat_map(|raise| &raise.phases);
-    let phases = rule
-        .phases
-        .keys()
-        .chain(&rule.off.phases)
-        .chain(raised)
-        .filter(|phase| !PHASES.contains(&phase.as_str()));
-    mistakes.extend(phases.map(|phase| {
-        format!(
-            "there is no phase {phase:?}; there are {}",
-            PHASES.join(", ")
-        )
-    }));
+    let strange = |field: &str| {
+        let what = || format!("of subject {kind}: {}", unknown("field", field, fields));
+        (!fields.contains(&field)).then(what)
+    };
+    let mut mistakes = Vec::new();
+    let mut in_key = |path: &[&str], name: &str| {
+        mistakes.extend(strange(name).map(|what| document.mistake_in_key(path, what)));
+    };
+    for name in source.conditions.keys() {
+        in_key(&["where", name], name);
+    }
+    for (number, raise) in &raises {
+        for name in raise.conditions.keys() {
+            in_key(&["raise", number, "where", name], name);
+        }
+    }
+    for (key, text) in [("message", &source.message), ("fix", &source.fix)] {
+        let template = Template::new(text);
+        let strange = template.fields().filter_map(strange);
+        mistakes.extend(strange.map(|what| document.mistake(&[key], what)));
+    }
+    let strange = |name: &String| !known.contains(&name.as_str());
+    for name in source.phases.keys().filter(|name| strange(name)) {
+        let what = unknown("phase", name, &known);
+        mistakes.push(document.mistake_in_key(&["phases", name], what));
+    }
+    for (number, raise) in &raises {
+        let named = raise.phases.iter().enumerate();
+        for (at, name) in named.filter(|(_, name)| strange(name)) {
+            let path = ["raise", number, "phases", &at.to_string()];
+            mistakes.push(document.mistake(&path, unknown("phase", name, &known)));
+        }
+    }
     mistakes
 }
 
 #[cfg(test)]
 mod tests {
-    use super::compile;
-    use crate::rule::Severity;
+    use crate::rule::{Kind, Severity};
+    use crate::yaml::Document;
 
     #[test]
     fn a_rule_can_be_off_for_a_phase_and_where_none_was_asked_for() {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
-        let rule = compile("x", text).unwrap();
+        let phases = ["inference", "training", "profiling"].map(str::to_owned);
+        let rule = super::compile("x", &Document::parse(text).unwrap(), &phases).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
         assert_eq!(
@@ -196,15 +193,36 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_reported_at_once() {
-        let text = "summary: s\nsubject: image\nwhere: {colour: red}\nseverity: note\nphases: {lunch: note}\n\
-                    message: \"{shape}\"\nwhy: w\nfix: f\n";
-        assert_eq!(compile("x", text).unwrap_err().mistakes.len(), 3);
-        let unknown = compile("x", &text.replace("why:", "wherefore:"))
-            .unwrap_err()
-            .to_string();
-        assert!(unknown.contains("wherefore"), "{unknown}");
+    fn all_mistakes_are_reported_at_once_each_at_its_place() {
+        let text = "summary: s\nsubject: image\nwhere: {colour: red}\nseverity: note\n\
+            phases: {lunch: note, training: note}\nraise:\n  - {where: {stats: absent}, severity: error, phases: [inference, trainin]}\n\
+            message: \"{shape}\"\nwhy: w\nfix: f\n";
+        let phases = ["inference".to_owned(), "training".to_owned()];
+        let compile = |text: &str| {
+            let compiled = super::compile("x", &Document::parse(text).unwrap(), &phases);
+            let mistakes = compiled.err().unwrap_or_default();
+            let mistakes = mistakes.iter().map(ToString::to_string);
+            mistakes.collect::<Vec<String>>()
+        };
+        let has = format!("there is {}", Kind::Image.fields().join(", "));
+        assert_eq!(
+            compile(text),
+            [
+                format!("3:9: of subject image: there is no field \"colour\"; {has}"),
+                "5:10: there is no phase \"lunch\"; there is inference, training".to_owned(),
+                format!(
+                    "7:14: of subject image: there is no field \"stats\"; did you mean \"status\"?; {has}"
+                ),
+                "7:67: there is no phase \"trainin\"; did you mean \"training\"?; there is inference, training".to_owned(),
+                format!("8:10: of subject image: there is no field \"shape\"; {has}"),
+            ]
+        );
+        assert_eq!(
+            compile(&text.replace("why:", "wherefore:")).len(),
+            7,
+            "a key that is missing and one that is not known are told beside the rest"
+        );
         let right = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
-        assert_eq!(compile("x", right).unwrap().severity, Severity::Note);
+        assert_eq!(compile(right), [""; 0]);
     }
 }

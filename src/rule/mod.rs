@@ -10,11 +10,12 @@ mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use compile::{RuleError, compile};
-pub use judge::judge;
+pub use compile::compile;
+pub use judge::{judge, sort};
 pub use subject::{Evidence, Kind, Subject, Value, subjects};
 
 use crate::path::RootPath;
+use crate::profile::Phase;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
@@ -70,6 +71,17 @@ impl Rule {
         self.message.plain()
     }
 
+    /// The name by which the rule speaks of a phase: its own, or that of the phase it is like.
+    pub fn column<'p>(&self, phase: &'p Phase) -> &'p str {
+        let name = &phase.name;
+        let raises = self.raise.iter().any(|raise| raise.phases.contains(name));
+        if raises || self.phases.contains_key(name) || self.off.phases.contains(name) {
+            name
+        } else {
+            &phase.like
+        }
+    }
+
     /// The conditions that raise the severity, to which one, and for which phases; for all when there are none.
     pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
         self.raise.iter().map(|raise| {
@@ -122,6 +134,17 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What to do.
     pub fix: String,
+    /// Why it does not count, where the project's config says so.
+    pub suppressed: Option<Suppressed>,
+}
+
+/// What the project's config says of a finding that it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suppressed {
+    /// Why it does not count.
+    pub reason: String,
+    /// The last day on which it does not.
+    pub until: Option<jiff::civil::Date>,
 }
 
 /// A place in the image.
@@ -131,15 +154,4 @@ pub struct Location {
     pub path: RootPath,
     /// The layer, counted from 0 at the bottom.
     pub layer: Option<usize>,
-}
-
-/// The rules that are part of the program.
-///
-/// # Panics
-/// Never: a test compiles them.
-pub fn built_in() -> Vec<Rule> {
-    let compile = |(id, text): &(&str, &str)| {
-        compile(id, text).expect("a test compiles the rules of the program")
-    };
-    crate::data_files::RULES.iter().map(compile).collect()
 }

@@ -8,6 +8,7 @@ mod placeholder;
 mod tree;
 mod typed;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -65,7 +66,33 @@ impl Document {
     /// All mistakes, in the order of their places: keys that `T` has not, keys that are missing, values of
     /// another kind.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<Mistake>> {
-        typed::read(&self.root)
+        self.read_and(|value| (value, Vec::new()))
+    }
+
+    /// Reads the document as a `T` and makes a `U` of it by `check`, which also gives the mistakes that a type
+    /// cannot see. It is called where there are other mistakes, too, with something harmless in their place.
+    ///
+    /// # Errors
+    /// As [`Document::read`], and what `check` found elsewhere.
+    pub fn read_and<T: DeserializeOwned, U>(
+        &self,
+        check: impl FnOnce(T) -> (U, Vec<Mistake>),
+    ) -> Result<U, Vec<Mistake>> {
+        let (value, mut mistakes) = typed::read(&self.root);
+        let checked = value.map(check);
+        let wrong: BTreeSet<Place> = mistakes.iter().map(|mistake| mistake.place).collect();
+        match checked {
+            Some((value, found)) if mistakes.is_empty() && found.is_empty() => return Ok(value),
+            Some((_, found)) => {
+                mistakes.extend(
+                    found
+                        .into_iter()
+                        .filter(|found| !wrong.contains(&found.place)),
+                );
+            }
+            None => {}
+        }
+        Err(mistakes.into_iter().collect())
     }
 
     /// Takes the entry `key` of the document out of it: for keys that all kinds of file share.

@@ -31,44 +31,48 @@ struct Repairs {
     unknown: RefCell<BTreeSet<Mistake>>,
 }
 
-/// Reads `root` as a `T`.
-pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<Mistake>> {
+/// Reads `root` as a `T`. Beside mistakes the value is one to look for more of them in, and no more.
+pub(super) fn read<T: DeserializeOwned>(root: &Node) -> (Option<T>, BTreeSet<Mistake>) {
     let mut repairs = Repairs::default();
     let mut mistakes = BTreeSet::new();
-    while mistakes.len() < MOST {
+    let mut value = None;
+    while value.is_none() && mistakes.len() < MOST {
         let at = At {
             node: root,
             repairs: &repairs,
         };
         match T::deserialize(at) {
-            Ok(value) if mistakes.is_empty() && repairs.unknown.borrow().is_empty() => {
-                return Ok(value);
-            }
-            Ok(_) => break,
+            Ok(read) => value = Some(read),
             Err(wrong) => {
-                let (id, place) = wrong.at.unwrap_or((id(root), root.place));
-                let mistake = |what| Mistake { place, what };
-                let new = match wrong.what {
-                    What::Missing(key) => {
-                        mistakes.insert(mistake(format!("the key \"{key}\" is missing")));
-                        let added = repairs.added.entry(id).or_default();
-                        added.push(key);
-                        added.len() < MOST
-                    }
-                    What::Said(what) => {
-                        mistakes.insert(mistake(what));
-                        repairs.replaced.insert(id)
-                    }
-                    What::OfPlaceholder => repairs.replaced.insert(id),
-                };
-                if !new {
+                if !repairs.learn(root, wrong, &mut mistakes) {
                     break;
                 }
             }
         }
     }
     mistakes.append(&mut repairs.unknown.into_inner());
-    Err(mistakes.into_iter().collect())
+    (value, mistakes)
+}
+
+impl Repairs {
+    /// Notes what was wrong and what is to be done about it. Returns whether that is anything new.
+    fn learn(&mut self, root: &Node, wrong: Wrong, mistakes: &mut BTreeSet<Mistake>) -> bool {
+        let (id, place) = wrong.at.unwrap_or((id(root), root.place));
+        match wrong.what {
+            What::Missing(key) => {
+                let what = format!("the key \"{key}\" is missing");
+                mistakes.insert(Mistake { place, what });
+                let added = self.added.entry(id).or_default();
+                added.push(key);
+                added.len() < MOST
+            }
+            What::Said(what) => {
+                mistakes.insert(Mistake { place, what });
+                self.replaced.insert(id)
+            }
+            What::OfPlaceholder => self.replaced.insert(id),
+        }
+    }
 }
 
 fn id(node: &Node) -> Id {
@@ -114,6 +118,8 @@ impl de::Error for Wrong {
         let expected = expected.to_string();
         let expected = match expected.strip_prefix("struct ") {
             Some(_) => "a map of keys",
+            None if expected.starts_with("enum ") => "a word",
+            None if expected == "a sequence" => "a list",
             None => &expected,
         };
         Self::custom(format_args!("expected {expected}, found {}", Found(found)))
@@ -213,8 +219,10 @@ impl<'a> At<'a> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        let Value::Map(entries) = &self.node.value else {
-            return self.visit(visitor);
+        let entries = match &self.node.value {
+            Value::Map(entries) => entries.as_slice(),
+            Value::Null => &[],
+            _ => return self.visit(visitor),
         };
         let (known, strange): (Vec<_>, Vec<_>) = entries
             .iter()
@@ -279,7 +287,11 @@ impl<'de> de::Deserializer<'de> for At<'_> {
             |at, _, fields, visitor| at.visit_fields(fields, visitor);
         deserialize_enum(name: &'static str, variants: &'static [&'static str]) =>
             |at, _, _, visitor| match &at.node.value {
-                Value::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+                // A word such as `off` is a flag to YAML and a word here.
+                Value::Text(text)
+                | Value::Bool(_, text)
+                | Value::Int(_, text)
+                | Value::Float(_, text) => visitor.visit_enum(text.as_str().into_deserializer()),
                 Value::Map(entries) => {
                     let entries = Entries::new(at, entries.iter().collect());
                     visitor.visit_enum(de::value::MapAccessDeserializer::new(entries))

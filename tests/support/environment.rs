@@ -12,6 +12,7 @@ use cupti_audit::facts::{self, Conditions, ImageFacts, ReadLayers};
 use cupti_audit::image::rootfs_dir::RootfsDir;
 use cupti_audit::image::source::NoProgress;
 use cupti_audit::image::{Image, Layers, OpenRequest, Source};
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::layer::{self, Expected, LayerIndex};
 use cupti_audit::limits::Limits;
 use cupti_audit::loader::{CpuLevel, Outcome};
@@ -100,6 +101,7 @@ impl Environment {
         let conditions = Conditions {
             environment: path.into_iter().collect(),
             cpu: self.cpu,
+            consumers: Knowledge::built_in().consumers,
         };
         facts::gather(image, ReadLayers { layers }, &conditions)
     }

@@ -17,6 +17,7 @@ use std::process::Stdio;
 use cupti_audit::facts::{Conditions, Ground, ImageFacts};
 use cupti_audit::image::registry::RegistryOptions;
 use cupti_audit::image::source::NoProgress;
+use cupti_audit::knowledge::Knowledge;
 use cupti_audit::limits::Limits;
 use cupti_audit::loader::{CpuLevel, Resolution};
 use cupti_audit::run::{self, Options};
@@ -44,6 +45,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
         conditions: Conditions {
             environment: Vec::new(),
             cpu,
+            consumers: Knowledge::built_in().consumers,
         },
         limits: Limits::default(),
         progress: &NoProgress,

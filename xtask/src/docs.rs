@@ -9,14 +9,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cupti_audit::{report, rule};
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::report;
 
 /// The pages: where each lies, and what it says.
 fn pages() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let known = Knowledge::built_in();
     vec![(
         root.join("docs/rules.md"),
-        report::rules::page(&rule::built_in()),
+        report::rules::page(&known.rules, &known.phases),
     )]
 }
 

@@ -113,9 +113,10 @@ pub(super) fn connect(
         .connect_timeout(Duration::from_secs(20))
         .redirect(redirect::Policy::none())
         .no_proxy();
+    // Where no TLS is spoken, a machine without certificates is as good as any.
     let builder = match &endpoint {
-        Endpoint::Socket(path) => builder.unix_socket(path.as_path()),
-        Endpoint::Tcp(_) => builder,
+        Endpoint::Socket(path) => builder.unix_socket(path.as_path()).tls_certs_only([]),
+        Endpoint::Tcp(_) => builder.tls_certs_only([]),
         Endpoint::Tls(_) => with_certificates(builder, environment)?,
     };
     let client = builder

@@ -10,14 +10,10 @@ use crate::profile::api::{self, Api};
 /// The consumers that are the program of this id.
 pub(super) fn consumers<'f>(
     facts: &'f ImageFacts,
-    program: &str,
+    program: &'f str,
 ) -> impl Iterator<Item = &'f Consumer> {
-    let known = crate::facts::known_programs().find(|(id, _)| *id == program);
-    let name = known.map(|(_, name)| name);
-    facts
-        .consumers
-        .iter()
-        .filter(move |consumer| Some(&*consumer.name) == name)
+    let of_program = move |consumer: &&Consumer| consumer.profile.as_deref() == Some(program);
+    facts.consumers.iter().filter(of_program)
 }
 
 /// Why a program cannot start, where all of its copies need CUPTI and none can.

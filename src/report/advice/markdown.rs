@@ -24,7 +24,7 @@ pub fn report(advice: &Advice<'_>) -> String {
                 &apis(tool),
                 &tool.said.gives,
                 &overhead(tool),
-                &instead(tool),
+                &instead(advice, tool),
             ],
         );
     }

@@ -7,7 +7,7 @@ pub mod text;
 
 use crate::plan::advice::{ARCH, Advice, Chosen, FileNeed};
 use crate::profile::api::{self, Api};
-use crate::profile::{CuptiNeed, Profiler, profilers};
+use crate::profile::{CuptiNeed, Profiler};
 use crate::size::size;
 
 /// The answer in one line.
@@ -88,9 +88,9 @@ fn too_new(advice: &Advice<'_>) -> Vec<String> {
 }
 
 /// The fallbacks of a tool, by name.
-fn instead(tool: &Profiler) -> String {
+fn instead(advice: &Advice<'_>, tool: &Profiler) -> String {
     let name = |id: &String| {
-        let known = profilers().iter().find(|profiler| profiler.id == *id);
+        let known = advice.known.iter().find(|profiler| profiler.id == *id);
         known.map_or_else(|| id.clone(), |profiler| profiler.said.name.clone())
     };
     let names: Vec<String> = tool.said.fallbacks.iter().map(name).collect();

@@ -8,7 +8,7 @@ use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict
 use crate::plan::advice::Advice;
 use crate::profile::advice::general;
 use crate::profile::host;
-use crate::profile::{Profiler, phases};
+use crate::profile::{COLUMNS, Profiler};
 
 /// The answer, `width` columns wide.
 pub fn report(advice: &Advice<'_>, width: usize) -> String {
@@ -16,7 +16,7 @@ pub fn report(advice: &Advice<'_>, width: usize) -> String {
     let mut out = styled(style, paragraph("", &verdict(advice), width).trim_end());
     out.push('\n');
     for tool in &advice.tools {
-        self::tool(&mut out, tool, width);
+        self::tool(&mut out, advice, tool, width);
     }
     if advice.needs_cupti() {
         files(&mut out, advice, width);
@@ -27,7 +27,7 @@ pub fn report(advice: &Advice<'_>, width: usize) -> String {
     out
 }
 
-fn tool(out: &mut String, tool: &Profiler, width: usize) {
+fn tool(out: &mut String, advice: &Advice<'_>, tool: &Profiler, width: usize) {
     let said = &tool.said;
     let name = styled(BOLD, &said.name);
     let _ = writeln!(out, "\n{name}  CUPTI: {}", need(said.cupti));
@@ -38,7 +38,7 @@ fn tool(out: &mut String, tool: &Profiler, width: usize) {
         ("without", said.without.clone()),
         ("besides", said.besides.join("; ")),
         ("cost", overhead(tool)),
-        ("instead", instead(tool)),
+        ("instead", instead(advice, tool)),
     ];
     for (label, text) in lines.iter().filter(|(_, text)| !text.is_empty()) {
         out.push_str(&paragraph(&format!("  {label:9}"), text, width));
@@ -124,10 +124,9 @@ pub fn list(tools: &[Profiler], width: usize) -> String {
         let label = format!("{:widest$}  {:14}  ", tool.id, need(tool.said.cupti));
         out.push_str(&paragraph(&label, &tool.said.gives, width));
     }
-    let phases: Vec<String> = phases().into_iter().map(|phase| phase.name).collect();
     let hint = format!(
         "cupti-audit advise --tool TOOL answers for a tool, --phase for {}",
-        phases.join(", ")
+        COLUMNS.join(", ")
     );
     out.push('\n');
     out.push_str(&paragraph("", &hint, width));

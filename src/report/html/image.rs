@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::super::style::count;
 use super::super::text::layer_words;
-use super::super::{Audit, gets};
+use super::super::{Audit, because, gets};
 use super::{Entry, layers, objects};
 use crate::escape;
 use crate::facts::{Asks, Consumer, Copy, ImageFacts};
@@ -112,6 +112,7 @@ fn items(words: &str, items: &[Item], bytes: u64) -> Markup {
 
 fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>) -> Markup {
     let class = match finding.severity {
+        _ if finding.suppressed.is_some() => "remark",
         Severity::Error => "bad",
         Severity::Warning => "doubtful",
         Severity::Note => "remark",
@@ -119,7 +120,14 @@ fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>
     html! {
         article.finding.(class) {
             h4 { (finding.message) }
-            p.label { span.badge.(class) { (finding.severity.name()) } " " code { (finding.rule) } }
+            p.label {
+                span.badge.(class) {
+                    @if finding.suppressed.is_some() { "suppressed " }
+                    (finding.severity.name())
+                }
+                " " code { (finding.rule) }
+            }
+            @if let Some(suppressed) = &finding.suppressed { p { b { "Suppressed: " } (because(suppressed)) } }
             @for location in &finding.locations {
                 p { "at " code { (location.path) }
                     @if let Some(layer) = location.layer { br; span.layer { (layer_words(facts, layer)) } }

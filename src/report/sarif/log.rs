@@ -117,7 +117,17 @@ pub(super) struct SarifResult {
     pub message: Message,
     pub locations: Vec<Location>,
     pub partial_fingerprints: BTreeMap<&'static str, String>,
+    /// Section 3.27.23: where one result has the list, all have; none in it is a result that counts.
+    pub suppressions: Vec<Suppression>,
     pub properties: ResultProperties,
+}
+
+/// Why a result does not count (section 3.35).
+#[derive(Serialize)]
+pub(super) struct Suppression {
+    pub kind: &'static str,
+    pub status: &'static str,
+    pub justification: String,
 }
 
 #[derive(Serialize)]

@@ -18,6 +18,7 @@ mod misnamed;
 mod nvperf;
 mod runtime;
 mod stub;
+mod suppression;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,11 +69,13 @@ pub enum Kind {
     Nvperf,
     /// Files of one kind of weight that nothing in the image is known to need.
     Baggage,
+    /// A suppression of the config that is over or was for nothing.
+    Suppression,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -90,6 +93,7 @@ impl Kind {
         Self::Framework,
         Self::Nvperf,
         Self::Baggage,
+        Self::Suppression,
     ];
 
     /// The name used in rules.
@@ -112,6 +116,7 @@ impl Kind {
             Self::Framework => "framework",
             Self::Nvperf => "nvperf",
             Self::Baggage => "baggage",
+            Self::Suppression => "suppression",
         }
     }
 
@@ -135,6 +140,7 @@ impl Kind {
             Self::Framework => framework::FIELDS,
             Self::Nvperf => nvperf::FIELDS,
             Self::Baggage => baggage::FIELDS,
+            Self::Suppression => suppression::FIELDS,
         }
     }
 }

@@ -1,0 +1,37 @@
+//! What the command line and the environment leave open, the config fills.
+
+use super::Config;
+use crate::cli::{AuditArgs, ImageArgs};
+
+impl Config {
+    /// Fills what `audit` takes. A list of the command line stands in place of the config's.
+    pub fn fill_audit(&self, args: &mut AuditArgs) {
+        args.fail_on = args.fail_on.or(self.fail_on);
+        args.format = args.format.or(self.format);
+        if args.phase.is_empty() {
+            args.phase.clone_from(&self.phases);
+        }
+        if args.outputs.is_empty() {
+            args.outputs.clone_from(&self.outputs);
+        }
+        self.fill_image(&mut args.image);
+    }
+
+    /// Fills how images are had. Variables are joined: of two for one name, that of the command line counts.
+    pub fn fill_image(&self, args: &mut ImageArgs) {
+        if args.platform.is_none() {
+            args.platform.clone_from(&self.platform);
+        }
+        args.cpu = args.cpu.or(self.cpu);
+        let given = std::mem::take(&mut args.environment);
+        args.environment.clone_from(&self.environment);
+        args.environment.extend(given);
+        if args.insecure_registries.is_empty() {
+            args.insecure_registries
+                .clone_from(&self.insecure_registries);
+        }
+        if args.ca_cert.is_none() {
+            args.ca_cert.clone_from(&self.ca_cert);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The files by kind and id: which of them count, and what is wrong with each.
+
+use std::collections::BTreeMap;
+
+use super::{FileMistake, Kind};
+use crate::yaml::{Document, Mistake, Place};
+
+/// A file of data, as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFile {
+    /// What it describes.
+    pub kind: Kind,
+    /// The stem of its name.
+    pub id: String,
+    /// The file as the user would name it.
+    pub file: String,
+    /// Its content.
+    pub text: String,
+}
+
+/// A file that is YAML.
+pub(super) struct Entry {
+    /// The stem of its name.
+    pub id: String,
+    /// Its content.
+    pub document: Document,
+    file: String,
+}
+
+/// The files that count, and the mistakes so far.
+pub(super) struct Catalog {
+    /// In the order in which they were given.
+    entries: BTreeMap<Kind, Vec<Entry>>,
+    mistakes: Vec<FileMistake>,
+}
+
+impl Catalog {
+    /// Takes the files in. A file whose id is taken is a mistake, unless it says `replace: true`: then it has the
+    /// place of the file before it. So no file is lost by accident, and none hides another unsaid.
+    pub fn new(files: impl Iterator<Item = DataFile>) -> Self {
+        let mut catalog = Self {
+            entries: BTreeMap::new(),
+            mistakes: Vec::new(),
+        };
+        for file in files {
+            catalog.add(file);
+        }
+        catalog
+    }
+
+    fn add(&mut self, file: DataFile) {
+        let mut document = match Document::parse(&file.text) {
+            Ok(document) => document,
+            Err(mistake) => return self.mistaken(&file.file, mistake),
+        };
+        let (replace, place) = match document.take("replace") {
+            Some(value) => match value.read::<bool>() {
+                Ok(replace) => (replace, value.mistake(&[], String::new()).place),
+                Err(mistakes) => {
+                    for mistake in mistakes {
+                        self.mistaken(&file.file, mistake);
+                    }
+                    return;
+                }
+            },
+            None => (false, Place { line: 1, column: 1 }),
+        };
+        let entries = self.entries.entry(file.kind).or_default();
+        let before = entries.iter_mut().find(|entry| entry.id == file.id);
+        let entry = Entry {
+            id: file.id,
+            document,
+            file: file.file,
+        };
+        match (before, replace) {
+            (Some(before), true) => *before = entry,
+            (None, false) => entries.push(entry),
+            (Some(before), false) => {
+                let what = format!(
+                    "there is a {} \"{}\" already, in {}; give this one another name, or write replace: true to have it in that one's place",
+                    file.kind.name(),
+                    entry.id,
+                    before.file
+                );
+                self.mistaken(&entry.file, Mistake { place, what });
+            }
+            (None, true) => {
+                let known = self.ids(file.kind);
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                let unknown = crate::yaml::unknown(file.kind.name(), &entry.id, &known);
+                let what = format!("nothing to replace: {unknown}");
+                self.mistaken(&entry.file, Mistake { place, what });
+            }
+        }
+    }
+
+    fn mistaken(&mut self, file: &str, mistake: Mistake) {
+        self.mistakes.push(FileMistake {
+            file: file.to_owned(),
+            mistake,
+        });
+    }
+
+    /// The ids of one kind, by name.
+    pub fn ids(&self, kind: Kind) -> Vec<String> {
+        let entries = self.entries.get(&kind).map(Vec::as_slice);
+        let entries = entries.unwrap_or_default().iter();
+        let mut ids: Vec<String> = entries.map(|entry| entry.id.clone()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Reads the files of one kind; what is wrong in them is kept for [`Catalog::finish`].
+    pub fn read<T>(
+        &mut self,
+        kind: Kind,
+        read: impl Fn(&Entry) -> Result<T, Vec<Mistake>>,
+    ) -> Vec<T> {
+        let mut values = Vec::new();
+        for entry in self.entries.get(&kind).into_iter().flatten() {
+            match read(entry) {
+                Ok(value) => values.push(value),
+                Err(mistakes) => {
+                    let of_file = |mistake| FileMistake {
+                        file: entry.file.clone(),
+                        mistake,
+                    };
+                    self.mistakes.extend(mistakes.into_iter().map(of_file));
+                }
+            }
+        }
+        values
+    }
+
+    /// Gives `value` where no file had a mistake.
+    ///
+    /// # Errors
+    /// All mistakes, by file and place.
+    pub fn finish<T>(mut self, value: T) -> Result<T, Vec<FileMistake>> {
+        if self.mistakes.is_empty() {
+            return Ok(value);
+        }
+        self.mistakes.sort();
+        self.mistakes.dedup();
+        Err(self.mistakes)
+    }
+}

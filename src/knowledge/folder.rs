@@ -1,0 +1,176 @@
+//! The user's folders of rules and profiles.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command line names paths of the host"
+)]
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::{DataFile, FileMistake, Kind};
+use crate::escape;
+use crate::yaml::{Mistake, Place};
+
+/// The bytes of one file. The largest of the program has 4 kB.
+const FILE_BYTES: u64 = 1 << 20;
+/// The files of one folder.
+const FILES: usize = 1000;
+
+/// The folders of `--profiles` and what their files describe.
+const PROFILES: [(&str, Kind); 3] = [
+    ("consumers", Kind::Consumer),
+    ("phases", Kind::Phase),
+    ("profilers", Kind::Profiler),
+];
+
+/// The files of folders, and what is wrong with files that could not be read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Folders {
+    /// The files that were read.
+    pub files: Vec<DataFile>,
+    /// What could not be.
+    pub mistakes: Vec<FileMistake>,
+}
+
+impl Folders {
+    /// Reads a folder of rules. What does not end in `.yaml` is passed over.
+    pub fn rules(&mut self, folder: &Path) {
+        self.files_of(folder, Kind::Rule);
+    }
+
+    /// Reads a folder of profiles: its folders `consumers`, `phases` and `profilers`.
+    pub fn profiles(&mut self, folder: &Path) {
+        let names = match names(folder) {
+            Ok(names) => names,
+            Err(error) => return self.cannot(folder, &error.to_string()),
+        };
+        let known = PROFILES.map(|(name, _)| name);
+        let mut found = false;
+        for (name, path) in names.into_iter().filter(|(_, path)| path.is_dir()) {
+            match PROFILES.iter().find(|(known, _)| *known == name) {
+                Some((_, kind)) => {
+                    found = true;
+                    self.files_of(&path, *kind);
+                }
+                None => self.cannot(
+                    &path,
+                    &crate::yaml::unknown("kind of profile", &name, &known),
+                ),
+            }
+        }
+        if !found {
+            let what = format!("it has none of the folders {}", known.join(", "));
+            self.cannot(folder, &what);
+        }
+    }
+
+    fn files_of(&mut self, folder: &Path, kind: Kind) {
+        let names = match names(folder) {
+            Ok(names) => names,
+            Err(error) => return self.cannot(folder, &error.to_string()),
+        };
+        for (name, path) in names {
+            let Some((id, extension)) = name.rsplit_once('.') else {
+                continue;
+            };
+            match extension {
+                "yaml" if is_id(id) => match text(&path) {
+                    Ok(text) => self.files.push(DataFile {
+                        kind,
+                        id: id.to_owned(),
+                        file: shown(&path),
+                        text,
+                    }),
+                    Err((place, what)) => self.mistaken(&path, place, what),
+                },
+                "yaml" => self.cannot(
+                    &path,
+                    "its name is its id: lower-case letters, digits and hyphens",
+                ),
+                "yml" => self.cannot(&path, "its name has to end in .yaml"),
+                _ => {}
+            }
+        }
+    }
+
+    fn cannot(&mut self, path: &Path, what: &str) {
+        self.mistaken(path, Place { line: 1, column: 1 }, what.to_owned());
+    }
+
+    fn mistaken(&mut self, path: &Path, place: Place, what: String) {
+        self.mistakes.push(FileMistake {
+            file: shown(path),
+            mistake: Mistake { place, what },
+        });
+    }
+}
+
+/// What a folder holds, by name; names that begin with a dot are an editor's or a version control's.
+fn names(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = escape::text(entry.file_name().as_encoded_bytes());
+        if !name.starts_with('.') {
+            names.push((name, entry.path()));
+        }
+        if names.len() > FILES {
+            let what = format!("more than {FILES} files");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn is_id(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(allowed)
+}
+
+fn shown(path: &Path) -> String {
+    escape::text(path.as_os_str().as_encoded_bytes())
+}
+
+/// The text of a regular file of at most [`FILE_BYTES`].
+///
+/// # Errors
+/// Where in the file, and what: it cannot be read, is too large, or is not UTF-8.
+pub fn text(path: &Path) -> Result<String, (Place, String)> {
+    let at_start = |what: String| (Place { line: 1, column: 1 }, what);
+    let read = || {
+        // Opening a pipe would wait for its other end.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        File::open(path)?
+            .take(FILE_BYTES + 1)
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|error| at_start(error.to_string()))?;
+    if bytes.len() as u64 > FILE_BYTES {
+        return Err(at_start(format!(
+            "it is larger than the limit of {FILE_BYTES} bytes"
+        )));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = error.as_bytes().get(..error.utf8_error().valid_up_to());
+        let before = String::from_utf8_lossy(before.unwrap_or_default());
+        let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
+        let place = Place {
+            line: number(before.matches('\n').count()),
+            column: number(
+                before
+                    .rsplit('\n')
+                    .next()
+                    .unwrap_or_default()
+                    .chars()
+                    .count(),
+            ),
+        };
+        (place, "a byte here is not UTF-8".to_owned())
+    })
+}

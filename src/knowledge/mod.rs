@@ -1,0 +1,179 @@
+//! What the program knows: rules, phases, the programs that ask for CUPTI, and profiling tools, each a file.
+//!
+//! The files of the program come first, those of the user are added ([`folder`]). All of them are checked
+//! before anything is judged, and all their mistakes are told at once.
+
+mod catalog;
+pub mod folder;
+
+use std::fmt;
+
+pub use catalog::DataFile;
+
+use crate::data_files;
+use crate::facts::ConsumerProfile;
+use crate::profile::{COLUMNS, Known, Phase, Profiler, api, host};
+use crate::rule::{self, Rule};
+use crate::yaml::{Mistake, unknown};
+use catalog::{Catalog, Entry};
+
+/// What a data file describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A finding: `rules/`.
+    Rule,
+    /// What an image is for: `phases/` of the profiles.
+    Phase,
+    /// A program that asks for CUPTI: `consumers/` of the profiles.
+    Consumer,
+    /// A profiling tool: `profilers/` of the profiles.
+    Profiler,
+}
+
+impl Kind {
+    /// The name used in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Phase => "phase",
+            Self::Consumer => "consumer",
+            Self::Profiler => "profiler",
+        }
+    }
+}
+
+/// All that the program knows.
+#[derive(Debug, Clone)]
+pub struct Knowledge {
+    /// The rules, by id.
+    pub rules: Vec<Rule>,
+    /// The phases: those of the program in the order of a project, then the user's by name.
+    pub phases: Vec<Phase>,
+    /// The programs that ask for CUPTI: those of the program, then the user's.
+    pub consumers: Vec<ConsumerProfile>,
+    /// The profiling tools, by id.
+    pub profilers: Vec<Profiler>,
+}
+
+/// A mistake in a file, or a file that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileMistake {
+    /// The file as the user would name it.
+    pub file: String,
+    /// What is wrong in it, and where.
+    pub mistake: Mistake,
+}
+
+impl fmt::Display for FileMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.mistake)
+    }
+}
+
+impl Knowledge {
+    /// What is part of the program.
+    ///
+    /// # Panics
+    /// Never: a test reads it.
+    pub fn built_in() -> Self {
+        Self::with(Vec::new()).expect("a test reads the files of the program")
+    }
+
+    /// What is part of the program, and the user's `files`.
+    ///
+    /// # Errors
+    /// All mistakes in all files, in the order of files and places.
+    pub fn with(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
+        let mut catalog = Catalog::new(built_in_files().chain(files));
+        let tools = catalog.ids(Kind::Profiler);
+        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        let phases = catalog.read(Kind::Phase, |entry| {
+            Phase::read(&entry.id, &entry.document, &tools)
+        });
+        let consumers = catalog.read(Kind::Consumer, |entry| {
+            ConsumerProfile::read(&entry.id, &entry.document)
+        });
+        let profilers = profilers(&mut catalog);
+        let names = catalog.ids(Kind::Phase);
+        let rule = |entry: &Entry| rule::compile(&entry.id, &entry.document, &names);
+        let rules = catalog.read(Kind::Rule, rule);
+        let mut knowledge = Self {
+            rules,
+            phases,
+            consumers,
+            profilers,
+        };
+        knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
+        knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
+        knowledge.phases.sort_by_key(|phase| {
+            let place = COLUMNS.iter().position(|name| *name == phase.name);
+            place.unwrap_or(COLUMNS.len())
+        });
+        catalog.finish(knowledge)
+    }
+
+    /// The phases of these names, in their order.
+    pub fn phases_named(&self, names: &[String]) -> Vec<Phase> {
+        let mut phases = self.phases.clone();
+        phases.retain(|phase| names.contains(&phase.name));
+        phases
+    }
+
+    /// The phase of this name.
+    ///
+    /// # Errors
+    /// A sentence with those that there are.
+    pub fn phase(&self, name: &str) -> Result<&Phase, String> {
+        let found = self.phases.iter().find(|phase| phase.name == name);
+        found.ok_or_else(|| unknown("phase", name, &self.phase_names()))
+    }
+
+    /// The names of the phases, in their order.
+    pub fn phase_names(&self) -> Vec<&str> {
+        let phases = self.phases.iter();
+        phases.map(|phase| phase.name.as_str()).collect()
+    }
+}
+
+fn profilers(catalog: &mut Catalog) -> Vec<Profiler> {
+    let (consumers, profilers) = (catalog.ids(Kind::Consumer), catalog.ids(Kind::Profiler));
+    let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
+    let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
+    let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
+    let host: Vec<&str> = host::conditions().iter().map(|known| &*known.id).collect();
+    let known = Known {
+        apis: &apis,
+        consumers: &consumers,
+        host: &host,
+        profilers: &profilers,
+    };
+    catalog.read(Kind::Profiler, |entry| {
+        Profiler::read(&entry.id, &entry.document, known)
+    })
+}
+
+fn built_in_files() -> impl Iterator<Item = DataFile> {
+    let of = |kind: Kind, folder: &'static str, files: &'static [(&'static str, &'static str)]| {
+        files.iter().map(move |(id, text)| DataFile {
+            kind,
+            id: (*id).to_owned(),
+            file: format!("{folder}/{id}.yaml"),
+            text: (*text).to_owned(),
+        })
+    };
+    of(Kind::Rule, "rules", data_files::RULES)
+        .chain(of(Kind::Phase, "profiles/phases", data_files::PHASES))
+        .chain(of(
+            Kind::Consumer,
+            "profiles/consumers",
+            data_files::CONSUMERS,
+        ))
+        .chain(of(
+            Kind::Profiler,
+            "profiles/profilers",
+            data_files::PROFILERS,
+        ))
+}
+
+#[cfg(test)]
+mod tests;

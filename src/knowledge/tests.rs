@@ -1,0 +1,238 @@
+#![allow(
+    clippy::disallowed_methods,
+    reason = "folders are read from the host, and these lie there"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::folder::Folders;
+use super::{DataFile, Kind, Knowledge};
+use crate::rule;
+
+const RULE: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
+
+fn file(kind: Kind, id: &str, text: &str) -> DataFile {
+    DataFile {
+        kind,
+        id: id.to_owned(),
+        file: format!("mine/{id}.yaml"),
+        text: text.to_owned(),
+    }
+}
+
+fn mistakes(files: Vec<DataFile>) -> Vec<String> {
+    let mistakes = Knowledge::with(files).err().unwrap_or_default();
+    mistakes.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_files_of_the_program_can_be_read() {
+    let knowledge = Knowledge::built_in();
+    assert_eq!(
+        knowledge.phase_names(),
+        ["inference", "training", "profiling"]
+    );
+    assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
+    assert!(!knowledge.consumers.is_empty());
+}
+
+#[test]
+fn no_two_profilers_answer_to_one_name() {
+    let mut names = BTreeSet::new();
+    let profilers = Knowledge::built_in().profilers;
+    for profiler in &profilers {
+        for name in profiler.names() {
+            assert!(names.insert(name), "{name}: {}", profiler.id);
+            assert!(profiler.answers_to(name));
+        }
+        let said = &profiler.said;
+        assert!(!said.fallbacks.contains(&profiler.id), "{}", profiler.id);
+        assert!(!said.gives.ends_with('.') && !said.without.ends_with('.'));
+    }
+    assert_eq!(profilers.len(), 21);
+}
+
+#[test]
+fn the_users_files_are_added_and_know_of_each_other() {
+    let rule = format!("{RULE}phases: {{tracing: error}}\n");
+    let files = vec![
+        file(Kind::Rule, "mine", &rule),
+        file(
+            Kind::Phase,
+            "tracing",
+            "summary: a trace is taken\nlike: profiling\n",
+        ),
+        file(
+            Kind::Consumer,
+            "tracer",
+            "name: Tracer\nobject: libtracer.so\nasks: dlopen\nrequired: profiling\n",
+        ),
+    ];
+    let knowledge = Knowledge::with(files).unwrap();
+    assert_eq!(knowledge.phase_names().last(), Some(&"tracing"));
+    assert_eq!(knowledge.consumers.last().unwrap().name, "Tracer");
+    assert!(knowledge.rules.iter().any(|rule| rule.id == "mine"));
+}
+
+#[test]
+fn a_file_takes_the_place_of_another_only_where_it_says_so() {
+    let taken = "there is a rule \"cupti-absent\" already, in rules/cupti-absent.yaml; give this one another name, or write replace: true to have it in that one's place";
+    assert_eq!(
+        mistakes(vec![file(Kind::Rule, "cupti-absent", RULE)]),
+        [format!("mine/cupti-absent.yaml:1:1: {taken}")]
+    );
+    let replacing = format!("{RULE}replace: true\n");
+    let knowledge = Knowledge::with(vec![file(Kind::Rule, "cupti-absent", &replacing)]).unwrap();
+    let absent = |rule: &&rule::Rule| rule.id == "cupti-absent";
+    let rules: Vec<_> = knowledge.rules.iter().filter(absent).collect();
+    assert_eq!(rules.len(), 1);
+    assert_eq!(rules[0].summary, "s");
+    let nothing = mistakes(vec![file(Kind::Rule, "cupti-absnt", &replacing)]);
+    assert!(
+        nothing[0].starts_with("mine/cupti-absnt.yaml:8:10: nothing to replace: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?"),
+        "{nothing:?}"
+    );
+}
+
+#[test]
+fn the_mistakes_of_all_files_are_told_at_once() {
+    let files = vec![
+        file(Kind::Rule, "z", "summary: [\n"),
+        file(Kind::Rule, "b", &RULE.replace("status", "state")),
+        file(Kind::Phase, "a", "sumary: x\n"),
+        file(
+            Kind::Consumer,
+            "c",
+            "name: x\nobject: '*'\nasks: dlopen\nrequired: import\n",
+        ),
+    ];
+    let field = format!(
+        "mine/b.yaml:3:9: of subject image: there is no field \"state\"; did you mean \"status\"?; there is {}",
+        rule::Kind::Image.fields().join(", ")
+    );
+    let expected = [
+        "mine/a.yaml:1:1: the key \"summary\" is missing",
+        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, profilers, baggage",
+        &field,
+        "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
+        "mine/z.yaml:1:10: unclosed bracket '['",
+    ];
+    assert_eq!(mistakes(files), expected);
+}
+
+#[test]
+fn a_phase_and_a_profiler_name_only_what_there_is() {
+    let phase = "summary: s\nlike: training\nprofilers: {wants: [nsys, mine]}\nbaggage: {forbids: [lead]}\n";
+    let profiler = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activty]\nconsumer: pytorc\n\
+                    overhead: {figure: f, certainty: sure, source: s}\nneeds:\n  - {otherwise: o}\n";
+    let found = mistakes(vec![
+        file(Kind::Phase, "e", phase),
+        file(Kind::Profiler, "mine", profiler),
+    ]);
+    let begin = |mistake: &String| mistake.split("; there is").next().map(str::to_owned);
+    let found: Vec<String> = found.iter().filter_map(begin).collect();
+    assert_eq!(
+        found,
+        [
+            "mine/e.yaml:3:21: there is no profiler \"nsys\"",
+            "mine/e.yaml:4:21: there is no kind of baggage \"lead\"",
+            "mine/mine.yaml:5:8: there is no API \"activty\"; did you mean \"activity\"?",
+            "mine/mine.yaml:6:11: there is no consumer \"pytorc\"; did you mean \"pytorch\"?",
+            "mine/mine.yaml:7:34: there is no value \"sure\"",
+            "mine/mine.yaml:9:5: the condition names nothing to look for",
+        ]
+    );
+    let right = phase
+        .replace("nsys", "nsight-systems")
+        .replace("lead", "stubs");
+    let mended = profiler
+        .replace("activty", "activity")
+        .replace("pytorc", "pytorch")
+        .replace("sure", "seen")
+        .replace("{otherwise", "{objects: [libmine.so], otherwise");
+    let files = vec![
+        file(Kind::Phase, "e", &right),
+        file(Kind::Profiler, "mine", &mended),
+    ];
+    assert_eq!(mistakes(files), [""; 0]);
+}
+
+fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    dir
+}
+
+/// What is said of a folder, which is called DIR in it.
+fn said(dir: &Path, read: impl Fn(&mut Folders)) -> Vec<String> {
+    let mut folders = Folders::default();
+    read(&mut folders);
+    let files = folders
+        .files
+        .iter()
+        .map(|file| format!("read {} {}", file.kind.name(), file.file));
+    let mistakes = folders.mistakes.iter().map(ToString::to_string);
+    let dir = dir.display().to_string();
+    files
+        .chain(mistakes)
+        .map(|line| line.replace(&dir, "DIR"))
+        .collect()
+}
+
+#[test]
+fn a_file_that_cannot_be_had_is_a_mistake_and_none_is_lost_in_silence() {
+    let large = vec![b'#'; (1 << 20) + 1];
+    let dir = folder(&[
+        ("good.yaml", b"x"),
+        ("README.md", b"x"),
+        (".hidden.yaml", b"x"),
+        ("late.yml", b"x"),
+        ("Bad Name.yaml", b"x"),
+        ("latin.yaml", b"a\nb: \xe4\n"),
+        ("large.yaml", &large),
+        ("folder.yaml/x", b"x"),
+    ]);
+    assert_eq!(
+        said(dir.path(), |folders| folders.rules(dir.path())),
+        [
+            "read rule DIR/good.yaml",
+            "DIR/Bad Name.yaml:1:1: its name is its id: lower-case letters, digits and hyphens",
+            "DIR/folder.yaml:1:1: it is not a regular file",
+            "DIR/large.yaml:1:1: it is larger than the limit of 1048576 bytes",
+            "DIR/late.yml:1:1: its name has to end in .yaml",
+            "DIR/latin.yaml:2:4: a byte here is not UTF-8",
+        ]
+    );
+    let gone = dir.path().join("gone");
+    assert_eq!(
+        said(dir.path(), |folders| folders.rules(&gone)),
+        ["DIR/gone:1:1: No such file or directory (os error 2)"]
+    );
+}
+
+#[test]
+fn profiles_lie_in_folders_by_kind() {
+    let dir = folder(&[
+        ("phases/tracing.yaml", b"x"),
+        ("consumer/mine.yaml", b"x"),
+        ("x.md", b""),
+    ]);
+    assert_eq!(
+        said(dir.path(), |folders| folders.profiles(dir.path())),
+        [
+            "read phase DIR/phases/tracing.yaml",
+            "DIR/consumer:1:1: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, phases, profilers",
+        ]
+    );
+    let rules = dir.path().join("phases");
+    assert_eq!(
+        said(dir.path(), |folders| folders.profiles(&rules)),
+        ["DIR/phases:1:1: it has none of the folders consumers, phases, profilers"]
+    );
+}

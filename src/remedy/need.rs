@@ -1,0 +1,96 @@
+//! The libraries of CUPTI that a phase needs, each with the reason.
+
+use std::collections::BTreeMap;
+
+use crate::facts::Consumer;
+use crate::profile::Phase;
+use crate::profile::api::{self, Api};
+
+/// The stem of libcupti's own names.
+pub const CUPTI: &str = "libcupti.so";
+
+/// A library that has to be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The name up to the number of its soname, such as `libnvperf_host.so`.
+    pub stem: &'static str,
+    /// What needs it, each in a few words.
+    pub because: Vec<String>,
+}
+
+/// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
+/// first. `has` says whether the release that is to be had has an API.
+pub fn needs(phase: &Phase, consumers: &[Consumer], has: impl Fn(&Api) -> bool) -> Vec<Need> {
+    let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    let mut add = |stem: &'static str, because: String| {
+        let reasons = found.entry(stem).or_default();
+        if !reasons.contains(&because) {
+            reasons.push(because);
+        }
+    };
+    for api in apis(phase, has) {
+        let because = format!("CUPTI's {} API", api.name);
+        if api.exports.is_some() {
+            add(CUPTI, because.clone());
+        }
+        for library in &api.libraries {
+            add(library.stem(), because.clone());
+        }
+    }
+    let breaks = |consumer: &&Consumer| consumer.required == crate::facts::Required::Import;
+    for consumer in consumers.iter().filter(breaks) {
+        add(CUPTI, format!("{} links it", consumer.name));
+    }
+    let mut needs: Vec<Need> = found
+        .into_iter()
+        .map(|(stem, because)| Need { stem, because })
+        .collect();
+    needs.sort_by_key(|need| (need.stem != CUPTI, need.stem));
+    needs
+}
+
+/// The APIs that a phase needs or wants: of alternatives, the first that the release has.
+pub fn apis(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<&'static Api> {
+    let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
+    wishes
+        .filter_map(|wish| {
+            let mut apis = wish.ids().iter().filter_map(|id| api::by_id(id));
+            apis.find(|api| has(api))
+        })
+        .collect()
+}
+
+/// Whether the release of CUDA `(major, minor)` has an API, by the table.
+pub fn since(cuda: (u32, u32)) -> impl Fn(&Api) -> bool {
+    move |api| {
+        let since = api.since.as_deref().map(crate::facts::release::numbers);
+        since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{needs, since};
+    use crate::knowledge::Knowledge;
+
+    fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
+        let known = Knowledge::built_in();
+        let needs = needs(known.phase(phase).unwrap(), &[], since(cuda));
+        needs.iter().map(|need| need.stem).collect()
+    }
+
+    #[test]
+    fn a_phase_needs_no_more_files_than_its_apis() {
+        let none: [&str; 0] = [];
+        assert_eq!(stems("inference", (12, 4)), none);
+        assert_eq!(stems("training", (12, 4)), ["libcupti.so"]);
+        assert_eq!(
+            stems("profiling", (12, 4)),
+            ["libcupti.so", "libnvperf_host.so", "libnvperf_target.so"]
+        );
+        assert_eq!(
+            stems("profiling", (12, 8)),
+            ["libcupti.so", "libnvperf_host.so"]
+        );
+    }
+}

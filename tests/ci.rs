@@ -1,0 +1,343 @@
+//! Do the pieces of docs/ci/ do what they say, step by step, with a real engine and a real registry?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the other side is a real engine, and tests may panic"
+)]
+
+mod support;
+
+#[path = "support/engine.rs"]
+mod docker;
+#[path = "support/registry_parts.rs"]
+#[allow(dead_code, reason = "the certificates are for other tests")]
+mod registry;
+#[path = "support/ci_site.rs"]
+mod site;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::Value;
+use site::{AUDITOR, ROOT_AUDITOR, Site, is_pushed, repository, static_program};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CloudBuild {
+    steps: Vec<Step>,
+    substitutions: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Step {
+    id: String,
+    name: String,
+    entrypoint: Option<String>,
+    args: Vec<String>,
+    #[serde(default)]
+    allow_failure: bool,
+}
+
+fn cloud_build_file() -> CloudBuild {
+    let text = fs::read_to_string(repository("docs/ci/cloudbuild.yaml")).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
+}
+
+fn substituted(text: &str, values: &BTreeMap<&str, String>) -> String {
+    let filled = values.iter().fold(text.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${name}"), value)
+    });
+    assert!(!filled.contains('$'), "a substitution is not known: {text}");
+    filled
+}
+
+/// Runs the build in a project's folder as Cloud Build would; gives the id of the step that ended it, if one did.
+fn cloud_build(site: &Site, project: &Path, image: &str, id: &str) -> Option<String> {
+    let build = cloud_build_file();
+    let names: Vec<&str> = build.substitutions.keys().map(String::as_str).collect();
+    assert_eq!(names, ["_AUDITOR", "_BUCKET", "_IMAGE", "_PHASE"]);
+    let values = BTreeMap::from([
+        ("_AUDITOR", ROOT_AUDITOR.to_owned()),
+        ("_BUCKET", "reports".to_owned()),
+        ("_IMAGE", image.to_owned()),
+        ("_PHASE", build.substitutions["_PHASE"].clone()),
+        ("BUILD_ID", id.to_owned()),
+    ]);
+    for step in build.steps {
+        let arguments = step.args.iter().map(|text| substituted(text, &values));
+        let output = site.step(
+            project,
+            &site::Step {
+                image: substituted(&step.name, &values),
+                entrypoint: step.entrypoint,
+                arguments: arguments.collect(),
+            },
+        );
+        println!("{id} {}: {:?}", step.id, output.status.code());
+        print!("{}", String::from_utf8_lossy(&output.stderr));
+        if !output.status.success() && !step.allow_failure {
+            return Some(step.id);
+        }
+    }
+    None
+}
+
+/// What a report of SARIF says of the run: its exit code, and the errors that count, by rule.
+fn sarif(file: &Path) -> (u64, Vec<String>) {
+    let text = fs::read_to_string(file).unwrap();
+    let log: Value = serde_json::from_str(&text).unwrap();
+    let run = &log["runs"][0];
+    let mut rules: Vec<String> = run["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|result| {
+            result["level"] == "error" && result["suppressions"] == Value::Array(vec![])
+        })
+        .map(|result| result["ruleId"].as_str().unwrap().to_owned())
+        .collect();
+    rules.dedup();
+    (run["invocations"][0]["exitCode"].as_u64().unwrap(), rules)
+}
+
+const ACCEPTED: &str = "suppress:\n  - {rule: headers-only-cupti, reason: built against and never run}\n  - {rule: phase-need-unmet, reason: profiled elsewhere}\n";
+
+#[test]
+fn cloud_build_pushes_only_what_passes_and_keeps_the_report_either_way() {
+    let Some(site) = Site::start() else {
+        return;
+    };
+    let kept = |id: &str| {
+        site.folder("bucket/reports")
+            .join(id)
+            .join("cupti-audit.sarif")
+    };
+    let build = |base: &str, id: &str, config: Option<&str>| {
+        let project = site.project(base, id);
+        if let Some(config) = config {
+            fs::write(project.join("cupti-audit.yaml"), config).unwrap();
+        }
+        let image = site.image(id);
+        let ended = cloud_build(&site, &project, &image, id);
+        (ended, is_pushed(&image))
+    };
+    assert_eq!(build("devel", "good", None), (None, true));
+    assert_eq!(sarif(&kept("good")), (0, Vec::new()));
+
+    let gate = Some("gate".to_owned());
+    assert_eq!(build("headers-only", "bad", None), (gate, false));
+    let errors = ["headers-only-cupti", "phase-need-unmet"].map(str::to_owned);
+    assert_eq!(sarif(&kept("bad")), (1, errors.to_vec()));
+
+    // The config beside the Dockerfile is that of the audit.
+    let accepted = build("headers-only", "accepted", Some(ACCEPTED));
+    assert_eq!(accepted, (None, true));
+    assert_eq!(sarif(&kept("accepted")), (0, Vec::new()));
+
+    // What cannot be judged has no report to keep, and does not pass.
+    let wrong = build("devel", "wrong", Some("fail-on: sometimes\n"));
+    assert_eq!(wrong, (Some("keep".to_owned()), false));
+    assert!(!kept("wrong").exists());
+    println!("the engine and the registry agree that Cloud Build's steps push what passes alone");
+}
+
+#[test]
+fn the_gate_of_cloud_build_opens_for_exit_code_0_alone() {
+    let build = cloud_build_file();
+    let gate = build.steps.iter().find(|step| step.id == "gate").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("cupti-audit.sarif");
+    let opens = |image: &str, phase: &str| {
+        let ran = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(["--no-config", "--phase", phase, "--output"])
+            .arg(format!("sarif={}", file.display()))
+            .arg(format!(
+                "oci:{}",
+                repository("testdata/images").join(image).display()
+            ))
+            .env_clear()
+            .stderr(Stdio::null())
+            .output()
+            .unwrap();
+        let code = u64::try_from(ran.status.code().unwrap()).unwrap();
+        assert_eq!(
+            sarif(&file).0,
+            code,
+            "the report has the exit code of the run"
+        );
+        let file = file.display().to_string();
+        let at_hand = |text: &String| text.replace("/workspace/cupti-audit.sarif", &file);
+        let gate = Command::new(gate.entrypoint.as_ref().unwrap())
+            .args(gate.args.iter().map(at_hand))
+            .status();
+        (code, gate.unwrap().success())
+    };
+    assert_eq!(opens("devel", "profiling"), (0, true));
+    assert_eq!(opens("headers-only", "training"), (0, true));
+    assert_eq!(opens("headers-only", "profiling"), (1, false));
+    assert_eq!(opens("not-there", "profiling"), (2, false));
+}
+
+/// A part of a job that a shell runs.
+struct Script {
+    lines: String,
+    /// Whether it runs after a failure, too.
+    always: bool,
+}
+
+fn github_scripts() -> Vec<Script> {
+    let text = fs::read_to_string(repository("docs/ci/github-actions.yml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&text).unwrap();
+    let steps = file["jobs"]["image"]["steps"].as_array().unwrap();
+    let upload = steps
+        .iter()
+        .find(|step| step["with"]["sarif_file"].is_string());
+    let upload = upload.unwrap();
+    assert_eq!(upload["with"]["sarif_file"], "cupti-audit.sarif");
+    assert_eq!(
+        upload["if"], "always()",
+        "alerts are for what does not pass"
+    );
+    let script = |step: &Value| {
+        let lines = step["run"].as_str()?.to_owned();
+        let always = step["if"] == "always()";
+        Some(Script { lines, always })
+    };
+    steps.iter().filter_map(script).collect()
+}
+
+fn gitlab_scripts() -> Vec<Script> {
+    let text = fs::read_to_string(repository("docs/ci/gitlab-ci.yml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&text).unwrap();
+    let job = &file["image-with-cupti"];
+    assert_eq!(job["artifacts"]["reports"]["junit"], "cupti-audit.xml");
+    assert_eq!(job["artifacts"]["when"], "always");
+    let lines = ["before_script", "script"].map(|part| job[part].as_array().unwrap());
+    let script = |line: &Value| Script {
+        lines: line.as_str().unwrap().to_owned(),
+        always: false,
+    };
+    lines.into_iter().flatten().map(script).collect()
+}
+
+/// Runs the scripts of a job; gives the exit codes of those that ran, and what all of them printed.
+fn job(site: &Site, project: &Path, image: &str, scripts: &[Script]) -> (Vec<i32>, String) {
+    let summary = project.join("summary").display().to_string();
+    let registry = image.split_once('/').unwrap().0;
+    let values = [
+        ("IMAGE", image),
+        ("AUDITOR", AUDITOR),
+        ("CI_REGISTRY", registry),
+        ("CI_REGISTRY_USER", "somebody"),
+        ("CI_REGISTRY_PASSWORD", "secret"),
+        ("GITHUB_STEP_SUMMARY", &summary),
+    ];
+    let mut codes: Vec<i32> = Vec::new();
+    let mut printed = String::new();
+    for script in scripts {
+        if !script.always && codes.iter().any(|code| *code != 0) {
+            continue;
+        }
+        // GitHub's runners have the engine where every client looks for it.
+        let socket = format!("{}:", site.engine.socket().display());
+        let lines = script.lines.replace("/var/run/docker.sock:", &socket);
+        let output = site.shell(project, &lines, &values);
+        print!("{lines}\n{}", String::from_utf8_lossy(&output.stderr));
+        printed.push_str(&String::from_utf8_lossy(&output.stdout));
+        codes.push(output.status.code().unwrap());
+    }
+    (codes, printed)
+}
+
+#[test]
+fn github_pushes_only_what_passes_and_shows_it_either_way() {
+    let Some(site) = Site::start() else {
+        return;
+    };
+    let scripts = github_scripts();
+    let (good, bad) = (site.image("good"), site.image("bad"));
+    let project = site.project("devel", "good");
+    let (codes, printed) = job(&site, &project, &good, &scripts);
+    assert_eq!((codes, is_pushed(&good)), (vec![0, 0, 0, 0], true));
+    assert!(!printed.contains("::error"), "{printed}");
+    assert_eq!(sarif(&project.join("cupti-audit.sarif")), (0, Vec::new()));
+
+    let project = site.project("headers-only", "bad");
+    let (codes, printed) = job(&site, &project, &bad, &scripts);
+    assert_eq!((codes, is_pushed(&bad)), (vec![0, 1, 0], false));
+    assert!(
+        printed.contains("::error title=headers-only-cupti"),
+        "{printed}"
+    );
+    assert_eq!(sarif(&project.join("cupti-audit.sarif")).0, 1);
+    let summary = fs::read_to_string(project.join("summary")).unwrap();
+    assert!(summary.contains("`headers-only-cupti`"), "{summary}");
+}
+
+#[test]
+fn gitlab_pushes_only_what_passes_and_shows_it_either_way() {
+    let Some(site) = Site::start() else {
+        return;
+    };
+    let scripts = gitlab_scripts();
+    let (good, bad) = (site.image("good"), site.image("bad"));
+    let project = site.project("devel", "good");
+    let (codes, _) = job(&site, &project, &good, &scripts);
+    assert_eq!((codes, is_pushed(&good)), (vec![0, 0, 0, 0], true));
+    let junit = |project: &Path| fs::read_to_string(project.join("cupti-audit.xml")).unwrap();
+    assert!(!junit(&project).contains("<failure"));
+
+    let project = site.project("headers-only", "bad");
+    let (codes, _) = job(&site, &project, &bad, &scripts);
+    assert_eq!((codes, is_pushed(&bad)), (vec![0, 0, 1], false));
+    assert!(junit(&project).contains("<failure"));
+}
+
+#[test]
+fn our_own_image_holds_the_program_alone_and_is_nobodys_where_it_can_be() {
+    let Some(site) = Site::start() else {
+        return;
+    };
+    let user = |image: &str| {
+        let format = "{{.Config.User}}";
+        site.engine
+            .must(&["image", "inspect", "--format", format, image])
+    };
+    assert_eq!(user(AUDITOR), "65532:65532");
+    assert_eq!(user(ROOT_AUDITOR), "");
+    let version = ["run", "--rm", "--network", "none", AUDITOR, "--version"];
+    let expected = concat!("cupti-audit ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(site.engine.must(&version), expected);
+    if static_program().is_some() {
+        let name = site.engine.must(&["create", "--network", "none", AUDITOR]);
+        let tar = site.folder("export").join("export.tar");
+        site.engine
+            .must(&["export", "--output", tar.to_str().unwrap(), &name]);
+        let list = registry::run("tar", &["-tf", tar.to_str().unwrap()]);
+        let list = String::from_utf8(list).unwrap();
+        // The engine itself adds empty folders and files of its own to a container.
+        let own = [
+            "dev/",
+            "etc/host",
+            "etc/mtab",
+            "etc/resolv.conf",
+            "proc/",
+            "sys/",
+            ".dockerenv",
+        ];
+        let mut held: Vec<&str> = list
+            .lines()
+            .filter(|path| !own.iter().any(|own| path.starts_with(own)) && !path.ends_with('/'))
+            .collect();
+        held.sort_unstable();
+        assert_eq!(held, ["cupti-audit", "etc/ssl/certs/ca-certificates.crt"]);
+        println!("the static program and the engine agree that it runs on scratch");
+    }
+}

@@ -1,0 +1,526 @@
+//! The gate of a pipeline: what the user brings, what counts, and what a run comes to.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the tests run the real program"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn image(name: &str) -> String {
+    format!("oci:{}/testdata/images/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder with files, in which the program runs.
+struct Project(tempfile::TempDir);
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        Self(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .envs(environment.iter().copied())
+            .output()
+            .unwrap()
+    }
+
+    fn code(&self, environment: &[(&str, &str)], arguments: &[&str]) -> i32 {
+        self.run(environment, arguments).status.code().unwrap()
+    }
+}
+
+fn errors(output: &Output) -> Vec<String> {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn reports(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines()
+        .map(|line| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+        })
+        .collect()
+}
+
+/// The findings of a report: rule, and whether it is suppressed.
+fn findings(report: &Value) -> Vec<(String, bool)> {
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .map(|finding| {
+            let rule = finding["rule"].as_str().unwrap().to_owned();
+            (rule, finding.get("suppressed").is_some())
+        })
+        .collect()
+}
+
+const RULE: &str = "summary: no CUPTI\nsubject: image\nwhere: {status: absent}\nseverity: note\nphases: {tracing: error}\n\
+    message: nothing to trace with\nwhy: w\nfix: f\nreferences: [r]\n";
+
+/// The severity of the first finding of a rule.
+fn severity(report: &Value, rule: &str) -> Option<Value> {
+    let mut findings = report["findings"].as_array().unwrap().iter();
+    let found = findings.find(|finding| finding["rule"] == rule);
+    found.map(|finding| finding["severity"].clone())
+}
+
+#[test]
+fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
+    let project = Project::new(&[
+        ("rules/no-trace.yaml", RULE),
+        (
+            "profiles/phases/tracing.yaml",
+            "summary: a trace is taken\nlike: profiling\n",
+        ),
+    ]);
+    let image = image("no-cupti");
+    let own = ["--rules", "rules", "--profiles", "profiles"];
+    let output = project.run(
+        &[],
+        &[
+            &own[..],
+            &["--format", "json", "--phase", "tracing", &image],
+        ]
+        .concat(),
+    );
+    let report = &reports(&output)[0];
+    assert!(
+        findings(report).contains(&("no-trace".to_owned(), false)),
+        "{report}"
+    );
+    // Its own rule names the phase; those of the program take it for the one that it is like.
+    assert_eq!(severity(report, "no-trace"), Some("error".into()));
+    assert_eq!(severity(report, "cupti-absent"), Some("error".into()));
+    let inference = ["--format", "json", "--phase", "inference", &image];
+    let inference = &reports(&project.run(&[], &[&own[..], &inference].concat()))[0];
+    assert_eq!(severity(inference, "no-trace"), Some("note".into()));
+    assert_eq!(severity(inference, "cupti-absent"), Some("note".into()));
+    assert_eq!(report["phases"]["tracing"]["verdict"], "fail");
+    assert_eq!(output.status.code(), Some(1));
+    let explained = project.run(
+        &[],
+        &[
+            "rules",
+            "explain",
+            "no-trace",
+            "--rules",
+            "rules",
+            "--profiles",
+            "profiles",
+        ],
+    );
+    assert!(
+        String::from_utf8(explained.stdout.clone())
+            .unwrap()
+            .starts_with("no-trace: no CUPTI\n"),
+        "{explained:?}"
+    );
+}
+
+#[test]
+fn a_phase_without_its_profile_is_unknown_to_rules_and_flags() {
+    let project = Project::new(&[("rules/no-trace.yaml", RULE)]);
+    let image = image("no-cupti");
+    let alone = project.run(&[], &["--rules", "rules", &image]);
+    assert_eq!(
+        errors(&alone),
+        [
+            "error: rules/no-trace.yaml:5:10: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, profiling, training"
+        ]
+    );
+    let unknown = project.run(&[], &["--phase", "tracing", &image]);
+    assert_eq!(
+        errors(&unknown),
+        [
+            "error: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, training, profiling"
+        ]
+    );
+    assert_eq!(
+        (alone.status.code(), unknown.status.code()),
+        (Some(2), Some(2))
+    );
+}
+
+#[test]
+fn a_consumer_of_the_user_is_seen_in_the_image() {
+    // Its object holds no word of libcupti: only the profile knows that it asks for it.
+    let profile = "name: My runtime\nobject: 'libc.so.*'\nasks: dlopen\nnames: [libcupti.so.12]\nrequired: profiling\n";
+    let project = Project::new(&[("p/consumers/mine.yaml", profile)]);
+    let image = image("devel");
+    let names = |arguments: &[&str]| {
+        let report = &reports(&project.run(&[], arguments))[0];
+        let consumers = report["consumers"].as_array().unwrap().iter();
+        consumers
+            .map(|consumer| format!("{} {}", consumer["name"], consumer["outcome"]["as-is"]))
+            .collect::<Vec<String>>()
+    };
+    assert_eq!(names(&["--format", "json", &image]), [""; 0]);
+    assert_eq!(
+        names(&["--format", "json", "--profiles", "p", &image]),
+        ["\"My runtime\" \"loaded\""]
+    );
+}
+
+#[test]
+fn what_is_no_data_file_ends_in_a_sentence_for_each() {
+    let deep = "[".repeat(20_000);
+    let many = "a: b\n".repeat(50_000);
+    let project = Project::new(&[
+        ("rules/deep.yaml", &deep),
+        ("rules/empty.yaml", ""),
+        ("rules/list.yaml", "- 1\n- 2\n"),
+        ("rules/many.yaml", &many),
+        ("rules/noise.yaml", "\u{7f}\u{0}\t{]&*!|>%@`\n"),
+        ("rules/two.yaml", "a: 1\n---\nb: 2\n"),
+        (
+            "rules/bomb.yaml",
+            "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f]\n",
+        ),
+    ]);
+    let output = project.run(
+        &[],
+        &["--rules", "rules", "--profiles", "gone", &image("empty")],
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let said = errors(&output);
+    for name in ["bomb", "deep", "empty", "list", "many", "noise", "two"] {
+        let begin = format!("error: rules/{name}.yaml:");
+        assert!(
+            said.iter().any(|line| line.starts_with(&begin)),
+            "{name}: {said:#?}"
+        );
+    }
+    assert_eq!(
+        said[0],
+        "error: gone:1:1: No such file or directory (os error 2)"
+    );
+    assert!(
+        said.iter()
+            .all(|line| line.len() < 600 && line.chars().all(|c| !c.is_control())),
+        "{said:#?}"
+    );
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_config() {
+    let image = image("no-cupti");
+    let image = image.as_str();
+    // An error in itself, a warning for training, a note for inference.
+    let plain = Project::new(&[]);
+    assert_eq!(plain.code(&[], &[image]), 1);
+    let never = Project::new(&[("cupti-audit.yaml", "fail-on: never\n")]);
+    assert_eq!(never.code(&[], &[image]), 0);
+    let variable = [("CUPTI_AUDIT_FAIL_ON", "error")];
+    assert_eq!(never.code(&variable, &[image]), 1);
+    assert_eq!(never.code(&variable, &["--fail-on", "never", image]), 0);
+    assert_eq!(never.code(&[], &["--fail-on", "error", image]), 1);
+    assert_eq!(never.code(&[("CUPTI_AUDIT_FAIL_ON", "")], &[image]), 0);
+    assert_eq!(never.code(&[], &["--no-config", image]), 1);
+
+    let inference = Project::new(&[("cupti-audit.yaml", "phases: [inference]\n")]);
+    assert_eq!(inference.code(&[], &[image]), 0);
+    let variable = [("CUPTI_AUDIT_PHASE", "inference,profiling")];
+    assert_eq!(inference.code(&variable, &[image]), 1);
+    assert_eq!(
+        inference.code(&variable, &["--phase", "training", image]),
+        0
+    );
+    assert_eq!(inference.code(&[], &["--phase", "profiling", image]), 1);
+
+    let json = Project::new(&[("cupti-audit.yaml", "format: json\n")]);
+    let first = |environment: &[(&str, &str)], arguments: &[&str]| {
+        json.run(environment, arguments).stdout.first().copied()
+    };
+    assert_eq!(first(&[], &[image]), Some(b'{'));
+    let text = [("CUPTI_AUDIT_FORMAT", "text")];
+    assert_eq!(first(&text, &[image]), Some(b'o'));
+    assert_eq!(first(&text, &["--format", "json", image]), Some(b'{'));
+}
+
+#[test]
+fn lists_of_the_command_line_stand_in_place_of_the_configs_and_variables_are_joined() {
+    let lib64 = "env: {LD_LIBRARY_PATH: /usr/local/cuda-12.4/extras/CUPTI/lib64, OTHER: x}\nplatform: linux/amd64\n";
+    let project = Project::new(&[("cupti-audit.yaml", lib64)]);
+    let image = image("extras-only");
+    let status = |arguments: &[&str]| {
+        let all = [&["--format", "json"], arguments, &[&image]].concat();
+        reports(&project.run(&[], &all))[0]["cupti"]["status"].clone()
+    };
+    assert_eq!(status(&[]), "loadable");
+    assert_eq!(status(&["--env", "OTHER=y"]), "loadable");
+    assert_eq!(status(&["--env", "LD_LIBRARY_PATH=/gone"]), "unloadable");
+    let other = project.run(&[("CUPTI_AUDIT_PLATFORM", "linux/s390x")], &[&image]);
+    assert_eq!(other.status.code(), Some(2), "{other:?}");
+}
+
+#[test]
+fn a_config_is_found_above_or_named_and_its_mistakes_stop_the_run() {
+    let project = Project::new(&[
+        ("cupti-audit.yaml", "fail-on: never\nrules: [checks]\n"),
+        ("checks/no-trace.yaml", &RULE.replace("tracing", "training")),
+        (".git/HEAD", ""),
+        ("deep/down/x", ""),
+        ("bad.yaml", "fail-on: sometimes\nsuppressions: []\n"),
+    ]);
+    let image = image("no-cupti");
+    let below = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(arguments)
+            .current_dir(project.path().join("deep/down"))
+            .env_clear()
+            .output();
+        output.unwrap()
+    };
+    let output = below(&["--format", "json", &image]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(findings(&reports(&output)[0]).contains(&("no-trace".to_owned(), false)));
+    let bad = [
+        "error: ../../bad.yaml:1:10: there is no value \"sometimes\"; there is error, warning, note, never",
+        "error: ../../bad.yaml:2:1: there is no key \"suppressions\"; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, rules, profiles, suppress",
+    ];
+    let output = below(&["--config", "../../bad.yaml", &image]);
+    assert_eq!(errors(&output), bad);
+    assert_eq!(output.status.code(), Some(2));
+    let gone = below(&["--config", "gone.yaml", &image]);
+    assert_eq!(
+        errors(&gone),
+        ["error: gone.yaml:1:1: No such file or directory (os error 2)"]
+    );
+    assert_eq!(
+        below(&["tree", "--config", "gone.yaml", &image, "libc.so.6"])
+            .status
+            .code(),
+        Some(2)
+    );
+    assert_eq!(
+        below(&["rules", "--config", "../../bad.yaml"])
+            .status
+            .code(),
+        Some(2)
+    );
+    assert_eq!(below(&["rules", "--no-config"]).status.code(), Some(0));
+}
+
+const SUPPRESSED: &str = "suppress:\n  - rule: headers-only-cupti\n    image: 'oci:/**/headers-only'\n    path: /usr/local/**\n    reason: built against, never run\n    until: 2027-06-30\n";
+
+/// The moment of noon on a day, as `SOURCE_DATE_EPOCH`.
+fn on(day: &str) -> [(&'static str, String); 1] {
+    let noon: jiff::Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
+    [("SOURCE_DATE_EPOCH", noon.as_second().to_string())]
+}
+
+#[test]
+fn a_suppressed_finding_is_shown_and_does_not_count_until_its_date() {
+    let project = Project::new(&[("cupti-audit.yaml", SUPPRESSED)]);
+    let image = image("headers-only");
+    let run = |day: &str, arguments: &[&str]| {
+        let [(name, value)] = on(day);
+        project.run(&[(name, &value)], &[arguments, &[&image]].concat())
+    };
+    let output = run("2027-06-30", &["--format", "json", "--fail-on", "note"]);
+    let report = &reports(&output)[0];
+    assert_eq!(findings(report), [("headers-only-cupti".to_owned(), true)]);
+    assert_eq!(
+        report["findings"][0]["suppressed"],
+        serde_json::json!({"reason": "built against, never run", "until": "2027-06-30"})
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(run("2027-06-30", &[]).stdout).unwrap();
+    assert!(
+        text.contains("suppressed error[headers-only-cupti]: the CUPTI headers are in the image, libcupti.so is not\n  because built against, never run, until 2027-06-30\n"),
+        "{text}"
+    );
+    assert!(text.contains("no findings, 1 suppressed"), "{text}");
+
+    let over = run("2027-07-01", &["--format", "json"]);
+    let report = &reports(&over)[0];
+    assert_eq!(
+        findings(report),
+        [
+            ("headers-only-cupti".to_owned(), false),
+            ("expired-suppression".to_owned(), false)
+        ]
+    );
+    assert_eq!(
+        report["findings"][1]["message"],
+        "the suppression of headers-only-cupti on line 2 of the config held until 2027-06-30"
+    );
+    assert_eq!(over.status.code(), Some(1));
+    // The clock does not get into a report.
+    assert_eq!(run("2020-01-01", &[]).stdout, run("2027-06-30", &[]).stdout);
+    let odd = project.run(&[("SOURCE_DATE_EPOCH", "soon")], &[&image]);
+    assert_eq!(
+        errors(&odd),
+        ["error: SOURCE_DATE_EPOCH is \"soon\": expected the seconds since 1970"]
+    );
+}
+
+#[test]
+fn a_suppression_that_matches_nothing_is_a_finding_of_the_run() {
+    let project = Project::new(&[
+        ("cupti-audit.yaml", SUPPRESSED),
+        ("other.yaml", &SUPPRESSED.replace("/usr/local", "/opt")),
+    ]);
+    let [(name, value)] = on("2027-01-01");
+    let run = |arguments: &[&str]| {
+        project.run(
+            &[(name, &value)],
+            &[&["--format", "json"], arguments].concat(),
+        )
+    };
+    let (headers, empty) = (image("headers-only"), image("empty"));
+    let rules = |output: &Output| reports(output).iter().map(findings).collect::<Vec<_>>();
+    let found = |rule: &str| vec![(rule.to_owned(), false)];
+    // Of an image that it is not for it says nothing; of several, one is enough.
+    assert_eq!(rules(&run(&[&empty])), [found("cupti-absent")]);
+    assert_eq!(
+        rules(&run(&[&headers, &empty])),
+        [
+            vec![("headers-only-cupti".to_owned(), true)],
+            found("cupti-absent")
+        ]
+    );
+    // Its path leads elsewhere: the finding counts, and the last report of the run says so.
+    let mut last = found("cupti-absent");
+    last.extend(found("unused-suppression"));
+    assert_eq!(
+        rules(&run(&["--config", "other.yaml", &headers, &empty])),
+        [found("headers-only-cupti"), last]
+    );
+    // What could not be read may be what it is for.
+    let open = run(&["--config", "other.yaml", "oci:gone", &headers]);
+    assert_eq!(rules(&open)[0], found("headers-only-cupti"));
+    assert_eq!(open.status.code(), Some(2));
+}
+
+#[test]
+fn every_image_is_audited_and_the_gravest_outcome_counts() {
+    let project = Project::new(&[]);
+    let (good, bad) = (image("devel"), image("no-cupti"));
+    let run = |images: &[&str]| {
+        let output = project.run(&[], &[&["--format", "json"], images].concat());
+        (reports(&output).len(), output.status.code().unwrap())
+    };
+    assert_eq!(run(&[&good, &good]), (2, 0));
+    assert_eq!(run(&[&bad, &good]), (2, 1));
+    assert_eq!(run(&[&good, "oci:gone", &good]).1, 2);
+    assert_eq!(
+        run(&["oci:gone", &bad]).1,
+        2,
+        "a finding does not hide that something could not be done"
+    );
+    let never = project.run(&[], &["--fail-on", "never", "oci:gone", &good]);
+    assert_eq!(never.status.code(), Some(2), "never is about findings");
+}
+
+#[test]
+fn every_platform_of_an_index_is_audited_and_named() {
+    let project = Project::new(&[]);
+    let platforms = |image: &str| {
+        let output = project.run(&[], &["--format", "json", "--platform", "all", image]);
+        let platforms: Vec<String> = reports(&output)
+            .iter()
+            .map(|report| report["image"]["platform"].as_str().unwrap().to_owned())
+            .collect();
+        (platforms, output.status.code().unwrap(), errors(&output))
+    };
+    let layout = image("multi-platform");
+    let expected = ["linux/amd64".to_owned(), "linux/arm64".to_owned()];
+    let (found, code, _) = platforms(&layout);
+    assert_eq!(found, expected);
+    let alone = |platform: &str| project.code(&[], &["--platform", platform, &layout]);
+    assert_eq!(code, alone("linux/amd64").max(alone("linux/arm64")));
+    let tar = project.path().join("archive.tar");
+    let packed = Command::new("tar")
+        .args(["-C", layout.strip_prefix("oci:").unwrap(), "-cf"])
+        .arg(&tar)
+        .arg(".")
+        .status();
+    assert!(packed.unwrap().success());
+    assert_eq!(platforms("oci-archive:archive.tar").0, expected);
+    assert_eq!(platforms(&image("headers-only")).0, ["linux/amd64"]);
+    assert_eq!(platforms(&image("arm64")).0, ["linux/arm64"]);
+    let stdin = platforms("-");
+    assert_eq!(
+        (stdin.1, stdin.2),
+        (2, vec!["error: invalid reference \"-\": standard input can be read only once; to audit all platforms, save it to a file".to_owned()])
+    );
+    let tree = project.run(&[], &["tree", "--platform", "all", &layout, "libc.so.6"]);
+    assert_eq!(
+        errors(&tree),
+        ["error: only an audit takes all platforms; name one with --platform"]
+    );
+}
+
+/// The blocks of YAML on a page.
+fn yaml_blocks(page: &str) -> Vec<&str> {
+    let blocks = page.split("```yaml\n").skip(1);
+    blocks.filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/config.md");
+    let page = fs::read_to_string(page).unwrap();
+    let blocks = yaml_blocks(&page);
+    let [config, nightly] = blocks.as_slice() else {
+        panic!("two examples: {blocks:?}");
+    };
+    let rule = RULE.replace("tracing", "nightly");
+    let project = Project::new(&[
+        ("cupti-audit.yaml", config),
+        ("audit/profiles/phases/nightly.yaml", nightly),
+        ("audit/rules/no-trace.yaml", &rule),
+        ("strange.yaml", "strange: 1\nsuppress: [{strange: 1}]\n"),
+    ]);
+    let listed = project.run(&[], &["rules"]);
+    assert_eq!(errors(&listed), [""; 0]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("no-trace"));
+    // The program names its keys where there is a strange one: each is in the example and in a table.
+    let said = errors(&project.run(&[], &["rules", "--config", "strange.yaml"])).join("\n");
+    let lists = said
+        .lines()
+        .filter_map(|line| line.split_once("; there is "));
+    let keys: Vec<&str> = lists.flat_map(|(_, list)| list.split(", ")).collect();
+    assert_eq!(keys.len(), 17, "{said}");
+    for key in keys {
+        assert!(
+            config.contains(&format!("{key}: ")) || key == "suppress",
+            "{key}"
+        );
+        assert!(page.contains(&format!("| `{key}` |")), "{key}");
+    }
+}
+
+#[test]
+fn the_config_in_the_readme_is_one() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let blocks = yaml_blocks(&readme);
+    let [config] = blocks.as_slice() else {
+        panic!("one example: {blocks:?}");
+    };
+    let project = Project::new(&[("cupti-audit.yaml", config)]);
+    assert_eq!(project.code(&[], &["rules"]), 0);
+}
