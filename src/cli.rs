@@ -1,6 +1,10 @@
 //! The command line: what may be asked, and nothing of how it is answered.
 
+mod slim;
+
 use std::path::PathBuf;
+
+pub use slim::SlimArgs;
 
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
@@ -95,6 +99,8 @@ pub enum Command {
     Profilers(ProfilersArgs),
     /// Say without an image whether CUPTI is needed, which files, at what cost and where from
     Advise(AdviseArgs),
+    /// Make an image that serves a phase, or one without dead weight, without a container engine
+    Slim(SlimArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
     /// Print the JSON Schema of the JSON report

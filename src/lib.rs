@@ -19,6 +19,7 @@ pub mod rootfs;
 pub mod rule;
 pub mod slim;
 
+pub mod audit;
 pub mod cli;
 pub mod config;
 mod data_files;

@@ -4,6 +4,7 @@
 //! not read: `DOCKER_HOST` names another engine.
 
 mod connection;
+mod load;
 
 pub use connection::EngineEnvironment;
 

@@ -66,11 +66,38 @@ impl<W: Write> LayerWriter<W> {
         self.append(path.as_bytes(), shape, &mut counted)?;
         let missing = counted.limit();
         if missing > 0 || content.read(&mut [0])? > 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("{path} holds other than the expected {bytes} bytes"),
-            ));
+            return Err(other_size(path, bytes));
         }
+        Ok(())
+    }
+
+    /// A regular file, mode 644, whose `bytes` bytes `content` writes.
+    pub fn file_by<E: From<io::Error>>(
+        &mut self,
+        path: &RootPath,
+        bytes: u64,
+        content: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let shape = Shape {
+            kind: EntryType::Regular,
+            mode: 0o644,
+            target: b"",
+            bytes,
+        };
+        self.append(path.as_bytes(), shape, io::empty())?;
+        let mut counted = Counted {
+            inner: self.tar.get_mut(),
+            bytes: 0,
+        };
+        content(&mut counted)?;
+        if counted.bytes != bytes {
+            return Err(other_size(path, bytes).into());
+        }
+        let padding = usize::try_from(bytes.wrapping_neg() % 512).unwrap_or(0);
+        let zeros = [0; 512];
+        self.tar
+            .get_mut()
+            .write_all(zeros.get(..padding).unwrap_or_default())?;
         Ok(())
     }
 
@@ -111,6 +138,31 @@ impl<W: Write> LayerWriter<W> {
         put(&mut header.as_old_mut().linkname, shape.target);
         header.set_cksum();
         self.tar.append(&header, content)
+    }
+}
+
+fn other_size(path: &RootPath, bytes: u64) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{path} holds other than the expected {bytes} bytes"),
+    )
+}
+
+/// Counts what is written through it.
+struct Counted<'a, W> {
+    inner: &'a mut W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(buf)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

@@ -12,6 +12,7 @@ mod credential_files;
 mod credentials;
 mod guard;
 mod manifest;
+mod push;
 mod retry;
 mod transport;
 mod trouble;
@@ -29,6 +30,7 @@ use super::{
 };
 use client::Client;
 pub use credential_files::CredentialSource;
+pub use push::{Push, Pushed};
 pub use retry::Patience;
 
 /// How a registry is asked.
