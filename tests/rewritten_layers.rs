@@ -3,7 +3,11 @@
 //! Random layers with hard links, links, whiteouts and directories lie on top of each other; some paths are left out. What
 //! the layers then give is what they gave before, without those paths.
 
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests may panic"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

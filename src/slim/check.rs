@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::SlimError;
 use super::decide::Decision;
-use super::make::Made;
+use super::made::Made;
 use crate::audit::audit;
 use crate::facts::{self, Conditions, ReadLayers};
 use crate::knowledge::Knowledge;

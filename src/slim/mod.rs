@@ -11,6 +11,7 @@ pub mod documents;
 mod host;
 pub mod interrupt;
 pub mod layer;
+pub mod made;
 pub mod make;
 pub mod members;
 pub mod original;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::decide::Decision;
-use super::make::Made;
+use super::made::Made;
 use crate::escape;
 use crate::facts::ImageFacts;
 use crate::plan::Plan;

@@ -18,7 +18,7 @@ use crate::image::Digest;
 use crate::layer::write::LayerWriter;
 use crate::path::RootPath;
 use crate::slim::host::io_error;
-use crate::slim::make::Made;
+use crate::slim::made::Made;
 use crate::slim::{SlimError, interrupt};
 
 /// Looks whether a file is there.
@@ -73,7 +73,7 @@ pub(super) fn layout(
 ) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = made.config_digest()?;
-    let manifest = super::super::make::digest(&made.manifest)?;
+    let manifest = super::super::made::digest(&made.manifest)?;
     let index = index(made, &manifest, tag, Vec::new());
     small(&mut writer, "oci-layout", LAYOUT)?;
     small(&mut writer, "index.json", index.to_string().as_bytes())?;

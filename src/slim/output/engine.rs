@@ -8,7 +8,7 @@ use super::{Existing, Reach, archive};
 use crate::image::engine::{Brand, Engine};
 use crate::limits::Limits;
 use crate::slim::SlimError;
-use crate::slim::make::Made;
+use crate::slim::made::Made;
 
 fn engine(name: &str, reach: &Reach<'_>) -> Engine {
     Engine {

@@ -16,7 +16,7 @@ use super::archive::name;
 use crate::image::Digest;
 use crate::limits::Limits;
 use crate::slim::host::io_error;
-use crate::slim::make::{Made, Origin, digest};
+use crate::slim::made::{Made, Origin, digest};
 use crate::slim::{SlimError, interrupt};
 
 /// The file that says that a folder is a layout.
@@ -169,7 +169,7 @@ fn write(made: &Made<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
 
 fn copy(
     made: &Made<'_>,
-    layer: &crate::slim::make::MadeLayer,
+    layer: &crate::slim::made::MadeLayer,
     path: &PathBuf,
 ) -> Result<(), SlimError> {
     if let Some(folder) = path.parent() {

@@ -5,14 +5,14 @@ mod engine;
 mod layout;
 mod registry;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use oci_spec::distribution::Reference;
 
 use super::SlimError;
-use super::make::{Form, Made};
+use super::made::{Form, Made};
 use super::original::Original;
-use crate::image::ImageError;
 use crate::image::engine::EngineEnvironment;
 use crate::image::registry::RegistryOptions;
 
@@ -134,9 +134,12 @@ impl Output {
             Some(path) => (builder.tempdir_in(beside(path)), beside(path).to_owned()),
             None => (builder.tempdir(), std::env::temp_dir()),
         };
-        made.map_err(|source| {
-            let what = format!("a folder in {}", at.display());
-            ImageError::Io { what, source }.into()
+        made.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => SlimError::Cannot(format!(
+                "{} is no folder that could be written in",
+                at.display()
+            )),
+            kind => SlimError::Cannot(format!("{} cannot be written in: {kind}", at.display())),
         })
     }
 

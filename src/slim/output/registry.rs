@@ -8,7 +8,7 @@ use oci_spec::distribution::Reference;
 use super::{Existing, Reach, home};
 use crate::image::ImageError;
 use crate::image::registry::{Push, Pushed};
-use crate::slim::make::{Made, Origin, digest};
+use crate::slim::made::{Made, Origin, digest};
 use crate::slim::{SlimError, interrupt};
 
 /// Looks whether the tag is there.
