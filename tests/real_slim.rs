@@ -17,7 +17,9 @@ mod docker;
 mod registry_parts;
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -28,7 +30,7 @@ use cupti_audit::loader::{Arch, CpuLevel, Linker, cache_writer, ldconfig};
 use cupti_audit::rootfs;
 use docker::Dockerd;
 use registry_parts::{REQUESTS, Registry, run};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use support::{have_all, is_root};
 use testkit::layer::{Compression, Layer};
@@ -104,46 +106,111 @@ fn bookworm(engine: &Dockerd, name: &str) {
     engine.must(&["import", tar.to_str().unwrap(), name]);
 }
 
+/// A registry that holds a Debian as `base:1`, and what is made of it as `group/out:1`.
+struct Pushed {
+    engine: Dockerd,
+    folder: tempfile::TempDir,
+    registry: Registry,
+    wheel: PathBuf,
+}
+
+impl Pushed {
+    fn new() -> Option<Self> {
+        let engine = Dockerd::start().filter(|_| are_there())?;
+        let folder = tempfile::tempdir().unwrap();
+        let pushed = Self {
+            registry: Registry::start(folder.path(), None),
+            wheel: wheel(folder.path()),
+            engine,
+            folder,
+        };
+        bookworm(&pushed.engine, &pushed.at("base:1"));
+        pushed.engine.must(&["push", &pushed.at("base:1")]);
+        Some(pushed)
+    }
+
+    fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.registry.address)
+    }
+
+    fn arguments(&self, to: &str) -> Vec<String> {
+        let (from, to) = (format!("docker://{}", self.at("base:1")), self.to(to));
+        let wheel = self.wheel.to_str().unwrap();
+        let words = [
+            &*from,
+            "--phase",
+            "profiling",
+            "--cupti-from",
+            wheel,
+            "-o",
+            &to,
+        ];
+        words.map(str::to_owned).to_vec()
+    }
+
+    fn to(&self, name: &str) -> String {
+        format!("docker://{}", self.at(name))
+    }
+
+    fn slim(&self, to: &str) -> String {
+        let arguments = self.arguments(to);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        slim("", &arguments)
+    }
+}
+
 #[test]
 fn a_pushed_image_is_pulled_by_everybody_and_loads_the_real_cupti() {
-    if !are_there() {
-        return;
-    }
-    let Some(engine) = Dockerd::start() else {
+    let Some(pushed) = Pushed::new() else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let registry = Registry::start(folder.path(), None);
-    let at = |name: &str| format!("{}/{name}", registry.address);
-    bookworm(&engine, &at("base:1"));
-    engine.must(&["push", &at("base:1")]);
-    let wheel = wheel(folder.path());
-    let (from, to) = (
-        format!("docker://{}", at("base:1")),
-        format!("docker://{}", at("group/out:1")),
-    );
-    let arguments = [
-        &*from,
-        "--phase",
-        "profiling",
-        "--cupti-from",
-        wheel.to_str().unwrap(),
-    ];
-    let before = requests(folder.path()).len();
-    let text = slim("", &[&arguments[..], &["-o", &to]].concat());
+    let (engine, image) = (&pushed.engine, pushed.at("group/out:1"));
+    let before = requests(pushed.folder.path()).len();
+    let text = pushed.slim("group/out:1");
     assert!(
         text.contains("1 layers sent, 1 mounted, 0 there already"),
         "{text}"
     );
-    let base = raw(&at("base:1"));
+    mounted(&pushed, before);
+    // By Docker, and run.
+    engine.must(&["pull", "--quiet", &image]);
+    assert_eq!(opened(engine, &image), "/opt/cupti/lib/libcupti.so.12");
+    let form = "{{.CreatedBy}} | {{.Comment}}";
+    let history = engine.must(&["history", "--no-trunc", "--format", form, &image]);
+    let expected =
+        "cupti-audit slim --phase profiling | brings libcupti.so.12 of 12.4.127 (3 files, ";
+    assert!(history.starts_with(expected), "{history}");
+    same_as_ldconfig(engine, &image);
+    // By skopeo.
+    let copy = format!("oci:{}:1", pushed.folder.path().join("copy").display());
+    let copying = [
+        "--insecure-policy",
+        "copy",
+        "--quiet",
+        "--src-tls-verify=false",
+    ];
+    run(
+        "skopeo",
+        &[&copying[..], &[&pushed.to("group/out:1"), &copy]].concat(),
+    );
+    again(&pushed);
+    println!(
+        "an image with the real CUPTI of {WHEEL}, made without an engine, is pulled by Docker and skopeo, and loads it"
+    );
+}
+
+/// Whether the layer that stays was read once, for the audit, and neither had again nor sent.
+fn mounted(pushed: &Pushed, before: usize) {
+    let (base, made) = (raw(&pushed.at("base:1")), raw(&pushed.at("group/out:1")));
+    assert_eq!(made["mediaType"], base["mediaType"]);
+    assert_eq!(made["layers"][0], base["layers"][0]);
     let layer = base["layers"][0]["digest"].as_str().unwrap();
-    let seen: Vec<String> = requests(folder.path()).split_off(before);
+    let seen: Vec<String> = requests(pushed.folder.path()).split_off(before);
     let of_layer: Vec<&str> = seen
         .iter()
         .filter(|line| line.contains(&layer.replace(':', "%3A")) || line.contains(layer))
-        .map(|line| line.split("?").next().unwrap())
+        .map(|line| line.split('?').next().unwrap())
         .collect();
-    // Read once for the audit, and mounted; neither had again nor sent.
     assert_eq!(
         of_layer,
         [
@@ -152,61 +219,27 @@ fn a_pushed_image_is_pulled_by_everybody_and_loads_the_real_cupti() {
             "POST /v2/group/out/blobs/uploads/".to_owned(),
         ]
     );
-    let made = raw(&at("group/out:1"));
-    assert_eq!(made["mediaType"], base["mediaType"]);
-    assert_eq!(made["layers"][0], base["layers"][0]);
-    // By Docker, and run.
-    engine.must(&["pull", "--quiet", &at("group/out:1")]);
-    let path = opened(&engine, &at("group/out:1"));
-    assert_eq!(path, "/opt/cupti/lib/libcupti.so.12");
-    let history = engine.must(&[
-        "history",
-        "--no-trunc",
-        "--format",
-        "{{.CreatedBy}} | {{.Comment}}",
-        &at("group/out:1"),
-    ]);
-    assert!(
-        history.starts_with(
-            "cupti-audit slim --phase profiling | brings libcupti.so.12 of 12.4.127 (3 files, "
-        ),
-        "{history}"
-    );
-    same_as_ldconfig(&engine, &at("group/out:1"));
-    // By skopeo.
-    let copy = format!("oci:{}:1", folder.path().join("copy").display());
-    run(
-        "skopeo",
-        &[
-            "--insecure-policy",
-            "copy",
-            "--quiet",
-            "--src-tls-verify=false",
-            &to,
-            &copy,
-        ],
-    );
-    // Again: the same image, and nothing of it has to be sent.
-    let again = format!("docker://{}", at("group/out:2"));
-    let text = slim("", &[&arguments[..], &["-o", &again]].concat());
+}
+
+/// Whether a second run gives the same image, and sends nothing of it; and whether a tag that is there stays.
+fn again(pushed: &Pushed) {
+    let text = pushed.slim("group/out:2");
     assert!(
         text.contains("0 layers sent, 0 mounted, 2 there already"),
         "{text}"
     );
-    assert_eq!(raw(&at("group/out:2")), made);
-    let refused = program(&[&["slim"], &arguments[..], &["-o", &to]].concat())
-        .output()
-        .unwrap();
+    let [one, two] = ["group/out:1", "group/out:2"].map(|name| raw(&pushed.at(name)));
+    assert_eq!(one, two);
+    let mut refused = program(&["slim"]);
+    let refused = refused.args(pushed.arguments("group/out:1")).output();
+    let to = pushed.to("group/out:1");
     assert_eq!(
-        said(&refused),
+        said(&refused.unwrap()),
         format!("error: {to} is there already; --force replaces it\n")
-    );
-    println!(
-        "an image with the real CUPTI {WHEEL}, made without an engine, was pulled by Docker and skopeo, and loads it"
     );
 }
 
-/// What Docker sees of a manifest.
+/// What skopeo sees of a manifest.
 fn raw(image: &str) -> Value {
     let name = format!("docker://{image}");
     let raw = run("skopeo", &["inspect", "--raw", "--tls-verify=false", &name]);
@@ -378,5 +411,154 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
         "our cache of a Debian lists the {} entries of the real ldconfig, in {} bytes to its {size}",
         real.len(),
         ours.len()
+    );
+}
+
+const TORCH: &str = "torch:2.5.1";
+
+/// A layer of an image, packed by tar: its descriptor and the digest of the tar.
+fn packed(blobs: &Path, root: &Path, words: &[&str]) -> (Value, String) {
+    let mut tar = Command::new("tar")
+        .arg("-C")
+        .arg(root)
+        .args(["-c", "--sort=name", "--mtime=@0"])
+        .args(words)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let place = blobs.join("packing");
+    let file = fs::File::create(&place).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    let mut plain = Sha256::new();
+    let mut from = tar.stdout.take().unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = from.read(&mut buffer).unwrap();
+        if n == 0 {
+            break;
+        }
+        plain.update(&buffer[..n]);
+        gzip.write_all(&buffer[..n]).unwrap();
+    }
+    gzip.finish().unwrap();
+    assert!(tar.wait().unwrap().success());
+    let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
+    let mut stored = Sha256::new();
+    std::io::copy(
+        &mut fs::File::open(&place).unwrap(),
+        &mut Digested(&mut stored),
+    )
+    .unwrap();
+    let (digest, size) = (hex(&stored.finalize()), fs::metadata(&place).unwrap().len());
+    fs::rename(&place, blobs.join(&digest)).unwrap();
+    let described =
+        json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": size});
+    (described, format!("sha256:{}", hex(&plain.finalize())))
+}
+
+struct Digested<'a>(&'a mut Sha256);
+
+impl Write for Digested<'_> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0.update(buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An OCI layout of a root file system in two layers: what is not in `/opt`, and what is.
+fn layout(root: &Path, folder: &Path) {
+    let blobs = folder.join("blobs/sha256");
+    fs::create_dir_all(&blobs).unwrap();
+    let document = |media_type: &str, document: &Value| {
+        let bytes = document.to_string();
+        let digest = hex(&Sha256::digest(&bytes));
+        fs::write(blobs.join(&digest), &bytes).unwrap();
+        json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len()})
+    };
+    let (below, below_id) = packed(&blobs, root, &["--exclude=./opt", "."]);
+    let (above, above_id) = packed(&blobs, root, &["./opt"]);
+    let config = document(
+        "application/vnd.oci.image.config.v1+json",
+        &json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [below_id, above_id]},
+            "config": {"Env": ["PATH=/opt/venv/bin:/usr/bin:/bin"]}}),
+    );
+    let media_type = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({"schemaVersion": 2, "config": config, "layers": [below, above]});
+    let manifest = document(media_type, &manifest);
+    let index = json!({"schemaVersion": 2, "manifests": [manifest]});
+    fs::write(folder.join("index.json"), index.to_string()).unwrap();
+    fs::write(
+        folder.join("oci-layout"),
+        r#"{"imageLayoutVersion":"1.0.0"}"#,
+    )
+    .unwrap();
+}
+
+/// The bytes of all files below a folder, each once whatever its names.
+fn bytes(root: &Path) -> u64 {
+    let output = Command::new("find")
+        .arg(root)
+        .args(["-type", "f", "-printf", "%i %s\n"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let files: BTreeSet<&str> = text.lines().collect();
+    let sizes = files.iter().map(|line| line.split(' ').nth(1).unwrap());
+    sizes.map(|size| size.parse::<u64>().unwrap()).sum()
+}
+
+/// 14 GB of disk below TMPDIR for some minutes: the image, and what an engine makes of it.
+#[test]
+fn torch_is_imported_from_an_image_without_its_dead_weight() {
+    let Some(root) = support::environment("torch") else {
+        return;
+    };
+    let Some(engine) = Dockerd::start() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    layout(&root, &folder.path().join("torch"));
+    let from = format!("oci:{}/torch", folder.path().display());
+    let to = format!("docker-daemon:{TORCH}");
+    let proof = folder.path().join("proof.json");
+    let words = ["--phase", "inference", "--drop", "--proof"];
+    let words = [&[&*from], &words[..], &[proof.to_str().unwrap(), "-o", &to]].concat();
+    let text = slim(&engine.host(), &words);
+    fs::remove_dir_all(folder.path().join("torch")).unwrap();
+    let written = fs::read(&proof).unwrap();
+    let proof: Value = serde_json::from_slice(&written).unwrap();
+    let dropped = proof["dropped"].as_array().unwrap();
+    let gone: u64 = dropped
+        .iter()
+        .map(|file| file["bytes"].as_u64().unwrap())
+        .sum();
+    // What the engine counts is the bytes of the files that it unpacked.
+    let size = engine.must(&["image", "inspect", "--format", "{{.Size}}", TORCH]);
+    assert_eq!(
+        size.parse::<u64>().unwrap(),
+        bytes(&root) - gone + written.len() as u64,
+        "{text}"
+    );
+    let script = "import os, sys, torch\nprint(torch.__version__, [path for path in sys.argv[1:] if os.path.exists(path)])";
+    let paths = dropped.iter().map(|file| file["path"].as_str().unwrap());
+    let run = [
+        "run",
+        "--rm",
+        "--network=none",
+        TORCH,
+        "python",
+        "-B",
+        "-c",
+        script,
+    ];
+    let said = engine.must(&run.into_iter().chain(paths).collect::<Vec<_>>());
+    assert_eq!(said, "2.5.1+cu124 []");
+    println!(
+        "torch 2.5.1 is imported in a container without {} files of {gone} bytes that were in its image",
+        dropped.len()
     );
 }
