@@ -1,6 +1,6 @@
 //! Bytes checked against the digest and size that name them.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
@@ -134,7 +134,7 @@ pub struct HashingReader<R> {
     limit: Option<u64>,
 }
 
-impl<R: Read> HashingReader<R> {
+impl<R> HashingReader<R> {
     /// Reads from `inner`; more than `limit` bytes are an error at the first surplus byte.
     pub fn new(inner: R, hasher: Hasher, limit: Option<u64>) -> Self {
         Self {
@@ -142,6 +142,16 @@ impl<R: Read> HashingReader<R> {
             hasher,
             read: 0,
             limit,
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.limit {
+            Some(limit) if self.read > limit => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("more than the expected {limit} bytes"),
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -161,13 +171,22 @@ impl<R: Read> Read for HashingReader<R> {
         let n = self.inner.read(buf)?;
         self.hasher.update(buf.get(..n).unwrap_or_default());
         self.read += n as u64;
-        match self.limit {
-            Some(limit) if self.read > limit => Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                format!("more than the expected {limit} bytes"),
-            )),
-            _ => Ok(n),
-        }
+        self.check().map(|()| n)
+    }
+}
+
+impl<R: BufRead> BufRead for HashingReader<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.check()?;
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        // What is consumed had been filled, so this gives it once more.
+        let filled = self.inner.fill_buf().unwrap_or_default();
+        self.hasher.update(filled.get(..amount).unwrap_or(filled));
+        self.read += amount as u64;
+        self.inner.consume(amount);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
 
-use std::io::Read;
+use std::io::BufRead;
 use std::sync::Arc;
 
 use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
@@ -24,7 +24,7 @@ const BLOCK: u64 = 512;
 /// # Errors
 /// What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
 /// what `reader` gives.
-pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
+pub fn walk(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> {
     let mut walk = Walk {
         input: Input::new(reader),
         headers: Headers::default(),
@@ -170,7 +170,7 @@ fn stored(
     }
 }
 
-impl<R: Read> Walk<'_, R> {
+impl<R: BufRead> Walk<'_, R> {
     fn next_member(&mut self, parser: &mut Parser) -> Result<Option<Member>, String> {
         loop {
             let at = self.input.position;
