@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Some(Command::Tree(args)) => command::tree(args),
         Some(Command::Profilers(args)) => command::profilers(args),
         Some(Command::Advise(args)) => command::advise(&args),
+        Some(Command::Dockerfile(args)) => command::dockerfile(*args),
         Some(Command::Rules(args)) => command::rules(&args),
         Some(Command::Schema) => command::schema(),
     };
