@@ -1,4 +1,4 @@
-//! Puts the data files of `rules/` and `profiles/` into the program: one list per folder, of stems and contents.
+//! Puts the data files of `rules/`, `profiles/` and `Dockerfile.templates/` into the program: one list per folder, of stems and contents.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,15 +12,16 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let out = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("cargo sets OUT_DIR"))?;
     let lists = [
-        list("RULES", "rules")?,
-        list("CONSUMERS", "profiles/consumers")?,
-        list("PHASES", "profiles/phases")?,
-        list("PROFILERS", "profiles/profilers")?,
+        list("RULES", "rules", "yaml")?,
+        list("CONSUMERS", "profiles/consumers", "yaml")?,
+        list("PHASES", "profiles/phases", "yaml")?,
+        list("PROFILERS", "profiles/profilers", "yaml")?,
+        list("TEMPLATES", "Dockerfile.templates", "j2")?,
     ];
     fs::write(Path::new(&out).join("data_files.rs"), lists.concat())
 }
 
-fn list(name: &str, folder: &str) -> io::Result<String> {
+fn list(name: &str, folder: &str, ending: &str) -> io::Result<String> {
     println!("cargo::rerun-if-changed={folder}");
     let mut files: Vec<_> = fs::read_dir(folder)?
         .collect::<Result<Vec<_>, _>>()?
@@ -29,7 +30,7 @@ fn list(name: &str, folder: &str) -> io::Result<String> {
         .collect();
     files.retain(|file| {
         file.extension()
-            .is_some_and(|extension| extension == "yaml")
+            .is_some_and(|extension| extension == ending)
     });
     files.sort();
     let mut text = format!("pub static {name}: &[(&str, &str)] = &[\n");

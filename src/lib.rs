@@ -4,8 +4,10 @@
 //! read once as a stream into an index of facts ([`layer`], [`elf`]), the indexes are applied to one file
 //! system ([`rootfs`]), the dynamic loader's search is followed on it ([`loader`]), what that says of CUPTI
 //! is gathered ([`facts`]), judged by the rules ([`rule`]), held against what a phase needs ([`profile`],
-//! [`plan`]) and written down ([`report`]). Only the image sources and [`cli`] touch the host.
+//! [`plan`]) and written down ([`report`]). What would make an image serve a phase ([`remedy`]) is written as a
+//! Dockerfile ([`dockerfile`]). Only the image sources and [`cli`] touch the host.
 
+pub mod dockerfile;
 pub mod facts;
 pub mod gate;
 pub mod image;

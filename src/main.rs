@@ -18,7 +18,8 @@ fn main() -> ExitCode {
         Some(Command::Tree(args)) => command::tree(args),
         Some(Command::Profilers(args)) => command::profilers(args),
         Some(Command::Advise(args)) => command::advise(&args),
-        Some(Command::Slim(args)) => command::slim(args),
+        Some(Command::Dockerfile(args)) => command::dockerfile(*args),
+        Some(Command::Slim(args)) => command::slim(*args),
         Some(Command::Rules(args)) => command::rules(&args),
         Some(Command::Schema) => command::schema(),
     };

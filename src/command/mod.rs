@@ -2,6 +2,8 @@
 
 mod advise;
 mod audit;
+mod dockerfile;
+mod new_file;
 mod output;
 mod profilers;
 mod rules;
@@ -25,6 +27,7 @@ use cupti_audit::run::{self, Options};
 
 pub use advise::advise;
 pub use audit::audit;
+pub use dockerfile::dockerfile;
 pub use profilers::profilers;
 pub use rules::rules;
 pub use schema::schema;

@@ -1,5 +1,7 @@
 //! The image config: what the container's process would start with (image-spec, config.md).
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::{Digest, ImageError, Platform};
@@ -19,6 +21,27 @@ pub struct ImageConfig {
     pub diff_ids: Vec<Digest>,
     /// What made each layer, one per layer; shorter than the layers where the history is incomplete.
     pub created_by: Vec<String>,
+    /// What the loader does not care for, and an image made of this one has to keep.
+    pub settings: Settings,
+}
+
+/// The rest of an image config's `config`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// `Entrypoint`.
+    pub entrypoint: Vec<String>,
+    /// `Cmd`.
+    pub cmd: Vec<String>,
+    /// `Labels`.
+    pub labels: BTreeMap<String, String>,
+    /// The keys of `ExposedPorts`.
+    pub ports: Vec<String>,
+    /// The keys of `Volumes`.
+    pub volumes: Vec<String>,
+    /// `StopSignal`.
+    pub stop_signal: Option<String>,
+    /// `Shell` (Docker's).
+    pub shell: Vec<String>,
 }
 
 impl ImageConfig {
@@ -51,6 +74,28 @@ struct Execution {
     entrypoint: Option<Vec<String>>,
     cmd: Option<Vec<String>>,
     user: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    exposed_ports: Option<BTreeMap<String, serde_json::Value>>,
+    volumes: Option<BTreeMap<String, serde_json::Value>>,
+    stop_signal: Option<String>,
+    shell: Option<Vec<String>>,
+}
+
+impl Execution {
+    fn settings(&self) -> Settings {
+        fn keys(map: Option<&BTreeMap<String, serde_json::Value>>) -> Vec<String> {
+            map.into_iter().flat_map(BTreeMap::keys).cloned().collect()
+        }
+        Settings {
+            entrypoint: self.entrypoint.clone().unwrap_or_default(),
+            cmd: self.cmd.clone().unwrap_or_default(),
+            labels: self.labels.clone().unwrap_or_default(),
+            ports: keys(self.exposed_ports.as_ref()),
+            volumes: keys(self.volumes.as_ref()),
+            stop_signal: self.stop_signal.clone().filter(|signal| !signal.is_empty()),
+            shell: self.shell.clone().unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -90,6 +135,7 @@ pub fn read(what: &str, bytes: &[u8]) -> Result<(Platform, ImageConfig), ImageEr
     };
     let execution = document.config.unwrap_or_default();
     let config = ImageConfig {
+        settings: execution.settings(),
         env: execution
             .env
             .unwrap_or_default()
@@ -157,6 +203,10 @@ mod tests {
         assert_eq!(config.created_by, ["RUN one", "Imported from -"]);
         assert_eq!(config.command, ["/e", "c"]);
         assert_eq!(config.working_dir, None);
+        assert_eq!(
+            (config.settings.entrypoint, config.settings.cmd),
+            (vec!["/e".to_owned()], vec!["c".to_owned()])
+        );
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub fn keep(path: &RootPath) -> bool {
         // `ld.so.conf` may include files of any folder; in practice they lie here.
         || (name.ends_with(b".conf") && (parent.starts_with(b"etc/") || parent.ends_with(b"ld.so.conf.d")))
         || (parent == b"usr/lib" && name == b"os-release")
+        || is_apt_source(parent, name)
         || is_package_database(parent, name)
         || is_python_metadata(parent, name)
         || name == b"cupti_version.h"
@@ -105,6 +106,15 @@ fn is_package_database(parent: &[u8], name: &[u8]) -> bool {
     }
 }
 
+/// Where apt has packages from: a remedy sets up no repository that is there.
+fn is_apt_source(parent: &[u8], name: &[u8]) -> bool {
+    match parent {
+        b"etc/apt" => name == b"sources.list",
+        b"etc/apt/sources.list.d" => name.ends_with(b".list") || name.ends_with(b".sources"),
+        _ => false,
+    }
+}
+
 fn is_python_metadata(parent: &[u8], name: &[u8]) -> bool {
     parent.ends_with(b".dist-info") && name == b"METADATA"
 }
@@ -131,11 +141,13 @@ mod tests {
             "var/lib/dpkg/info/cuda-cupti-12-4.list",
             "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/METADATA",
             "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
+            "etc/apt/sources.list.d/debian.sources",
         ] {
             assert!(keep(&RootPath::from(path)), "{path}");
         }
         for path in [
             "etc/passwd",
+            "etc/apt/trusted.gpg",
             "usr/lib/libc.so.6",
             "var/lib/dpkg/info/bash.list",
             "x/RECORD",

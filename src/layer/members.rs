@@ -2,7 +2,7 @@
 //!
 //! For who writes a layer again or takes files out of it; what a layer says is gathered in `walk`.
 
-use std::io::Read;
+use std::io::{BufReader, Read};
 
 use tar_core::EntryType;
 use tar_core::parse::{ParseEvent, Parser};
@@ -17,12 +17,14 @@ use crate::path::RootPath;
 
 /// The size of a tar block.
 const BLOCK: u64 = 512;
+/// The bytes that are read at a time.
+const CHUNK: usize = 256 << 10;
 /// The bytes that are first looked at for a header: with its extensions, nearly every one is shorter.
 const LOOK: usize = 4096;
 
 /// The members under way. The content of one has to be read before the next one is asked for.
 pub(super) struct Members<'a, R> {
-    input: Input<R>,
+    input: Input<BufReader<R>>,
     /// Only the links matter: members lie behind those of their layer.
     changeset: Changeset,
     parser: Parser,
@@ -74,7 +76,7 @@ impl<'a, R: Read> Members<'a, R> {
     /// The members of the tar that `reader` gives.
     pub fn new(reader: R, limits: &'a Limits) -> Self {
         Self {
-            input: Input::new(reader),
+            input: Input::new(BufReader::with_capacity(CHUNK, reader)),
             changeset: Changeset::default(),
             parser: parser(limits),
             limits,

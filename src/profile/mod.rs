@@ -6,6 +6,7 @@ pub mod api;
 pub mod baggage;
 pub mod driver;
 pub mod host;
+pub mod packages;
 mod phase;
 mod profiler;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Refusal;
 use super::need::{self, CUPTI, Need};
-use super::search::{Search, search};
+use super::search::{Search, SearchBy, search};
 use super::wanted::{choose, elf, facts};
 use crate::elf::{Bytes, ElfFacts, SymbolRole};
 use crate::escape;
@@ -56,6 +56,8 @@ pub struct File {
     pub bytes: u64,
     /// The SHA-256 in hexadecimal, of files of a CUPTI release.
     pub sha256: Option<String>,
+    /// What it needs itself: its `DT_NEEDED`.
+    pub needed: Vec<Bytes>,
     /// Why it is needed.
     pub because: String,
 }
@@ -98,12 +100,16 @@ pub fn bring(
         files.push(file(source, from, &search.folder, need.because.join(", ")));
     }
     files.extend(dependencies(source, target, &files, &search.folder));
-    for file in &files {
+    for file in &mut files {
         fits_glibc(source, target, linker, file)?;
+        if means == Means::Build && search.by == SearchBy::Default {
+            // No program there makes links: each file goes by the name that is asked for.
+            file.to = search.folder.join(&file.name);
+        }
     }
     let soname = copy.soname.clone().unwrap_or_default();
     Ok(Bring {
-        links: links(&files, &soname, target, &search.folder),
+        links: links(&files, &soname, target, &search),
         release: copy.version.as_ref().map(|(version, _)| version.clone()),
         soname,
         files,
@@ -162,13 +168,15 @@ fn place(source: &ImageFacts, copy: &Copy, need: &Need) -> Result<RootPath, Refu
 
 fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String) -> File {
     let facts = facts(source, &from);
-    let soname = facts.and_then(|facts| facts.elf.as_ref()?.soname.clone());
+    let elf = facts.and_then(|facts| facts.elf.as_ref());
+    let soname = elf.and_then(|elf| elf.soname.clone());
     File {
         to: folder.join(from.name()),
         name: soname.unwrap_or_else(|| from.name().into()),
         mode: facts.map_or(0o644, |facts| facts.mode & 0o755 | 0o444),
         bytes: facts.map_or(0, |facts| facts.bytes),
         sha256: facts.and_then(|facts| facts.sha256.as_deref().map(str::to_owned)),
+        needed: elf.map(|elf| elf.needed.clone()).unwrap_or_default(),
         because,
         from,
     }
@@ -241,7 +249,8 @@ fn fits_glibc(
 }
 
 /// The links by soname, and the one by the bare name where a program of the image opens that.
-fn links(files: &[File], soname: &Bytes, target: &ImageFacts, folder: &RootPath) -> Vec<Link> {
+fn links(files: &[File], soname: &Bytes, target: &ImageFacts, search: &Search) -> Vec<Link> {
+    let folder = &search.folder;
     let named = files.iter().filter(|file| *file.name != *file.to.name());
     let mut links: Vec<Link> = named
         .map(|file| Link {

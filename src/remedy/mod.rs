@@ -1,9 +1,25 @@
 //! What makes an image serve a phase: the files of CUPTI to bring into it, and the search path that leads to them.
 
 pub mod bring;
+pub mod choose;
+pub mod fresh;
+pub mod lead;
 pub mod need;
+pub mod proof;
+pub mod recipe;
+pub mod release;
 pub mod search;
+pub mod system;
 pub mod wanted;
+pub mod way;
+
+/// The libraries that come with libcupti in every package of CUPTI, by their stems.
+pub const COMPANIONS: [&str; 4] = [
+    "libnvperf_host.so",
+    "libnvperf_target.so",
+    "libpcsamplingutil.so",
+    "libcheckpoint.so",
+];
 
 /// Why an image cannot be helped, or not in the way that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,5 +89,23 @@ pub enum Refusal {
         needs: String,
         /// The version of the image.
         has: String,
+    },
+    /// No way leads there.
+    #[error("CUPTI cannot be brought into {image}{via}: {whys}")]
+    NoWay {
+        /// The image.
+        image: String,
+        /// The way that was asked for, in words; empty for any.
+        via: String,
+        /// Why not, for each way.
+        whys: String,
+    },
+    /// A name that a Dockerfile cannot hold.
+    #[error("{what} cannot be written into a Dockerfile: {name}")]
+    Name {
+        /// What it is the name of.
+        what: String,
+        /// The name, escaped.
+        name: String,
     },
 }

@@ -60,6 +60,21 @@ pub fn apis(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<&'static Api> {
         .collect()
 }
 
+/// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
+pub fn too_new(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<String> {
+    let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
+    let lacking = wishes.filter_map(|wish| {
+        let apis: Vec<&Api> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
+        let none = !apis.iter().any(|api| has(api));
+        apis.first().copied().filter(|_| none)
+    });
+    let said = lacking.map(|api| {
+        let since = api.since.as_deref().unwrap_or("a later release");
+        format!("CUPTI's {} API, which came with CUDA {since}", api.name)
+    });
+    said.collect()
+}
+
 /// Whether the release of CUDA `(major, minor)` has an API, by the table.
 pub fn since(cuda: (u32, u32)) -> impl Fn(&Api) -> bool {
     move |api| {
@@ -70,13 +85,24 @@ pub fn since(cuda: (u32, u32)) -> impl Fn(&Api) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{needs, since};
+    use super::{needs, since, too_new};
     use crate::knowledge::Knowledge;
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
         let needs = needs(known.phase(phase).unwrap(), &[], since(cuda));
         needs.iter().map(|need| need.stem).collect()
+    }
+
+    #[test]
+    fn what_a_release_is_too_old_for_is_named() {
+        let known = Knowledge::built_in();
+        let said = |cuda| too_new(known.phase("profiling").unwrap(), since(cuda));
+        assert_eq!(
+            said((11, 8)),
+            ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]
+        );
+        assert_eq!(said((12, 4)), Vec::<String>::new());
     }
 
     #[test]

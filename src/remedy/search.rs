@@ -34,7 +34,7 @@ pub enum SearchBy {
 }
 
 /// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
-pub(super) fn search(target: &ImageFacts, linker: &Linker, means: Means) -> Search {
+pub fn search(target: &ImageFacts, linker: &Linker, means: Means) -> Search {
     let rootfs = &target.grounds.as_is.rootfs;
     if means == Means::Build && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh")) {
         return Search {

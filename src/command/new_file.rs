@@ -1,0 +1,110 @@
+//! Files that a command makes for the user: whole or not at all, and never over one that is there.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command line writes the files that the user names"
+)]
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// What happens to a file that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and nothing is written.
+    Keep,
+    /// The new one takes its place.
+    Replace,
+}
+
+/// Whether every file may be written, before the work is done.
+///
+/// # Errors
+/// The first that may not, in words.
+pub fn check(files: &[&Path], existing: Existing) -> Result<(), String> {
+    for file in files {
+        let found = fs::symlink_metadata(file);
+        match found {
+            Ok(found) if found.is_dir() => return Err(format!("{} is a folder", file.display())),
+            Ok(_) if existing == Existing::Keep => return Err(is_there(file)),
+            _ => {}
+        }
+        let folder = folder(file);
+        if !fs::metadata(folder).is_ok_and(|found| found.is_dir()) {
+            let folder = folder.display();
+            return Err(format!(
+                "cannot write {}: {folder} is no folder",
+                file.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place.
+///
+/// # Errors
+/// The file is there and is to stay, or it cannot be written, in words.
+pub fn write(file: &Path, content: &str, existing: Existing) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".cupti-audit-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder(file))
+        .map_err(cannot)?;
+    temporary.write_all(content.as_bytes()).map_err(cannot)?;
+    let put = match existing {
+        Existing::Keep => temporary.persist_noclobber(file),
+        Existing::Replace => temporary.persist(file),
+    };
+    match put {
+        Ok(_) => Ok(()),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(is_there(file)),
+        Err(error) => Err(cannot(error.error)),
+    }
+}
+
+fn is_there(file: &Path) -> String {
+    format!(
+        "{} is there already; --force writes over it",
+        file.display()
+    )
+}
+
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The texts of the files of a folder that end in `.j2`, by name.
+///
+/// # Errors
+/// The folder or a file in it cannot be read, in words.
+pub fn templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
+    let cannot = |path: &Path, error: io::Error| format!("cannot read {}: {error}", path.display());
+    let entries = fs::read_dir(folder).map_err(|error| cannot(folder, error))?;
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(|error| cannot(folder, error))?.path());
+    }
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "j2"));
+    if paths.is_empty() {
+        return Err(format!(
+            "{} holds no template: their names end in .j2",
+            folder.display()
+        ));
+    }
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(path).map_err(|error| cannot(path, error))?;
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        Ok((name, text))
+    };
+    paths.iter().map(read).collect()
+}

@@ -1,0 +1,243 @@
+//! What the templates have to say: a recipe as text, every name in it checked.
+
+mod fill;
+
+use serde::Serialize;
+
+pub use fill::page;
+
+/// What is said of one phase of an image.
+#[derive(Debug, Clone, Serialize)]
+pub struct Page {
+    /// The phase, and the name of its stage.
+    pub phase: String,
+    /// The image as the user named it.
+    pub image: String,
+    /// What is done in the phase.
+    pub summary: String,
+    /// What the image makes of the phase now.
+    pub verdict: &'static str,
+    /// The rules that say so.
+    pub because: Vec<String>,
+    /// The name of the image for `FROM`.
+    pub base: String,
+    /// The ways that were looked at; the last is taken.
+    pub considered: Vec<Line>,
+    /// The release that is brought.
+    pub release: Option<Release>,
+    /// The bytes that are added.
+    pub adds: Option<u64>,
+    /// The rules that stay unsatisfied.
+    pub leaves: Vec<String>,
+    /// The image's own user, where that is not root.
+    pub user: Option<String>,
+    /// Whether there is a shell.
+    pub shell: bool,
+    /// How CUPTI comes in.
+    pub way: Option<WayPage>,
+    /// The libraries that are needed.
+    pub needs: Vec<Line>,
+    /// The libraries of a package that are not.
+    pub spare: Vec<&'static str>,
+    /// How the loader comes to find it.
+    pub lead: LeadPage,
+    /// What `LD_LIBRARY_PATH` is set to.
+    pub library_path: Option<LibraryPath>,
+    /// What is removed.
+    pub fresh: Option<FreshPage>,
+    /// The lines that set what a copy of the files does not bring along.
+    pub config: Vec<String>,
+    /// What is asked of the image's own loader.
+    pub proof: ProofPage,
+}
+
+/// A name and why.
+#[derive(Debug, Clone, Serialize)]
+pub struct Line {
+    /// The name.
+    pub name: String,
+    /// Why, for a way.
+    pub why: String,
+    /// Why, for a library.
+    pub because: String,
+}
+
+/// A release and what says that it is the right one.
+#[derive(Debug, Clone, Serialize)]
+pub struct Release {
+    /// The version.
+    pub version: String,
+    /// What says so.
+    pub because: String,
+}
+
+/// A file that is copied.
+#[derive(Debug, Clone, Serialize)]
+pub struct FilePage {
+    /// Its path in the source.
+    pub from: String,
+    /// Its path in the image.
+    pub to: String,
+    /// Why it is needed.
+    pub because: String,
+}
+
+/// A link that is made.
+#[derive(Debug, Clone, Serialize)]
+pub struct LinkPage {
+    /// The link.
+    pub at: String,
+    /// Its name.
+    pub name: String,
+    /// What it leads to.
+    pub to: String,
+    /// Why it is needed.
+    pub because: String,
+}
+
+/// A way, by its kind.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum WayPage {
+    /// What is in the image.
+    Place { files: Vec<FilePage> },
+    /// Files of another image.
+    Copy {
+        from: String,
+        files: Vec<FilePage>,
+        links: Vec<LinkPage>,
+    },
+    /// A package.
+    Package {
+        manager: &'static str,
+        name: String,
+        version: String,
+        repository: Option<RepositoryPage>,
+        component: Option<ComponentPage>,
+    },
+    /// A wheel.
+    Pip {
+        interpreter: String,
+        name: String,
+        version: String,
+        folder: String,
+        listed: bool,
+        managed: bool,
+    },
+    /// Packages of conda.
+    Conda {
+        program: String,
+        prefix: String,
+        packages: Vec<String>,
+    },
+}
+
+/// NVIDIA's repository.
+#[derive(Debug, Clone, Serialize)]
+pub struct RepositoryPage {
+    /// Its address.
+    pub url: String,
+    /// The package with its key, for apt.
+    pub keyring: String,
+    /// The file that names it, for dnf.
+    pub file: String,
+    /// Whether certificates have to be installed first.
+    pub certificates: bool,
+}
+
+/// A component of a distribution's archive.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComponentPage {
+    /// The component.
+    pub name: String,
+    /// The file of sources.
+    pub file: String,
+    /// Whether the file is of the newer form.
+    pub deb822: bool,
+}
+
+/// How the loader comes to find it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum LeadPage {
+    /// By itself.
+    Nothing { because: String },
+    /// A folder is named.
+    Folder {
+        conf: String,
+        folder: String,
+        because: String,
+    },
+    /// Links are made in a folder that is named.
+    Links {
+        conf: String,
+        folder: String,
+        links: Vec<LinkPage>,
+        because: String,
+    },
+    /// The folders of a package are named.
+    Listed { conf: String },
+}
+
+/// What `LD_LIBRARY_PATH` is set to.
+#[derive(Debug, Clone, Serialize)]
+pub struct LibraryPath {
+    /// The value.
+    pub value: String,
+    /// Why.
+    pub because: String,
+}
+
+/// What is removed.
+#[derive(Debug, Clone, Serialize)]
+pub struct FreshPage {
+    /// By reason.
+    pub groups: Vec<GroupPage>,
+    /// The paths with names that no Dockerfile can hold.
+    pub unwritable: usize,
+    /// The bytes before.
+    pub before: u64,
+    /// The bytes after.
+    pub after: u64,
+    /// The layers before.
+    pub layers: usize,
+}
+
+/// Paths that are removed for one reason.
+#[derive(Debug, Clone, Serialize)]
+pub struct GroupPage {
+    /// The kind of file.
+    pub kind: &'static str,
+    /// The bytes.
+    pub bytes: u64,
+    /// Why.
+    pub because: String,
+    /// The paths.
+    pub paths: Vec<String>,
+}
+
+/// What is asked of the image's own loader.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProofPage {
+    /// The loader.
+    pub loader: String,
+    /// The bare names.
+    pub names: Vec<String>,
+    /// The objects that are linked with libcupti.
+    pub linked: Vec<LinkedPage>,
+    /// What libcupti needs, for an image without a shell.
+    pub needed: Vec<String>,
+}
+
+/// An object that is linked with libcupti.
+#[derive(Debug, Clone, Serialize)]
+pub struct LinkedPage {
+    /// The name of the program.
+    pub name: String,
+    /// The object.
+    pub object: String,
+    /// The program that loads it.
+    pub program: Option<String>,
+    /// What it asks for.
+    pub wants: String,
+}

@@ -1,0 +1,110 @@
+//! The packages that bring CUPTI, by distribution (`profiles/cupti/packages.yaml`).
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::api::Certainty;
+
+/// What is known of packages.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packages {
+    /// The packages of the distributions themselves.
+    pub own: Vec<OwnPackage>,
+    /// The address of a repository of NVIDIA's, with `{repository}` and `{machine}` to fill in.
+    pub url: String,
+    /// The package in it that brings its key.
+    pub keyring: String,
+    /// The repositories of NVIDIA's.
+    pub nvidia: Vec<Repository>,
+}
+
+/// A distribution's own package.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnPackage {
+    /// `ID` of the distribution.
+    pub id: String,
+    /// `VERSION_ID`.
+    pub version: String,
+    /// The component of the archive that holds it.
+    pub component: String,
+    /// The package.
+    pub package: String,
+    /// The major and minor version of CUDA that it is of.
+    pub cuda: String,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+/// A repository of NVIDIA's.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repository {
+    /// `ID` of the distribution.
+    pub id: String,
+    /// `VERSION_ID`; with a final `.*`, all that begin so.
+    pub version: String,
+    /// The name of the repository.
+    pub repository: String,
+    /// What the tags of the devel images end in.
+    #[serde(default)]
+    pub devel: Option<String>,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+static PACKAGES: LazyLock<Packages> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../profiles/cupti/packages.yaml"))
+        .expect("the file is part of the program and read by a test")
+});
+
+/// What is known of packages.
+pub fn packages() -> &'static Packages {
+    &PACKAGES
+}
+
+impl Packages {
+    /// The own package of a distribution.
+    pub fn own(&self, id: &str, version: &str) -> Option<&OwnPackage> {
+        let mut all = self.own.iter();
+        all.find(|own| own.id == id && is_version(&own.version, version))
+    }
+
+    /// NVIDIA's repository for a distribution.
+    pub fn nvidia(&self, id: &str, version: &str) -> Option<&Repository> {
+        let mut all = self.nvidia.iter();
+        all.find(|of| of.id == id && is_version(&of.version, version))
+    }
+}
+
+/// Whether a version is the one that is written, or begins with it.
+fn is_version(written: &str, version: &str) -> bool {
+    match written.strip_suffix(".*") {
+        Some(major) => version.split('.').next() == Some(major),
+        None => version == written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::packages;
+
+    #[test]
+    fn a_distribution_has_the_package_of_its_own_version_alone() {
+        let own = |id, version| packages().own(id, version).map(|own| own.package.as_str());
+        assert_eq!(own("debian", "12"), Some("libcupti11.8"));
+        assert_eq!(own("debian", "10"), None);
+        assert_eq!(own("fedora", "12"), None);
+        let nvidia = |id, version| {
+            packages()
+                .nvidia(id, version)
+                .map(|of| of.repository.as_str())
+        };
+        assert_eq!(nvidia("rocky", "9.4"), Some("rhel9"));
+        assert_eq!(nvidia("rocky", "90.1"), None);
+        assert_eq!(nvidia("ubuntu", "22.04"), Some("ubuntu2204"));
+        assert_eq!(nvidia("alpine", "3.20"), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! What is asked of the image's own loader at the end of a build.
+
+use super::need::{CUPTI, Need};
+use super::way::Way;
+use crate::elf::Bytes;
+use crate::facts::{Asks, ImageFacts, Required};
+use crate::loader::Linker;
+use crate::path::RootPath;
+use crate::plan::{Plan, Verdict};
+
+/// What is asked of the image's own loader.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proof {
+    /// The loader.
+    pub loader: Bytes,
+    /// The names that a process without search paths of its own has to find, all that they need included.
+    pub names: Vec<String>,
+    /// What else the files need, for an image in which the loader's words cannot be looked through.
+    pub needed: Vec<Bytes>,
+    /// The programs that are linked with libcupti: their object, the program that loads it, and the name they ask for.
+    pub linked: Vec<Linked>,
+}
+
+/// An object that is linked with libcupti.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linked {
+    /// The name of the program.
+    pub name: String,
+    /// The object.
+    pub object: RootPath,
+    /// The program that loads it, where that is another.
+    pub program: Option<RootPath>,
+    /// The name that it asks for.
+    pub wants: Bytes,
+}
+
+/// The names that have to be found: that of libcupti and those of what is needed beside it.
+pub(super) fn names(way: &Way, needs: &[Need]) -> Vec<String> {
+    let beside = needs.iter().filter(|need| need.stem != CUPTI);
+    let beside = beside.map(|need| need.stem.to_owned());
+    std::iter::once(way.soname())
+        .chain(beside.filter(|stem| !stem.ends_with('.')))
+        .collect()
+}
+
+/// What the files of a list need beside themselves and the loader.
+pub(super) fn needed_by(way: &Way, linker: &Linker) -> Vec<Bytes> {
+    let Way::Copy { bring, .. } = way else {
+        return Vec::new();
+    };
+    let is_loader = |name: &Bytes| linker.path.ends_with(name);
+    let mut needed: Vec<Bytes> = bring
+        .files
+        .iter()
+        .flat_map(|file| file.needed.clone())
+        .collect();
+    needed.retain(|name| !is_loader(name));
+    needed.sort();
+    needed.dedup();
+    needed
+}
+
+/// The objects that are linked with libcupti, and, where a plain process gets it now, its name.
+pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan) -> Proof {
+    let breaks = target
+        .consumers
+        .iter()
+        .filter(|it| it.required == Required::Import && it.asks == Asks::Needed);
+    let objects = breaks.map(|consumer| Linked {
+        name: consumer.name.clone(),
+        object: consumer.object.clone(),
+        program: consumer
+            .program
+            .clone()
+            .filter(|program| *program != consumer.object),
+        wants: consumer.wants.clone(),
+    });
+    let opened = &target.plain.as_is;
+    let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
+    let stays = plan.keep.iter().any(|item| item.kind == "cupti");
+    Proof {
+        loader: linker.path.clone(),
+        names: if serves && stays {
+            vec![crate::escape::text(&opened.name)]
+        } else {
+            Vec::new()
+        },
+        needed: Vec::new(),
+        linked: objects.collect(),
+    }
+}

@@ -1,0 +1,156 @@
+//! Builds with a real Docker Engine, and what its images are asked afterwards.
+
+#![allow(
+    dead_code,
+    reason = "each test target uses its own part of this module"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests drive real programs on the host"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::docker::Dockerd;
+use crate::support;
+
+/// An engine with a Debian in it, `debian:12`.
+pub struct Builder {
+    /// The engine.
+    pub engine: Dockerd,
+}
+
+/// What an audit says of an image.
+#[derive(Debug)]
+pub struct Audited {
+    /// The verdict for the phase.
+    pub verdict: String,
+    /// The rules that say so.
+    pub because: Vec<String>,
+    /// The whole report.
+    pub report: Value,
+}
+
+impl Builder {
+    /// Starts an engine, or says what is missing and gives `None`.
+    pub fn start() -> Option<Self> {
+        let debian = support::part("bookworm.tar")?;
+        let engine = Dockerd::start()?;
+        engine.must(&["import", debian.to_str().unwrap(), "debian:12"]);
+        let builder = Self { engine };
+        fs::create_dir(builder.at("context")).unwrap();
+        Some(builder)
+    }
+
+    /// A path in a folder that goes with the engine.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.engine.dir().join(name)
+    }
+
+    /// The folder that builds see.
+    pub fn context(&self) -> PathBuf {
+        self.at("context")
+    }
+
+    /// Builds a Dockerfile, and gives what was printed. The network is the machine's: an engine without a bridge has
+    /// no other.
+    pub fn build(&self, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
+        let file = self.at("Dockerfile");
+        fs::write(&file, dockerfile).unwrap();
+        Command::new("docker")
+            .args(["build", "--network", "host", "--tag", tag, "--file"])
+            .arg(&file)
+            .args(more)
+            .arg(self.context())
+            .env("DOCKER_HOST", self.engine.host())
+            .env("DOCKER_BUILDKIT", "0")
+            .env("HOME", self.engine.dir())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// Builds a Dockerfile, which has to succeed.
+    pub fn must_build(&self, tag: &str, dockerfile: &str) {
+        let output = self.build(tag, dockerfile, &[]);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success(), "{dockerfile}\n{said}");
+    }
+
+    /// Runs the program, which reaches this engine.
+    pub fn cupti_audit(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(arguments)
+            .current_dir(self.engine.dir())
+            .env_clear()
+            .env("DOCKER_HOST", self.engine.host())
+            .output()
+            .unwrap()
+    }
+
+    /// The Dockerfile for an image of the engine.
+    pub fn dockerfile(&self, image: &str, phase: &str, more: &[&str]) -> String {
+        let image = format!("docker-daemon:{image}");
+        let arguments = ["dockerfile", &image, "--phase", phase];
+        let output = self.cupti_audit(&[&arguments, more].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{image} {more:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What an audit says of an image of the engine.
+    pub fn audit(&self, image: &str, phase: &str) -> Audited {
+        let image = format!("docker-daemon:{image}");
+        let output = self.cupti_audit(&["--format", "json", "--phase", phase, &image]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let plan = &report["phases"][phase];
+        let because = plan["because"].as_array().unwrap().iter();
+        Audited {
+            verdict: plan["verdict"].as_str().unwrap().to_owned(),
+            because: because
+                .map(|rule| rule.as_str().unwrap().to_owned())
+                .collect(),
+            report,
+        }
+    }
+
+    /// What a program of the image prints, run in a container of it as its own user.
+    pub fn run(&self, image: &str, words: &[&str]) -> Output {
+        let arguments = [
+            "run",
+            "--rm",
+            "--network",
+            "none",
+            "--entrypoint",
+            words[0],
+            image,
+        ];
+        self.engine.docker(&[&arguments, &words[1..]].concat())
+    }
+
+    /// The size of an image in bytes, as the engine counts it.
+    pub fn size(&self, image: &str) -> u64 {
+        let size = self
+            .engine
+            .must(&["image", "inspect", "--format", "{{.Size}}", image]);
+        size.parse().unwrap()
+    }
+
+    /// Puts a file into the context.
+    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.context().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Copies a file into the context.
+    pub fn lend(&self, from: &Path, name: &str) {
+        self.put(name, fs::read(from).unwrap());
+    }
+}
