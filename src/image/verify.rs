@@ -242,3 +242,35 @@ impl<R: Read> Read for VerifiedReader<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::{Hasher, VerifiedReader};
+
+    fn read(bytes: &[u8], expected: &[u8]) -> Result<Vec<u8>, String> {
+        let mut hasher = Hasher::for_digest(None).unwrap();
+        hasher.update(expected);
+        let digest = hasher.finish().parse().unwrap();
+        let size = expected.len() as u64;
+        let mut reader = VerifiedReader::new(bytes, "blob".to_owned(), digest, size).unwrap();
+        let mut out = Vec::new();
+        let read = reader.read_to_end(&mut out);
+        read.map(|_| out).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn bytes_that_are_not_those_of_the_digest_are_an_error_at_the_end() {
+        assert_eq!(read(b"content", b"content"), Ok(b"content".to_vec()));
+        assert_eq!(read(b"", b""), Ok(Vec::new()));
+        for other in [&b"c0ntent"[..], b"conten", b""] {
+            let error = read(other, b"content").unwrap_err();
+            assert!(error.contains("the source has changed"), "{error}");
+        }
+        assert_eq!(
+            read(b"contents", b"content").unwrap_err(),
+            "more than the expected 7 bytes"
+        );
+    }
+}

@@ -147,3 +147,93 @@ fn uncovered(decision: &mut Decision, layers: &[LayerIndex], gone: &BTreeSet<Roo
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use testkit::layer::Layer;
+
+    use super::{Decision, leave_out};
+    use crate::layer::{self, Expected, LayerIndex};
+    use crate::limits::Limits;
+    use crate::path::RootPath;
+    use crate::plan::{Item, Plan, Verdict};
+    use crate::rootfs;
+
+    /// What is decided when the files at `paths` may go, and what the file system holds afterwards.
+    fn without(layers: &[Layer], paths: &[&str]) -> (Decision, Vec<String>) {
+        let read = |layer: &Layer| {
+            let tar = layer.tar();
+            layer::index(
+                "x",
+                tar.as_slice(),
+                &Expected::default(),
+                &Limits::default(),
+            )
+            .unwrap()
+        };
+        let layers: Vec<LayerIndex> = layers.iter().map(read).collect();
+        let item = |path: &&str| Item {
+            path: RootPath::from(*path),
+            kind: "static",
+            bytes: 1,
+            layer: 0,
+            links: Vec::new(),
+            because: String::new(),
+        };
+        let plan = Plan {
+            phase: String::new(),
+            summary: String::new(),
+            verdict: Verdict::Pass,
+            because: Vec::new(),
+            keep: Vec::new(),
+            drop: paths.iter().map(item).collect(),
+        };
+        let mut decision = Decision::default();
+        leave_out(&mut decision, &layers, &plan);
+        let (rootfs, _) = rootfs::merge(&decision.apply(&layers));
+        let mut left = Vec::new();
+        rootfs.visit(|path, _, _| left.push(path.to_string()));
+        (decision, left)
+    }
+
+    #[test]
+    fn a_file_goes_from_every_layer_that_holds_it() {
+        let layers = [
+            Layer::new().file("a/x", "1").file("a/y", "1"),
+            Layer::new().file("b", "1"),
+            Layer::new().file("a/x", "12"),
+        ];
+        let (decision, left) = without(&layers, &["a/x"]);
+        assert_eq!(decision.cuts.keys().copied().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(left, ["/a", "/a/y", "/b"]);
+    }
+
+    #[test]
+    fn what_a_file_had_hidden_stays_hidden() {
+        let layers = [
+            Layer::new().dir("a/x").file("a/x/old", "1"),
+            Layer::new().file("a/x", "1"),
+        ];
+        let (decision, left) = without(&layers, &["a/x"]);
+        let whiteouts: Vec<String> = decision.cuts[&1]
+            .whiteouts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(whiteouts, ["/a/x"]);
+        assert_eq!(left, ["/a"]);
+    }
+
+    #[test]
+    fn a_file_that_a_layer_above_links_to_stays() {
+        let layers = [
+            Layer::new().file("a", "1").file("b", "1"),
+            Layer::new().hardlink("c", "a"),
+        ];
+        let (decision, left) = without(&layers, &["a", "b"]);
+        let why = "/c is a hard link to it from a layer above".to_owned();
+        assert_eq!(decision.stays, [(RootPath::from("a"), why)]);
+        assert_eq!(left, ["/a", "/c"]);
+        assert_eq!(without(&layers, &["a", "c"]).1, ["/b"]);
+    }
+}

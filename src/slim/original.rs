@@ -106,13 +106,16 @@ impl Original {
         )))
     }
 
-    /// The tar of a layer.
+    /// The tar of a layer; it fails when there is more of it than before.
     ///
     /// # Errors
     /// As [`Original::blob`].
     pub fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
         let blob = BufReader::with_capacity(CHUNK, self.blob(number)?);
-        Ok(Decompressed::new(blob))
+        Ok(NoMore {
+            inner: Decompressed::new(blob),
+            left: self.layers.get(number).map_or(0, |index| index.bytes),
+        })
     }
 
     /// Where the bytes of a file of the merged file system lie: in which layer, at which path of it.
@@ -129,6 +132,22 @@ impl Original {
                 _ => number = number.checked_sub(1)?,
             }
         }
+    }
+}
+
+/// A tar of a known size. That the blob is another one is only seen at its end, which might never come.
+struct NoMore<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for NoMore<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.left = self.left.checked_sub(n as u64).ok_or_else(|| {
+            io::Error::other("it holds more than when it was read before; the source has changed")
+        })?;
+        Ok(n)
     }
 }
 

@@ -145,7 +145,9 @@ impl Push {
         let answer = self
             .client
             .change(&Method::HEAD, &there, &headers, &nothing)?;
-        if answer.response.status() == StatusCode::OK {
+        let status = answer.response.status();
+        // A redirection leads to where the blob is stored.
+        if status == StatusCode::OK || status.is_redirection() {
             return Ok(Pushed::There);
         }
         let mut uploads = self.client.own("blobs/uploads/")?;
