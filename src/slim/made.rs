@@ -61,6 +61,8 @@ pub struct Made<'a> {
     pub manifest: Vec<u8>,
     /// The media type of its manifest.
     pub manifest_type: &'static str,
+    /// How its layers are stored.
+    pub form: Form,
     /// The layer that was added; `None` where nothing was done.
     pub added: Option<NewLayer>,
     pub(super) limits: &'a Limits,

@@ -243,6 +243,7 @@ impl<'a> Work<'a> {
             config,
             manifest,
             manifest_type: Family::of(described).manifest(),
+            form: self.form,
             added,
             limits: self.limits,
         })

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::decide::Decision;
-use super::made::Made;
+use super::made::{Form, Made};
 use crate::escape;
 use crate::facts::ImageFacts;
 use crate::plan::Plan;
@@ -84,10 +84,11 @@ pub fn result(before: &Before<'_>, made: &Made<'_>, plan: &Plan) -> String {
     let stored: u64 = layers.iter().map(|layer| layer.compressed).sum();
     let bytes: u64 = layers.iter().map(|layer| layer.bytes).sum();
     let (stored_now, bytes_now) = made.sizes();
-    for (what, was, is) in [
-        ("unpacked", bytes, bytes_now),
-        ("stored", stored, stored_now),
-    ] {
+    let mut sizes = vec![("unpacked", bytes, bytes_now)];
+    if made.form == Form::Blobs {
+        sizes.push(("stored", stored, stored_now));
+    }
+    for (what, was, is) in sizes {
         let _ = writeln!(
             out,
             "  {what}: {} before, {} after, {}",
