@@ -12,7 +12,6 @@
 mod cupti_parts;
 #[path = "support/engine.rs"]
 mod docker;
-#[allow(dead_code, reason = "each test target uses its own part of it")]
 #[path = "support/registry_parts.rs"]
 mod registry_parts;
 mod support;
@@ -29,7 +28,7 @@ use cupti_audit::limits::Limits;
 use cupti_audit::loader::{Arch, CpuLevel, Linker, cache_writer, ldconfig};
 use cupti_audit::rootfs;
 use docker::Dockerd;
-use registry_parts::{REQUESTS, Registry, run};
+use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use support::{have_all, is_root};
@@ -316,6 +315,66 @@ fn an_engine_is_given_an_image_and_runs_it() {
             &["--insecure-policy", "copy", "--quiet", from, &to],
         );
     }
+}
+
+#[test]
+fn a_registry_with_a_password_takes_an_image_from_who_has_it() {
+    let tools = [
+        ("docker-registry", "docker-registry"),
+        ("openssl", "openssl"),
+        ("htpasswd", "apache2-utils"),
+    ];
+    if !have_all(&tools) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (ca, certificate, key) = certificates(folder.path());
+    let htpasswd = folder.path().join("htpasswd");
+    fs::write(&htpasswd, run("htpasswd", &["-Bbn", "user", "right:one"])).unwrap();
+    let guarded = Guarded {
+        tls: (&certificate, &key),
+        htpasswd: &htpasswd,
+    };
+    let registry = Registry::start(folder.path(), Some(&guarded));
+    let host = registry.address.to_string();
+    let (to, ca) = (format!("docker://{host}/app:1"), ca.to_str().unwrap());
+    let from = "oci:testdata/images/devel";
+    let words = [
+        "slim",
+        from,
+        "--phase",
+        "inference",
+        "--drop",
+        "--ca-cert",
+        ca,
+    ];
+    let push = || {
+        let mut program = program(&words);
+        program
+            .args(["-o", &to])
+            .env("DOCKER_CONFIG", folder.path());
+        program.output().unwrap()
+    };
+    let refused = push();
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(
+        said(&refused).replace(&host, "HOST"),
+        "error: no credentials for HOST, which asks for them; docker login HOST\n"
+    );
+    // user:right:one
+    let config = json!({"auths": {&host: {"auth": "dXNlcjpyaWdodDpvbmU="}}});
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let pushed = push();
+    assert_eq!(pushed.status.code(), Some(0), "{}", said(&pushed));
+    let audit = program(&["--ca-cert", ca, "--phase", "inference", &to])
+        .env("DOCKER_CONFIG", folder.path())
+        .output()
+        .unwrap();
+    assert!(
+        said(&audit).contains("CUPTI is not in the image"),
+        "{}",
+        said(&audit)
+    );
 }
 
 #[test]

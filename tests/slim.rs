@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -315,6 +316,47 @@ fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
         let _ = writeln!(out, "{image} to {}\n  {first}", place.said(to));
     }
     insta::assert_snapshot!("refused", out);
+}
+
+/// A wheel with one file.
+fn wheel(path: &Path, content: &[u8]) {
+    let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
+    let options = zip::write::SimpleFileOptions::default();
+    zip.start_file("../../nvidia/lib/libcupti.so.12", options)
+        .unwrap();
+    zip.write_all(content).unwrap();
+    zip.finish().unwrap();
+}
+
+#[test]
+fn a_wheel_that_is_none_or_holds_too_much_is_refused() {
+    let place = Place::new();
+    let file = place.path().join("x.whl");
+    let image = fixture("headers-only");
+    let from = file.to_str().unwrap();
+    let said = || {
+        let to = place.of("oci", "out");
+        let more = ["--phase", "training", "--cupti-from", from, "-o", &to];
+        place.said(&refused(&[&[&*image], &more[..]].concat()))
+    };
+    fs::write(&file, "no zip").unwrap();
+    assert_eq!(
+        said(),
+        "error: PLACE/x.whl is no wheel: invalid Zip archive: Could not find EOCD\n"
+    );
+    wheel(&file, &vec![0; 20_000_000]);
+    let size = fs::metadata(&file).unwrap().len();
+    let limit = format!(
+        "error: PLACE/x.whl holds more than {} bytes, the limit for its size\n",
+        size * 100
+    );
+    assert_eq!(said(), limit);
+    wheel(&file, b"no library");
+    assert_eq!(
+        said(),
+        "error: PLACE/x.whl holds no libcupti to copy, only links to none, or files that are no libraries\n"
+    );
+    assert_eq!(names(place.path()), ["x.whl"]);
 }
 
 /// An image with so much in it that it takes a while.

@@ -181,6 +181,7 @@ impl Push {
     fn place(&self, asked: &Url, answer: &Response) -> Result<Url, ImageError> {
         let registry = &self.client.registry;
         let location = answer.headers().get(LOCATION);
+        let location = location.filter(|location| !location.is_empty());
         let place = location
             .and_then(|location| asked.join(location.to_str().ok()?).ok())
             .and_then(without_user)
