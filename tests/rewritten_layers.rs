@@ -9,7 +9,11 @@
     reason = "tests may panic"
 )]
 
+#[path = "support/tar.rs"]
+mod raw;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 
 use cupti_audit::layer::rewrite::{Cut, content, extract, rewrite};
 use cupti_audit::layer::{self, Entry, Expected, LayerIndex};
@@ -17,6 +21,7 @@ use cupti_audit::limits::Limits;
 use cupti_audit::path::RootPath;
 use cupti_audit::rootfs::{self, NodeKind, Rootfs};
 use proptest::prelude::*;
+use raw::{Header, Tar};
 use testkit::layer::Layer;
 
 fn index(tar: &[u8]) -> LayerIndex {
@@ -116,6 +121,54 @@ fn names_that_take_a_header_of_their_own_change_too() {
     assert_eq!(
         shown(&cut(&layer, &[&long, &other])),
         ["/short 5 bytes 644"]
+    );
+}
+
+#[test]
+fn what_else_a_header_says_of_a_file_goes_with_it() {
+    let tar = Tar::new()
+        .pax(&[
+            ("path", "lib/x"),
+            ("SCHILY.xattr.user.a", "1"),
+            ("mtime", "1.5"),
+        ])
+        .file("cut", b"content")
+        .pax(&[("linkpath", "lib/x"), ("comment", "of the link")])
+        .raw(&Header::new(b"lib/y", b'1', 0).link(b"cut"), b"")
+        .long(b'K', b"lib/x")
+        .raw(&Header::new(b"lib/z", b'1', 0).gnu().link(b"cut"), b"")
+        .end();
+    let cut = Cut::of(&index(&tar), &paths(&["lib/x"]));
+    let mut out = Vec::new();
+    rewrite(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
+    let mut archive = tar::Archive::new(out.as_slice());
+    let mut found = Vec::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let mut content = String::new();
+        entry.read_to_string(&mut content).unwrap();
+        let path = entry.path().unwrap().display().to_string();
+        let link = entry.link_name().unwrap();
+        let link = link.map(|link| link.display().to_string());
+        let records = entry.pax_extensions().unwrap().into_iter().flatten();
+        let records: Vec<String> = records
+            .map(|record| record.unwrap())
+            .map(|record| format!("{}={}", record.key().unwrap(), record.value().unwrap()))
+            .collect();
+        found.push((path, link, content, records.join(" ")));
+    }
+    let text = str::to_owned;
+    assert_eq!(
+        found,
+        [
+            (
+                text("lib/y"),
+                None,
+                text("content"),
+                text("SCHILY.xattr.user.a=1 mtime=1.5")
+            ),
+            (text("lib/z"), Some(text("lib/y")), text(""), text("")),
+        ]
     );
 }
 

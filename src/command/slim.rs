@@ -183,7 +183,7 @@ impl Work<'_> {
         let made = make(&self.original, &making, place.output.form())?;
         let after = self.check(&made, &decision, supplier)?;
         if let Some(plan) = plan_of(&after, &self.args.phase) {
-            text += &words::result(&said, &made, plan);
+            text += &words::result(&said, &made, &after, plan);
         }
         let put = place.output.put(&made, &place.reach, self.folder)?;
         text.extend(["  written: ", &put, "\n"]);

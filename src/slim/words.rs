@@ -8,6 +8,7 @@ use crate::escape;
 use crate::facts::ImageFacts;
 use crate::plan::Plan;
 use crate::remedy::search::SearchBy;
+use crate::report::Audit;
 use crate::size::size;
 
 /// What is known of an image before it is made anew.
@@ -24,16 +25,13 @@ pub struct Before<'a> {
 pub fn decision(before: &Before<'_>, decision: &Decision) -> String {
     let mut out = String::new();
     let (image, plan) = (&before.facts.image, before.plan);
-    let because = match plan.because.as_slice() {
-        [] => String::new(),
-        rules => format!(" ({})", rules.join(", ")),
-    };
     let _ = writeln!(
         out,
-        "{} for {}: {}{because}",
+        "{} for {}: {}{}",
         image.reference,
         plan.phase,
-        plan.verdict.name()
+        plan.verdict.name(),
+        rules(plan)
     );
     brings(&mut out, before, decision);
     for item in &decision.drop {
@@ -54,6 +52,14 @@ pub fn decision(before: &Before<'_>, decision: &Decision) -> String {
         let _ = writeln!(out, "  nothing is brought and nothing goes");
     }
     out
+}
+
+/// The rules that made a verdict what it is.
+fn rules(plan: &Plan) -> String {
+    match plan.because.as_slice() {
+        [] => String::new(),
+        rules => format!(" ({})", rules.join(", ")),
+    }
 }
 
 fn brings(out: &mut String, before: &Before<'_>, decision: &Decision) {
@@ -78,7 +84,7 @@ fn brings(out: &mut String, before: &Before<'_>, decision: &Decision) {
 }
 
 /// What the new image comes to.
-pub fn result(before: &Before<'_>, made: &Made<'_>, plan: &Plan) -> String {
+pub fn result(before: &Before<'_>, made: &Made<'_>, audit: &Audit, plan: &Plan) -> String {
     let mut out = String::new();
     let layers = &before.facts.layers;
     let stored: u64 = layers.iter().map(|layer| layer.compressed).sum();
@@ -99,9 +105,11 @@ pub fn result(before: &Before<'_>, made: &Made<'_>, plan: &Plan) -> String {
     }
     let _ = writeln!(
         out,
-        "  audit of the new image for {}: {}",
+        "  audit of the new image for {}: {}{}; {}",
         plan.phase,
-        plan.verdict.name()
+        plan.verdict.name(),
+        rules(plan),
+        audit.verdict()
     );
     out
 }
