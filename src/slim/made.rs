@@ -94,7 +94,8 @@ impl Made<'_> {
             Origin::Again(number, cut) => {
                 let tar = self.original.tar(*number)?;
                 let written = rewrite(tar, cut, self.limits, out);
-                return written.map_err(|why| SlimError::Cannot(format!("layer {number}: {why}")));
+                return written
+                    .map_err(|why| SlimError::Cannot(format!("layer {}: {why}", number + 1)));
             }
         };
         copied

@@ -130,7 +130,7 @@ impl<'a> Work<'a> {
         }
         let mut start = Vec::new();
         let read = self.original.blob(number)?.take(4).read_to_end(&mut start);
-        read.map_err(|error| SlimError::Cannot(format!("layer {number}: {error}")))?;
+        read.map_err(|error| SlimError::Cannot(format!("layer {}: {error}", number + 1)))?;
         Ok(compression(&start))
     }
 

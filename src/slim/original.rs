@@ -95,7 +95,10 @@ impl Original {
     pub fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
         let (Some(layer), Some(index)) = (self.image.layers.get(number), self.layers.get(number))
         else {
-            return Err(SlimError::Cannot(format!("there is no layer {number}")));
+            return Err(SlimError::Cannot(format!(
+                "there is no layer {}",
+                number + 1
+            )));
         };
         let blob = self.blobs.open(layer)?;
         let what = format!("layer {}", index.digest);

@@ -39,7 +39,9 @@ pub fn decision(before: &Before<'_>, decision: &Decision) -> String {
         let _ = writeln!(
             out,
             "  - {} {bytes}, layer {}: {because}",
-            item.path, item.layer
+            item.path,
+            // as people count
+            item.layer + 1
         );
         for link in &item.links {
             let _ = writeln!(out, "  - {link}: leads to it");
