@@ -14,11 +14,12 @@ use cupti_audit::report::{Audit, Exit};
 use cupti_audit::run::Options;
 use cupti_audit::slim::check::{check, plan_of};
 use cupti_audit::slim::decide::{Decision, Dropping, decide};
-use cupti_audit::slim::layer::Making;
+use cupti_audit::slim::layer::{Making, proof};
 use cupti_audit::slim::made::Made;
 use cupti_audit::slim::make::make;
 use cupti_audit::slim::original::Original;
 use cupti_audit::slim::output::{Existing, Output, Reach};
+use cupti_audit::slim::proof::Proof;
 use cupti_audit::slim::supplier::Supplier;
 use cupti_audit::slim::words::{self, Before};
 use cupti_audit::slim::{SlimError, interrupt};
@@ -187,7 +188,13 @@ impl Work<'_> {
         }
         let put = place.output.put(&made, &place.reach, self.folder)?;
         text.extend(["  written: ", &put, "\n"]);
-        self.proof(&made)?;
+        let none = || proof(&making);
+        self.proof(
+            &made
+                .added
+                .as_ref()
+                .map_or_else(none, |added| added.proof.clone()),
+        )?;
         Ok(text)
     }
 
@@ -215,8 +222,8 @@ impl Work<'_> {
     }
 
     /// Writes the proof to the file that the user wants it in.
-    fn proof(&self, made: &Made<'_>) -> Result<(), SlimError> {
-        let (Some(file), Some(added)) = (&self.args.proof, &made.added) else {
+    fn proof(&self, proof: &Proof) -> Result<(), SlimError> {
+        let Some(file) = &self.args.proof else {
             return Ok(());
         };
         let folder = file
@@ -227,7 +234,7 @@ impl Work<'_> {
                 .prefix(".cupti-audit-")
                 .permissions(Permissions::from_mode(0o666))
                 .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-            temporary.write_all(added.proof.text().as_bytes())?;
+            temporary.write_all(proof.text().as_bytes())?;
             temporary.persist(file).map_err(|error| error.error)
         };
         put().map(drop).map_err(|error| {

@@ -108,21 +108,30 @@ fn leave_out(decision: &mut Decision, layers: &[LayerIndex], plan: &Plan) {
     uncovered(decision, layers, &gone);
 }
 
-/// What goes and is the target of a hard link of a layer above, which would then lead nowhere.
+/// What goes and is the target of a hard link that would then lead nowhere: one of a layer above, or one that names its
+/// target through a link of a folder.
 fn linked_from_above(
     layers: &[LayerIndex],
     gone: &BTreeSet<RootPath>,
 ) -> BTreeMap<RootPath, String> {
     let mut needed = BTreeMap::new();
+    if gone.is_empty() {
+        return needed;
+    }
+    let (merged, _) = rootfs::merge(layers);
+    let real = |target: &RootPath| Some(merged.lookup_link(&target.absolute()).ok()?.path);
     for layer in layers {
         for (path, entry) in &layer.entries {
             let Entry::Hardlink(target) = entry else {
                 continue;
             };
-            let stays = !gone.contains(path);
-            if stays && gone.contains(target) && rewrite::content(layer, target).is_none() {
-                let why = format!("{path} is a hard link to it from a layer above");
-                needed.insert(target.clone(), why);
+            if gone.contains(path) || rewrite::content(layer, target).is_some() {
+                continue;
+            }
+            let targets = std::iter::once(target.clone()).chain(real(target));
+            for target in targets.filter(|target| gone.contains(target)) {
+                let why = format!("{path} is a hard link to it from elsewhere");
+                needed.insert(target, why);
             }
         }
     }
@@ -231,9 +240,15 @@ mod tests {
             Layer::new().hardlink("c", "a"),
         ];
         let (decision, left) = without(&layers, &["a", "b"]);
-        let why = "/c is a hard link to it from a layer above".to_owned();
+        let why = "/c is a hard link to it from elsewhere".to_owned();
         assert_eq!(decision.stays, [(RootPath::from("a"), why)]);
         assert_eq!(left, ["/a", "/c"]);
         assert_eq!(without(&layers, &["a", "c"]).1, ["/b"]);
+        let through = Layer::new()
+            .symlink("lib", "usr/lib")
+            .file("usr/lib/x", "1")
+            .hardlink("c", "lib/x");
+        let (decision, _) = without(&[through], &["usr/lib/x"]);
+        assert_eq!((decision.stays.len(), decision.cuts.len()), (1, 0));
     }
 }

@@ -59,7 +59,7 @@ pub fn gather(making: &Making<'_>) -> Result<NewLayer, SlimError> {
     let (rootfs, _) = rootfs::merge(making.below);
     let mut layer = NewLayer {
         members: Members::default(),
-        proof: empty_proof(making),
+        proof: proof(making),
     };
     layer.bring(making, &rootfs)?;
     if let Some(linker) = stale_cache(making) {
@@ -74,7 +74,8 @@ pub fn gather(making: &Making<'_>) -> Result<NewLayer, SlimError> {
     Ok(layer)
 }
 
-fn empty_proof(making: &Making<'_>) -> Proof {
+/// The proof of what goes; what is brought is still to be entered.
+pub fn proof(making: &Making<'_>) -> Proof {
     let mut dropped: Vec<Dropped> = Vec::new();
     for item in &making.decision.drop {
         let one = |path: &RootPath, bytes, because: String| Dropped {
