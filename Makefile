@@ -1,7 +1,7 @@
 # The chores of this repository by name; CI runs `make test` and `make lint`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test test-all parts environments static lint deny
+.PHONY: test test-all parts environments static bench lint deny
 
 LOG := target/test.log
 # Where `make static` puts the program as docs/ci/Dockerfile compiles it.
@@ -32,6 +32,11 @@ static: parts
 	@if command -v musl-gcc >/dev/null && [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]; then \
 	  CARGO_PROFILE_DEV_DEBUG=false cargo build --locked --bin cupti-audit --target $(MUSL); \
 	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
+
+# How long an audit takes, against decompressing the layer alone: see tests/bench.py.
+bench: environments
+	cargo build --release
+	python3 tests/bench.py
 
 lint:
 	cargo fmt --all --check

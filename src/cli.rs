@@ -1,6 +1,10 @@
 //! The command line: what may be asked, and nothing of how it is answered.
 
+mod slim;
+
 use std::path::PathBuf;
+
+pub use slim::SlimArgs;
 
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
@@ -116,6 +120,8 @@ pub enum Command {
     Advise(AdviseArgs),
     /// Write the smallest Dockerfile by which an image serves a phase, proven while it is built
     Dockerfile(Box<DockerfileArgs>),
+    /// Make an image that serves a phase, or one without dead weight, without a container engine
+    Slim(Box<SlimArgs>),
     /// List the rules, or explain one
     Rules(RulesArgs),
     /// Print the JSON Schema of the JSON report

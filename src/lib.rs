@@ -19,7 +19,9 @@ pub mod remedy;
 pub mod report;
 pub mod rootfs;
 pub mod rule;
+pub mod slim;
 
+pub mod audit;
 pub mod cli;
 pub mod config;
 mod data_files;

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Some(Command::Profilers(args)) => command::profilers(args),
         Some(Command::Advise(args)) => command::advise(&args),
         Some(Command::Dockerfile(args)) => command::dockerfile(*args),
+        Some(Command::Slim(args)) => command::slim(*args),
         Some(Command::Rules(args)) => command::rules(&args),
         Some(Command::Schema) => command::schema(),
     };

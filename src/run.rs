@@ -12,8 +12,8 @@ use crate::image::reference::{self, Target};
 use crate::image::registry::{RegistryOptions, RegistrySource};
 use crate::image::rootfs_dir::RootfsDir;
 use crate::image::{
-    Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, Platform, Progress, Source,
-    look,
+    Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage, Platform,
+    Progress, Source, look,
 };
 use crate::layer::{self, Expected, LayerIndex};
 use crate::limits::Limits;
@@ -41,13 +41,7 @@ const WORKERS: usize = 2;
 /// [`ImageError`], when the image cannot be had or read.
 pub fn read(reference: &str, options: &Options<'_>) -> Result<ImageFacts, ImageError> {
     let target = reference::parse(reference, look::path_kind)?;
-    let source = source(target, reference, options);
-    let request = OpenRequest {
-        platform: options.platform,
-        limits: &options.limits,
-        progress: options.progress,
-    };
-    let opened = source.open(&request)?;
+    let opened = open(target, reference, options)?;
     let layers = match opened.layers {
         Layers::Indexed(layers) => layers.into_iter().map(Ok).collect(),
         Layers::Blobs(blobs) => read_blobs(&opened.image, &*blobs, options)?,
@@ -57,6 +51,27 @@ pub fn read(reference: &str, options: &Options<'_>) -> Result<ImageFacts, ImageE
         ReadLayers { layers },
         &options.conditions,
     ))
+}
+
+/// Opens the image that `target` names, which the user wrote as `written`.
+///
+/// # Errors
+/// As the source says.
+pub(crate) fn open(
+    target: Target,
+    written: &str,
+    options: &Options<'_>,
+) -> Result<OpenedImage, ImageError> {
+    source(target, written, options).open(&request(options))
+}
+
+/// What a source is asked with.
+pub(crate) fn request<'o>(options: &'o Options<'_>) -> OpenRequest<'o> {
+    OpenRequest {
+        platform: options.platform,
+        limits: &options.limits,
+        progress: options.progress,
+    }
 }
 
 /// The platforms that the image `reference` is for, in the order of its index; none where the source does not
@@ -144,10 +159,14 @@ fn source(target: Target, written: &str, options: &Options<'_>) -> Box<dyn Sourc
     }
 }
 
-type ReadLayer = Result<LayerIndex, Gap>;
+/// A layer as read, or why it was not.
+pub(crate) type ReadLayer = Result<LayerIndex, Gap>;
 
 /// Reads the layers, several at a time, in the order of the image. The first failure ends the run.
-fn read_blobs(
+///
+/// # Errors
+/// What is wrong with a blob, or why it cannot be had.
+pub(crate) fn read_blobs(
     image: &Image,
     blobs: &dyn OpenBlob,
     options: &Options<'_>,

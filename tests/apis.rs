@@ -7,17 +7,13 @@
     reason = "the tests run the real program"
 )]
 
-use std::process::Command;
+mod support;
 
 use serde_json::Value;
 
 fn report(image: &str) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
-        .args(["--format", "json", &format!("oci:testdata/images/{image}")])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_clear()
-        .output()
-        .unwrap();
+    let image = format!("oci:testdata/images/{image}");
+    let output = support::run(&["--format", "json", &image]);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

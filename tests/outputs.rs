@@ -6,20 +6,14 @@
     reason = "the tests run the real program"
 )]
 
+mod support;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
+use support::run;
 
 const IMAGE: &str = "oci:testdata/images/no-cupti";
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_clear()
-        .output()
-        .unwrap()
-}
 
 fn said(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();

@@ -7,19 +7,15 @@
     reason = "the tests run the real program"
 )]
 
+mod support;
+
 use std::fmt::Write as _;
-use std::process::Command;
 
 use serde_json::Value;
 
 /// The plans of an image, a line for each file.
 fn plans(image: &str) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
-        .args(["--format", "json", image])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_clear()
-        .output()
-        .unwrap();
+    let output = support::run(&["--format", "json", image]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     let mut out = String::new();

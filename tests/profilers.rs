@@ -7,18 +7,10 @@
     reason = "the tests run the real program"
 )]
 
-use std::process::{Command, Output};
+mod support;
 
 use serde_json::Value;
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_clear()
-        .output()
-        .unwrap()
-}
+use support::run;
 
 fn page(arguments: &[&str]) -> String {
     let output = run(arguments);

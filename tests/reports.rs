@@ -8,21 +8,15 @@
     reason = "the tests run the real program"
 )]
 
+mod support;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::{Value, json};
+use support::run;
 use testkit::spec::Sources;
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_clear()
-        .output()
-        .unwrap()
-}
 
 /// A report on standard output; images that cannot be read are told on standard error.
 fn report(format: &str, images: &[&str]) -> String {

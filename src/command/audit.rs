@@ -1,14 +1,13 @@
 //! `audit`: reads images, judges them, writes the reports.
 
+use cupti_audit::audit::audit as judged;
 use cupti_audit::cli::{AuditArgs, FailOnArg};
 use cupti_audit::config::Suppression;
-use cupti_audit::facts::tools;
 use cupti_audit::gate::Gate;
 use cupti_audit::image::{ImageError, Platform};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::plan::{self, Known, need};
 use cupti_audit::report::{Audit, Exit, FailOn, Unread};
-use cupti_audit::rule::{self, Subject};
+use cupti_audit::rule;
 
 use super::output::Outputs;
 use super::{Reader, color, fail, start};
@@ -120,42 +119,17 @@ impl Run<'_> {
         place: Place,
     ) -> Result<Audit, ImageError> {
         let facts = self.reader.read(image, platform)?;
-        let subjects = rule::subjects(&facts);
-        let Knowledge {
-            rules,
-            phases,
-            profilers,
-            ..
-        } = self.knowledge;
-        let installed = tools::find(&facts, profilers, &self.args.image.environment);
-        let tools = plan::profilers::judge(&facts, &installed, profilers);
-        let known = Known {
-            facts: &facts,
-            rules,
-            subjects: &subjects,
-            profilers,
-            tools: &tools,
-        };
-        let plans = phases.iter().map(|phase| plan::plan(&known, phase));
-        let plans = plans.collect();
-        let asked = self.knowledge.phases_named(&self.args.phase);
-        let needs = asked
-            .iter()
-            .flat_map(|phase| need::subjects(&facts, &tools, phase));
-        let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
-        let mut findings = rule::judge(rules, &subjects, &asked);
-        self.gate.mark(image, &mut findings);
+        let environment = &self.args.image.environment;
+        let mut audit = judged(facts, self.knowledge, &self.args.phase, environment);
+        self.gate.mark(image, &mut audit.findings);
         // Only a run that has seen everything can say that a suppression is for nothing.
         if place == Place::Last && self.all_read {
-            findings.extend(rule::judge(rules, &self.gate.idle(), &asked));
+            let asked = self.knowledge.phases_named(&self.args.phase);
+            let idle = rule::judge(&self.knowledge.rules, &self.gate.idle(), &asked);
+            audit.findings.extend(idle);
         }
-        rule::sort(&mut findings);
-        Ok(Audit {
-            facts,
-            findings,
-            phases: self.args.phase.clone(),
-            plans,
-        })
+        rule::sort(&mut audit.findings);
+        Ok(audit)
     }
 
     fn unread(&mut self, image: &str, error: &ImageError) {

@@ -5,16 +5,15 @@ mod project;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use cupti_audit::audit::audit;
 use cupti_audit::cli::DockerfileArgs;
 use cupti_audit::dockerfile::{self, Page, Templates, config, name};
+use cupti_audit::facts::ImageFacts;
 use cupti_audit::facts::cuda::{CudaVersion, version};
-use cupti_audit::facts::{ImageFacts, tools};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::plan::{self, Known, Plan};
-use cupti_audit::profile::Phase;
+use cupti_audit::plan::Plan;
 use cupti_audit::remedy::recipe::{Request, recipe};
 use cupti_audit::report::Exit;
-use cupti_audit::rule;
 
 use super::new_file::{self, Existing};
 use super::{color, fail, read_one, write};
@@ -59,12 +58,15 @@ fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
         Some(from) => Some(read_source(args, from)?),
         None => None,
     };
+    let audit = audit(facts, &knowledge, &[], &args.image.environment);
+    let facts = &audit.facts;
     let asked = Asked {
         args,
-        facts: &facts,
+        facts,
+        plans: &audit.plans,
         knowledge: &knowledge,
         source: source.as_ref(),
-        base: base(args, &facts)?,
+        base: base(args, facts)?,
     };
     let (text, cloudbuild) = match &args.phase {
         Some(phase) => (dockerfile::phase(&templates, &asked.page(phase)?)?, None),
@@ -80,7 +82,7 @@ fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
             Exit::Clean
         }
     };
-    Ok(written.max(open(&facts)))
+    Ok(written.max(open(facts)))
 }
 
 /// Says what could not be checked: what is written may then be too little.
@@ -106,6 +108,8 @@ fn templates(args: &DockerfileArgs) -> Result<Templates, String> {
 struct Asked<'a> {
     args: &'a DockerfileArgs,
     facts: &'a ImageFacts,
+    /// What the image makes of each phase now.
+    plans: &'a [Plan],
     knowledge: &'a Knowledge,
     source: Option<&'a (String, ImageFacts)>,
     /// The name of the image for `FROM`.
@@ -116,40 +120,24 @@ impl Asked<'_> {
     /// What there is to say of one phase.
     fn page(&self, phase: &str) -> Result<Page, Stop> {
         let phase = self.knowledge.phase(phase).map_err(Stop::Why)?;
-        let plan = self.plan(phase);
+        let plan = self.plans.iter().find(|plan| plan.phase == phase.name);
+        let plan = plan.ok_or_else(|| Stop::Why(format!("{} was not judged", phase.name)))?;
         let request = Request {
             target: self.facts,
             phase,
-            plan: &plan,
+            plan,
             via: self.args.via.map(Into::into),
             cuda: cuda(self.args)?,
             source: self.source.map(|(name, facts)| (name.clone(), facts)),
         };
         let recipe = recipe(&request)?;
-        let mut page = dockerfile::page(self.facts, &plan, &recipe, &self.base)?;
+        let mut page = dockerfile::page(self.facts, plan, &recipe, &self.base)?;
         if recipe.fresh.is_some() {
             let library_path = recipe.library_path.as_ref();
             let library_path = library_path.map(|(value, _)| value.as_str());
             page.config = config::instructions(&self.facts.image.config, library_path)?;
         }
         Ok(page)
-    }
-
-    /// What the image makes of a phase now.
-    fn plan(&self, phase: &Phase) -> Plan {
-        let (facts, knowledge) = (self.facts, self.knowledge);
-        let subjects = rule::subjects(facts);
-        let over = &self.args.image.environment;
-        let installed = tools::find(facts, &knowledge.profilers, over);
-        let tools = plan::profilers::judge(facts, &installed, &knowledge.profilers);
-        let known = Known {
-            facts,
-            rules: &knowledge.rules,
-            subjects: &subjects,
-            profilers: &knowledge.profilers,
-            tools: &tools,
-        };
-        plan::plan(&known, phase)
     }
 }
 

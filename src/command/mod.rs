@@ -8,6 +8,7 @@ mod output;
 mod profilers;
 mod rules;
 mod schema;
+mod slim;
 mod start;
 mod tree;
 
@@ -30,6 +31,7 @@ pub use dockerfile::dockerfile;
 pub use profilers::profilers;
 pub use rules::rules;
 pub use schema::schema;
+pub use slim::slim;
 pub use tree::tree;
 
 /// How images are had, for the commands that read some.

@@ -4,6 +4,7 @@
 //! not read: `DOCKER_HOST` names another engine.
 
 mod connection;
+mod load;
 
 pub use connection::EngineEnvironment;
 
@@ -77,13 +78,7 @@ impl Brand {
 impl Source for Engine {
     /// Asks for the image, then reads what `docker save` would write, in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        check_name(&self.reference, &self.name)?;
-        let connection = connect(self.brand, &self.environment)?;
-        let facts = self.inspect(&connection, request)?;
-        facts.expect_platform(&self.reference, request.platform)?;
-        let name = facts.one_image(&self.name);
-        let response = connection.get(&format!("images/{name}/get"))?;
-        let response = connection.accept(response, request.limits.document)?;
+        let response = self.save(request)?;
         let wanted = Wanted {
             reference: &self.reference,
             name: None,
@@ -95,6 +90,23 @@ impl Source for Engine {
 }
 
 impl Engine {
+    /// What `docker save` would write of the image.
+    ///
+    /// # Errors
+    /// Why the engine does not give it.
+    pub fn save(
+        &self,
+        request: &OpenRequest<'_>,
+    ) -> Result<impl std::io::Read + Send + use<>, ImageError> {
+        check_name(&self.reference, &self.name)?;
+        let connection = connect(self.brand, &self.environment)?;
+        let facts = self.inspect(&connection, request)?;
+        facts.expect_platform(&self.reference, request.platform)?;
+        let name = facts.one_image(&self.name);
+        let response = connection.get(&format!("images/{name}/get"))?;
+        connection.accept(response, request.limits.document)
+    }
+
     fn inspect(
         &self,
         connection: &Connection,

@@ -21,7 +21,9 @@ pub mod verify;
 pub use config::ImageConfig;
 pub use oci_spec::image::Digest;
 pub use platform::Platform;
-pub use source::{ImageError, Layers, OpenBlob, OpenRequest, OpenedImage, Progress, Source};
+pub use source::{
+    Documents, ImageError, Layers, OpenBlob, OpenRequest, OpenedImage, Progress, Source,
+};
 
 /// An image: what its manifest and config say. Layers stand in the order in which they are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -43,6 +43,7 @@ impl Source for OciLayout {
         };
         Ok(OpenedImage {
             image: chosen.image,
+            documents: chosen.documents,
             layers: Layers::Blobs(Box::new(blobs)),
         })
     }

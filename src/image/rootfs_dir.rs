@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{
-    Image, ImageConfig, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage, Platform,
-    Source, SourceKind,
+    Documents, Image, ImageConfig, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage,
+    Platform, Source, SourceKind,
 };
 use crate::layer::{Entry, FileFacts, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file};
 use crate::path::RootPath;
@@ -48,6 +48,7 @@ impl Source for RootfsDir {
                 config: ImageConfig::default(),
                 layers: vec![layer],
             },
+            documents: Documents::default(),
             layers: Layers::Indexed(vec![index]),
         })
     }

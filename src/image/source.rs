@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use oci_spec::image::ImageManifest;
+
 use super::{Digest, Image, LayerDescriptor, Platform};
 use crate::layer::{LayerError, LayerIndex};
 use crate::limits::Limits;
@@ -29,8 +31,19 @@ pub struct OpenRequest<'a> {
 pub struct OpenedImage {
     /// What the manifest and the config say.
     pub image: Image,
+    /// The documents that say it.
+    pub documents: Documents,
     /// The layers' bytes, or what was read from them.
     pub layers: Layers,
+}
+
+/// The documents of an image, for who writes it again with something changed.
+#[derive(Debug, Clone, Default)]
+pub struct Documents {
+    /// The config as it is stored; empty for a folder, which has none.
+    pub config: Vec<u8>,
+    /// The manifest of the platform, where the source has one of its own.
+    pub manifest: Option<Box<ImageManifest>>,
 }
 
 /// How the layers of an opened image can be had.

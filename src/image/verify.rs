@@ -1,6 +1,6 @@
 //! Bytes checked against the digest and size that name them.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
@@ -134,7 +134,7 @@ pub struct HashingReader<R> {
     limit: Option<u64>,
 }
 
-impl<R: Read> HashingReader<R> {
+impl<R> HashingReader<R> {
     /// Reads from `inner`; more than `limit` bytes are an error at the first surplus byte.
     pub fn new(inner: R, hasher: Hasher, limit: Option<u64>) -> Self {
         Self {
@@ -142,6 +142,16 @@ impl<R: Read> HashingReader<R> {
             hasher,
             read: 0,
             limit,
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.limit {
+            Some(limit) if self.read > limit => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("more than the expected {limit} bytes"),
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -161,12 +171,106 @@ impl<R: Read> Read for HashingReader<R> {
         let n = self.inner.read(buf)?;
         self.hasher.update(buf.get(..n).unwrap_or_default());
         self.read += n as u64;
-        match self.limit {
-            Some(limit) if self.read > limit => Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                format!("more than the expected {limit} bytes"),
-            )),
-            _ => Ok(n),
+        self.check().map(|()| n)
+    }
+}
+
+impl<R: BufRead> BufRead for HashingReader<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.check()?;
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        // What is consumed had been filled, so this gives it once more.
+        let filled = self.inner.fill_buf().unwrap_or_default();
+        self.hasher.update(filled.get(..amount).unwrap_or(filled));
+        self.read += amount as u64;
+        self.inner.consume(amount);
+    }
+}
+
+/// Reads to the end and fails there unless the bytes are those that a digest and a size name.
+pub struct VerifiedReader<R> {
+    inner: Option<HashingReader<R>>,
+    what: String,
+    digest: Digest,
+    size: u64,
+}
+
+impl<R: Read> VerifiedReader<R> {
+    /// Reads `inner`, named `what` in errors, whose bytes are to be those of `digest`.
+    ///
+    /// # Errors
+    /// The algorithm, when it is not one of the registered ones.
+    pub fn new(inner: R, what: String, digest: Digest, size: u64) -> Result<Self, String> {
+        let hasher = Hasher::for_digest(Some(&digest))?;
+        Ok(Self {
+            inner: Some(HashingReader::new(inner, hasher, Some(size))),
+            what,
+            digest,
+            size,
+        })
+    }
+
+    fn compare(&mut self) -> io::Result<usize> {
+        let Some(inner) = self.inner.take() else {
+            return Ok(0);
+        };
+        let (found, size) = inner.finish();
+        if found == self.digest.to_string() && size == self.size {
+            return Ok(0);
         }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "{}: expected {} of {} bytes, found {found} of {size}; the source has changed",
+                self.what, self.digest, self.size
+            ),
+        ))
+    }
+}
+
+impl<R: Read> Read for VerifiedReader<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let Some(inner) = &mut self.inner else {
+            return Ok(0);
+        };
+        match inner.read(buf)? {
+            0 if !buf.is_empty() => self.compare(),
+            n => Ok(n),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::{Hasher, VerifiedReader};
+
+    fn read(bytes: &[u8], expected: &[u8]) -> Result<Vec<u8>, String> {
+        let mut hasher = Hasher::for_digest(None).unwrap();
+        hasher.update(expected);
+        let digest = hasher.finish().parse().unwrap();
+        let size = expected.len() as u64;
+        let mut reader = VerifiedReader::new(bytes, "blob".to_owned(), digest, size).unwrap();
+        let mut out = Vec::new();
+        let read = reader.read_to_end(&mut out);
+        read.map(|_| out).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn bytes_that_are_not_those_of_the_digest_are_an_error_at_the_end() {
+        assert_eq!(read(b"content", b"content"), Ok(b"content".to_vec()));
+        assert_eq!(read(b"", b""), Ok(Vec::new()));
+        for other in [&b"c0ntent"[..], b"conten", b""] {
+            let error = read(other, b"content").unwrap_err();
+            assert!(error.contains("the source has changed"), "{error}");
+        }
+        assert_eq!(
+            read(b"contents", b"content").unwrap_err(),
+            "more than the expected 7 bytes"
+        );
     }
 }

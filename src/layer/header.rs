@@ -144,7 +144,7 @@ fn check_sum(block: &[u8; BLOCK]) -> Result<(), String> {
 }
 
 /// The size, octal or as a big-endian number behind a set first bit; at most 63 bits.
-fn size(block: &[u8; BLOCK]) -> Option<u64> {
+pub(super) fn size(block: &[u8; BLOCK]) -> Option<u64> {
     let bytes: [u8; 12] = field(block, SIZE);
     let [first, rest @ ..] = bytes;
     if first & 0x80 == 0 {

@@ -1,9 +1,6 @@
-//! A tar stream with a buffer that can be looked into before it is consumed.
+//! A tar stream of which headers can be looked into before they are consumed; what members hold is not copied.
 
-use std::io::{self, Read};
-
-/// The bytes asked for at a time.
-const CHUNK: usize = 256 << 10;
+use std::io::{self, BufRead};
 
 /// A buffer over the stream that can be looked into before it is consumed.
 pub struct Input<R> {
@@ -14,12 +11,12 @@ pub struct Input<R> {
     pub position: u64,
 }
 
-impl<R: Read> Input<R> {
+impl<R: BufRead> Input<R> {
     /// Nothing is read yet.
     pub fn new(reader: R) -> Self {
         Self {
             reader,
-            buffer: Vec::with_capacity(CHUNK),
+            buffer: Vec::new(),
             start: 0,
             position: 0,
         }
@@ -57,26 +54,18 @@ impl<R: Read> Input<R> {
         self.buffer.drain(..self.start);
         self.start = 0;
         while self.buffer.len() < bytes {
-            if self.read_more()? == 0 {
+            // At least twice as much as there was, so that a header that asks byte by byte is soon at its limit.
+            let more = (bytes - self.buffer.len()).max(self.buffer.len());
+            let ready = ready(&mut self.reader)?;
+            let ready = ready.get(..more).unwrap_or(ready);
+            if ready.is_empty() {
                 return Ok(false);
             }
+            self.buffer.extend_from_slice(ready);
+            let taken = ready.len();
+            self.reader.consume(taken);
         }
         Ok(true)
-    }
-
-    fn read_more(&mut self) -> Result<usize, String> {
-        let held = self.buffer.len();
-        self.buffer.resize(held + CHUNK, 0);
-        let space = self.buffer.get_mut(held..).unwrap_or_default();
-        let n = loop {
-            match self.reader.read(space) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        self.buffer
-            .truncate(held + n.as_ref().copied().unwrap_or(0));
-        n.map_err(|error| error.to_string())
     }
 
     /// Hands the next `bytes` to `take`, piece by piece.
@@ -86,23 +75,30 @@ impl<R: Read> Input<R> {
     pub fn read(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), String> {
         let mut left = bytes;
         while left > 0 {
-            if self.buffered().is_empty() {
-                self.buffer.clear();
-                self.start = 0;
-                if self.read_more()? == 0 {
-                    return Err(format!(
-                        "the tar ends at byte {}, {left} bytes before the end of a member",
-                        self.position
-                    ));
-                }
+            let most = usize::try_from(left).unwrap_or(usize::MAX);
+            let held = self.buffered();
+            let taken = if held.is_empty() {
+                let ready = ready(&mut self.reader)?;
+                let ready = ready.get(..most).unwrap_or(ready);
+                take(ready);
+                let taken = ready.len();
+                self.reader.consume(taken);
+                self.position += taken as u64;
+                taken
+            } else {
+                let held = held.get(..most).unwrap_or(held);
+                take(held);
+                let taken = held.len();
+                self.consume(taken);
+                taken
+            };
+            if taken == 0 {
+                return Err(format!(
+                    "the tar ends at byte {}, {left} bytes before the end of a member",
+                    self.position
+                ));
             }
-            let n = self
-                .buffered()
-                .len()
-                .min(usize::try_from(left).unwrap_or(usize::MAX));
-            take(self.buffered().get(..n).unwrap_or_default());
-            self.consume(n);
-            left -= n as u64;
+            left -= taken as u64;
         }
         Ok(())
     }
@@ -115,11 +111,21 @@ impl<R: Read> Input<R> {
     /// Reads to the end of the stream: only a blob that was read whole can be verified.
     pub fn drain(&mut self) -> Result<(), String> {
         loop {
-            self.buffer.clear();
-            self.start = 0;
-            if self.read_more()? == 0 {
+            let surplus = ready(&mut self.reader)?.len();
+            if surplus == 0 {
                 return Ok(());
             }
+            self.reader.consume(surplus);
         }
     }
+}
+
+/// What the reader has ready; nothing at its end.
+fn ready(reader: &mut impl BufRead) -> Result<&[u8], String> {
+    while let Err(error) = reader.fill_buf() {
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error.to_string());
+        }
+    }
+    reader.fill_buf().map_err(|error| error.to_string())
 }

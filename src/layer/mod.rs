@@ -10,10 +10,14 @@ mod header;
 mod input;
 pub mod interest;
 mod links;
+mod members;
 mod pax;
 mod pipeline;
 mod read_ahead;
+mod rename;
+pub mod rewrite;
 mod walk;
+pub mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

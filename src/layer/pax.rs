@@ -33,20 +33,33 @@ impl Records {
 /// The record that is malformed, by its offset in `bytes`, and what is wrong with it.
 pub fn records(bytes: &[u8]) -> Result<Records, String> {
     let mut records = Records::default();
+    each(bytes, |at, key, value| {
+        let taken = records.take(key, value);
+        taken.map_err(|what| format!("PAX record at byte {at} of its header: {what}"))
+    })?;
+    match records.version {
+        (None, None) | (Some(0), Some(0 | 1)) | (Some(1), Some(0)) => Ok(records),
+        _ => Err("PAX records of an unknown sparse format".to_owned()),
+    }
+}
+
+/// Hands the key and the value of every record to `take`, with its offset in `bytes`.
+///
+/// # Errors
+/// The record that is malformed, or what `take` says.
+pub fn each<'b>(
+    bytes: &'b [u8],
+    mut take: impl FnMut(usize, &'b [u8], &'b [u8]) -> Result<(), String>,
+) -> Result<(), String> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let at = bytes.len() - rest.len();
         let (key, value, after) = record(rest)
             .ok_or_else(|| format!("malformed PAX record at byte {at} of its header"))?;
-        records
-            .take(key, value)
-            .map_err(|what| format!("PAX record at byte {at} of its header: {what}"))?;
+        take(at, key, value)?;
         rest = after;
     }
-    match records.version {
-        (None, None) | (Some(0), Some(0 | 1)) | (Some(1), Some(0)) => Ok(records),
-        _ => Err("PAX records of an unknown sparse format".to_owned()),
-    }
+    Ok(())
 }
 
 /// The key and value of the first record, `"%d %s=%s\n"`, and what follows it.

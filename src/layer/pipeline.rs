@@ -3,7 +3,7 @@
 //! Decompressing is the slowest of the three, so the others cost no time of their own. The queues between
 //! them are bounded, and nothing is written anywhere.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::thread::ScopedJoinHandle;
 
 use super::changeset::Changeset;
@@ -171,15 +171,32 @@ struct Bounded<R> {
     limit: u64,
 }
 
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buf)?;
+impl<R> Bounded<R> {
+    fn check(&self) -> io::Result<()> {
         if self.inner.count() > self.limit {
             return Err(io::Error::other(format!(
                 "more than the limit of {} uncompressed bytes",
                 self.limit
             )));
         }
-        Ok(n)
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.check().map(|()| n)
+    }
+}
+
+impl<R: BufRead> BufRead for Bounded<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.check()?;
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.inner.consume(amount);
     }
 }

@@ -10,6 +10,8 @@ const DEPTH: usize = 8;
 /// The receiving end: what the other thread has read.
 pub struct ReadAhead {
     chunks: Receiver<io::Result<Vec<u8>>>,
+    /// Chunks go back to be filled again.
+    spares: SyncSender<Vec<u8>>,
     chunk: Vec<u8>,
     at: usize,
 }
@@ -22,10 +24,12 @@ pub fn read_ahead<'scope, R: Read + Send + 'scope>(
     chunk: usize,
 ) -> (ReadAhead, ScopedJoinHandle<'scope, R>) {
     let (sender, chunks) = sync_channel(DEPTH);
-    let thread = scope.spawn(move || send_all(inner, chunk, &sender));
+    let (spares, used) = sync_channel(DEPTH);
+    let thread = scope.spawn(move || send_all(inner, chunk, &sender, &used));
     (
         ReadAhead {
             chunks,
+            spares,
             chunk: Vec::new(),
             at: 0,
         },
@@ -35,9 +39,15 @@ pub fn read_ahead<'scope, R: Read + Send + 'scope>(
 
 /// A chunk is filled before it is sent: what follows looks at the first bytes together, and a queue of full
 /// chunks is a queue of bounded work.
-fn send_all<R: Read>(mut inner: R, size: usize, sender: &SyncSender<io::Result<Vec<u8>>>) -> R {
+fn send_all<R: Read>(
+    mut inner: R,
+    size: usize,
+    sender: &SyncSender<io::Result<Vec<u8>>>,
+    used: &Receiver<Vec<u8>>,
+) -> R {
     loop {
-        let mut chunk = vec![0; size];
+        let mut chunk = used.try_recv().unwrap_or_default();
+        chunk.resize(size, 0);
         let (filled, end) = fill(&mut inner, &mut chunk);
         chunk.truncate(filled);
         if filled > 0 && sender.send(Ok(chunk)).is_err() {
@@ -75,7 +85,9 @@ impl BufRead for ReadAhead {
             && let Ok(message) = self.chunks.recv()
         {
             self.at = 0;
-            self.chunk = Vec::new();
+            let used = std::mem::take(&mut self.chunk);
+            // Where there are spares enough it is let go.
+            let _ = self.spares.try_send(used);
             self.chunk = message?;
         }
         Ok(self.chunk.get(self.at..).unwrap_or_default())

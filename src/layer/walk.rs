@@ -1,6 +1,6 @@
 //! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
 
-use std::io::Read;
+use std::io::BufRead;
 use std::sync::Arc;
 
 use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
@@ -11,6 +11,7 @@ use super::changeset::Changeset;
 use super::file::{FileReader, Kept};
 use super::header::Headers;
 use super::input::Input;
+use super::members::damaged;
 use super::pax::{self, Records};
 use crate::limits::Limits;
 use crate::path::RootPath;
@@ -23,7 +24,7 @@ const BLOCK: u64 = 512;
 /// # Errors
 /// What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
 /// what `reader` gives.
-pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
+pub fn walk(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> {
     let mut walk = Walk {
         input: Input::new(reader),
         headers: Headers::default(),
@@ -33,16 +34,7 @@ pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
         holes: 0,
         members: 0,
     };
-    let parser_limits = TarLimits {
-        max_metadata_size: u32::try_from(limits.tar_metadata).unwrap_or(u32::MAX),
-        max_sparse_entries: limits.sparse_regions,
-        ..TarLimits::default()
-    };
-    let mut parser = Parser::new(parser_limits);
-    parser.set_allow_empty_path(true);
-    // `pax` and `header` check these themselves: what counts strictly, what does not count not at all.
-    parser.set_ignore_pax_errors(true);
-    parser.set_verify_checksums(false);
+    let mut parser = parser(limits);
     while let Some(member) = walk.next_member(&mut parser)? {
         walk.take(&member)?;
     }
@@ -51,6 +43,20 @@ pub fn walk(reader: impl Read, limits: &Limits) -> Result<Changeset, String> {
     walk.changeset.check_directories(directories)?;
     walk.input.drain()?;
     Ok(walk.changeset)
+}
+
+/// A parser of headers that were made plain.
+pub(super) fn parser(limits: &Limits) -> Parser {
+    let mut parser = Parser::new(TarLimits {
+        max_metadata_size: u32::try_from(limits.tar_metadata).unwrap_or(u32::MAX),
+        max_sparse_entries: limits.sparse_regions,
+        ..TarLimits::default()
+    });
+    parser.set_allow_empty_path(true);
+    // `pax` and `header` check these themselves: what counts strictly, what does not count not at all.
+    parser.set_ignore_pax_errors(true);
+    parser.set_verify_checksums(false);
+    parser
 }
 
 struct Walk<'a, R> {
@@ -66,20 +72,23 @@ struct Walk<'a, R> {
 }
 
 /// A member's header, taken out of the buffer.
-struct Member {
-    name: Vec<u8>,
-    kind: EntryType,
-    link: Vec<u8>,
+pub(super) struct Member {
+    /// The name, as written.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: EntryType,
+    /// The target of a link, as written.
+    pub link: Vec<u8>,
     mode: u16,
     /// The bytes of content in the stream.
-    stored: u64,
+    pub stored: u64,
     /// Where they lie in a sparse file, and its size.
     sparse: Option<(Vec<SparseEntry>, u64)>,
 }
 
 impl Member {
     /// Takes a member out of the buffer. `own_map` is the size of a sparse map that stands in the content.
-    fn new(
+    pub fn new(
         entry: &ParsedEntry<'_>,
         sparse: Option<(Vec<SparseEntry>, u64)>,
         headers: &Headers,
@@ -103,6 +112,18 @@ impl Member {
             stored: stored(entry, kind, &records, own_map)?,
             sparse,
         })
+    }
+}
+
+impl Member {
+    /// Whether it is a sparse file.
+    pub fn is_sparse(&self) -> bool {
+        self.sparse.is_some()
+    }
+
+    /// Whether it has no content, whatever its size says.
+    pub fn has_no_content(&self) -> bool {
+        has_no_content(self.kind)
     }
 }
 
@@ -149,7 +170,7 @@ fn stored(
     }
 }
 
-impl<R: Read> Walk<'_, R> {
+impl<R: BufRead> Walk<'_, R> {
     fn next_member(&mut self, parser: &mut Parser) -> Result<Option<Member>, String> {
         loop {
             let at = self.input.position;
@@ -337,7 +358,3 @@ fn surplus(stored: u64, regions: &[SparseEntry], bytes: u64) -> Option<u64> {
 }
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
-fn damaged(at: u64, error: &dyn std::fmt::Display) -> String {
-    format!("damaged tar header at byte {at} of the uncompressed layer: {error}")
-}

@@ -7,6 +7,7 @@
 pub mod arch;
 pub mod cache;
 mod cache_file;
+pub mod cache_writer;
 pub mod driver;
 mod glibc;
 pub mod hardware;

@@ -207,6 +207,17 @@ mod tests {
     }
 
     #[test]
+    fn a_licence_stays_with_what_it_is_of() {
+        check(
+            "usr/share/doc/libcupti11.8",
+            &[
+                ("changelog.Debian.gz", Some("cupti-headers")),
+                ("copyright", None),
+            ],
+        );
+    }
+
+    #[test]
     fn a_path_says_what_is_of_the_toolkit_and_leaves_packages_of_python_alone() {
         check(
             CUDA,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled, table};
 use super::text::{Layout, layer_words};
 use crate::escape;
-use crate::facts::{Asks, Consumer, Copy, ImageFacts};
+use crate::facts::{Asks, Consumer, Copy, Gets, ImageFacts};
 use crate::loader::{Libc, Outcome, words};
 use crate::size::size;
 
@@ -153,17 +153,17 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: Layout) {
     out.push('\n');
 }
 
+/// The path that a consumer gets, and what led there.
+pub(super) fn path_and_way(gets: &Gets) -> String {
+    let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
+    let way = gets.how.map(|how| words::part(how, &gets.objects));
+    format!("{path}, through {}", way.unwrap_or_default())
+}
+
 fn outcome(consumer: &Consumer) -> String {
     let gets = &consumer.outcome.as_is;
     match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (Outcome::Loaded, _) => {
-            let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
-            let how = gets
-                .how
-                .map(|how| words::part(how, &gets.objects))
-                .unwrap_or_default();
-            format!("{} {path}, through {how}", styled(GOOD, "gets"))
-        }
+        (Outcome::Loaded, _) => format!("{} {}", styled(GOOD, "gets"), path_and_way(gets)),
         (_, Outcome::Loaded) => {
             format!(
                 "{} in the image as it is; gets it once the container runtime has run ldconfig",

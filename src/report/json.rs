@@ -5,6 +5,7 @@ use std::io;
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use super::pieces::{Gap, Image, Tool, Worlds, gaps, worlds};
 use super::{Audit, Exit, Report, Unread};
 use crate::escape;
 use crate::facts::{Asker, ByWorld, Companion, Consumer, Copy, ImageFacts, Reach};
@@ -40,7 +41,7 @@ impl Report for Json {
 struct ImageReport<'a> {
     schema: &'static str,
     tool: Tool,
-    image: Image<'a>,
+    image: LayeredImage<'a>,
     cupti: Cupti,
     consumers: Vec<ConsumerReport>,
     phases: IndexMap<&'a str, Phase<'a>>,
@@ -49,17 +50,9 @@ struct ImageReport<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool {
-    name: &'static str,
-    version: &'static str,
-}
-
-#[derive(Serialize)]
-struct Image<'a> {
-    reference: &'a str,
-    source: &'static str,
-    digest: Option<String>,
-    platform: String,
+struct LayeredImage<'a> {
+    #[serde(flatten)]
+    image: Image<'a>,
     layers: Vec<Layer<'a>>,
 }
 
@@ -107,13 +100,6 @@ struct Dangling {
     path: String,
     target: String,
     layer: usize,
-}
-
-#[derive(Serialize)]
-struct Worlds<T> {
-    #[serde(rename = "as-is")]
-    as_is: T,
-    nvidia: T,
 }
 
 #[derive(Serialize)]
@@ -202,20 +188,11 @@ struct Location {
     layer: Option<usize>,
 }
 
-#[derive(Serialize)]
-struct Gap<'a> {
-    what: &'a str,
-    why: &'a str,
-}
-
 fn report(audit: &Audit) -> ImageReport<'_> {
     let facts = &audit.facts;
     ImageReport {
         schema: SCHEMA,
-        tool: Tool {
-            name: env!("CARGO_PKG_NAME"),
-            version: env!("CARGO_PKG_VERSION"),
-        },
+        tool: Tool::this(),
         image: image(facts),
         cupti: Cupti {
             status: facts.status.as_is.name(),
@@ -240,14 +217,7 @@ fn report(audit: &Audit) -> ImageReport<'_> {
         consumers: facts.consumers.iter().map(consumer).collect(),
         phases: audit.plans.iter().map(phase).collect(),
         findings: audit.findings.iter().map(finding).collect(),
-        gaps: facts
-            .gaps
-            .iter()
-            .map(|gap| Gap {
-                what: &gap.what,
-                why: &gap.why,
-            })
-            .collect(),
+        gaps: gaps(facts),
     }
 }
 
@@ -277,7 +247,7 @@ fn phase(plan: &Plan) -> (&str, Phase<'_>) {
     (&plan.phase, phase)
 }
 
-fn image(facts: &ImageFacts) -> Image<'_> {
+fn image(facts: &ImageFacts) -> LayeredImage<'_> {
     let text = |digest: &Option<Digest>| digest.as_ref().map(ToString::to_string);
     let layers = facts
         .image
@@ -292,11 +262,8 @@ fn image(facts: &ImageFacts) -> Image<'_> {
             bytes: size.bytes,
             created_by: layer.created_by.as_deref(),
         });
-    Image {
-        reference: &facts.image.reference,
-        source: facts.image.source.name(),
-        digest: text(&facts.image.digest),
-        platform: facts.image.platform.to_string(),
+    LayeredImage {
+        image: Image::from(&facts.image),
         layers: layers.collect(),
     }
 }
@@ -321,10 +288,7 @@ fn copy(copy: &Copy) -> CopyReport {
                 .map(|version| escape::text(version.as_bytes())),
         },
         decoy: copy.decoy,
-        loadable: Worlds {
-            as_is: copy.loadable.as_is,
-            nvidia: copy.loadable.nvidia,
-        },
+        loadable: worlds(&copy.loadable, |loads| *loads),
         how: copy.how.map(crate::loader::How::name),
         problems: copy.problems.clone(),
     }
@@ -338,10 +302,7 @@ fn consumer(consumer: &Consumer) -> ConsumerReport {
         object: consumer.object.to_string(),
         asks: consumer.asks.name(),
         wants: escape::text(&consumer.wants),
-        outcome: Worlds {
-            as_is: as_is.outcome.name(),
-            nvidia: nvidia.outcome.name(),
-        },
+        outcome: worlds(&consumer.outcome, |gets| gets.outcome.name()),
         path: gets.path.as_deref().map(escape::text),
         how: gets.how.map(crate::loader::How::name),
         required: consumer.required.name(),
@@ -361,11 +322,7 @@ fn apis(facts: &ImageFacts, asker: &Asker) -> ApisReport {
         .and_then(|number| facts.consumers.get(number));
     let usable = |api: &'static Api| {
         let name = |reach: &Reach| reach.usable(&api.id).name();
-        let worlds = Worlds {
-            as_is: name(&asker.reach.as_is),
-            nvidia: name(&asker.reach.nvidia),
-        };
-        (api.id.as_str(), worlds)
+        (api.id.as_str(), worlds(&asker.reach, name))
     };
     ApisReport {
         consumer: consumer.map(|consumer| consumer.name.clone()),

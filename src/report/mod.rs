@@ -11,6 +11,7 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 mod phases;
+mod pieces;
 pub mod profilers;
 pub mod rules;
 pub mod sarif;
@@ -22,7 +23,7 @@ use std::io;
 
 use crate::escape;
 use crate::facts::{Consumer, ImageFacts, Status};
-use crate::loader::{Outcome, words};
+use crate::loader::Outcome;
 use crate::plan::Plan;
 use crate::rule::{Finding, Severity, Suppressed};
 
@@ -177,14 +178,7 @@ impl Audit {
 fn gets(consumer: &Consumer) -> String {
     let gets = &consumer.outcome.as_is;
     match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (Outcome::Loaded, _) => {
-            let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
-            let how = gets
-                .how
-                .map(|how| words::part(how, &gets.objects))
-                .unwrap_or_default();
-            format!("{path}, through {how}")
-        }
+        (Outcome::Loaded, _) => inventory::path_and_way(gets),
         (_, Outcome::Loaded) => "nothing until the container runtime has run ldconfig".to_owned(),
         _ => format!("nothing: {}", gets.message),
     }

@@ -11,7 +11,17 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+
+/// The program's output, run in the root of the repository with no environment.
+pub fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .output()
+        .expect("the program starts")
+}
 
 /// The folder that `tests/parts.sh` fills.
 pub fn parts() -> PathBuf {

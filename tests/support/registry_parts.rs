@@ -1,6 +1,7 @@
 //! The real parts of the registry tests: Debian's `docker-registry`, `skopeo`, `openssl` and `htpasswd`.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,6 +17,9 @@ pub fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
     );
     output.stdout
 }
+
+/// The file in which a registry notes each request, in the folder that it was given.
+pub const REQUESTS: &str = "requests.log";
 
 /// A `docker-registry` on 127.0.0.1 that runs until it is dropped.
 pub struct Registry {
@@ -51,7 +55,7 @@ impl Registry {
         let process = Command::new("docker-registry")
             .arg("serve")
             .arg(&config)
-            .stdout(Stdio::null())
+            .stdout(File::create(dir.join(REQUESTS)).unwrap())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::documents::{self, Documents, digest_of_name};
 use super::{Chosen, Wanted, not_found, oci, same_name};
 use crate::image::{
-    Digest, Image, ImageConfig, ImageError, LayerDescriptor, OpenRequest, Platform, config,
+    self, Digest, Image, ImageConfig, ImageError, LayerDescriptor, OpenRequest, Platform, config,
     manifest,
 };
 use crate::path::RootPath;
@@ -33,6 +33,8 @@ struct Candidate<'a> {
     digest: Option<Digest>,
     platform: Platform,
     config: ImageConfig,
+    /// The config as it is stored.
+    document: Vec<u8>,
 }
 
 /// Reads the image that `wanted` names from `manifest`, the bytes of `manifest.json`.
@@ -137,6 +139,7 @@ fn candidate<'a>(
         digest,
         platform,
         config,
+        document: bytes,
     })
 }
 
@@ -211,14 +214,19 @@ fn image(
         }
         layers = described;
     }
+    let (digest, manifest) = found.map(|found| (found.digest, found.manifest)).unzip();
     Ok(Chosen {
         image: Image {
             reference: wanted.reference.to_owned(),
             source: wanted.docker,
-            digest: found.map(|found| found.digest),
+            digest,
             platform: chosen.platform,
             config: chosen.config,
             layers,
+        },
+        documents: image::Documents {
+            config: chosen.document,
+            manifest,
         },
         members,
     })

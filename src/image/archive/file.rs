@@ -83,6 +83,7 @@ pub(crate) fn open_file(
     };
     Ok(OpenedImage {
         image: chosen.image,
+        documents: chosen.documents,
         layers: Layers::Blobs(Box::new(blobs)),
     })
 }

@@ -22,6 +22,7 @@ pub use stream::open_stream;
 use oci_spec::distribution::Reference;
 
 use super::{Image, ImageError, OpenRequest, SourceKind};
+use crate::image;
 use crate::path::RootPath;
 
 /// Which image of an archive is asked for, and by whom.
@@ -81,6 +82,8 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 pub(crate) struct Chosen {
     /// The image.
     pub image: Image,
+    /// The documents that describe it.
+    pub documents: image::Documents,
     /// One member per layer, in the same order.
     pub members: Vec<RootPath>,
 }

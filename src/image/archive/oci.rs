@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::documents::{self, Documents, blob_name};
 use super::{Chosen, Wanted, not_found};
-use crate::image::{Digest, Image, ImageError, OpenRequest, SourceKind, config, manifest};
+use crate::image::{self, Digest, Image, ImageError, OpenRequest, SourceKind, config, manifest};
 use crate::path::RootPath;
 
 /// Indexes in indexes, `index.json` included.
@@ -69,6 +69,10 @@ fn image(
             platform,
             config,
             layers,
+        },
+        documents: image::Documents {
+            config: bytes,
+            manifest: Some(found.manifest.clone()),
         },
         members,
     })

@@ -55,6 +55,7 @@ pub fn open_stream(
     let indexes = collect(&mut passed, &chosen.members, &mut chosen.image.layers)?;
     Ok(OpenedImage {
         image: chosen.image,
+        documents: chosen.documents,
         layers: Layers::Indexed(indexes),
     })
 }

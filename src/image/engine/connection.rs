@@ -6,7 +6,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::blocking::{Client, ClientBuilder, Response};
+use reqwest::blocking::{Body, Client, ClientBuilder, Response};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Identity, redirect};
 use serde::Deserialize;
 
@@ -219,6 +220,19 @@ impl Connection {
                 causes(&error),
                 self.brand.how_to_start()
             ))
+        })
+    }
+
+    /// Sends a tar archive to `path`.
+    ///
+    /// # Errors
+    /// As [`Connection::get`].
+    pub fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
+        let url = format!("{}/{path}", self.base);
+        let request = self.client.post(url).body(archive);
+        let request = request.header(CONTENT_TYPE, "application/x-tar");
+        request.send().map_err(|error| {
+            ImageError::Remote(format!("{} broke off: {}", self.what, causes(&error)))
         })
     }
 

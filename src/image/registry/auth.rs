@@ -94,7 +94,7 @@ fn token_server(client: &Client, refusal: &Answer, realm: &str) -> Result<Url, F
     Ok(url)
 }
 
-/// Asks for a token to pull: with a password or anonymously (distribution, "Token Authentication"), or in
+/// Asks for a token for what the client does: with a password or anonymously (distribution, "Token Authentication"), or in
 /// exchange for an identity token (distribution, "Oauth2 Token Authentication").
 fn token(
     client: &Client,
@@ -102,7 +102,7 @@ fn token(
     service: Option<&str>,
     credential: Option<&Credential>,
 ) -> Result<Authorization, Failure> {
-    let scope = format!("repository:{}:pull", client.repository);
+    let scope = client.scopes.join(" ");
     let answer = if let Some(Secret::Identity(identity)) = secret(credential) {
         let mut form = vec![
             ("grant_type", "refresh_token"),
@@ -124,7 +124,7 @@ fn token(
             .query_pairs_mut()
             .extend_pairs(service.map(|service| ("service", service)))
             .append_pair("client_id", CLIENT_ID)
-            .append_pair("scope", &scope);
+            .extend_pairs(client.scopes.iter().map(|scope| ("scope", scope)));
         client
             .transport
             .get(&realm, &HeaderMap::new(), basic.as_ref())

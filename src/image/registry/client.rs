@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use reqwest::StatusCode;
 use reqwest::Url;
+use reqwest::blocking::Body;
 use reqwest::header::{HeaderMap, HeaderValue, RANGE};
+use reqwest::{Method, StatusCode};
 
 use super::credential_files::{self, CredentialSource};
 use super::credentials::Credential;
@@ -31,6 +32,8 @@ pub(super) struct Client {
     pub(super) repository: String,
     /// The image as the user wrote it.
     pub(super) written: String,
+    /// What a token is asked for: `repository:NAME:ACTION`, each.
+    pub(super) scopes: Vec<String>,
     /// How long and how often to try.
     pub(super) patience: Patience,
     pub(super) transport: Transport,
@@ -69,6 +72,7 @@ impl Client {
             registry: registry.to_owned(),
             repository: repository.to_owned(),
             written: written.to_owned(),
+            scopes: vec![format!("repository:{repository}:pull")],
             patience: options.patience.clone(),
             transport: Transport::new(
                 host.to_owned(),
@@ -104,6 +108,36 @@ impl Client {
         let fresh = self.authorize(&answer, used.as_ref())?;
         let answer = self.ask(part, &headers, Some(&fresh))?;
         self.judge(answer, Some(&fresh))
+    }
+
+    /// Makes one attempt to change something; `url` is an address that the registry named, or one of its own. The
+    /// body is had anew for the second request of a challenge.
+    pub(super) fn change(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: &dyn Fn() -> Result<Body, ImageError>,
+    ) -> Result<Answer, Failure> {
+        let own = self.own("")?;
+        let is_own = own.origin() == url.origin();
+        let send = |pass: Option<&Pass>| {
+            let pass = pass.filter(|_| is_own).map(|pass| &pass.authorization);
+            self.transport.send(method, url, headers, pass, body()?)
+        };
+        let used = self.held();
+        let answer = send(used.as_ref())?;
+        if answer.response.status() != StatusCode::UNAUTHORIZED || !is_own {
+            return Ok(answer);
+        }
+        let fresh = self.authorize(&answer, used.as_ref())?;
+        send(Some(&fresh))
+    }
+
+    /// An address of the repository, by the scheme that the registry turned out to speak.
+    pub(super) fn own(&self, part: &str) -> Result<Url, ImageError> {
+        let plain = self.plain.get() == Some(&true);
+        self.url(if plain { "http" } else { "https" }, part)
     }
 
     /// The user's credentials for this registry.

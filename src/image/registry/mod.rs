@@ -12,6 +12,7 @@ mod credential_files;
 mod credentials;
 mod guard;
 mod manifest;
+mod push;
 mod retry;
 mod transport;
 mod trouble;
@@ -24,11 +25,12 @@ use oci_spec::distribution::Reference;
 
 use super::manifest::{expect_platform, layers};
 use super::{
-    Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage, Source,
-    SourceKind, config, verify,
+    Documents, Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage,
+    Source, SourceKind, config, verify,
 };
 use client::Client;
 pub use credential_files::CredentialSource;
+pub use push::{Push, Pushed};
 pub use retry::Patience;
 
 /// How a registry is asked.
@@ -92,6 +94,10 @@ impl Source for RegistrySource {
                 platform,
                 config,
                 layers,
+            },
+            documents: Documents {
+                config: bytes,
+                manifest: Some(Box::new(manifest)),
             },
             layers: Layers::Blobs(Box::new(RegistryBlobs { client })),
         })

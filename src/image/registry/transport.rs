@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use reqwest::blocking::{Client, RequestBuilder, Response};
+use reqwest::blocking::{Body, Client, RequestBuilder, Response};
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Certificate, Url, redirect};
+use reqwest::{Certificate, Method, Url, redirect};
 
 use super::guard;
 use super::retry::{Failure, Patience};
@@ -21,6 +21,9 @@ use crate::image::ImageError;
 
 /// Redirects that are followed for one request.
 const REDIRECTS: usize = 10;
+
+/// The time in which a layer has to be sent.
+const UPLOAD: Duration = Duration::from_hours(6);
 
 /// What proves who asks. It never prints itself.
 #[derive(Clone, PartialEq, Eq)]
@@ -146,6 +149,32 @@ impl Transport {
             ))
             .into(),
         ))
+    }
+
+    /// Sends a request that changes something; a redirect is an answer like any other.
+    pub(super) fn send(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        authorization: Option<&Authorization>,
+        body: Body,
+    ) -> Result<Answer, Failure> {
+        let client = self.client(url)?;
+        let mut request = client.request(method.clone(), url.clone());
+        // Here the limit is one on the whole, and a layer of gigabytes takes its time.
+        request = request.headers(headers.clone()).timeout(UPLOAD).body(body);
+        if let Some(authorization) = authorization {
+            request = authorization.sign(request);
+        }
+        match request.send() {
+            Ok(response) => Ok(Answer {
+                response,
+                url: url.clone(),
+                same_origin: true,
+            }),
+            Err(error) => Err(no_answer(&guard::authority(url), &error)),
+        }
     }
 
     /// Posts a form; a redirect is an answer like any other.

@@ -6,6 +6,7 @@ use super::{verdict, why};
 use crate::plan::advice::{ARCH, Advice, Chosen, FileNeed};
 use crate::profile::Profiler;
 use crate::profile::advice::{Source, general};
+use crate::report::pieces::Overhead;
 
 const SCHEMA: &str = "cupti-audit/advice/v1";
 
@@ -43,13 +44,6 @@ struct Tool<'a> {
     overhead: Overhead<'a>,
     host: &'a [String],
     fallbacks: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Overhead<'a> {
-    figure: &'a str,
-    certainty: &'static str,
-    source: &'a str,
 }
 
 #[derive(Serialize)]
@@ -144,11 +138,7 @@ fn tool(tool: &Profiler) -> Tool<'_> {
         gives: &said.gives,
         without: &said.without,
         besides: &said.besides,
-        overhead: Overhead {
-            figure: &said.overhead.figure,
-            certainty: said.overhead.certainty.name(),
-            source: &said.overhead.source,
-        },
+        overhead: Overhead::from(&said.overhead),
         host: &said.host,
         fallbacks: &said.fallbacks,
     }

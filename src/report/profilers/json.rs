@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::Matrix;
-use crate::facts::{ByWorld, Usable};
+use crate::facts::Usable;
 use crate::plan::profilers::{ApiUse, Entry, Fallback, Readiness};
 use crate::profile::{Condition, Profiler};
+use crate::report::pieces::{Gap, Image, Overhead, Tool, Worlds, gaps, worlds};
 
 const SCHEMA: &str = "cupti-audit/profilers/v1";
 
@@ -14,30 +15,13 @@ const SCHEMA: &str = "cupti-audit/profilers/v1";
 /// # Errors
 /// Never for a report made here; the signature is serde's.
 pub fn line(matrix: &Matrix<'_>) -> serde_json::Result<String> {
-    let image = &matrix.facts.image;
     serde_json::to_string(&Report {
         schema: SCHEMA,
-        tool: Tool {
-            name: env!("CARGO_PKG_NAME"),
-            version: env!("CARGO_PKG_VERSION"),
-        },
-        image: Image {
-            reference: &image.reference,
-            source: image.source.name(),
-            digest: image.digest.as_ref().map(ToString::to_string),
-            platform: image.platform.to_string(),
-        },
+        tool: Tool::this(),
+        image: Image::from(&matrix.facts.image),
         profilers: matrix.entries.iter().map(entry).collect(),
         host: host(matrix),
-        gaps: matrix
-            .facts
-            .gaps
-            .iter()
-            .map(|gap| Gap {
-                what: &gap.what,
-                why: &gap.why,
-            })
-            .collect(),
+        gaps: gaps(matrix.facts),
     })
 }
 
@@ -49,20 +33,6 @@ struct Report<'a> {
     profilers: Vec<ProfilerReport<'a>>,
     host: Host<'a>,
     gaps: Vec<Gap<'a>>,
-}
-
-#[derive(Serialize)]
-struct Tool {
-    name: &'static str,
-    version: &'static str,
-}
-
-#[derive(Serialize)]
-struct Image<'a> {
-    reference: &'a str,
-    source: &'static str,
-    digest: Option<String>,
-    platform: String,
 }
 
 #[derive(Serialize)]
@@ -78,13 +48,6 @@ struct ProfilerReport<'a> {
     without: &'a str,
     host: &'a [String],
     fallbacks: Vec<FallbackReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct Worlds<T> {
-    #[serde(rename = "as-is")]
-    as_is: T,
-    nvidia: T,
 }
 
 #[derive(Serialize)]
@@ -108,13 +71,6 @@ struct Needs<'a> {
     environment: Vec<&'a str>,
     capabilities: &'a [String],
     besides: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Overhead<'a> {
-    figure: &'a str,
-    certainty: &'static str,
-    source: &'a str,
 }
 
 #[derive(Serialize)]
@@ -145,12 +101,6 @@ struct MinimumDriver<'a> {
     minor_compatibility: Option<&'a str>,
 }
 
-#[derive(Serialize)]
-struct Gap<'a> {
-    what: &'a str,
-    why: &'a str,
-}
-
 fn entry<'a>(entry: &'a Entry<'a>) -> ProfilerReport<'a> {
     let Profiler { id, said } = entry.profiler;
     ProfilerReport {
@@ -160,22 +110,11 @@ fn entry<'a>(entry: &'a Entry<'a>) -> ProfilerReport<'a> {
         here: worlds(&entry.here, state),
         apis: entry.apis.iter().map(api).collect(),
         needs: needs(entry.profiler),
-        overhead: Overhead {
-            figure: &said.overhead.figure,
-            certainty: said.overhead.certainty.name(),
-            source: &said.overhead.source,
-        },
+        overhead: Overhead::from(&said.overhead),
         gives: &said.gives,
         without: &said.without,
         host: &said.host,
         fallbacks: entry.fallbacks.iter().map(fallback).collect(),
-    }
-}
-
-fn worlds<'a, T, U>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) -> Worlds<U> {
-    Worlds {
-        as_is: of(&values.as_is),
-        nvidia: of(&values.nvidia),
     }
 }
 

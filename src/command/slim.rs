@@ -1,0 +1,240 @@
+//! `slim`: makes an image that serves a phase, or one without dead weight.
+
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use cupti_audit::audit::audit;
+use cupti_audit::cli::{PlatformArg, SlimArgs};
+use cupti_audit::image::Platform;
+use cupti_audit::image::engine::EngineEnvironment;
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::report::{Audit, Exit};
+use cupti_audit::run::Options;
+use cupti_audit::slim::check::{check, plan_of};
+use cupti_audit::slim::decide::{Decision, Dropping, decide};
+use cupti_audit::slim::layer::Making;
+use cupti_audit::slim::made::Made;
+use cupti_audit::slim::make::make;
+use cupti_audit::slim::original::Original;
+use cupti_audit::slim::output::{Existing, Output, Reach};
+use cupti_audit::slim::supplier::Supplier;
+use cupti_audit::slim::words::{self, Before};
+use cupti_audit::slim::{SlimError, interrupt};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::{Reader, color, fail, start, write};
+
+/// Makes the new image.
+pub fn slim(mut args: SlimArgs) -> Exit {
+    color(args.output.color);
+    let prepared = prepare(&mut args);
+    let (knowledge, platform) = match prepared {
+        Ok(prepared) => prepared,
+        Err(exit) => return exit,
+    };
+    match run(&args, &knowledge, platform.as_ref()) {
+        Ok(text) => write(Ok(text), Exit::Clean),
+        Err(error) => fail(&error),
+    }
+}
+
+/// Reads what the user brings, and sees to it that an interruption leaves nothing behind.
+fn prepare(args: &mut SlimArgs) -> Result<(Knowledge, Option<Platform>), Exit> {
+    let file = start::config(&args.own)?;
+    if let Some(file) = &file {
+        file.config.fill_image(&mut args.image);
+    }
+    let knowledge = start::knowledge(&args.own, file.as_ref())?;
+    let platform = match args.image.platform.clone() {
+        Some(PlatformArg::All) => {
+            return Err(fail(
+                &"an image is made for one platform; name it with --platform",
+            ));
+        }
+        Some(PlatformArg::One(platform)) => Some(platform),
+        None => None,
+    };
+    for signal in [SIGINT, SIGTERM] {
+        // The second one ends the program at once.
+        let caught = flag::register_conditional_shutdown(signal, 130, interrupt::flag())
+            .and_then(|_| flag::register(signal, interrupt::flag()));
+        caught.map_err(|error| fail(&error))?;
+    }
+    Ok((knowledge, platform))
+}
+
+/// Makes the image, and gives what to say of it.
+fn run(
+    args: &SlimArgs,
+    knowledge: &Knowledge,
+    platform: Option<&Platform>,
+) -> Result<String, SlimError> {
+    knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
+    let reader = Reader::new(args.image.clone(), &args.output, knowledge);
+    let options = reader.options(platform);
+    let place = Place::new(args, &options)?;
+    let folder = match &place {
+        Some(place) => place.output.folder()?,
+        None => tempfile::tempdir().map_err(|error| SlimError::Cannot(error.to_string()))?,
+    };
+    let original = Original::read(&args.image_name, &options, folder.path());
+    reader.bars.clear();
+    let work = Work {
+        args,
+        knowledge,
+        options: &options,
+        original: original?,
+        folder: folder.path(),
+    };
+    let supplier = args.cupti_from.as_ref();
+    let supplier = supplier.map(|from| Supplier::read(from, &options, folder.path()));
+    reader.bars.clear();
+    let said = work.make(supplier.transpose()?.as_ref(), place.as_ref())?;
+    reader.bars.clear();
+    Ok(said)
+}
+
+/// Where the new image goes.
+struct Place<'a> {
+    output: &'a Output,
+    reach: Reach<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// The place that was asked for, if it is free; none where nothing is to be done.
+    fn new(args: &'a SlimArgs, options: &'a Options<'_>) -> Result<Option<Self>, SlimError> {
+        let existing = if args.force {
+            Existing::Replaced
+        } else {
+            Existing::Stays
+        };
+        let Some(output) = args.to.as_ref().filter(|_| !args.dry_run) else {
+            return Ok(None);
+        };
+        let reach = Reach {
+            registry: &options.registry,
+            engine: EngineEnvironment::from_env(),
+            existing,
+        };
+        output.check(&reach)?;
+        let proof = args.proof.as_ref().filter(|proof| proof.exists());
+        if let Some(proof) = proof.filter(|_| existing == Existing::Stays) {
+            return Err(SlimError::Exists(proof.display().to_string()));
+        }
+        Ok(Some(Self { output, reach }))
+    }
+}
+
+/// An image that was read, and what is wanted of it.
+struct Work<'a> {
+    args: &'a SlimArgs,
+    knowledge: &'a Knowledge,
+    options: &'a Options<'a>,
+    original: Original,
+    folder: &'a Path,
+}
+
+impl Work<'_> {
+    fn make(
+        &self,
+        supplier: Option<&Supplier>,
+        place: Option<&Place<'_>>,
+    ) -> Result<String, SlimError> {
+        let before = self.audit();
+        let phase = self
+            .knowledge
+            .phase(&self.args.phase)
+            .map_err(SlimError::Cannot)?;
+        let Some(plan) = plan_of(&before, &self.args.phase) else {
+            return Err(SlimError::Cannot(format!(
+                "there is no phase {}",
+                self.args.phase
+            )));
+        };
+        let dropping = if self.args.drop {
+            Dropping::Drop
+        } else {
+            Dropping::Keep
+        };
+        let facts = &before.facts;
+        let decision = decide(&self.original, facts, phase, plan, supplier, dropping)?;
+        let said = Before {
+            facts,
+            plan,
+            from: self.args.cupti_from.as_deref(),
+        };
+        let mut text = words::decision(&said, &decision);
+        let Some(place) = place else {
+            return Ok(text);
+        };
+        let below = decision.apply(&self.original.layers);
+        let making = Making {
+            decision: &decision,
+            facts,
+            supplier,
+            below: &below,
+            phase: &self.args.phase,
+            limits: &self.options.limits,
+            folder: self.folder,
+        };
+        let made = make(&self.original, &making, place.output.form())?;
+        let after = self.check(&made, &decision, supplier)?;
+        if let Some(plan) = plan_of(&after, &self.args.phase) {
+            text += &words::result(&said, &made, plan);
+        }
+        let put = place.output.put(&made, &place.reach, self.folder)?;
+        text.extend(["  written: ", &put, "\n"]);
+        self.proof(&made)?;
+        Ok(text)
+    }
+
+    fn audit(&self) -> Audit {
+        let facts = self.original.facts(&self.options.conditions);
+        let phases = [self.args.phase.clone()];
+        let environment = &self.options.conditions.environment;
+        audit(facts, self.knowledge, &phases, environment)
+    }
+
+    fn check(
+        &self,
+        made: &Made<'_>,
+        decision: &Decision,
+        supplier: Option<&Supplier>,
+    ) -> Result<Audit, SlimError> {
+        let conditions = &self.options.conditions;
+        let checked = check(made, decision, self.knowledge, &self.args.phase, conditions);
+        checked.map_err(|error| match supplier {
+            None => SlimError::Cannot(format!(
+                "{error}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
+            )),
+            Some(_) => error,
+        })
+    }
+
+    /// Writes the proof to the file that the user wants it in.
+    fn proof(&self, made: &Made<'_>) -> Result<(), SlimError> {
+        let (Some(file), Some(added)) = (&self.args.proof, &made.added) else {
+            return Ok(());
+        };
+        let folder = file
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let put = || {
+            let mut temporary = tempfile::Builder::new()
+                .prefix(".cupti-audit-")
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+            temporary.write_all(added.proof.text().as_bytes())?;
+            temporary.persist(file).map_err(|error| error.error)
+        };
+        put().map(drop).map_err(|error| {
+            SlimError::Cannot(format!(
+                "the image was written, and its proof was not: {}: {error}",
+                file.display()
+            ))
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! A layer's tar written again without some of its members: one pass, nothing held but one header.
+//!
+//! What stays is copied byte for byte. A hard link whose file goes takes the file over: bytes leave only when the last
+//! name of them does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Write};
+
+use tar_core::EntryType;
+
+use super::members::{Found, Members, Next};
+use super::rename::{Change, renamed};
+use super::write::LayerWriter;
+use super::{Entry, LayerIndex};
+use crate::limits::Limits;
+use crate::path::RootPath;
+
+/// Hard links that lead to hard links are followed this far.
+const HARDLINK_DEPTH: usize = 40;
+
+/// What is left out of a layer, and what that makes of its hard links.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cut {
+    /// The members that go.
+    pub gone: BTreeSet<RootPath>,
+    /// The files that go, each with the hard link that takes it over.
+    pub heirs: BTreeMap<RootPath, RootPath>,
+    /// The hard links that stay and lead elsewhere than before.
+    pub relinked: BTreeMap<RootPath, RootPath>,
+    /// What the layers below still have in the place of a member that goes: it is deleted.
+    pub whiteouts: BTreeSet<RootPath>,
+}
+
+impl Cut {
+    /// What leaving out `paths` means for the layer; directories are never left out.
+    pub fn of(layer: &LayerIndex, paths: &BTreeSet<RootPath>) -> Self {
+        let goes = |path: &RootPath| {
+            paths.contains(path)
+                && layer
+                    .entries
+                    .get(path)
+                    .is_some_and(|entry| *entry != Entry::Directory)
+        };
+        let mut cut = Self {
+            gone: layer
+                .entries
+                .keys()
+                .filter(|path| goes(path))
+                .cloned()
+                .collect(),
+            ..Self::default()
+        };
+        for (path, entry) in &layer.entries {
+            let Entry::Hardlink(target) = entry else {
+                continue;
+            };
+            let Some(file) = content(layer, target).filter(|_| !goes(path)) else {
+                continue;
+            };
+            if goes(file) {
+                let heir = cut
+                    .heirs
+                    .entry(file.clone())
+                    .or_insert_with(|| path.clone());
+                if heir != path {
+                    cut.relinked.insert(path.clone(), heir.clone());
+                }
+            } else if goes(target) {
+                cut.relinked.insert(path.clone(), file.clone());
+            }
+        }
+        cut
+    }
+
+    /// Whether the layer stays as it is.
+    pub fn is_empty(&self) -> bool {
+        self.gone.is_empty() && self.whiteouts.is_empty()
+    }
+
+    /// What the layer holds afterwards, by its index.
+    pub fn apply(&self, layer: &LayerIndex) -> LayerIndex {
+        let mut after = layer.clone();
+        for (file, heir) in &self.heirs {
+            if let Some(entry) = layer.entries.get(file) {
+                after.entries.insert(heir.clone(), entry.clone());
+            }
+        }
+        for (path, target) in &self.relinked {
+            after
+                .entries
+                .insert(path.clone(), Entry::Hardlink(target.clone()));
+        }
+        after.entries.retain(|path, _| !self.gone.contains(path));
+        after.whiteouts.extend(self.whiteouts.iter().cloned());
+        after
+    }
+}
+
+/// The member of the layer that holds the bytes to which a hard link leads; `None` when it lies in a layer below.
+pub fn content<'l>(layer: &'l LayerIndex, target: &RootPath) -> Option<&'l RootPath> {
+    let mut target = target;
+    for _ in 0..HARDLINK_DEPTH {
+        match layer.entries.get_key_value(target)? {
+            (_, Entry::Hardlink(next)) => target = next,
+            (path, _) => return Some(path),
+        }
+    }
+    None
+}
+
+/// Writes the tar that `reader` gives to `out`, without what `cut` leaves out.
+///
+/// # Errors
+/// What is wrong with the tar and at which byte, what `reader` gives, and what `out` gives.
+pub fn rewrite(
+    reader: impl Read,
+    cut: &Cut,
+    limits: &Limits,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    let mut members = Members::new(reader, limits);
+    loop {
+        match members.next()? {
+            Next::End => break,
+            Next::Global(raw) => out.write_all(&raw).map_err(|error| error.to_string())?,
+            Next::Member(found) => member(&mut members, *found, cut, out)?,
+        }
+    }
+    members.drain()?;
+    let mut writer = LayerWriter::new(out);
+    let mut end = || {
+        let mut whiteouts = cut.whiteouts.iter();
+        whiteouts.try_for_each(|path| writer.whiteout(path))?;
+        writer.end()
+    };
+    end().map_err(|error| error.to_string())
+}
+
+/// What becomes of a member.
+enum Fate<'c> {
+    /// It stays, perhaps with something changed.
+    Stays(Change<'c>),
+    /// It stays under the name of the hard link that takes it over.
+    Inherited(&'c RootPath),
+    Goes,
+}
+
+impl Cut {
+    fn fate(&self, path: &RootPath, kind: EntryType) -> Fate<'_> {
+        let is_link = kind == EntryType::Link;
+        let goes = self.gone.contains(path) && kind != EntryType::Directory;
+        match self.heirs.get(path) {
+            Some(heir) if goes && !is_link => return Fate::Inherited(heir),
+            _ => {}
+        }
+        if goes || (is_link && self.heirs.values().any(|heir| heir == path)) {
+            return Fate::Goes;
+        }
+        let link = self.relinked.get(path).filter(|_| is_link);
+        Fate::Stays(Change {
+            name: None,
+            link: link.map(RootPath::as_bytes),
+        })
+    }
+}
+
+fn member<R: Read>(
+    members: &mut Members<'_, R>,
+    found: Found,
+    cut: &Cut,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    let bytes = found.bytes();
+    let Some(path) = found.path.clone() else {
+        out.write_all(&found.raw)
+            .map_err(|error| error.to_string())?;
+        return copy(members, bytes, out);
+    };
+    let (change, at) = match cut.fate(&path, found.member.kind) {
+        Fate::Goes => return members.read(bytes, |_| ()),
+        Fate::Stays(change) => (change, &path),
+        Fate::Inherited(heir) => {
+            let name = Some(heir.as_bytes());
+            (Change { name, link: None }, heir)
+        }
+    };
+    let headers = if change.name.is_none() && change.link.is_none() {
+        found.raw
+    } else if found.is_sparse() {
+        return Err(format!(
+            "{path} is a sparse file with other names, which is not written again under one of them"
+        ));
+    } else {
+        renamed(&found.raw, found.own, &change)?
+    };
+    out.write_all(&headers).map_err(|error| error.to_string())?;
+    members.note(at.clone(), &found.member)?;
+    copy(members, bytes, out)
+}
+
+fn copy<R: Read>(
+    members: &mut Members<'_, R>,
+    bytes: u64,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    let mut failure = None;
+    members.read(bytes, |piece| {
+        if failure.is_none() {
+            failure = out.write_all(piece).err();
+        }
+    })?;
+    failure.map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+/// Hands the content of the files at `paths` to `take`, each from its first byte to its last.
+///
+/// # Errors
+/// What is wrong with the tar, or what `take` says; a file that is sparse is not taken out.
+pub fn extract(
+    reader: impl Read,
+    paths: &BTreeSet<RootPath>,
+    limits: &Limits,
+    mut take: impl FnMut(&RootPath, &[u8]) -> io::Result<()>,
+) -> Result<(), String> {
+    let mut members = Members::new(reader, limits);
+    loop {
+        let found = match members.next()? {
+            Next::End => return members.drain(),
+            Next::Global(_) => continue,
+            Next::Member(found) => *found,
+        };
+        let (stored, bytes) = (found.member.stored, found.bytes());
+        let wanted = found.path.as_ref().filter(|path| paths.contains(*path));
+        if let Some(path) = wanted.filter(|_| !found.member.has_no_content()) {
+            if found.is_sparse() {
+                return Err(format!(
+                    "{path} is stored as a sparse file, which is not taken out"
+                ));
+            }
+            let mut failure = take(path, b"").err();
+            members.read(stored, |piece| {
+                if failure.is_none() {
+                    failure = take(path, piece).err();
+                }
+            })?;
+            if let Some(error) = failure {
+                return Err(error.to_string());
+            }
+            members.read(bytes - stored, |_| ())?;
+        } else {
+            members.read(bytes, |_| ())?;
+        }
+        if let Some(path) = found.path {
+            members.note(path, &found.member)?;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Writes the tar of a layer: owner 0, time 0, PAX records only for names that do not fit.
+//!
+//! Who writes gives the members in their order; what they are for is not known here.
+
+use std::io::{self, Read, Write};
+
+use tar::{Builder, EntryType, Header};
+
+use crate::path::RootPath;
+
+/// What a name field of a tar header holds, in bytes.
+const NAME: usize = 100;
+
+/// The tar of a layer under way.
+pub struct LayerWriter<W: Write> {
+    tar: Builder<W>,
+}
+
+/// What a member is, beside its path.
+#[derive(Debug, Clone, Copy)]
+struct Shape<'a> {
+    kind: EntryType,
+    mode: u32,
+    target: &'a [u8],
+    bytes: u64,
+}
+
+impl<W: Write> LayerWriter<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        Self {
+            tar: Builder::new(out),
+        }
+    }
+
+    /// A directory, mode 755.
+    ///
+    /// # Errors
+    /// What `out` gives; so too for the others.
+    pub fn directory(&mut self, path: &RootPath) -> io::Result<()> {
+        let name = [path.as_bytes(), b"/"].concat();
+        let shape = Shape {
+            kind: EntryType::Directory,
+            mode: 0o755,
+            target: b"",
+            bytes: 0,
+        };
+        self.append(&name, shape, io::empty())
+    }
+
+    /// A regular file with the `bytes` bytes that `content` gives; fewer or more are an error.
+    pub fn file(
+        &mut self,
+        path: &RootPath,
+        mode: u16,
+        bytes: u64,
+        mut content: impl Read,
+    ) -> io::Result<()> {
+        let shape = Shape {
+            kind: EntryType::Regular,
+            mode: mode.into(),
+            target: b"",
+            bytes,
+        };
+        let mut counted = (&mut content).take(bytes);
+        self.append(path.as_bytes(), shape, &mut counted)?;
+        let missing = counted.limit();
+        if missing > 0 || content.read(&mut [0])? > 0 {
+            return Err(other_size(path, bytes));
+        }
+        Ok(())
+    }
+
+    /// A regular file, mode 644, whose `bytes` bytes `content` writes.
+    pub fn file_by<E: From<io::Error>>(
+        &mut self,
+        path: &RootPath,
+        bytes: u64,
+        content: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let shape = Shape {
+            kind: EntryType::Regular,
+            mode: 0o644,
+            target: b"",
+            bytes,
+        };
+        self.append(path.as_bytes(), shape, io::empty())?;
+        let mut counted = Counted {
+            inner: self.tar.get_mut(),
+            bytes: 0,
+        };
+        content(&mut counted)?;
+        if counted.bytes != bytes {
+            return Err(other_size(path, bytes).into());
+        }
+        let padding = usize::try_from(bytes.wrapping_neg() % 512).unwrap_or(0);
+        let zeros = [0; 512];
+        self.tar
+            .get_mut()
+            .write_all(zeros.get(..padding).unwrap_or_default())?;
+        Ok(())
+    }
+
+    /// A symbolic link.
+    pub fn symlink(&mut self, path: &RootPath, target: &[u8]) -> io::Result<()> {
+        let shape = Shape {
+            kind: EntryType::Symlink,
+            mode: 0o777,
+            target,
+            bytes: 0,
+        };
+        self.append(path.as_bytes(), shape, io::empty())
+    }
+
+    /// The mark that deletes `path` of the layers below (image-spec, layer.md, "Whiteouts").
+    pub fn whiteout(&mut self, path: &RootPath) -> io::Result<()> {
+        let name = [b".wh.", path.name()].concat();
+        self.file(&path.parent().join(&name), 0o644, 0, io::empty())
+    }
+
+    /// Writes the end marker.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.tar.finish()
+    }
+
+    fn append(&mut self, name: &[u8], shape: Shape<'_>, content: impl Read) -> io::Result<()> {
+        let long = [("path", name), ("linkpath", shape.target)];
+        let long = long.into_iter().filter(|(_, text)| text.len() > NAME);
+        self.tar.append_pax_extensions(long)?;
+        let mut header = Header::new_ustar();
+        header.set_entry_type(shape.kind);
+        header.set_mode(shape.mode);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_size(shape.bytes);
+        put(&mut header.as_old_mut().name, name);
+        put(&mut header.as_old_mut().linkname, shape.target);
+        header.set_cksum();
+        self.tar.append(&header, content)
+    }
+}
+
+fn other_size(path: &RootPath, bytes: u64) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{path} holds other than the expected {bytes} bytes"),
+    )
+}
+
+/// Counts what is written through it.
+struct Counted<'a, W> {
+    inner: &'a mut W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(buf)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Writes as much of `text` as fits; the rest is in a PAX record.
+fn put(field: &mut [u8; NAME], text: &[u8]) {
+    for (to, from) in field.iter_mut().zip(text) {
+        *to = *from;
+    }
+}

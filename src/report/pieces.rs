@@ -1,0 +1,95 @@
+//! What several of the JSON contracts have in common.
+
+use serde::Serialize;
+
+use crate::facts::{self, ByWorld};
+use crate::image;
+use crate::profile;
+
+/// The program that made a report.
+#[derive(Serialize)]
+pub(super) struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+impl Tool {
+    /// This one.
+    pub fn this() -> Self {
+        Self {
+            name: env!("CARGO_PKG_NAME"),
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+/// Which image it is.
+#[derive(Serialize)]
+pub(super) struct Image<'a> {
+    reference: &'a str,
+    source: &'static str,
+    digest: Option<String>,
+    platform: String,
+}
+
+impl<'a> From<&'a image::Image> for Image<'a> {
+    fn from(image: &'a image::Image) -> Self {
+        Self {
+            reference: &image.reference,
+            source: image.source.name(),
+            digest: image.digest.as_ref().map(ToString::to_string),
+            platform: image.platform.to_string(),
+        }
+    }
+}
+
+/// What could not be checked.
+#[derive(Serialize)]
+pub(super) struct Gap<'a> {
+    what: &'a str,
+    why: &'a str,
+}
+
+/// The gaps of an image.
+pub(super) fn gaps(facts: &facts::ImageFacts) -> Vec<Gap<'_>> {
+    let gaps = facts.gaps.iter();
+    gaps.map(|gap| Gap {
+        what: &gap.what,
+        why: &gap.why,
+    })
+    .collect()
+}
+
+/// A value in each of the two worlds.
+#[derive(Serialize)]
+pub(super) struct Worlds<T> {
+    #[serde(rename = "as-is")]
+    as_is: T,
+    nvidia: T,
+}
+
+/// What `of` makes of the values of the two worlds.
+pub(super) fn worlds<'a, T, U>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) -> Worlds<U> {
+    Worlds {
+        as_is: of(&values.as_is),
+        nvidia: of(&values.nvidia),
+    }
+}
+
+/// What a profiling tool costs while it records.
+#[derive(Serialize)]
+pub(super) struct Overhead<'a> {
+    figure: &'a str,
+    certainty: &'static str,
+    source: &'a str,
+}
+
+impl<'a> From<&'a profile::Overhead> for Overhead<'a> {
+    fn from(overhead: &'a profile::Overhead) -> Self {
+        Self {
+            figure: &overhead.figure,
+            certainty: overhead.certainty.name(),
+            source: &overhead.source,
+        }
+    }
+}

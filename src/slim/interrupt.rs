@@ -1,0 +1,57 @@
+//! Whether somebody wants to stop: long copies look before each piece, fail, and so clean up behind them.
+
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// The bytes that are copied between two looks.
+const PIECE: usize = 256 << 10;
+
+/// The flag that whoever catches signals sets.
+pub fn flag() -> Arc<AtomicBool> {
+    Arc::clone(&STOP)
+}
+
+/// Fails once somebody wants to stop.
+///
+/// # Errors
+/// That it was interrupted.
+pub fn check() -> io::Result<()> {
+    if STOP.load(Ordering::Relaxed) {
+        // Not `ErrorKind::Interrupted`, which copies take for a reason to try again.
+        return Err(io::Error::other("interrupted"));
+    }
+    Ok(())
+}
+
+/// Copies everything from `from` to `to`, and gives the number of bytes.
+///
+/// # Errors
+/// What either gives, or that it was interrupted.
+pub fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
+    let mut buffer = vec![0; PIECE];
+    let mut copied = 0;
+    loop {
+        check()?;
+        let n = match from.read(&mut buffer) {
+            Ok(0) => return Ok(copied),
+            Ok(n) => n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(buffer.get(..n).unwrap_or_default())?;
+        copied += n as u64;
+    }
+}
+
+/// A reader that fails once somebody wants to stop.
+pub struct Stopping<R>(pub R);
+
+impl<R: Read> Read for Stopping<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        check()?;
+        self.0.read(buf)
+    }
+}

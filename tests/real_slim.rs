@@ -1,0 +1,564 @@
+//! Is what `slim` makes an image to real registries, engines and loaders, and is NVIDIA's own CUPTI loaded in it?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the judges are real programs, and tests may panic"
+)]
+
+#[path = "support/cupti_parts.rs"]
+mod cupti_parts;
+#[path = "support/engine.rs"]
+mod docker;
+#[allow(dead_code, reason = "each test target uses its own part of it")]
+#[path = "support/registry_parts.rs"]
+mod registry_parts;
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use cupti_audit::image::verify::hex;
+use cupti_audit::layer::{self, Expected};
+use cupti_audit::limits::Limits;
+use cupti_audit::loader::{Arch, CpuLevel, Linker, cache_writer, ldconfig};
+use cupti_audit::rootfs;
+use docker::Dockerd;
+use registry_parts::{REQUESTS, Registry, run};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use support::{have_all, is_root};
+use testkit::layer::{Compression, Layer};
+use testkit::oci::{Image, Layout};
+
+const WHEEL: &str = "nvidia-cuda-cupti-cu12-12.4.127";
+/// What a program does that is linked with nothing: only the loader's cache leads to the library.
+const OPENS: &str = "import ctypes\nfor name in ('libcupti.so.12', 'libnvperf_host.so', 'libnvperf_target.so'):\n    ctypes.CDLL(name)\nprint([line.split()[-1] for line in open('/proc/self/maps') if 'libcupti' in line][0])";
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+    command
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
+}
+
+/// Makes an image, and gives what was said.
+fn slim(host: &str, arguments: &[&str]) -> String {
+    let output = program(&[&["slim", "--no-config"], arguments].concat())
+        .env("DOCKER_HOST", host)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    said(&output)
+}
+
+fn are_there() -> bool {
+    let tools = [
+        ("docker-registry", "docker-registry"),
+        ("skopeo", "skopeo"),
+        ("python3", "python3"),
+    ];
+    cupti_parts::are_there() && have_all(&tools)
+}
+
+/// The wheel as pip downloads it.
+fn wheel(folder: &Path) -> PathBuf {
+    let file = folder.join("nvidia_cuda_cupti_cu12-12.4.127-py3-none-manylinux2014_x86_64.whl");
+    let packed = Command::new("python3")
+        .args(["-m", "zipfile", "-c"])
+        .arg(&file)
+        .args(["nvidia", "nvidia_cuda_cupti_cu12-12.4.127.dist-info"])
+        .current_dir(cupti_parts::wheel(WHEEL))
+        .status()
+        .unwrap();
+    assert!(packed.success());
+    file
+}
+
+/// What a process in a container of the image gets.
+fn opened(engine: &Dockerd, image: &str) -> String {
+    engine.must(&[
+        "run",
+        "--rm",
+        "--network=none",
+        image,
+        "python3",
+        "-c",
+        OPENS,
+    ])
+}
+
+fn bookworm(engine: &Dockerd, name: &str) {
+    let tar = support::parts().join("bookworm.tar");
+    engine.must(&["import", tar.to_str().unwrap(), name]);
+}
+
+/// A registry that holds a Debian as `base:1`, and what is made of it as `group/out:1`.
+struct Pushed {
+    engine: Dockerd,
+    folder: tempfile::TempDir,
+    registry: Registry,
+    wheel: PathBuf,
+}
+
+impl Pushed {
+    fn new() -> Option<Self> {
+        let engine = Dockerd::start().filter(|_| are_there())?;
+        let folder = tempfile::tempdir().unwrap();
+        let pushed = Self {
+            registry: Registry::start(folder.path(), None),
+            wheel: wheel(folder.path()),
+            engine,
+            folder,
+        };
+        bookworm(&pushed.engine, &pushed.at("base:1"));
+        pushed.engine.must(&["push", &pushed.at("base:1")]);
+        Some(pushed)
+    }
+
+    fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.registry.address)
+    }
+
+    fn arguments(&self, to: &str) -> Vec<String> {
+        let (from, to) = (format!("docker://{}", self.at("base:1")), self.to(to));
+        let wheel = self.wheel.to_str().unwrap();
+        let words = [
+            &*from,
+            "--phase",
+            "profiling",
+            "--cupti-from",
+            wheel,
+            "-o",
+            &to,
+        ];
+        words.map(str::to_owned).to_vec()
+    }
+
+    fn to(&self, name: &str) -> String {
+        format!("docker://{}", self.at(name))
+    }
+
+    fn slim(&self, to: &str) -> String {
+        let arguments = self.arguments(to);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        slim("", &arguments)
+    }
+}
+
+#[test]
+fn a_pushed_image_is_pulled_by_everybody_and_loads_the_real_cupti() {
+    let Some(pushed) = Pushed::new() else {
+        return;
+    };
+    let (engine, image) = (&pushed.engine, pushed.at("group/out:1"));
+    let before = requests(pushed.folder.path()).len();
+    let text = pushed.slim("group/out:1");
+    assert!(
+        text.contains("1 layers sent, 1 mounted, 0 there already"),
+        "{text}"
+    );
+    mounted(&pushed, before);
+    // By Docker, and run.
+    engine.must(&["pull", "--quiet", &image]);
+    assert_eq!(opened(engine, &image), "/opt/cupti/lib/libcupti.so.12");
+    let form = "{{.CreatedBy}} | {{.Comment}}";
+    let history = engine.must(&["history", "--no-trunc", "--format", form, &image]);
+    let expected =
+        "cupti-audit slim --phase profiling | brings libcupti.so.12 of 12.4.127 (3 files, ";
+    assert!(history.starts_with(expected), "{history}");
+    same_as_ldconfig(engine, &image);
+    // By skopeo.
+    let copy = format!("oci:{}:1", pushed.folder.path().join("copy").display());
+    let copying = [
+        "--insecure-policy",
+        "copy",
+        "--quiet",
+        "--src-tls-verify=false",
+    ];
+    run(
+        "skopeo",
+        &[&copying[..], &[&pushed.to("group/out:1"), &copy]].concat(),
+    );
+    again(&pushed);
+    println!(
+        "an image with the real CUPTI of {WHEEL}, made without an engine, is pulled by Docker and skopeo, and loads it"
+    );
+}
+
+/// Whether the layer that stays was read once, for the audit, and neither had again nor sent.
+fn mounted(pushed: &Pushed, before: usize) {
+    let (base, made) = (raw(&pushed.at("base:1")), raw(&pushed.at("group/out:1")));
+    assert_eq!(made["mediaType"], base["mediaType"]);
+    assert_eq!(made["layers"][0], base["layers"][0]);
+    let layer = base["layers"][0]["digest"].as_str().unwrap();
+    let seen: Vec<String> = requests(pushed.folder.path()).split_off(before);
+    let of_layer: Vec<&str> = seen
+        .iter()
+        .filter(|line| line.contains(&layer.replace(':', "%3A")) || line.contains(layer))
+        .map(|line| line.split('?').next().unwrap())
+        .collect();
+    assert_eq!(
+        of_layer,
+        [
+            format!("GET /v2/base/blobs/{layer}"),
+            format!("HEAD /v2/group/out/blobs/{layer}"),
+            "POST /v2/group/out/blobs/uploads/".to_owned(),
+        ]
+    );
+}
+
+/// Whether a second run gives the same image, and sends nothing of it; and whether a tag that is there stays.
+fn again(pushed: &Pushed) {
+    let text = pushed.slim("group/out:2");
+    assert!(
+        text.contains("0 layers sent, 0 mounted, 2 there already"),
+        "{text}"
+    );
+    let [one, two] = ["group/out:1", "group/out:2"].map(|name| raw(&pushed.at(name)));
+    assert_eq!(one, two);
+    let mut refused = program(&["slim"]);
+    let refused = refused.args(pushed.arguments("group/out:1")).output();
+    let to = pushed.to("group/out:1");
+    assert_eq!(
+        said(&refused.unwrap()),
+        format!("error: {to} is there already; --force replaces it\n")
+    );
+}
+
+/// What skopeo sees of a manifest.
+fn raw(image: &str) -> Value {
+    let name = format!("docker://{image}");
+    let raw = run("skopeo", &["inspect", "--raw", "--tls-verify=false", &name]);
+    println!("{image} is sha256:{}", hex(&Sha256::digest(&raw)));
+    serde_json::from_slice(&raw).unwrap()
+}
+
+/// Every request that a registry noted, as method and address.
+fn requests(folder: &Path) -> Vec<String> {
+    let log = fs::read_to_string(folder.join(REQUESTS)).unwrap();
+    let request = |line: &str| {
+        let quoted = line.split('"').nth(1)?;
+        Some(quoted.rsplit_once(" HTTP/")?.0.to_owned())
+    };
+    log.lines().filter_map(request).collect()
+}
+
+/// Whether the cache of an image is the one that its own ldconfig makes.
+fn same_as_ldconfig(engine: &Dockerd, image: &str) {
+    let script = "ldconfig -p | grep -v generated; ldconfig; echo; ldconfig -p | grep -v generated";
+    let both = engine.must(&["run", "--rm", "--network=none", image, "sh", "-c", script]);
+    let (ours, real) = both.split_once("\n\n").unwrap();
+    assert!(ours.contains("libcupti.so.12 (libc6,x86-64) => /opt/cupti/lib/libcupti.so.12"));
+    assert_eq!(ours, real);
+}
+
+#[test]
+fn an_engine_is_given_an_image_and_runs_it() {
+    if !are_there() {
+        return;
+    }
+    let Some(engine) = Dockerd::start() else {
+        return;
+    };
+    bookworm(&engine, "base:1");
+    let host = engine.host();
+    let folder = cupti_parts::wheel(WHEEL);
+    let arguments = [
+        "docker-daemon:base:1",
+        "--phase",
+        "profiling",
+        "--cupti-from",
+        folder.to_str().unwrap(),
+        "-o",
+    ];
+    let to = |name: &'static str| [&arguments[..], &[name]].concat();
+    slim(&host, &to("docker-daemon:app:slim"));
+    assert_eq!(opened(&engine, "app:slim"), "/opt/cupti/lib/libcupti.so.12");
+    // The same bytes again: the same id.
+    slim(&host, &to("docker-daemon:app:again"));
+    let id = |name: &str| engine.must(&["image", "inspect", "--format", "{{.Id}}", name]);
+    assert_eq!(id("app:slim"), id("app:again"));
+    let refused = program(&[&["slim"], &to("docker-daemon:app:slim")[..]].concat())
+        .env("DOCKER_HOST", &host)
+        .output()
+        .unwrap();
+    assert_eq!(
+        said(&refused),
+        "error: docker-daemon:app:slim is there already; --force replaces it\n"
+    );
+    // Saved, and copied by skopeo.
+    let out = engine.dir().join("out");
+    fs::create_dir(&out).unwrap();
+    let saved = format!("docker-archive:{}/saved.tar:app:saved", out.display());
+    slim(&host, &[&arguments[..], &[&saved]].concat());
+    engine.must(&["load", "-i", &format!("{}/saved.tar", out.display())]);
+    assert_eq!(id("app:saved"), id("app:slim"));
+    let layout = format!("oci-archive:{}/layout.tar:1", out.display());
+    slim(&host, &[&arguments[..], &[&layout]].concat());
+    for (from, to) in [(&saved, "one"), (&layout, "two")] {
+        let to = format!("oci:{}/{to}:1", out.display());
+        run(
+            "skopeo",
+            &["--insecure-policy", "copy", "--quiet", from, &to],
+        );
+    }
+}
+
+#[test]
+fn a_target_that_cannot_be_written_is_a_sentence() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    let script = format!(
+        "mount -t tmpfs -o ro none {place} && exec {} slim oci:testdata/images/devel --phase inference -o oci:{place}/out",
+        env!("CARGO_BIN_EXE_cupti-audit")
+    );
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert_eq!(
+        said(&output).replace(&place.to_string(), "PLACE"),
+        "error: PLACE cannot be written in: read-only filesystem or storage medium\n"
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_file_of_an_image_is_taken_out_of_the_layer_that_holds_it() {
+    if !are_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let image = cupti_parts::pip(Layer::new(), WHEEL, "opt/python");
+    let image = Image::new("linux/amd64")
+        .layer("pip install", &image, Compression::None)
+        .layer("touch", &Layer::new().file("x", "x"), Compression::Gzip);
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&folder.path().join("from")).unwrap();
+    let from = format!("oci:{}/from", folder.path().display());
+    let to = format!("oci:{}/out", folder.path().display());
+    let proof = folder.path().join("proof.json");
+    slim(
+        "",
+        &[
+            "oci:testdata/images/headers-only",
+            "--phase",
+            "training",
+            "--cupti-from",
+            &from,
+            "-o",
+            &to,
+            "--proof",
+            proof.to_str().unwrap(),
+        ],
+    );
+    let proof: Value = serde_json::from_slice(&fs::read(proof).unwrap()).unwrap();
+    let expected = Sha256::digest(cupti_parts::cupti_12("libcupti.so.12"));
+    assert_eq!(proof["added"][0]["sha256"], hex(&expected));
+}
+
+#[test]
+fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
+    let Some(debian) = support::part("bookworm") else {
+        return;
+    };
+    let Some(tar) = support::part("bookworm.tar") else {
+        return;
+    };
+    let tar = fs::File::open(tar).unwrap();
+    let index = layer::index("debian", tar, &Expected::default(), &Limits::default()).unwrap();
+    let (rootfs, _) = rootfs::merge([&index]);
+    let arch = Arch::of_platform("amd64").unwrap();
+    let linker = Linker::find(&rootfs, arch, CpuLevel::V3).unwrap();
+    let regenerated = ldconfig::regenerate(&rootfs, &linker);
+    let ours = cache_writer::write(&regenerated.cache, arch.data, "ours").unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &ours).unwrap();
+    let listed = |file: &Path| {
+        let output = Command::new("/sbin/ldconfig")
+            .args(["-p", "-C"])
+            .arg(file)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().skip(1);
+        let lines = lines.filter(|line| !line.starts_with("Cache generated by"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let cache = debian.join("etc/ld.so.cache");
+    let (real, size) = (listed(&cache), fs::metadata(&cache).unwrap().len());
+    assert_eq!(listed(file.path()), real);
+    println!(
+        "our cache of a Debian lists the {} entries of the real ldconfig, in {} bytes to its {size}",
+        real.len(),
+        ours.len()
+    );
+}
+
+const TORCH: &str = "torch:2.5.1";
+
+/// A layer of an image, packed by tar: its descriptor and the digest of the tar.
+fn packed(blobs: &Path, root: &Path, words: &[&str]) -> (Value, String) {
+    let mut tar = Command::new("tar")
+        .arg("-C")
+        .arg(root)
+        .args(["-c", "--sort=name", "--mtime=@0"])
+        .args(words)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let place = blobs.join("packing");
+    let file = fs::File::create(&place).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    let mut plain = Sha256::new();
+    let mut from = tar.stdout.take().unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = from.read(&mut buffer).unwrap();
+        if n == 0 {
+            break;
+        }
+        plain.update(&buffer[..n]);
+        gzip.write_all(&buffer[..n]).unwrap();
+    }
+    gzip.finish().unwrap();
+    assert!(tar.wait().unwrap().success());
+    let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
+    let mut stored = Sha256::new();
+    std::io::copy(
+        &mut fs::File::open(&place).unwrap(),
+        &mut Digested(&mut stored),
+    )
+    .unwrap();
+    let (digest, size) = (hex(&stored.finalize()), fs::metadata(&place).unwrap().len());
+    fs::rename(&place, blobs.join(&digest)).unwrap();
+    let described =
+        json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": size});
+    (described, format!("sha256:{}", hex(&plain.finalize())))
+}
+
+struct Digested<'a>(&'a mut Sha256);
+
+impl Write for Digested<'_> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0.update(buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An OCI layout of a root file system in two layers: what is not in `/opt`, and what is.
+fn layout(root: &Path, folder: &Path) {
+    let blobs = folder.join("blobs/sha256");
+    fs::create_dir_all(&blobs).unwrap();
+    let document = |media_type: &str, document: &Value| {
+        let bytes = document.to_string();
+        let digest = hex(&Sha256::digest(&bytes));
+        fs::write(blobs.join(&digest), &bytes).unwrap();
+        json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len()})
+    };
+    let (below, below_id) = packed(&blobs, root, &["--exclude=./opt", "."]);
+    let (above, above_id) = packed(&blobs, root, &["./opt"]);
+    let config = document(
+        "application/vnd.oci.image.config.v1+json",
+        &json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [below_id, above_id]},
+            "config": {"Env": ["PATH=/opt/venv/bin:/usr/bin:/bin"]}}),
+    );
+    let media_type = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({"schemaVersion": 2, "config": config, "layers": [below, above]});
+    let manifest = document(media_type, &manifest);
+    let index = json!({"schemaVersion": 2, "manifests": [manifest]});
+    fs::write(folder.join("index.json"), index.to_string()).unwrap();
+    fs::write(
+        folder.join("oci-layout"),
+        r#"{"imageLayoutVersion":"1.0.0"}"#,
+    )
+    .unwrap();
+}
+
+/// The bytes of all files below a folder, each once whatever its names, and of links: what overlay2 counts.
+fn bytes(root: &Path) -> u64 {
+    let output = Command::new("find")
+        .arg(root)
+        .args(["!", "-type", "d", "-printf", "%i %s\n"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let files: BTreeSet<&str> = text.lines().collect();
+    let sizes = files.iter().map(|line| line.split(' ').nth(1).unwrap());
+    sizes.map(|size| size.parse::<u64>().unwrap()).sum()
+}
+
+/// 14 GB of disk below TMPDIR for some minutes: the image, and what an engine makes of it.
+#[test]
+fn torch_is_imported_from_an_image_without_its_dead_weight() {
+    let Some(root) = support::environment("torch") else {
+        return;
+    };
+    let Some(engine) = Dockerd::start() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    layout(&root, &folder.path().join("torch"));
+    let from = format!("oci:{}/torch", folder.path().display());
+    let to = format!("docker-daemon:{TORCH}");
+    let proof = folder.path().join("proof.json");
+    let words = ["--phase", "inference", "--drop", "--proof"];
+    let words = [&[&*from], &words[..], &[proof.to_str().unwrap(), "-o", &to]].concat();
+    let text = slim(&engine.host(), &words);
+    fs::remove_dir_all(folder.path().join("torch")).unwrap();
+    let written = fs::read(&proof).unwrap();
+    let proof: Value = serde_json::from_slice(&written).unwrap();
+    let dropped = proof["dropped"].as_array().unwrap();
+    let gone: u64 = dropped
+        .iter()
+        .map(|file| file["bytes"].as_u64().unwrap())
+        .sum();
+    // What the engine counts is what it unpacked.
+    let size = engine.must(&["image", "inspect", "--format", "{{.Size}}", TORCH]);
+    assert_eq!(
+        size.parse::<u64>().unwrap(),
+        bytes(&root) - gone + written.len() as u64,
+        "{text}"
+    );
+    let script = "import os, sys, torch\nprint(torch.__version__, [path for path in sys.argv[1:] if os.path.exists(path)])";
+    let paths = dropped.iter().map(|file| file["path"].as_str().unwrap());
+    let run = [
+        "run",
+        "--rm",
+        "--network=none",
+        TORCH,
+        "python",
+        "-B",
+        "-c",
+        script,
+    ];
+    let said = engine.must(&run.into_iter().chain(paths).collect::<Vec<_>>());
+    assert_eq!(said, "2.5.1+cu124 []");
+    println!(
+        "torch 2.5.1 is imported in a container without {} files of {gone} bytes that were in its image",
+        dropped.len()
+    );
+}

@@ -1,0 +1,373 @@
+//! `slim` on the fixtures: is what it makes what it says, the same each time, and whole or not there at all?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the tests run the real program, and may panic"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::layer::{Compression, Layer};
+use testkit::oci::{Image, Layout};
+
+/// A fixture, as the program is given it.
+fn fixture(name: &str) -> String {
+    format!("oci:testdata/images/{name}")
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+    command
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .stdin(Stdio::null());
+    command
+}
+
+fn slim(arguments: &[&str]) -> Output {
+    program(&[&["slim", "--no-config"], arguments].concat())
+        .output()
+        .unwrap()
+}
+
+fn must(arguments: &[&str]) -> String {
+    let output = slim(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+    assert_eq!(said, "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the program says of something that it does not do.
+fn refused(arguments: &[&str]) -> String {
+    let output = slim(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn audit(image: &str, arguments: &[&str]) -> Value {
+    let arguments = [&["--no-config", "--format", "json", image], arguments].concat();
+    let output = program(&arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{image}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Every file below a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                let bytes = fs::read(&path).unwrap();
+                found.insert(path, bytes);
+            }
+        }
+    }
+    found
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A place for outputs, and how to name them.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn of(&self, scheme: &str, name: &str) -> String {
+        format!("{scheme}:{}/{name}", self.path().display())
+    }
+
+    /// What the program says, without the place.
+    /// The digest of an image hangs on the version of what made it.
+    fn said(&self, text: &str) -> String {
+        let text = text.replace(&self.path().display().to_string(), "PLACE");
+        match text.split_once("sha256:") {
+            Some((before, digest)) => format!("{before}sha256:…{}", &digest[64..]),
+            None => text,
+        }
+    }
+}
+
+const BRING: [&str; 4] = [
+    "--phase",
+    "profiling",
+    "--cupti-from",
+    "oci:testdata/images/devel",
+];
+
+#[test]
+fn what_is_missing_is_brought_and_what_is_there_stays_as_it_is() {
+    let place = Place::new();
+    let (to, proof) = (place.of("oci", "out:1"), place.path().join("proof.json"));
+    let proof = proof.to_str().unwrap();
+    let image = fixture("headers-only");
+    let said = must(&[&[&*image, "-o", &to, "--proof", proof], &BRING[..]].concat());
+    insta::assert_snapshot!("brought", place.said(&said));
+    let proof = fs::read_to_string(proof).unwrap();
+    let written: Value = serde_json::from_str(&proof).unwrap();
+    // What wrote the cache stands in it, with its version.
+    let cache = written["written"][0]["sha256"].as_str().unwrap();
+    let proof = proof.replace(cache, "SHA256");
+    insta::assert_snapshot!("proof", proof.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+    let (before, after) = (
+        audit(&image, &["--fail-on", "never"]),
+        audit(&to, &["--phase", "profiling"]),
+    );
+    let layers = |report: &Value| report["image"]["layers"].as_array().unwrap().clone();
+    let (before, layers) = (layers(&before), layers(&after));
+    assert_eq!(before, layers[..before.len()]);
+    assert_eq!(layers.len(), before.len() + 1);
+    assert_eq!(after["cupti"]["status"], "loadable");
+}
+
+#[test]
+fn the_same_image_comes_out_of_every_run_and_in_every_form() {
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let make = |to: &str| drop(must(&[&[&*image, "-o", to], &BRING[..]].concat()));
+    let outputs = [
+        ("oci", "one", "two"),
+        ("oci-archive", "one.tar", "two.tar"),
+        ("docker-archive", "one.docker.tar", "two.docker.tar"),
+    ];
+    let mut diff_ids = Vec::new();
+    for (scheme, one, two) in outputs {
+        for name in [one, two] {
+            make(&place.of(scheme, name));
+        }
+        let [one, two] = [one, two].map(|name| place.path().join(name));
+        if one.is_dir() {
+            let names = |folder: &Path| {
+                let files = files(folder).into_iter();
+                let inside = |(path, bytes): (PathBuf, Vec<u8>)| {
+                    (path.strip_prefix(folder).unwrap().to_owned(), bytes)
+                };
+                files.map(inside).collect::<BTreeMap<_, _>>()
+            };
+            assert_eq!(names(&one), names(&two));
+        } else {
+            assert!(
+                fs::read(&one).unwrap() == fs::read(&two).unwrap(),
+                "{scheme}"
+            );
+        }
+        let report = audit(&format!("{scheme}:{}", one.display()), &[]);
+        let layers = report["image"]["layers"].as_array().unwrap().clone();
+        diff_ids.push(
+            layers
+                .iter()
+                .map(|it| it["diff_id"].clone())
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert_eq!(diff_ids[0], diff_ids[1]);
+    assert_eq!(diff_ids[0], diff_ids[2]);
+}
+
+#[test]
+fn what_can_go_is_no_longer_in_any_layer() {
+    let place = Place::new();
+    let (image, to) = (fixture("devel"), place.of("oci", "out"));
+    let arguments = [&*image, "--phase", "inference", "--drop"];
+    let plan = must(&[&arguments[..], &["--dry-run"]].concat());
+    assert_eq!(names(place.path()), Vec::<String>::new());
+    let said = must(&[&arguments[..], &["-o", &to]].concat());
+    assert!(said.starts_with(&plan), "{plan}\n{said}");
+    insta::assert_snapshot!("dropped", place.said(&said));
+    let after = audit(&to, &["--phase", "inference"]);
+    assert_eq!(after["cupti"]["status"], "absent");
+    let before = audit(&image, &[]);
+    assert_eq!(after["phases"]["inference"]["drop"], json!([]));
+    assert_ne!(before["phases"]["inference"]["drop"], json!([]));
+}
+
+#[test]
+fn nothing_is_replaced_without_force() {
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let must = |more: &[&str]| must(&[&[&*image], &BRING[..], more].concat());
+    let refused = |more: &[&str]| refused(&[&[&*image], &BRING[..], more].concat());
+    let layout = place.of("oci", "out:1");
+    must(&["-o", &layout]);
+    let before = files(place.path());
+    let said = refused(&["-o", &layout]);
+    assert_eq!(
+        place.said(&said),
+        "error: 1 in PLACE/out is there already; --force replaces it\n"
+    );
+    assert_eq!(files(place.path()), before);
+    // Another tag is another image of the layout; its blobs are the same.
+    must(&["-o", &place.of("oci", "out:2")]);
+    must(&["-o", &layout, "--force"]);
+    let index = fs::read_to_string(place.path().join("out/index.json")).unwrap();
+    let index: Value = serde_json::from_str(&index).unwrap();
+    let tags = index["manifests"].as_array().unwrap().iter();
+    let name = "org.opencontainers.image.ref.name";
+    let tags: Vec<&Value> = tags.map(|image| &image["annotations"][name]).collect();
+    assert_eq!(tags, ["2", "1"]);
+    let mut after = files(place.path());
+    let mut before = before;
+    let index = place.path().join("out/index.json");
+    assert_ne!(after.remove(&index), before.remove(&index));
+    assert_eq!(after, before);
+    for (scheme, name) in [("oci-archive", "a.tar"), ("docker-archive", "d.tar")] {
+        let file = place.path().join(name);
+        fs::write(&file, "mine").unwrap();
+        let said = refused(&["-o", &place.of(scheme, name)]);
+        let expected = format!("error: PLACE/{name} is there already; --force replaces it\n");
+        assert_eq!(place.said(&said), expected);
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        must(&["-o", &place.of(scheme, name), "--force"]);
+        assert_ne!(fs::read(&file).unwrap(), b"mine");
+    }
+    let folder = place.path().join("mine");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("file"), "mine").unwrap();
+    for more in [&[][..], &["--force"]] {
+        let to = place.of("oci", "mine");
+        let said = refused(&[&["-o", &*to], more].concat());
+        assert_eq!(
+            place.said(&said),
+            "error: PLACE/mine is there and is no OCI image layout; it is left alone\n"
+        );
+    }
+    assert_eq!(names(&folder), ["file"]);
+    assert_eq!(names(place.path()), ["a.tar", "d.tar", "mine", "out"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
+    let place = Place::new();
+    let to = place.of("oci", "out");
+    let devel = fixture("devel");
+    let cases: [(&str, &str, &[&str]); 8] = [
+        ("musl", "training", &["--cupti-from", &devel]),
+        (
+            "other-machine",
+            "profiling",
+            &["--cupti-from", "oci:testdata/images/arm64"],
+        ),
+        (
+            "headers-only",
+            "training",
+            &["--cupti-from", "oci:testdata/images/no-cupti"],
+        ),
+        (
+            "headers-only",
+            "training",
+            &["--cupti-from", "oci:testdata/images/none"],
+        ),
+        ("headers-only", "training", &["--cupti-from", "Cargo.toml"]),
+        ("headers-only", "nothing", &[]),
+        ("pip-torch-broken", "training", &[]),
+        ("empty", "profiling", &[]),
+    ];
+    let mut out = String::new();
+    for (image, phase, more) in cases {
+        let image = fixture(image);
+        let said = refused(&[&[&*image, "--phase", phase, "-o", &to], more].concat());
+        let said = place.said(&said);
+        let _ = write!(out, "{image} for {phase} {more:?}\n  {said}");
+        assert_eq!(names(place.path()), Vec::<String>::new(), "{image}");
+    }
+    let devel = fixture("devel");
+    let base = ["--phase", "inference"];
+    for (image, to) in [
+        ("rootfs:testdata", &*to),
+        (&devel, "oci:/not/there/out"),
+        (&devel, "oci-archive:/not/there/out.tar"),
+        (&devel, "oci:/proc/out"),
+        (&devel, "docker-daemon:App"),
+        (&devel, "tar:out"),
+    ] {
+        let said = refused(&[&[image, "-o", to], &base[..]].concat());
+        let first = place.said(said.lines().next().unwrap_or_default());
+        let _ = writeln!(out, "{image} to {}\n  {first}", place.said(to));
+    }
+    insta::assert_snapshot!("refused", out);
+}
+
+/// An image with so much in it that it takes a while.
+fn large(place: &Place) -> String {
+    let noise = |seed: u32| -> Vec<u8> {
+        let numbers = 0..3_000_000_u32;
+        let mixed = numbers.map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
+        mixed.flat_map(u32::to_le_bytes).collect()
+    };
+    let name = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
+    let layers = [noise(1), noise(7)].map(|noise| Layer::new().file(name, noise));
+    let image = layers
+        .iter()
+        .fold(Image::new("linux/amd64"), |image, layer| {
+            image.layer("RUN", layer, Compression::None)
+        });
+    let folder = place.path().join("large");
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&folder).unwrap();
+    format!("oci:{}", folder.display())
+}
+
+#[test]
+fn an_interrupted_run_leaves_all_or_nothing() {
+    let source = Place::new();
+    let image = large(&source);
+    let (mut whole, mut nothing) = (0, 0);
+    for tries in 0..12_u64 {
+        let place = Place::new();
+        let to = place.of("oci", "out");
+        let arguments = ["slim", &image, "--phase", "inference", "--drop", "-o", &to];
+        let mut child = program(&arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(60 * tries));
+        let pid = child.id().to_string();
+        let _ = Command::new("kill").arg(&pid).output().unwrap();
+        let status = child.wait().unwrap();
+        match names(place.path()).as_slice() {
+            [] => nothing += 1,
+            [only] if only == "out" => {
+                assert!(status.success());
+                audit(&to, &["--phase", "inference"]);
+                whole += 1;
+            }
+            other => panic!("after {tries}: {other:?}"),
+        }
+        if status.success() {
+            break;
+        }
+    }
+    assert!(nothing > 0, "{whole} whole, {nothing} nothing");
+}
