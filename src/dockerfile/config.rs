@@ -2,6 +2,7 @@
 
 use super::quote;
 use crate::image::ImageConfig;
+use crate::image::config::Healthcheck;
 use crate::remedy::Refusal;
 
 /// The instructions, in the order in which Docker writes a config. `library_path` stands in for the value of
@@ -69,7 +70,45 @@ pub fn instructions(
             lines.push(format!("{name} {}", array(words)));
         }
     }
+    lines.extend(
+        config
+            .settings
+            .healthcheck
+            .as_ref()
+            .map(healthcheck)
+            .transpose()?,
+    );
+    for line in &config.settings.on_build {
+        lines.push(format!("ONBUILD {}", writable("a trigger", line)?));
+    }
     Ok(lines)
+}
+
+/// The check whether a container is well. Times are in nanoseconds, which Docker takes as well as it gives them.
+fn healthcheck(check: &Healthcheck) -> Result<String, Refusal> {
+    let options = [
+        ("interval", check.interval, "ns"),
+        ("timeout", check.timeout, "ns"),
+        ("start-period", check.start_period, "ns"),
+        ("retries", u64::from(check.retries), ""),
+    ];
+    let set = options.iter().filter(|(_, value, _)| *value > 0);
+    let set: Vec<String> = set
+        .map(|(name, value, unit)| format!("--{name}={value}{unit} "))
+        .collect();
+    let set = set.concat();
+    let (kind, words) = check
+        .test
+        .split_first()
+        .map_or(("NONE", &[][..]), |(kind, words)| (kind.as_str(), words));
+    Ok(match (kind, words) {
+        ("CMD-SHELL", [line]) => format!(
+            "HEALTHCHECK {set}CMD {}",
+            writable("the health check", line)?
+        ),
+        ("CMD", words) => format!("HEALTHCHECK {set}CMD {}", array(words)),
+        _ => "HEALTHCHECK NONE".to_owned(),
+    })
 }
 
 fn writable<'t>(what: &str, text: &'t str) -> Result<&'t str, Refusal> {
@@ -93,7 +132,7 @@ fn array(words: &[String]) -> String {
 mod tests {
     use super::instructions;
     use crate::image::ImageConfig;
-    use crate::image::config::Settings;
+    use crate::image::config::{Healthcheck, Settings};
 
     #[test]
     fn a_config_is_written_so_that_nothing_in_it_is_replaced() {
@@ -112,6 +151,13 @@ mod tests {
                 cmd: words(&["a b"]),
                 labels: [pair("by", "me & $you")].into_iter().collect(),
                 ports: words(&["80/tcp"]),
+                healthcheck: Some(Healthcheck {
+                    test: words(&["CMD-SHELL", "curl -f http://localhost || exit 1"]),
+                    interval: 30_000_000_000,
+                    retries: 2,
+                    ..Healthcheck::default()
+                }),
+                on_build: words(&["RUN make"]),
                 ..Settings::default()
             },
             ..ImageConfig::default()
@@ -126,6 +172,8 @@ mod tests {
             "USER app:app",
             r#"ENTRYPOINT ["/bin/sh", "-c", "echo \"$1\""]"#,
             r#"CMD ["a b"]"#,
+            "HEALTHCHECK --interval=30000000000ns --retries=2 CMD curl -f http://localhost || exit 1",
+            "ONBUILD RUN make",
         ];
         assert_eq!(lines, expected);
         let config = ImageConfig {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Digest, ImageError, Platform};
 
@@ -42,6 +43,26 @@ pub struct Settings {
     pub stop_signal: Option<String>,
     /// `Shell` (Docker's).
     pub shell: Vec<String>,
+    /// `Healthcheck` (Docker's).
+    pub healthcheck: Option<Healthcheck>,
+    /// `OnBuild` (Docker's).
+    pub on_build: Vec<String>,
+}
+
+/// How an engine asks whether a container is well (Docker's image specification 1.2, `Healthcheck`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Healthcheck {
+    /// `NONE`, `CMD` and the words of a program, or `CMD-SHELL` and a line for the shell.
+    pub test: Vec<String>,
+    /// The nanoseconds between two; 0 where the engine chooses.
+    pub interval: u64,
+    /// The nanoseconds that one may take.
+    pub timeout: u64,
+    /// The nanoseconds that a container has to start.
+    pub start_period: u64,
+    /// The failures in a row that count.
+    pub retries: u32,
 }
 
 impl ImageConfig {
@@ -74,28 +95,47 @@ struct Execution {
     entrypoint: Option<Vec<String>>,
     cmd: Option<Vec<String>>,
     user: Option<String>,
-    labels: Option<BTreeMap<String, String>>,
-    exposed_ports: Option<BTreeMap<String, serde_json::Value>>,
-    volumes: Option<BTreeMap<String, serde_json::Value>>,
-    stop_signal: Option<String>,
-    shell: Option<Vec<String>>,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
 }
 
 impl Execution {
+    /// The settings, those left out that are not of the type that they should be.
     fn settings(&self) -> Settings {
-        fn keys(map: Option<&BTreeMap<String, serde_json::Value>>) -> Vec<String> {
-            map.into_iter().flat_map(BTreeMap::keys).cloned().collect()
-        }
+        let value = |key: &str| self.rest.get(key);
+        let text = |key: &str| value(key).and_then(Value::as_str).map(str::to_owned);
+        let keys = |key: &str| {
+            let map = value(key).and_then(Value::as_object);
+            map.map(|map| map.keys().cloned().collect())
+                .unwrap_or_default()
+        };
+        let labels = value("Labels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        let labels =
+            labels.filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())));
+        let check = value("Healthcheck")
+            .filter(|check| check.is_object())
+            .cloned();
         Settings {
             entrypoint: self.entrypoint.clone().unwrap_or_default(),
             cmd: self.cmd.clone().unwrap_or_default(),
-            labels: self.labels.clone().unwrap_or_default(),
-            ports: keys(self.exposed_ports.as_ref()),
-            volumes: keys(self.volumes.as_ref()),
-            stop_signal: self.stop_signal.clone().filter(|signal| !signal.is_empty()),
-            shell: self.shell.clone().unwrap_or_default(),
+            labels: labels.collect(),
+            ports: keys("ExposedPorts"),
+            volumes: keys("Volumes"),
+            stop_signal: text("StopSignal").filter(|signal| !signal.is_empty()),
+            shell: strings(value("Shell")),
+            healthcheck: check.and_then(|check| serde_json::from_value(check).ok()),
+            on_build: strings(value("OnBuild")),
         }
     }
+}
+
+fn strings(value: Option<&Value>) -> Vec<String> {
+    let all = value.and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(|text| text.as_str().map(str::to_owned))
+        .collect()
 }
 
 #[derive(Deserialize)]
@@ -180,7 +220,7 @@ fn layer_history(history: History) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ImageConfig, read};
+    use super::{ImageConfig, Settings, read};
     use crate::image::Platform;
 
     #[test]
@@ -207,6 +247,21 @@ mod tests {
             (config.settings.entrypoint, config.settings.cmd),
             (vec!["/e".to_owned()], vec!["c".to_owned()])
         );
+    }
+
+    #[test]
+    fn settings_of_another_type_are_left_out_and_the_rest_is_read() {
+        let json = br#"{"rootfs":{"diff_ids":[]},"config":{"Labels":{"a":"1","b":null},"ExposedPorts":{"80/tcp":{}},
+            "Volumes":null,"Healthcheck":{"Test":["CMD","x"],"Interval":-1},"OnBuild":["RUN x",1],"StopSignal":9}}"#;
+        let settings = read("config", json).unwrap().1.settings;
+        let labels = [("a".to_owned(), "1".to_owned())];
+        let expected = Settings {
+            labels: labels.into_iter().collect(),
+            ports: vec!["80/tcp".to_owned()],
+            on_build: vec!["RUN x".to_owned()],
+            ..Settings::default()
+        };
+        assert_eq!(settings, expected);
     }
 
     #[test]

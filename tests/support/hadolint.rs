@@ -84,7 +84,8 @@ pub fn lint(text: &str) -> Vec<String> {
                 let value = rest.split_once('=').unwrap().1.trim_matches('"');
                 found.push(("empty element", value.split([':', ';']).any(str::is_empty)));
             }
-            "ENV" | "LABEL" | "USER" | "EXPOSE" | "VOLUME" | "STOPSIGNAL" | "SHELL" | "ARG" => {}
+            "ENV" | "LABEL" | "USER" | "EXPOSE" | "VOLUME" | "HEALTHCHECK" | "ONBUILD"
+            | "STOPSIGNAL" | "SHELL" | "ARG" => {}
             _ => found.push(("an unknown instruction", true)),
         }
         // A reason stands above an instruction, or above those that it follows without a gap.
