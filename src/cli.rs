@@ -82,6 +82,7 @@ Exit codes:
 Examples:
   cupti-audit dockerfile nvidia/cuda:12.4.1-runtime-ubuntu22.04 --phase training -o Dockerfile
   cupti-audit dockerfile docker-daemon:trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
+  cupti-audit dockerfile docker-daemon:trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
   cupti-audit dockerfile docker-daemon:model:1 --phase inference -o Dockerfile && docker build -t model:slim - < Dockerfile";
 
 /// Will CUPTI load in this container image, for whom, and if not, why?
@@ -271,8 +272,17 @@ pub struct DockerfileArgs {
     #[arg(value_name = "IMAGE")]
     pub image_name: String,
     /// What the image is to be for
-    #[arg(long, value_name = "PHASE")]
-    pub phase: String,
+    #[arg(long, value_name = "PHASE", required_unless_present = "all_phases")]
+    pub phase: Option<String>,
+    /// One file with a target for each phase, and one that compiles
+    #[arg(long, conflicts_with = "phase")]
+    pub all_phases: bool,
+    /// PyTorch is built from its sources in the target that compiles
+    #[arg(long, requires = "all_phases")]
+    pub with_builder: bool,
+    /// The matching configuration of Cloud Build [default: cloudbuild.yaml]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases")]
+    pub cloudbuild: Option<PathBuf>,
     /// How CUPTI comes in [default: the cheapest way that works]
     #[arg(long, value_enum, value_name = "WAY")]
     pub via: Option<ViaArg>,

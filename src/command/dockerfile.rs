@@ -1,18 +1,19 @@
-//! `dockerfile`: the smallest Dockerfile by which an image serves a phase.
+//! `dockerfile`: the smallest Dockerfile by which an image serves a phase, or all of them.
+
+mod project;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use cupti_audit::audit::audit;
 use cupti_audit::cli::DockerfileArgs;
-use cupti_audit::dockerfile::{self, Templates, config, name};
+use cupti_audit::dockerfile::{self, Page, Templates, config, name};
+use cupti_audit::facts::ImageFacts;
 use cupti_audit::facts::cuda::{CudaVersion, version};
-use cupti_audit::facts::{ImageFacts, tools};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::plan::{self, Known, Plan};
-use cupti_audit::profile::Phase;
+use cupti_audit::plan::Plan;
 use cupti_audit::remedy::recipe::{Request, recipe};
 use cupti_audit::report::Exit;
-use cupti_audit::rule;
 
 use super::new_file::{self, Existing};
 use super::{color, fail, read_one, write};
@@ -20,36 +21,9 @@ use super::{color, fail, read_one, write};
 /// Writes the Dockerfile for an image.
 pub fn dockerfile(mut args: DockerfileArgs) -> Exit {
     color(args.output.color);
-    let existing = if args.force {
-        Existing::Replace
-    } else {
-        Existing::Keep
-    };
-    let file = args.file.clone().filter(|file| file.as_os_str() != "-");
-    let files: Vec<&Path> = file.iter().map(std::path::PathBuf::as_path).collect();
-    if let Err(error) = new_file::check(&files, existing) {
-        return fail(&error);
-    }
-    let templates = match templates(&args) {
-        Ok(templates) => templates,
-        Err(error) => return fail(&error),
-    };
-    let read = read_one(&args.image_name, &args.own, &mut args.image, &args.output);
-    let (facts, knowledge) = match read {
-        Ok(read) => read,
-        Err(exit) => return exit,
-    };
-    let text = match text(&args, &facts, &knowledge, &templates) {
-        Ok(text) => text,
-        Err(Stop::Said(exit)) => return exit,
-        Err(Stop::Why(error)) => return fail(&error),
-    };
-    match file {
-        None => write(Ok(text), Exit::Clean),
-        Some(file) => match new_file::write(&file, &text, existing) {
-            Ok(()) => Exit::Clean,
-            Err(error) => fail(&error),
-        },
+    match run(&mut args) {
+        Ok(exit) | Err(Stop::Said(exit)) => exit,
+        Err(Stop::Why(error)) => fail(&error),
     }
 }
 
@@ -67,6 +41,60 @@ impl<E: std::error::Error> From<E> for Stop {
     }
 }
 
+fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
+    let existing = if args.force {
+        Existing::Replace
+    } else {
+        Existing::Keep
+    };
+    args.file = args.file.take().filter(|file| file.as_os_str() != "-");
+    let files = args.file.iter().chain(&args.cloudbuild);
+    let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
+    new_file::check(&files, existing).map_err(Stop::Why)?;
+    let templates = templates(args).map_err(Stop::Why)?;
+    let read = read_one(&args.image_name, &args.own, &mut args.image, &args.output);
+    let (facts, knowledge) = read.map_err(Stop::Said)?;
+    let source = match &args.from {
+        Some(from) => Some(read_source(args, from)?),
+        None => None,
+    };
+    let audit = audit(facts, &knowledge, &[], &args.image.environment);
+    let facts = &audit.facts;
+    let asked = Asked {
+        args,
+        facts,
+        plans: &audit.plans,
+        knowledge: &knowledge,
+        source: source.as_ref(),
+        base: base(args, facts)?,
+    };
+    let (text, cloudbuild) = match &args.phase {
+        Some(phase) => (dockerfile::phase(&templates, &asked.page(phase)?)?, None),
+        None => project::texts(&asked, &templates)?,
+    };
+    if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
+        new_file::write(file, &text, existing).map_err(Stop::Why)?;
+    }
+    let written = match &args.file {
+        None => write(Ok(text), Exit::Clean),
+        Some(file) => {
+            new_file::write(file, &text, existing).map_err(Stop::Why)?;
+            Exit::Clean
+        }
+    };
+    Ok(written.max(open(facts)))
+}
+
+/// Says what could not be checked: what is written may then be too little.
+fn open(facts: &ImageFacts) -> Exit {
+    facts.gaps.iter().fold(Exit::Clean, |_, gap| {
+        let (what, why) = (&gap.what, &gap.why);
+        fail(&format!(
+            "{what} could not be checked, and what is written may be too little: {why}"
+        ))
+    })
+}
+
 fn templates(args: &DockerfileArgs) -> Result<Templates, String> {
     let own = match &args.templates {
         Some(folder) => new_file::templates(folder)?,
@@ -76,57 +104,41 @@ fn templates(args: &DockerfileArgs) -> Result<Templates, String> {
     Templates::with(&own).map_err(|error| error.to_string())
 }
 
-fn text(
-    args: &DockerfileArgs,
-    facts: &ImageFacts,
-    knowledge: &Knowledge,
-    templates: &Templates,
-) -> Result<String, Stop> {
-    let phase = knowledge.phase(&args.phase).map_err(Stop::Why)?;
-    let plan = plan_for(args, facts, knowledge, phase);
-    let source = match &args.from {
-        Some(from) => Some(read_source(args, from)?),
-        None => None,
-    };
-    let request = Request {
-        target: facts,
-        phase,
-        plan: &plan,
-        via: args.via.map(Into::into),
-        cuda: cuda(args)?,
-        source: source.as_ref().map(|(name, facts)| (name.clone(), facts)),
-    };
-    let base = base(args, facts)?;
-    let recipe = recipe(&request)?;
-    let mut page = dockerfile::page(facts, &plan, &recipe, &base)?;
-    if recipe.fresh.is_some() {
-        let library_path = recipe
-            .library_path
-            .as_ref()
-            .map(|(value, _)| value.as_str());
-        page.config = config::instructions(&facts.image.config, library_path)?;
-    }
-    Ok(dockerfile::phase(templates, &page)?)
+/// What is asked, with all that was read for it.
+struct Asked<'a> {
+    args: &'a DockerfileArgs,
+    facts: &'a ImageFacts,
+    /// What the image makes of each phase now.
+    plans: &'a [Plan],
+    knowledge: &'a Knowledge,
+    source: Option<&'a (String, ImageFacts)>,
+    /// The name of the image for `FROM`.
+    base: String,
 }
 
-/// What the image makes of the phase now.
-fn plan_for(
-    args: &DockerfileArgs,
-    facts: &ImageFacts,
-    knowledge: &Knowledge,
-    phase: &Phase,
-) -> Plan {
-    let subjects = rule::subjects(facts);
-    let installed = tools::find(facts, &knowledge.profilers, &args.image.environment);
-    let tools = plan::profilers::judge(facts, &installed, &knowledge.profilers);
-    let known = Known {
-        facts,
-        rules: &knowledge.rules,
-        subjects: &subjects,
-        profilers: &knowledge.profilers,
-        tools: &tools,
-    };
-    plan::plan(&known, phase)
+impl Asked<'_> {
+    /// What there is to say of one phase.
+    fn page(&self, phase: &str) -> Result<Page, Stop> {
+        let phase = self.knowledge.phase(phase).map_err(Stop::Why)?;
+        let plan = self.plans.iter().find(|plan| plan.phase == phase.name);
+        let plan = plan.ok_or_else(|| Stop::Why(format!("{} was not judged", phase.name)))?;
+        let request = Request {
+            target: self.facts,
+            phase,
+            plan,
+            via: self.args.via.map(Into::into),
+            cuda: cuda(self.args)?,
+            source: self.source.map(|(name, facts)| (name.clone(), facts)),
+        };
+        let recipe = recipe(&request)?;
+        let mut page = dockerfile::page(self.facts, plan, &recipe, &self.base)?;
+        if recipe.fresh.is_some() {
+            let library_path = recipe.library_path.as_ref();
+            let library_path = library_path.map(|(value, _)| value.as_str());
+            page.config = config::instructions(&self.facts.image.config, library_path)?;
+        }
+        Ok(page)
+    }
 }
 
 /// The image to copy from, by the name that `FROM` takes, and its facts.

@@ -3,6 +3,7 @@
 pub mod config;
 pub mod name;
 mod page;
+pub mod project;
 mod quote;
 mod templates;
 

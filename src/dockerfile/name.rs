@@ -33,3 +33,40 @@ pub fn of(image: &Image) -> Result<Option<String>, Refusal> {
 pub fn plain(name: &str) -> Result<String, Refusal> {
     quote::plain("the name of an image", name.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+    use crate::image::{Image, ImageConfig, Platform, SourceKind};
+
+    fn name(reference: &str, source: SourceKind) -> Result<Option<String>, String> {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let image = Image {
+            reference: reference.to_owned(),
+            source,
+            digest: digest.parse().ok(),
+            platform: Platform::host(),
+            config: ImageConfig::default(),
+            layers: Vec::new(),
+        };
+        let name = of(&image).map_err(|refusal| refusal.to_string())?;
+        Ok(name.map(|name| name.replace(&digest, "DIGEST")))
+    }
+
+    #[test]
+    fn an_image_of_a_registry_is_pinned_and_one_in_a_file_has_no_name() {
+        let some = |name: &str| Ok(Some(name.to_owned()));
+        assert_eq!(
+            name("docker://x/y:1", SourceKind::Docker),
+            some("x/y:1@DIGEST")
+        );
+        assert_eq!(name("x@sha256:b", SourceKind::Docker), some("x@sha256:b"));
+        assert_eq!(
+            name("docker-daemon:x:1", SourceKind::DockerDaemon),
+            some("x:1")
+        );
+        assert_eq!(name("podman:x:1", SourceKind::Podman), some("x:1"));
+        assert_eq!(name("oci:x", SourceKind::Oci), Ok(None));
+        assert!(name("docker-daemon:x AS y", SourceKind::DockerDaemon).is_err());
+    }
+}

@@ -18,6 +18,19 @@ pub struct Packages {
     pub keyring: String,
     /// The repositories of NVIDIA's.
     pub nvidia: Vec<Repository>,
+    /// The sources of PyTorch.
+    pub pytorch: Sources,
+}
+
+/// Where a program is built from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sources {
+    /// The address of its repository.
+    pub url: String,
+    /// The tag or branch.
+    #[serde(rename = "ref")]
+    pub reference: String,
 }
 
 /// A distribution's own package.

@@ -56,8 +56,6 @@ pub struct File {
     pub bytes: u64,
     /// The SHA-256 in hexadecimal, of files of a CUPTI release.
     pub sha256: Option<String>,
-    /// What it needs itself: its `DT_NEEDED`.
-    pub needed: Vec<Bytes>,
     /// Why it is needed.
     pub because: String,
 }
@@ -97,7 +95,7 @@ pub fn bring(
     let mut files = Vec::new();
     for need in &needs {
         let from = place(source, copy, need)?;
-        files.push(file(source, from, &search.folder, need.because.join(", ")));
+        files.push(file(source, from, &search.folder, need.words()));
     }
     files.extend(dependencies(source, target, &files, &search.folder));
     for file in &mut files {
@@ -162,7 +160,7 @@ fn place(source: &ImageFacts, copy: &Copy, need: &Need) -> Result<RootPath, Refu
     places.next().ok_or_else(|| Refusal::NoCompanion {
         from: source.image.reference.clone(),
         library: need.stem.to_owned(),
-        because: format!("needed for {}", need.because.join(", ")),
+        because: format!("needed for {}", need.words()),
     })
 }
 
@@ -176,7 +174,6 @@ fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String)
         mode: facts.map_or(0o644, |facts| facts.mode & 0o755 | 0o444),
         bytes: facts.map_or(0, |facts| facts.bytes),
         sha256: facts.and_then(|facts| facts.sha256.as_deref().map(str::to_owned)),
-        needed: elf.map(|elf| elf.needed.clone()).unwrap_or_default(),
         because,
         from,
     }

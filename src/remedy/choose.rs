@@ -6,7 +6,7 @@ use super::need::{self, CUPTI, Need};
 use super::release::Release;
 use super::system::{self, Python, System};
 use super::way::{Conda, Package, Pip, Place, Setup, Via, Way};
-use crate::facts::cuda::{site, version};
+use crate::facts::cuda::{CudaVersion, site, version};
 use crate::facts::{ImageFacts, soname_of_cuda};
 use crate::loader::Linker;
 use crate::path::RootPath;
@@ -221,6 +221,18 @@ fn copy(question: &Question<'_>) -> Result<Way, String> {
     let (from, facts) = source.ok_or("no image to copy from was named with --from")?;
     let bring = bring(facts, question.phase, question.target, Means::Build);
     let bring = bring.map_err(|refusal| refusal.to_string())?;
+    let has = bring.release.as_deref().and_then(version);
+    let wanted = question.release.as_ref().filter(|it| !it.is_guess);
+    if let (Some(has), Some(wanted)) = (has, wanted)
+        && has != wanted.cuda
+    {
+        let (major, minor) = wanted.cuda;
+        let because = &wanted.because;
+        return Err(format!(
+            "{from} has CUPTI of CUDA {}.{}, and {major}.{minor} is wanted: {because}",
+            has.0, has.1
+        ));
+    }
     Ok(Way::Copy {
         from: from.clone(),
         bring,
@@ -398,24 +410,31 @@ fn conda(question: &Question<'_>) -> Result<Way, String> {
     }))
 }
 
+/// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
+/// its CUDA is not known.
+pub fn devel_image(target: &ImageFacts, system: &System, cuda: CudaVersion) -> Option<String> {
+    let known = packages().nvidia(&system.id, &system.version)?;
+    let exact = target.image.config.env("CUDA_VERSION")?;
+    let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let suffix = known
+        .devel
+        .as_ref()
+        .filter(|_| is_number && version(exact) == Some(cuda))?;
+    Some(format!("nvidia/cuda:{exact}-devel-{suffix}"))
+}
+
 fn devel(question: &Question<'_>) -> Result<Way, String> {
+    if question.source.is_some() {
+        return Err("--from names the image to copy from".to_owned());
+    }
     let release = question.release()?;
-    let system = &question.system;
-    let known = packages().nvidia(&system.id, &system.version);
-    let suffix = known.and_then(|known| known.devel.as_ref());
-    let exact = question.target.image.config.env("CUDA_VERSION");
-    let exact = exact.filter(|text| {
-        version(text) == Some(release.cuda) && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
-    });
-    let (Some(suffix), Some(exact)) = (suffix, exact) else {
-        let which =
-            "which devel image of NVIDIA's belongs to the image is not known; --from names one";
-        return Err(which.to_owned());
-    };
+    let from = devel_image(question.target, &question.system, release.cuda);
+    let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
+    let from = from.ok_or_else(|| which.to_owned())?;
     let (major, minor) = release.cuda;
     let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
     Ok(Way::Devel {
-        from: format!("nvidia/cuda:{exact}-devel-{suffix}"),
+        from,
         folder: RootPath::from(
             format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str(),
         ),

@@ -1,6 +1,7 @@
 //! What makes an image serve a phase: the files of CUPTI to bring into it, and the search path that leads to them.
 
 pub mod bring;
+pub mod builder;
 pub mod choose;
 pub mod fresh;
 pub mod lead;
@@ -107,5 +108,13 @@ pub enum Refusal {
         what: String,
         /// The name, escaped.
         name: String,
+    },
+    /// There is no stage that could compile.
+    #[error("there is no builder for {image}: {why}")]
+    NoBuilder {
+        /// The image.
+        image: String,
+        /// Why not.
+        why: &'static str,
     },
 }

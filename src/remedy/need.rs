@@ -18,6 +18,25 @@ pub struct Need {
     pub because: Vec<String>,
 }
 
+impl Need {
+    /// The reasons in one phrase.
+    pub fn words(&self) -> String {
+        let api = |text: &String| {
+            let name = text.strip_prefix("CUPTI's ")?.strip_suffix(" API")?;
+            Some(name.to_owned())
+        };
+        let apis: Vec<String> = self.because.iter().filter_map(api).collect();
+        let others = self.because.iter().filter(|text| api(text).is_none());
+        let apis = match apis.as_slice() {
+            [] => None,
+            [one] => Some(format!("CUPTI's {one} API")),
+            [most @ .., last] => Some(format!("CUPTI's {} and {last} APIs", most.join(", "))),
+        };
+        let all: Vec<String> = apis.into_iter().chain(others.cloned()).collect();
+        all.join("; ")
+    }
+}
+
 /// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
 /// first. `has` says whether the release that is to be had has an API.
 pub fn needs(phase: &Phase, consumers: &[Consumer], has: impl Fn(&Api) -> bool) -> Vec<Need> {

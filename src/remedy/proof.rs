@@ -15,8 +15,10 @@ pub struct Proof {
     pub loader: Bytes,
     /// The names that a process without search paths of its own has to find, all that they need included.
     pub names: Vec<String>,
-    /// What else the files need, for an image in which the loader's words cannot be looked through.
-    pub needed: Vec<Bytes>,
+    /// The C library, into whose process the names are loaded.
+    pub libc: Bytes,
+    /// Whether the image that is copied from has a shell, for an image that has none.
+    pub elsewhere: bool,
     /// The programs that are linked with libcupti: their object, the program that loads it, and the name they ask for.
     pub linked: Vec<Linked>,
 }
@@ -43,25 +45,8 @@ pub(super) fn names(way: &Way, needs: &[Need]) -> Vec<String> {
         .collect()
 }
 
-/// What the files of a list need beside themselves and the loader.
-pub(super) fn needed_by(way: &Way, linker: &Linker) -> Vec<Bytes> {
-    let Way::Copy { bring, .. } = way else {
-        return Vec::new();
-    };
-    let is_loader = |name: &Bytes| linker.path.ends_with(name);
-    let mut needed: Vec<Bytes> = bring
-        .files
-        .iter()
-        .flat_map(|file| file.needed.clone())
-        .collect();
-    needed.retain(|name| !is_loader(name));
-    needed.sort();
-    needed.dedup();
-    needed
-}
-
 /// The objects that are linked with libcupti, and, where a plain process gets it now, its name.
-pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan) -> Proof {
+pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan, needs: &[Need]) -> Proof {
     let breaks = target
         .consumers
         .iter()
@@ -77,15 +62,24 @@ pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan) -> Proof
     });
     let opened = &target.plain.as_is;
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
-    let stays = plan.keep.iter().any(|item| item.kind == "cupti");
+    let stays = !plan.drop.iter().any(|item| item.kind == "cupti");
+    let beside = needs
+        .iter()
+        .map(|need| need.stem)
+        .filter(|stem| *stem != CUPTI && target.grounds.as_is.open_plain(stem.as_bytes()).loads());
+    let names = std::iter::once(crate::escape::text(&opened.name)).chain(beside.map(str::to_owned));
     Proof {
         loader: linker.path.clone(),
-        names: if serves && stays {
-            vec![crate::escape::text(&opened.name)]
-        } else {
-            Vec::new()
-        },
-        needed: Vec::new(),
+        names: names.filter(|_| serves && stays).collect(),
+        libc: libc(target),
+        elsewhere: false,
         linked: objects.collect(),
     }
+}
+
+/// The path of the C library.
+fn libc(target: &ImageFacts) -> Bytes {
+    let opened = target.grounds.as_is.open_plain(b"libc.so.6");
+    let found = crate::facts::root(&opened).map(|object| object.path.clone());
+    found.unwrap_or_else(|| Bytes::from(&b"/lib/libc.so.6"[..]))
 }

@@ -6,7 +6,7 @@ use super::choose::{Choice, Question, choose};
 use super::fresh::{Fresh, fresh};
 use super::lead::{Lead, lead, library_path};
 use super::need::{self, CUPTI, Need};
-use super::proof::{self, Proof, names, needed_by};
+use super::proof::{self, Proof, names};
 use super::release::{machine, release_for};
 use super::search::{SearchBy, search};
 use super::system::{System, system};
@@ -97,6 +97,9 @@ pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
     let system = system(target);
     let cured = |rule: &&String| CURED.contains(&rule.as_str());
     let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
+    let release = release_for(target, linker, request.cuda);
+    let cuda = release.map_or((12, 0), |release| release.cuda);
+    let needs = need::needs(phase, &target.consumers, need::since(cuda));
     let mut recipe = Recipe {
         choice: None,
         release: None,
@@ -106,8 +109,8 @@ pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
         folder: search(target, linker, Means::Build).folder,
         lead: Lead::Nothing("nothing is brought".to_owned()),
         library_path: None,
-        fresh: fresh(target, plan).filter(|_| phase.like == "inference"),
-        proof: proof::before(target, linker, plan),
+        fresh: fresh(target, plan).filter(|_| phase.like == "inference" && system.shell),
+        proof: proof::before(target, linker, plan, &needs),
         leaves: plan
             .because
             .iter()
@@ -118,6 +121,10 @@ pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
     };
     if to_cure {
         bring_in(request, linker, system, &mut recipe)?;
+    }
+    if phase.like == "inference" && !recipe.system.shell && !plan.drop.is_empty() {
+        let why = "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none";
+        recipe.leaves.push(why.to_owned());
     }
     recipe.library_path = library_path(target, &recipe.lead);
     Ok(recipe)
@@ -162,8 +169,12 @@ fn bring_in(
     recipe.lead = lead(&question, &choice.way, &recipe.needs);
     if !matches!(&recipe.lead, Lead::Nothing(_)) || is_default(&choice.way) {
         recipe.proof.names = names(&choice.way, &recipe.needs);
-        recipe.proof.needed = needed_by(&choice.way, linker);
     }
+    recipe.proof.elsewhere = match (&choice.way, &request.source) {
+        (Way::Copy { .. }, Some((_, source))) => super::system::system(source).shell,
+        (Way::Devel { .. }, _) => true,
+        _ => false,
+    };
     recipe.choice = Some(choice);
     Ok(())
 }

@@ -14,6 +14,8 @@ pub struct Release {
     pub exact: Option<String>,
     /// Whether the CUDA runtime of the image has this very version: the toolkit's packages then have it too.
     pub is_toolkit: bool,
+    /// Whether only its soname is certain.
+    pub is_guess: bool,
     /// What says that it is this one.
     pub because: String,
 }
@@ -58,6 +60,7 @@ pub fn release_for(
         cuda,
         exact: of(cuda),
         is_toolkit: false,
+        is_guess: false,
         because,
     };
     asked
@@ -81,6 +84,7 @@ fn pinned(target: &ImageFacts) -> Option<Release> {
         cuda: version(pin)?,
         exact: Some(pin.clone()),
         is_toolkit: false,
+        is_guess: false,
         because: format!("{} {} asks for it", dist.name, dist.version),
     })
 }
@@ -101,6 +105,7 @@ fn of_runtime(
     Some(Release {
         cuda,
         is_toolkit: exact.is_some() && exact.as_ref() == runtime.map(|runtime| &runtime.version),
+        is_guess: false,
         exact,
         because,
     })
@@ -114,6 +119,7 @@ fn of_soname(wanted: &Wanted, known: &[&str]) -> Option<Release> {
             cuda: version(known)?,
             exact: Some((*known).to_owned()),
             is_toolkit: false,
+            is_guess: true,
             because: String::new(),
         };
         (release.soname().as_bytes() == soname).then_some(release)

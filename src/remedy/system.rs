@@ -120,45 +120,38 @@ fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
         })
 }
 
-/// The environment of Python's that a folder of packages belongs to; `None` where it has no interpreter or no pip.
+/// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or one that installs
+/// somewhere else.
 pub fn python(facts: &ImageFacts, site: &RootPath) -> Option<Python> {
     let rootfs = &facts.grounds.as_is.rootfs;
-    rootfs.lookup(&site.join(b"pip").absolute()).ok()?;
+    let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
     let library = site.parent();
-    let name = library.name().to_vec();
     let prefix = library.parent().parent();
-    let named = |prefix: &RootPath| {
-        let names = [name.clone(), b"python3".to_vec(), b"python".to_vec()];
-        let mut paths = names
-            .into_iter()
-            .map(|name| prefix.join(b"bin").join(&name));
-        paths.find(|path| rootfs.lookup(&path.absolute()).is_ok())
-    };
-    let own = if name == b"python3" {
-        None
-    } else {
-        named(&prefix)
-    };
-    let interpreter = own.or_else(|| named(&RootPath::from("usr")))?;
-    let stdlib = if name == b"python3" {
-        None
-    } else {
-        Some(library.join(b"EXTERNALLY-MANAGED"))
-    };
-    let of_debian = || {
-        let library = rootfs.lookup(b"/usr/lib").ok()?;
-        let mut children = rootfs.children(library.node).map(|(name, _)| name.to_vec());
-        children.find(|name| {
-            let path = [b"/usr/lib/", name.as_slice(), b"/EXTERNALLY-MANAGED"].concat();
-            name.starts_with(b"python3") && rootfs.lookup(&path).is_ok()
-        })
-    };
-    let marked = stdlib.is_some_and(|path| rootfs.lookup(&path.absolute()).is_ok());
-    let is_system = interpreter.starts_with(&RootPath::from("usr/bin"));
+    let names = [library.name(), b"python3", b"python"];
+    let mut programs = names.iter().map(|name| prefix.join(b"bin").join(name));
+    let is_system = prefix == RootPath::from("usr");
+    match programs.find(|path| is_there(path)).filter(|_| !is_system) {
+        Some(interpreter) => is_there(&site.join(b"pip")).then(|| Python {
+            site: site.clone(),
+            interpreter,
+            is_managed: is_there(&library.join(b"EXTERNALLY-MANAGED")),
+        }),
+        None if site.name() == b"dist-packages" => of_debian(rootfs),
+        None => None,
+    }
+}
+
+/// The Python of Debian and Ubuntu, whose pip installs below `/usr/local` (Debian Python Policy, 2.5).
+fn of_debian(rootfs: &Rootfs) -> Option<Python> {
+    let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
+    is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
+    let program = RootPath::from("usr/bin/python3");
+    let version = rootfs.lookup(&program.absolute()).ok()?.path;
+    let library = |above: &str| RootPath::from(above).join(version.name());
     Some(Python {
-        site: site.clone(),
-        is_managed: marked || is_system && of_debian().is_some(),
-        interpreter,
+        site: library("usr/local/lib").join(b"dist-packages"),
+        interpreter: program,
+        is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),
     })
 }

@@ -29,6 +29,16 @@ pub fn page(facts: &ImageFacts, plan: &Plan, recipe: &Recipe, base: &str) -> Res
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
     let considered = recipe.choice.iter().flat_map(|choice| &choice.considered);
     let library_path = recipe.library_path.clone();
+    let own_path = facts.image.config.env("LD_LIBRARY_PATH");
+    let search_path = recipe.library_path.as_ref();
+    let search_path = search_path.map(|(value, _)| value.as_str());
+    let search_path = search_path.or(own_path).unwrap_or_default();
+    if !quote::is_writable(search_path.as_bytes()) {
+        return Err(Refusal::Name {
+            what: "LD_LIBRARY_PATH".to_owned(),
+            name: escape::text(search_path.as_bytes()),
+        });
+    }
     Ok(Page {
         phase: plan.phase.clone(),
         image: escape::text(facts.image.reference.as_bytes()),
@@ -55,12 +65,20 @@ pub fn page(facts: &ImageFacts, plan: &Plan, recipe: &Recipe, base: &str) -> Res
         needs: recipe
             .needs
             .iter()
-            .map(|need| line(need.stem, &need.because.join(", ")))
+            .map(|need| line(need.stem, &need.words()))
             .collect(),
         spare: recipe.spare.clone(),
         lead: lead(&recipe.lead)?,
         library_path: library_path.map(|(value, because)| LibraryPath { value, because }),
+        search_path: search_path.to_owned(),
         fresh: recipe.fresh.as_ref().map(fresh),
+        pytorch: false,
+        soname: recipe
+            .choice
+            .as_ref()
+            .map(|choice| choice.way.soname())
+            .unwrap_or_default(),
+        folder: path(&recipe.folder)?,
         config: Vec::new(),
         proof: proof(facts, &recipe.proof)?,
     })
@@ -157,7 +175,7 @@ fn of_devel(folder: &RootPath, soname: &str, recipe: &Recipe) -> Result<Vec<File
         Ok(FilePage {
             from: path(&folder.join(name.as_bytes()))?,
             to: path(&own.join(name.as_bytes()))?,
-            because: format!("{name}: {}", need.because.join(", ")),
+            because: format!("{name}: {}", need.words()),
         })
     };
     recipe.needs.iter().map(file).collect()
@@ -277,10 +295,7 @@ fn proof(facts: &ImageFacts, proof: &Proof) -> Result<ProofPage, Refusal> {
         loader: quote::plain("the path of the loader", &proof.loader)?,
         names: proof.names.clone(),
         linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,
-        needed: proof
-            .needed
-            .iter()
-            .map(|name| quote::plain("the name of a library", name))
-            .collect::<Result<_, _>>()?,
+        libc: quote::plain("the path of the C library", &proof.libc)?,
+        elsewhere: proof.elsewhere,
     })
 }

@@ -35,6 +35,10 @@ pub struct Page {
     pub shell: bool,
     /// How CUPTI comes in.
     pub way: Option<WayPage>,
+    /// The soname of the libcupti that comes in; empty where none does.
+    pub soname: String,
+    /// The folder that files are copied into.
+    pub folder: String,
     /// The libraries that are needed.
     pub needs: Vec<Line>,
     /// The libraries of a package that are not.
@@ -43,8 +47,12 @@ pub struct Page {
     pub lead: LeadPage,
     /// What `LD_LIBRARY_PATH` is set to.
     pub library_path: Option<LibraryPath>,
+    /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
+    pub search_path: String,
     /// What is removed.
     pub fresh: Option<FreshPage>,
+    /// Whether the PyTorch of the builder is taken over.
+    pub pytorch: bool,
     /// The lines that set what a copy of the files does not bring along.
     pub config: Vec<String>,
     /// What is asked of the image's own loader.
@@ -175,6 +183,8 @@ pub enum LeadPage {
         links: Vec<LinkPage>,
         because: String,
     },
+    /// The folder is named already, and holds more.
+    Again,
     /// The folders of a package are named.
     Listed { conf: String },
 }
@@ -225,8 +235,10 @@ pub struct ProofPage {
     pub names: Vec<String>,
     /// The objects that are linked with libcupti.
     pub linked: Vec<LinkedPage>,
-    /// What libcupti needs, for an image without a shell.
-    pub needed: Vec<String>,
+    /// The C library.
+    pub libc: String,
+    /// Whether the image that is copied from has a shell.
+    pub elsewhere: bool,
 }
 
 /// An object that is linked with libcupti.

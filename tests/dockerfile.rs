@@ -1,0 +1,403 @@
+//! Is what `dockerfile` writes the way that was meant, does it stand up to a linter, and is it whole or not there?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the tests run the real program in folders of their own"
+)]
+
+#[path = "support/hadolint.rs"]
+mod hadolint;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use hadolint::lint;
+use tempfile::TempDir;
+use testkit::layer::{Compression, Layer};
+use testkit::oci::Layout;
+use testkit::spec::Sources;
+
+const SITE: &str = "opt/venv/lib/python3.11/site-packages";
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+/// A fixture with more in it, as the layout `image` in a folder.
+fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
+    let sources = Sources::of_repository().unwrap();
+    let mut images = sources.images(&sources.fixtures()[name]).unwrap();
+    let mut image = images.remove(0).layer("more", more, Compression::Gzip);
+    for (key, value) in config {
+        image = image.config(key, *value);
+    }
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    let folder = TempDir::new().unwrap();
+    layout.write_to(&folder.path().join("image")).unwrap();
+    folder
+}
+
+/// What a system has that can build.
+fn system() -> Layer {
+    let programs = ["usr/bin/sh", "usr/sbin/ldconfig"];
+    programs.iter().fold(Layer::new(), |layer, program| {
+        layer.executable(program, "a program")
+    })
+}
+
+fn apt() -> Layer {
+    system().executable("usr/bin/apt-get", "a program")
+}
+
+/// What is written for an image of the folder; a linter has nothing to say of it.
+fn written(folder: &TempDir, arguments: &[&str]) -> String {
+    let all = [&["dockerfile", "oci:image", "--base", "base:1"], arguments].concat();
+    let output = run(folder.path(), &all);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), &*said),
+        (Some(0), ""),
+        "{arguments:?}"
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lint(&text), Vec::<String>::new(), "{text}");
+    text
+}
+
+/// Why nothing is written.
+fn refused(folder: &TempDir, arguments: &[&str]) -> String {
+    let all = [&["dockerfile", "oci:image", "--base", "base:1"], arguments].concat();
+    let output = run(folder.path(), &all);
+    assert_eq!(
+        (output.status.code(), output.stdout.len()),
+        (Some(2), 0),
+        "{arguments:?}"
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+#[test]
+fn nvidias_package_is_taken_where_its_toolkit_is_and_the_repository_is_set_up_only_if_it_is_absent()
+{
+    let without = fixture("no-cupti", &apt(), &[("User", "app")]);
+    insta::assert_snapshot!(
+        "apt_repository",
+        written(&without, &["--phase", "training"])
+    );
+    let list = "etc/apt/sources.list.d/cuda-ubuntu2204-x86_64.list";
+    let with = fixture(
+        "no-cupti",
+        &apt().file(
+            list,
+            "deb https://example.org/compute/cuda/repos/ubuntu2204/x86_64 /\n",
+        ),
+        &[],
+    );
+    insta::assert_snapshot!("apt", written(&with, &["--phase", "profiling"]));
+}
+
+#[test]
+fn the_distributions_own_package_is_taken_where_it_is_of_the_wanted_cuda() {
+    let sources =
+        "Types: deb\nURIs: http://example.org/debian\nSuites: bookworm\nComponents: main\n";
+    let image = fixture(
+        "pip-torch",
+        &apt()
+            .file("etc/apt/sources.list.d/debian.sources", sources)
+            .whiteout(format!("{SITE}/torch"))
+            .whiteout(format!("{SITE}/nvidia")),
+        &[],
+    );
+    let other = ["--phase", "training", "--via", "apt", "--cuda", "12.4"];
+    let text = written(&image, &other);
+    let why = "libcupti11.8 is of CUDA 11.8, and 12.4 is wanted: it was asked for";
+    assert!(
+        text.contains(why) && text.contains("'cuda-cupti-12-4=12.4.*'"),
+        "{text}"
+    );
+    insta::assert_snapshot!(
+        "own",
+        written(
+            &image,
+            &["--phase", "training", "--via", "apt", "--cuda", "11.8"]
+        )
+    );
+}
+
+#[test]
+fn dnf_installs_it_on_red_hats_systems() {
+    let gone = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
+    let layer = system().executable("usr/bin/dnf", "a program");
+    let layer = ["libcupti.so", "libcupti.so.12", "libcupti.so.2024.1.1"]
+        .iter()
+        .fold(layer, |layer, name| {
+            layer.whiteout(format!("{gone}/{name}"))
+        });
+    let image = fixture("rhel-devel", &layer, &[]);
+    insta::assert_snapshot!(
+        "dnf",
+        written(
+            &image,
+            &["--phase", "profiling", "--via", "dnf", "--cuda", "12.4"]
+        )
+    );
+}
+
+#[test]
+fn pip_installs_into_the_environment_that_asks() {
+    let pip = system().file(format!("{SITE}/pip/__init__.py"), "");
+    let image = fixture("pip-torch-broken", &pip, &[]);
+    insta::assert_snapshot!("pip_inference", written(&image, &["--phase", "inference"]));
+    insta::assert_snapshot!("pip", written(&image, &["--phase", "profiling"]));
+}
+
+#[test]
+fn conda_installs_into_its_environment_and_its_other_libraries_stay_off_the_search_path() {
+    let conda = system()
+        .file("opt/conda/conda-meta/history", "")
+        .executable("opt/conda/bin/conda", "a program");
+    let image = fixture("no-cupti", &conda, &[]);
+    insta::assert_snapshot!(
+        "conda",
+        written(&image, &["--phase", "profiling", "--via", "conda"])
+    );
+}
+
+#[test]
+fn files_are_copied_from_an_image_that_was_read_or_from_nvidias_devel_image() {
+    let image = fixture("no-cupti", &system(), &[("User", "1000:1000")]);
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let copy = [
+        "--phase",
+        "profiling",
+        "--from",
+        &from,
+        "--from-name",
+        "devel:1",
+    ];
+    insta::assert_snapshot!("copy", written(&image, &copy));
+    insta::assert_snapshot!(
+        "devel",
+        written(&image, &["--phase", "training", "--via", "copy"])
+    );
+}
+
+#[test]
+fn files_in_the_image_are_led_to_and_an_empty_element_goes() {
+    let image = fixture("extras-only", &system(), &[]);
+    insta::assert_snapshot!("place", written(&image, &["--phase", "training"]));
+    let colon = fixture("trailing-colon", &system(), &[]);
+    let text = written(&colon, &["--phase", "training"]);
+    assert!(
+        text.contains("\nENV LD_LIBRARY_PATH=\"") && !text.contains(":\"\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn for_inference_what_nothing_needs_is_left_behind() {
+    let image = fixture("torch-with-triton", &system(), &[("User", "app")]);
+    insta::assert_snapshot!("inference", written(&image, &["--phase", "inference"]));
+}
+
+#[test]
+fn an_image_that_serves_the_phase_gets_the_proof_alone() {
+    let image = fixture("devel", &system(), &[]);
+    insta::assert_snapshot!("nothing", written(&image, &["--phase", "profiling"]));
+}
+
+#[test]
+fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them() {
+    let image = fixture("no-cupti", &apt(), &[]);
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let more = [
+        "--all-phases",
+        "--with-builder",
+        "--from",
+        &from,
+        "--from-name",
+        "devel:1",
+    ];
+    let said = refused(&image, &more);
+    assert!(said.contains("no apt-get"), "{said}");
+    insta::assert_snapshot!(
+        "all_installed",
+        written(&image, &["--all-phases", "--with-builder", "--cloudbuild"])
+    );
+    let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
+    insta::assert_snapshot!("cloudbuild", yaml);
+    let without: Vec<&str> = more
+        .iter()
+        .filter(|word| **word != "--with-builder")
+        .copied()
+        .collect();
+    insta::assert_snapshot!("all_copied", written(&image, &without));
+}
+
+#[test]
+fn bad_input_is_one_sentence() {
+    let image = fixture("no-cupti", &apt(), &[]);
+    for (arguments, says) in [
+        (&["--phase", "dreaming"][..], "no phase"),
+        (
+            &["--phase", "training", "--via", "dnf"],
+            "the image has no dnf",
+        ),
+        (
+            &["--phase", "training", "--via", "pip"],
+            "no Python environment",
+        ),
+        (
+            &["--phase", "training", "--cuda", "twelve"],
+            "no version of CUDA",
+        ),
+        (
+            &["--phase", "training", "--cuda", "9.7", "--via", "conda"],
+            "no conda",
+        ),
+        (
+            &["--phase", "training", "--templates", "."],
+            "holds no template",
+        ),
+        (
+            &["--phase", "training", "-o", "nowhere/Dockerfile"],
+            "nowhere is no folder",
+        ),
+        (
+            &["--phase", "training", "--base", "a b"],
+            "cannot be written into a Dockerfile",
+        ),
+    ] {
+        let named: &[&str] = if arguments.contains(&"--base") {
+            &[]
+        } else {
+            &["--base", "base:1"]
+        };
+        let all = [&["dockerfile", "oci:image"], named, arguments].concat();
+        let output = run(image.path(), &all);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{said}");
+    }
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let other = [
+        "--phase",
+        "training",
+        "--from",
+        &from,
+        "--from-name",
+        "devel:1",
+        "--cuda",
+        "11.8",
+    ];
+    let said = refused(&image, &other);
+    let why = "devel:1 has CUPTI of CUDA 12.4, and 11.8 is wanted: it was asked for";
+    assert!(said.contains(why), "{said}");
+    let musl = fixture("musl", &Layer::new(), &[]);
+    let said = refused(&musl, &["--phase", "training"]);
+    let why = "oci:image is built on musl, and NVIDIA's libraries need glibc: choose a base image with glibc";
+    assert_eq!(said, format!("error: {why}\n"));
+}
+
+#[test]
+fn a_file_that_is_there_stays_unless_it_is_forced_and_none_is_left_by_halves() {
+    let image = fixture("no-cupti", &apt(), &[]);
+    let file = image.path().join("Dockerfile");
+    fs::write(&file, "mine\n").unwrap();
+    let said = refused(&image, &["--phase", "training", "-o", "Dockerfile"]);
+    assert!(said.contains("is there already"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine\n");
+    let said = refused(
+        &image,
+        &[
+            "--phase",
+            "profiling",
+            "--via",
+            "pip",
+            "-o",
+            "Dockerfile",
+            "--force",
+        ],
+    );
+    assert!(said.contains("no Python"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine\n");
+    written(
+        &image,
+        &["--phase", "training", "-o", "Dockerfile", "--force"],
+    );
+    assert_eq!(
+        lint(&fs::read_to_string(&file).unwrap()),
+        Vec::<String>::new()
+    );
+    let mut left: Vec<_> = fs::read_dir(image.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["Dockerfile", "image"]);
+}
+
+#[test]
+fn a_user_brings_templates_and_a_mistake_in_one_is_told_with_its_line() {
+    let image = fixture("no-cupti", &apt(), &[]);
+    let mine = image.path().join("mine");
+    fs::create_dir(&mine).unwrap();
+    fs::write(mine.join("head.j2"), "# ours: {{ phase }}\n").unwrap();
+    let text = written(&image, &["--phase", "training", "--templates", "mine"]);
+    assert!(text.starts_with("# ours: training\n"), "{text}");
+    fs::write(mine.join("head.j2"), "# ours\n{{ nobody }}\n").unwrap();
+    let said = refused(&image, &["--phase", "training", "--templates", "mine"]);
+    assert!(said.contains("head.j2, line 2"), "{said}");
+}
+
+#[test]
+fn the_sample_of_the_readme_is_what_is_written() {
+    let image = fixture("no-cupti", &system(), &[]);
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let devel = "nvidia/cuda:12.4.1-devel-ubuntu22.04";
+    let arguments = ["--phase", "training", "--from", &from, "--from-name", devel];
+    let text = written(&image, &arguments).replace("base:1", "trainer:1");
+    // The head tells of a fixture, whose files are small.
+    let (_, text) = text.split_once("\n\n").unwrap();
+    let readme = include_str!("../README.md");
+    assert!(
+        readme.contains(&format!("```dockerfile\n{text}```")),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_linter_sees_what_is_wrong() {
+    let wrong = "FROM debian\nRUN apt-get update && apt-get install curl | sh\nENV LD_LIBRARY_PATH=/a:\nCMD sleep 1\nCOPY --from=x a b\nRUN if\n";
+    let rules: Vec<String> = lint(wrong)
+        .iter()
+        .map(|line| line.split(": ").next().unwrap().to_owned())
+        .collect();
+    for rule in [
+        "DL3006",
+        "DL3008",
+        "DL3009",
+        "DL3014",
+        "DL3015",
+        "DL3022",
+        "DL3025",
+        "DL3045",
+        "DL4006",
+        "empty element",
+        "no reason",
+        "the shell cannot read it",
+    ] {
+        assert!(rules.contains(&rule.to_owned()), "{rule}: {rules:?}");
+    }
+}
