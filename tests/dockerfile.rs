@@ -194,6 +194,37 @@ fn files_are_copied_from_an_image_that_was_read_or_from_nvidias_devel_image() {
 }
 
 #[test]
+fn an_image_without_a_shell_is_proven_in_a_copy_of_it() {
+    let image = fixture("missing-libgcc", &Layer::new(), &[]);
+    let source = fixture("devel", &system(), &[]);
+    let from = format!("oci:{}", source.path().join("image").display());
+    let copy = [
+        "--phase",
+        "profiling",
+        "--from",
+        &from,
+        "--from-name",
+        "devel:1",
+    ];
+    insta::assert_snapshot!("shellless", written(&image, &copy));
+    // Where neither has one, nothing can be proven, and that is said.
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let copy = [
+        "--phase",
+        "training",
+        "--from",
+        &from,
+        "--from-name",
+        "devel:1",
+    ];
+    let text = written(&image, &copy);
+    assert!(
+        text.contains("no shell to prove it with") && !text.contains("\nRUN"),
+        "{text}"
+    );
+}
+
+#[test]
 fn files_in_the_image_are_led_to_and_an_empty_element_goes() {
     let image = fixture("extras-only", &system(), &[]);
     insta::assert_snapshot!("place", written(&image, &["--phase", "training"]));
@@ -243,6 +274,58 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
         .copied()
         .collect();
     insta::assert_snapshot!("all_copied", written(&image, &without));
+}
+
+#[test]
+fn names_from_an_image_mean_nothing_to_docker_and_the_shell() {
+    let include = "usr/local/cuda-12.4/extras/CUPTI/include";
+    let hostile = ["it's $(reboot) `x`", "a b", "line\nRUN reboot", "-rf"];
+    let more = |folder: &str| {
+        let file = |layer: Layer, name: &&str| layer.file(format!("{folder}/{name}"), "// header");
+        hostile.iter().fold(system(), file)
+    };
+    let image = fixture("devel", &more(include), &[]);
+    let text = written(&image, &["--phase", "inference"]);
+    assert!(!text.contains("RUN reboot"), "{text}");
+    // The folder goes as a whole, whatever lies in it; of one that stays, the names are quoted.
+    let stays = more(include).file(format!("{include}/../../../kept"), "");
+    let image = fixture("devel", &stays.file(format!("{include}/kept.so"), ""), &[]);
+    let text = written(&image, &["--phase", "inference"]);
+    assert!(!text.contains("\nRUN reboot"), "{text}");
+
+    for phase in ["inference", "training", "profiling"] {
+        let image = fixture("hostile-names", &system(), &[]);
+        let output = run(
+            image.path(),
+            &[
+                "dockerfile",
+                "oci:image",
+                "--base",
+                "base:1",
+                "--phase",
+                phase,
+            ],
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            text.chars()
+                .chain(said.chars())
+                .all(|c| c == '\n' || !c.is_control()),
+            "{text}{said}"
+        );
+        if output.status.success() {
+            assert_eq!(lint(&text), Vec::<String>::new(), "{text}");
+        } else {
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    }
+    let image = fixture("no-cupti", &system(), &[("User", "app\nRUN reboot")]);
+    let said = refused(&image, &["--phase", "training", "--via", "copy"]);
+    assert!(
+        said.contains("the user of the image cannot be written into a Dockerfile"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -22,9 +22,10 @@ pub fn plain(what: &str, name: &[u8]) -> Result<String, Refusal> {
     })
 }
 
-/// Whether a Dockerfile can hold the name at all: text without control characters.
+/// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
 pub fn is_writable(name: &[u8]) -> bool {
-    std::str::from_utf8(name).is_ok_and(|text| !text.chars().any(char::is_control))
+    let without: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
+    crate::escape::text(&without).as_bytes() == without
 }
 
 /// A word of the shell (POSIX.1, Shell Command Language, 2.2): as it is where that is safe, else in single quotes.
@@ -83,6 +84,10 @@ mod tests {
             assert!(plain("a file", name).is_err(), "{name:?}");
         }
         assert!(is_writable("/süß und 'so'".as_bytes()));
-        assert!(!is_writable(b"/a\nb") && !is_writable(b"\xff"));
+        assert!(is_writable(br"/a\b"));
+        for name in ["/a\nb", "/a\u{202e}b", "/\u{1b}[31m"] {
+            assert!(!is_writable(name.as_bytes()), "{name:?}");
+        }
+        assert!(!is_writable(b"\xff"));
     }
 }

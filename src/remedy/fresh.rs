@@ -93,28 +93,43 @@ fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPa
     let mut holds: BTreeMap<RootPath, (bool, bool)> = BTreeMap::new();
     let mut tar = Tar::default();
     rootfs.visit(|path, id, node| {
-        let is_folder = matches!(node.kind, NodeKind::Directory(_));
         let goes = gone.contains(path);
         if !goes {
             tar.take(rootfs, path, id);
         }
-        if is_folder {
-            holds.entry(path.clone()).or_default();
-            return;
-        }
-        let mut folder = path.parent();
-        while folder != RootPath::default() {
-            let held = holds.entry(folder.clone()).or_default();
-            if goes {
-                held.0 = true;
-            } else {
-                held.1 = true;
-            }
-            folder = folder.parent();
+        if !matches!(node.kind, NodeKind::Directory(_)) {
+            let held = holds.entry(path.parent()).or_default();
+            *held = (held.0 || goes, held.1 || !goes);
         }
     });
+    // A folder stands before what is below it, so that backwards each has gathered all when it is told upwards.
+    let below: BTreeSet<RootPath> = holds.keys().flat_map(folders_above).collect();
+    for folder in &below {
+        holds.entry(folder.clone()).or_default();
+    }
+    let folders: Vec<RootPath> = holds.keys().rev().cloned().collect();
+    for folder in folders
+        .iter()
+        .filter(|folder| **folder != RootPath::default())
+    {
+        let (goes, stays) = holds.get(folder).copied().unwrap_or_default();
+        let above = holds.entry(folder.parent()).or_default();
+        *above = (above.0 || goes, above.1 || stays);
+    }
+    holds.remove(&RootPath::default());
     let whole = holds.into_iter().filter(|(_, held)| *held == (true, false));
     (whole.map(|(path, _)| path).collect(), tar.bytes)
+}
+
+/// The folders that a folder lies in, without the root.
+fn folders_above(folder: &RootPath) -> Vec<RootPath> {
+    let mut above = Vec::new();
+    let mut next = folder.parent();
+    while next != RootPath::default() {
+        above.push(next.clone());
+        next = next.parent();
+    }
+    above
 }
 
 /// The size of a tar (POSIX.1, pax Interchange Format): a block of 512 bytes per entry, contents padded to blocks.
@@ -135,5 +150,33 @@ impl Tar {
         {
             self.bytes += facts.bytes.div_ceil(BLOCK) * BLOCK;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{highest, whole_folders};
+    use crate::layer::{Entry, LayerIndex};
+    use crate::path::RootPath;
+
+    #[test]
+    fn a_folder_goes_as_a_whole_only_if_nothing_in_it_stays() {
+        let mut layer = LayerIndex::empty();
+        for path in ["a/x/1", "a/x/y/2", "a/stays", "b/z/3", "a-b/4"] {
+            let file = Entry::File(std::sync::Arc::default());
+            layer.entries.insert(RootPath::from(path), file);
+        }
+        let (rootfs, _) = crate::rootfs::merge([&layer]);
+        let gone = ["a/x/1", "a/x/y/2", "b/z/3"].map(RootPath::from);
+        let (whole, _) = whole_folders(&rootfs, &BTreeSet::from(gone.clone()));
+        let named: Vec<String> = gone
+            .iter()
+            .map(|path| highest(&whole, path).to_string())
+            .collect();
+        assert_eq!(named, ["/a/x", "/a/x", "/b"]);
+        let (whole, _) = whole_folders(&rootfs, &BTreeSet::new());
+        assert_eq!(whole, BTreeSet::new());
     }
 }

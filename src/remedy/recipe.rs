@@ -207,7 +207,9 @@ fn cuda_of(way: &Way) -> Option<CudaVersion> {
 
 /// The release that a way brings, and what says that it is the right one.
 fn said(way: &Way, release: Option<super::release::Release>) -> Option<(String, String)> {
-    let because = release.as_ref().map(|release| release.because.clone());
+    let is_read = matches!(way, Way::Place(_) | Way::Copy { .. });
+    let certain = release.as_ref().filter(|it| !(is_read && it.is_guess));
+    let because = certain.map(|release| release.because.clone());
     let version = match way {
         Way::Place(place) => place.bring.release.clone(),
         Way::Copy { bring, .. } => bring.release.clone(),
