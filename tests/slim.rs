@@ -318,6 +318,44 @@ fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
     insta::assert_snapshot!("refused", out);
 }
 
+#[test]
+fn an_archive_that_can_be_read_only_once_gives_the_same_image() {
+    let place = Place::new();
+    let saved = place.of("docker-archive", "saved.tar");
+    let phase = ["--phase", "inference"];
+    let said = must(&[&[&*fixture("devel")], &phase[..], &["-o", &saved]].concat());
+    assert!(
+        said.contains("nothing is brought and nothing goes"),
+        "{said}"
+    );
+    let tar = fs::read(place.path().join("saved.tar")).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&tar).unwrap();
+    fs::write(place.path().join("saved.tar.gz"), gzip.finish().unwrap()).unwrap();
+    let packed = place.of("docker-archive", "saved.tar.gz");
+    for (from, to) in [(&*saved, "one"), (&packed, "two"), ("-", "three")] {
+        let to = place.of("oci", to);
+        let words = [&["slim", from], &phase[..], &["--drop", "-o", &to]].concat();
+        let mut child = program(&words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // Only the last one reads it.
+        let _ = stdin.write_all(&tar);
+        drop(stdin);
+        assert!(child.wait().unwrap().success(), "{from}");
+        audit(&to, &phase);
+    }
+    let index = |name: &str| fs::read(place.path().join(name).join("index.json")).unwrap();
+    assert_eq!(index("one"), index("two"));
+    assert_eq!(index("one"), index("three"));
+    let blobs = files(&place.path().join("one/blobs")).into_values();
+    let plain = blobs.filter(|blob| blob.get(257..262) == Some(b"ustar"));
+    assert_eq!(plain.count(), 0, "an engine's plain layers are compressed");
+}
+
 /// A wheel with one file.
 fn wheel(path: &Path, content: &[u8]) {
     let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
