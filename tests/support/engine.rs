@@ -119,6 +119,12 @@ impl Drop for Dockerd {
         let pid = self.daemon.id().to_string();
         let _ = Command::new("kill").arg(pid).status();
         let _ = self.daemon.wait();
+        // It leaves the network namespace of containers mounted, and the folder could not be removed.
+        let namespace = self.dir.path().join("exec/netns/default");
+        let _ = Command::new("umount")
+            .arg(namespace)
+            .stderr(Stdio::null())
+            .status();
     }
 }
 
