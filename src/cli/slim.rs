@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{ImageArgs, OutputArgs, OwnArgs};
+use super::ReadArgs;
 use crate::slim::output::Output;
 
 const HELP: &str = "\
@@ -62,17 +62,5 @@ pub struct SlimArgs {
         missing_docs,
         reason = "clap would print a comment as the help of the group"
     )]
-    pub image: ImageArgs,
-    #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
-    pub own: OwnArgs,
-    #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
-    pub output: OutputArgs,
+    pub read: ReadArgs,
 }

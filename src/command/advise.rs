@@ -1,7 +1,5 @@
 //! `advise`: whether CUPTI is needed, without an image.
 
-use std::io;
-
 use cupti_audit::cli::{AdviseArgs, PageFormat};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::plan::advice::{self, Advice};
@@ -9,14 +7,12 @@ use cupti_audit::profile::Profiler;
 use cupti_audit::report::Exit;
 use cupti_audit::report::advice::{json, markdown, text};
 
-use super::{color, fail, start, width, write};
+use super::{color, fail, json_line, start, width, write};
 
 /// Advises on the tools that were named, or lists those that can be.
 pub fn advise(args: &AdviseArgs) -> Exit {
     color(args.color);
-    let known =
-        start::config(&args.own).and_then(|config| start::knowledge(&args.own, config.as_ref()));
-    let known = match known {
+    let known = match start::known(&args.own) {
         Ok(known) => known,
         Err(exit) => return exit,
     };
@@ -29,9 +25,7 @@ pub fn advise(args: &AdviseArgs) -> Exit {
     };
     let text = match args.format {
         PageFormat::Text => Ok(text::report(&advice, width())),
-        PageFormat::Json => json::line(&advice)
-            .map(|line| line + "\n")
-            .map_err(io::Error::other),
+        PageFormat::Json => json_line(json::line(&advice)),
         PageFormat::Markdown => Ok(markdown::report(&advice)),
     };
     write(text, Exit::Clean)
@@ -59,9 +53,7 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<Advice<'k>,
 fn list(known: &[Profiler], format: PageFormat) -> Exit {
     let text = match format {
         PageFormat::Text => Ok(text::list(known, width())),
-        PageFormat::Json => json::list(known)
-            .map(|line| line + "\n")
-            .map_err(io::Error::other),
+        PageFormat::Json => json_line(json::list(known)),
         PageFormat::Markdown => Ok(markdown::list(known)),
     };
     write(text, Exit::Clean)

@@ -14,7 +14,7 @@ use super::{Reader, color, fail, start};
 
 /// Audits the images, one after the other; the gravest outcome counts.
 pub fn audit(mut args: AuditArgs) -> Exit {
-    color(args.output.color);
+    color(args.read.output.color);
     match prepare(&mut args) {
         Ok((knowledge, suppressions)) => judge(&args, &knowledge, &suppressions),
         Err(exit) => exit,
@@ -23,8 +23,8 @@ pub fn audit(mut args: AuditArgs) -> Exit {
 
 /// Reads what the user brings, and fills what the command line leaves open.
 fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> {
-    let file = start::config(&args.own)?;
-    let knowledge = start::knowledge(&args.own, file.as_ref())?;
+    let file = start::config(&args.read.own)?;
+    let knowledge = start::knowledge(&args.read.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
     config.fill_audit(args);
     let strange = args
@@ -49,7 +49,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
     let mut run = Run {
         args,
         knowledge,
-        reader: Reader::new(args.image.clone(), &args.output, knowledge),
+        reader: Reader::new(&args.read, knowledge),
         fail_on: args.fail_on.unwrap_or(FailOnArg::Error).into(),
         gate: Gate::new(suppressions, today),
         outputs,
@@ -119,7 +119,7 @@ impl Run<'_> {
         place: Place,
     ) -> Result<Audit, ImageError> {
         let facts = self.reader.read(image, platform)?;
-        let environment = &self.args.image.environment;
+        let environment = &self.args.read.image.environment;
         let mut audit = judged(facts, self.knowledge, &self.args.phase, environment);
         self.gate.mark(image, &mut audit.findings);
         // Only a run that has seen everything can say that a suppression is for nothing.

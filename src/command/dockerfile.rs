@@ -16,11 +16,11 @@ use cupti_audit::remedy::recipe::{Request, recipe};
 use cupti_audit::report::Exit;
 
 use super::new_file::{self, Existing};
-use super::{color, fail, read_one, write};
+use super::{ONE_PLATFORM, Prepared, color, fail, write};
 
 /// Writes the Dockerfile for an image.
 pub fn dockerfile(mut args: DockerfileArgs) -> Exit {
-    color(args.output.color);
+    color(args.read.output.color);
     match run(&mut args) {
         Ok(exit) | Err(Stop::Said(exit)) => exit,
         Err(Stop::Why(error)) => fail(&error),
@@ -52,19 +52,20 @@ fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
     new_file::check(&files, existing).map_err(Stop::Why)?;
     let templates = templates(args).map_err(Stop::Why)?;
-    let read = read_one(&args.image_name, &args.own, &mut args.image, &args.output);
-    let (facts, knowledge) = read.map_err(Stop::Said)?;
+    let prepared = Prepared::new(&mut args.read, ONE_PLATFORM).map_err(Stop::Said)?;
+    let facts = prepared.read(&args.image_name).map_err(Stop::Said)?;
     let source = match &args.from {
-        Some(from) => Some(read_source(args, from)?),
+        Some(from) => Some(read_source(&prepared, args, from)?),
         None => None,
     };
-    let audit = audit(facts, &knowledge, &[], &args.image.environment);
+    let knowledge = &prepared.knowledge;
+    let audit = audit(facts, knowledge, &[], &args.read.image.environment);
     let facts = &audit.facts;
     let asked = Asked {
         args,
         facts,
         plans: &audit.plans,
-        knowledge: &knowledge,
+        knowledge,
         source: source.as_ref(),
         base: base(args, facts)?,
     };
@@ -142,9 +143,12 @@ impl Asked<'_> {
 }
 
 /// The image to copy from, by the name that `FROM` takes, and its facts.
-fn read_source(args: &DockerfileArgs, from: &str) -> Result<(String, ImageFacts), Stop> {
-    let mut options = args.image.clone();
-    let (facts, _) = read_one(from, &args.own, &mut options, &args.output).map_err(Stop::Said)?;
+fn read_source(
+    prepared: &Prepared,
+    args: &DockerfileArgs,
+    from: &str,
+) -> Result<(String, ImageFacts), Stop> {
+    let facts = prepared.read(from).map_err(Stop::Said)?;
     let name = match &args.from_name {
         Some(name) => Some(name::plain(name)?),
         None => name::of(&facts.image)?,

@@ -14,7 +14,7 @@ mod tree;
 
 use std::io::{self, Write as _};
 
-use cupti_audit::cli::{ColorArg, ImageArgs, OutputArgs, OwnArgs, PlatformArg};
+use cupti_audit::cli::{ColorArg, ImageArgs, PlatformArg, ReadArgs};
 use cupti_audit::facts::{Conditions, ConsumerProfile, ImageFacts};
 use cupti_audit::image::registry::{CredentialSource, RegistryOptions};
 use cupti_audit::image::{ImageError, Platform};
@@ -42,11 +42,11 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(options: ImageArgs, output: &OutputArgs, knowledge: &Knowledge) -> Self {
+    fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
         Self {
-            options,
+            options: args.image.clone(),
             consumers: knowledge.consumers.clone(),
-            bars: Bars::new(if output.quiet {
+            bars: Bars::new(if args.output.quiet {
                 Show::Never
             } else {
                 Show::OnTerminal
@@ -98,29 +98,54 @@ impl Reader {
     }
 }
 
-/// Reads the one image of a command, with what the user brings; `options` are filled by the config.
-fn read_one(
-    image: &str,
-    own: &OwnArgs,
-    options: &mut ImageArgs,
-    output: &OutputArgs,
-) -> Result<(ImageFacts, Knowledge), Exit> {
-    let file = start::config(own)?;
-    if let Some(file) = &file {
-        file.config.fill_image(options);
-    }
-    let knowledge = start::knowledge(own, file.as_ref())?;
-    let platform = match options.platform.clone() {
-        Some(PlatformArg::All) => {
-            let what = "only an audit takes all platforms; name one with --platform";
-            return Err(fail(&what));
+/// What a command says that looks at an image for one platform and is asked for all.
+const ONE_PLATFORM: &str = "only an audit takes all platforms; name one with --platform";
+
+/// What a command has that reads images for one platform.
+struct Prepared {
+    knowledge: Knowledge,
+    platform: Option<Platform>,
+    reader: Reader,
+}
+
+impl Prepared {
+    /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
+    /// said.
+    fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, Exit> {
+        let file = start::config(&args.own)?;
+        if let Some(file) = &file {
+            file.config.fill_image(&mut args.image);
         }
-        Some(PlatformArg::One(platform)) => Some(platform),
-        None => None,
-    };
-    let reader = Reader::new(options.clone(), output, &knowledge);
-    let facts = reader.read(image, platform.as_ref());
-    Ok((facts.map_err(|error| fail(&error))?, knowledge))
+        let knowledge = start::knowledge(&args.own, file.as_ref())?;
+        let platform = match args.image.platform.clone() {
+            Some(PlatformArg::All) => return Err(fail(&only_one)),
+            Some(PlatformArg::One(platform)) => Some(platform),
+            None => None,
+        };
+        let reader = Reader::new(args, &knowledge);
+        Ok(Self {
+            knowledge,
+            platform,
+            reader,
+        })
+    }
+
+    /// The facts of an image.
+    fn read(&self, image: &str) -> Result<ImageFacts, Exit> {
+        let facts = self.reader.read(image, self.platform.as_ref());
+        facts.map_err(|error| fail(&error))
+    }
+}
+
+/// Reads the one image of a command, with what the user brings.
+fn read_one(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), Exit> {
+    let prepared = Prepared::new(args, ONE_PLATFORM)?;
+    Ok((prepared.read(image)?, prepared.knowledge))
+}
+
+/// A line of JSON as a result.
+fn json_line(line: serde_json::Result<String>) -> io::Result<String> {
+    Ok(line.map_err(io::Error::other)? + "\n")
 }
 
 fn color(when: ColorArg) {

@@ -88,7 +88,7 @@ impl Outputs {
         };
         let layout = Layout {
             width,
-            verbose: args.output.verbose,
+            verbose: args.read.output.verbose,
         };
         let report: Box<dyn Report> = match format {
             Format::Text => Box::new(Text::new(layout)),

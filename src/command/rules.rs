@@ -8,9 +8,7 @@ use super::{fail, start, width, write};
 
 /// Lists the rules or explains one.
 pub fn rules(args: &RulesArgs) -> Exit {
-    let known =
-        start::config(&args.own).and_then(|config| start::knowledge(&args.own, config.as_ref()));
-    let Knowledge { rules, phases, .. } = match known {
+    let Knowledge { rules, phases, .. } = match start::known(&args.own) {
         Ok(knowledge) => knowledge,
         Err(exit) => return exit,
     };

@@ -6,8 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use cupti_audit::audit::audit;
-use cupti_audit::cli::{PlatformArg, SlimArgs};
-use cupti_audit::image::Platform;
+use cupti_audit::cli::SlimArgs;
 use cupti_audit::image::engine::EngineEnvironment;
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::report::{Audit, Exit};
@@ -26,56 +25,41 @@ use cupti_audit::slim::{SlimError, interrupt};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{Reader, color, fail, start, write};
+use super::{Prepared, color, fail, write};
 
 /// Makes the new image.
 pub fn slim(mut args: SlimArgs) -> Exit {
-    color(args.output.color);
-    let prepared = prepare(&mut args);
-    let (knowledge, platform) = match prepared {
+    color(args.read.output.color);
+    let prepared = match prepare(&mut args) {
         Ok(prepared) => prepared,
         Err(exit) => return exit,
     };
-    match run(&args, &knowledge, platform.as_ref()) {
+    match run(&args, &prepared) {
         Ok(text) => write(Ok(text), Exit::Clean),
         Err(error) => fail(&error),
     }
 }
 
 /// Reads what the user brings, and sees to it that an interruption leaves nothing behind.
-fn prepare(args: &mut SlimArgs) -> Result<(Knowledge, Option<Platform>), Exit> {
-    let file = start::config(&args.own)?;
-    if let Some(file) = &file {
-        file.config.fill_image(&mut args.image);
-    }
-    let knowledge = start::knowledge(&args.own, file.as_ref())?;
-    let platform = match args.image.platform.clone() {
-        Some(PlatformArg::All) => {
-            return Err(fail(
-                &"an image is made for one platform; name it with --platform",
-            ));
-        }
-        Some(PlatformArg::One(platform)) => Some(platform),
-        None => None,
-    };
+fn prepare(args: &mut SlimArgs) -> Result<Prepared, Exit> {
+    let only_one = "an image is made for one platform; name it with --platform";
+    let prepared = Prepared::new(&mut args.read, only_one)?;
     for signal in [SIGINT, SIGTERM] {
         // The second one ends the program at once.
         let caught = flag::register_conditional_shutdown(signal, 130, interrupt::flag())
             .and_then(|_| flag::register(signal, interrupt::flag()));
         caught.map_err(|error| fail(&error))?;
     }
-    Ok((knowledge, platform))
+    Ok(prepared)
 }
 
 /// Makes the image, and gives what to say of it.
-fn run(
-    args: &SlimArgs,
-    knowledge: &Knowledge,
-    platform: Option<&Platform>,
-) -> Result<String, SlimError> {
+fn run(args: &SlimArgs, prepared: &Prepared) -> Result<String, SlimError> {
+    let Prepared {
+        knowledge, reader, ..
+    } = prepared;
     knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
-    let reader = Reader::new(args.image.clone(), &args.output, knowledge);
-    let options = reader.options(platform);
+    let options = reader.options(prepared.platform.as_ref());
     let place = Place::new(args, &options)?;
     let folder = match &place {
         Some(place) => place.output.folder()?,

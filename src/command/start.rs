@@ -69,6 +69,15 @@ pub fn knowledge(args: &OwnArgs, config: Option<&ConfigFile>) -> Result<Knowledg
     }
 }
 
+/// Reads the config, and by it what the program and the user know.
+///
+/// # Errors
+/// All mistakes were said.
+pub fn known(args: &OwnArgs) -> Result<Knowledge, Exit> {
+    let config = config(args)?;
+    knowledge(args, config.as_ref())
+}
+
 /// Says every mistake on a line of its own.
 fn say(mut mistakes: Vec<FileMistake>) -> Exit {
     mistakes.sort();

@@ -1,17 +1,15 @@
 //! `tree`: how the loader resolves one object of an image.
 
-use std::io;
-
 use cupti_audit::cli::{TreeArgs, TreeFormat};
 use cupti_audit::facts::ImageFacts;
 use cupti_audit::report::{self, Exit};
 
-use super::{color, fail, read_one, write};
+use super::{color, fail, json_line, read_one, write};
 
 /// Resolves one object, as at the start of a program or as dlopen would.
 pub fn tree(mut args: TreeArgs) -> Exit {
-    color(args.output.color);
-    match read_one(&args.image_name, &args.own, &mut args.image, &args.output) {
+    color(args.read.output.color);
+    match read_one(&args.image_name, &mut args.read) {
         Ok((facts, _)) => show(&args, &facts),
         Err(exit) => exit,
     }
@@ -43,10 +41,8 @@ fn show(args: &TreeArgs, facts: &ImageFacts) -> Exit {
         grounds: &facts.grounds,
     };
     let text = match args.format {
-        TreeFormat::Json => report::tree::json(&tree)
-            .map(|line| line + "\n")
-            .map_err(io::Error::other),
-        TreeFormat::Text => Ok(report::tree::text(&tree, args.output.verbose)),
+        TreeFormat::Json => json_line(report::tree::json(&tree)),
+        TreeFormat::Text => Ok(report::tree::text(&tree, args.read.output.verbose)),
     };
     let exit = match () {
         () if !resolution.loads() => Exit::Findings,

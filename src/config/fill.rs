@@ -14,7 +14,7 @@ impl Config {
         if args.outputs.is_empty() {
             args.outputs.clone_from(&self.outputs);
         }
-        self.fill_image(&mut args.image);
+        self.fill_image(&mut args.read.image);
     }
 
     /// Fills how images are had. Variables are joined: of two for one name, that of the command line counts.

@@ -1,0 +1,104 @@
+//! What `dockerfile` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::ReadArgs;
+use crate::remedy::way::Via;
+
+const HELP: &str = "\
+Without --via the ways are tried from the cheapest on, and a comment says why each was taken or not: what is in
+the image already and is only not found, files of --from, pip where a Python environment asks for CUPTI, the
+distribution's own package, NVIDIA's package, conda, pip, and files of NVIDIA's devel image.
+
+The last step proves by the image's own loader that what the phase needs is found: if not, the build fails.
+An image that serves the phase already gets that proof alone.
+
+Exit codes:
+  0  written
+  2  it could not be done: the image cannot be helped, or not in this way
+
+Examples:
+  cupti-audit dockerfile nvidia/cuda:12.4.1-runtime-ubuntu22.04 --phase training -o Dockerfile
+  cupti-audit dockerfile docker-daemon:trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
+  cupti-audit dockerfile docker-daemon:trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
+  cupti-audit dockerfile docker-daemon:model:1 --phase inference -o Dockerfile && docker build -t model:slim - < Dockerfile";
+
+/// What `dockerfile` takes.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct DockerfileArgs {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    pub image_name: String,
+    /// What the image is to be for
+    #[arg(long, value_name = "PHASE", required_unless_present = "all_phases")]
+    pub phase: Option<String>,
+    /// One file with a target for each phase, and one that compiles
+    #[arg(long, conflicts_with = "phase")]
+    pub all_phases: bool,
+    /// PyTorch is built from its sources in the target that compiles
+    #[arg(long, requires = "all_phases")]
+    pub with_builder: bool,
+    /// The matching configuration of Cloud Build [default: cloudbuild.yaml]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases")]
+    pub cloudbuild: Option<PathBuf>,
+    /// How CUPTI comes in [default: the cheapest way that works]
+    #[arg(long, value_enum, value_name = "WAY")]
+    pub via: Option<ViaArg>,
+    /// The image to copy from
+    #[arg(long, value_name = "IMAGE")]
+    pub from: Option<String>,
+    /// The version of CUDA, such as 12.4, where the image does not say it or is to have another
+    #[arg(long, value_name = "VERSION")]
+    pub cuda: Option<String>,
+    /// The name of the image for FROM, where it is read from a file or a folder
+    #[arg(long, value_name = "NAME")]
+    pub base: Option<String>,
+    /// The same for the image to copy from
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub from_name: Option<String>,
+    /// The file to write, whole or not at all [default: standard output]
+    #[arg(long = "output", short = 'o', value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub force: bool,
+    /// A folder with templates in place of those of the same name in Dockerfile.templates/
+    #[arg(long, value_name = "DIR")]
+    pub templates: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub read: ReadArgs,
+}
+
+/// `--via`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ViaArg {
+    /// The distribution's own package, or NVIDIA's
+    Apt,
+    /// NVIDIA's package for Red Hat's systems
+    Dnf,
+    /// NVIDIA's wheel, into a Python environment of the image
+    Pip,
+    /// conda-forge's package
+    Conda,
+    /// Files of another image: that of --from, or NVIDIA's devel image
+    Copy,
+}
+
+impl From<ViaArg> for Via {
+    fn from(argument: ViaArg) -> Self {
+        match argument {
+            ViaArg::Apt => Self::Apt,
+            ViaArg::Dnf => Self::Dnf,
+            ViaArg::Pip => Self::Pip,
+            ViaArg::Conda => Self::Conda,
+            ViaArg::Copy => Self::Copy,
+        }
+    }
+}

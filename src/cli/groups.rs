@@ -1,0 +1,143 @@
+//! What several commands take.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::image::{Platform, config};
+use crate::loader::CpuLevel;
+
+/// What every command takes that reads an image.
+#[derive(Debug, Args)]
+pub struct ReadArgs {
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub image: ImageArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub own: OwnArgs,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub output: OutputArgs,
+}
+
+/// What the user brings: a config, rules and profiles.
+#[derive(Debug, Args)]
+pub struct OwnArgs {
+    /// The config [default: cupti-audit.yaml here or above, up to the root of the repository]
+    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CONFIG", global = true)]
+    pub config: Option<PathBuf>,
+    /// No config, whatever lies here or `CUPTI_AUDIT_CONFIG` says
+    #[arg(long, global = true)]
+    pub no_config: bool,
+    /// A folder of rules beside those of the program (repeatable)
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CUPTI_AUDIT_RULES",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub rules: Vec<PathBuf>,
+    /// A folder of profiles beside those of the program, in consumers/, phases/ and profilers/ (repeatable)
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CUPTI_AUDIT_PROFILES",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub profiles: Vec<PathBuf>,
+}
+
+/// How an image is had and what its processes start with.
+#[derive(Debug, Clone, Args)]
+pub struct ImageArgs {
+    /// The platform to choose, such as linux/arm64, or all of an index, each audited for itself
+    /// [default: linux on this machine's architecture]
+    #[arg(long, value_name = "OS/ARCH|all", value_parser = PlatformArg::parse, env = "CUPTI_AUDIT_PLATFORM")]
+    pub platform: Option<PlatformArg>,
+    /// A variable over the image config's environment (repeatable)
+    #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub environment: Vec<(String, String)>,
+    /// The processor's level, for glibc-hwcaps folders and ISA checks [default: x86-64-v3]
+    #[arg(long, value_name = "LEVEL", value_parser = CpuLevel::parse, env = "CUPTI_AUDIT_CPU")]
+    pub cpu: Option<CpuLevel>,
+    /// A registry that is spoken to without TLS, or with a certificate that is not checked (repeatable)
+    #[arg(
+        long = "insecure-registry",
+        value_name = "HOST[:PORT]",
+        env = "CUPTI_AUDIT_INSECURE_REGISTRY",
+        value_delimiter = ','
+    )]
+    pub insecure_registries: Vec<String>,
+    /// Certificates in PEM that are trusted beside the system's
+    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT")]
+    pub ca_cert: Option<PathBuf>,
+    /// Read every layer, also those that were read before (nothing is cached yet)
+    #[arg(long)]
+    pub no_cache: bool,
+}
+
+/// How results are written.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub color: ColorArg,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Show notes in full, the layers, the loader and every search
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+/// `--platform`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlatformArg {
+    /// Every platform that the image is for.
+    All,
+    /// This one.
+    One(Platform),
+}
+
+impl PlatformArg {
+    /// Reads `all` or a platform.
+    ///
+    /// # Errors
+    /// As [`Platform::parse`].
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            _ => Platform::parse(text).map(Self::One),
+        }
+    }
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.is_empty() => Ok(config::split_env(text)),
+        _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
+    }
+}

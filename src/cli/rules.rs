@@ -1,0 +1,31 @@
+//! What `rules` takes.
+
+use clap::{Args, Subcommand};
+
+use super::OwnArgs;
+
+/// What `rules` takes.
+#[derive(Debug, Args)]
+pub struct RulesArgs {
+    /// What to do with the rules; list them when left out
+    #[command(subcommand)]
+    pub action: Option<RulesAction>,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub own: OwnArgs,
+}
+
+/// The actions on rules.
+#[derive(Debug, Subcommand)]
+pub enum RulesAction {
+    /// List the rules
+    List,
+    /// Say what a rule finds, why it matters and what to do
+    Explain {
+        /// The rule's id
+        id: String,
+    },
+}

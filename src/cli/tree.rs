@@ -1,0 +1,54 @@
+//! What `tree` takes.
+
+use clap::{Args, ValueEnum};
+
+use super::ReadArgs;
+use crate::loader::World;
+
+/// What `tree` takes.
+#[derive(Debug, Args)]
+pub struct TreeArgs {
+    /// The image
+    pub image_name: String,
+    /// A path in the image, or a soname such as libcupti.so.12
+    pub object: String,
+    /// The image as it is, or under the NVIDIA container runtime
+    #[arg(long, value_enum, default_value = "as-is")]
+    pub world: WorldArg,
+    /// The form of the tree
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: TreeFormat,
+    #[command(flatten)]
+    #[expect(
+        missing_docs,
+        reason = "clap would print a comment as the help of the group"
+    )]
+    pub read: ReadArgs,
+}
+
+/// The form of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TreeFormat {
+    /// For people
+    Text,
+    /// For programs: one object
+    Json,
+}
+
+/// `--world`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WorldArg {
+    /// The image as it is.
+    AsIs,
+    /// Driver libraries present, the loader's cache made anew.
+    Nvidia,
+}
+
+impl From<WorldArg> for World {
+    fn from(argument: WorldArg) -> Self {
+        match argument {
+            WorldArg::AsIs => Self::AsIs,
+            WorldArg::Nvidia => Self::Nvidia,
+        }
+    }
+}
