@@ -1,36 +1,14 @@
 //! Will CUPTI load in this container image, for whom, and if not, why.
 //!
-//! The flow is one way, and the modules stand in its order: an image is opened ([`image`]), each layer is
-//! read once as a stream into an index of facts ([`layer`], [`elf`]), the indexes are applied to one file
-//! system ([`rootfs`]), the dynamic loader's search is followed on it ([`loader`]), what that says of CUPTI
-//! is gathered ([`facts`]), judged by the rules ([`rule`]), held against what a phase needs ([`profile`],
-//! [`plan`]) and written down ([`report`]). What would make an image serve a phase ([`remedy`]) is written as a
-//! Dockerfile ([`dockerfile`]). Only the image sources and [`cli`] touch the host.
+//! The flow is one way, and the modules stand in its order: what is known of CUPTI and of who asks for it
+//! ([`knowledge`]), what an image says of it and how that is judged ([`judge`]), what would make the image serve a phase
+//! ([`make`]), how all of it is told ([`report`]), and the command line ([`cli`]), the only one that touches the host.
+//! Images come from the crate `image-source`, and what the loader does in them from `image-linkage`.
 
-pub mod dockerfile;
-pub mod facts;
-pub mod gate;
-pub mod image;
-pub mod layer;
-pub mod loader;
-pub mod plan;
-pub mod profile;
-pub mod remedy;
-pub mod report;
-pub mod rootfs;
-pub mod rule;
-pub mod slim;
-
-pub mod audit;
-pub mod cli;
-pub mod config;
-mod data_files;
-pub mod elf;
-pub mod escape;
+pub mod judge;
 pub mod knowledge;
-pub mod limits;
-pub mod path;
-pub mod progress;
-pub mod run;
+pub mod make;
+pub mod report;
+
+pub mod cli;
 pub mod size;
-pub mod yaml;

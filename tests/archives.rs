@@ -12,19 +12,17 @@ mod image_archive;
 use std::io::Write as _;
 use std::path::Path;
 
-use cupti_audit::image::archive::{First, Wanted, open_stream};
-use cupti_audit::image::docker_archive::DockerArchive;
-use cupti_audit::image::look::path_kind;
-use cupti_audit::image::oci_archive::OciArchive;
-use cupti_audit::image::oci_layout::OciLayout;
-use cupti_audit::image::reference::PathKind;
-use cupti_audit::image::source::NoProgress;
-use cupti_audit::image::{
-    ImageError, Layers, OpenRequest, OpenedImage, Platform, Source, SourceKind,
-};
-use cupti_audit::layer::{self, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
 use image_archive::{Archive, blobs, classic, config, entry, index, layer, layout, named, sha256};
+use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_source::archive::{First, Wanted, open_stream};
+use image_source::docker_archive::DockerArchive;
+use image_source::look::path_kind;
+use image_source::oci_archive::OciArchive;
+use image_source::oci_layout::OciLayout;
+use image_source::reference::PathKind;
+use image_source::source::NoProgress;
+use image_source::{ImageError, Layers, OpenRequest, OpenedImage, Platform, Source, SourceKind};
 
 /// What is asked of an archive.
 #[derive(Clone, Copy, Default)]
@@ -58,9 +56,7 @@ fn words(opened: Result<OpenedImage, ImageError>) -> String {
     }
 }
 
-fn read_layers(
-    opened: OpenedImage,
-) -> Result<(cupti_audit::image::Image, Vec<Vec<String>>), ImageError> {
+fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<String>>), ImageError> {
     let names = |index: &LayerIndex| {
         let paths = index.entries.keys();
         paths.map(ToString::to_string).collect()

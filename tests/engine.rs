@@ -17,21 +17,19 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use cupti_audit::image::archive::{First, Wanted, open_stream};
-use cupti_audit::image::docker_archive::DockerArchive;
-use cupti_audit::image::engine::{Brand, Engine, EngineEnvironment};
-use cupti_audit::image::look::path_kind;
-use cupti_audit::image::oci_archive::OciArchive;
-use cupti_audit::image::oci_layout::OciLayout;
-use cupti_audit::image::reference::PathKind;
-use cupti_audit::image::source::NoProgress;
-use cupti_audit::image::{
-    ImageError, Layers, OpenRequest, OpenedImage, Platform, Source, SourceKind,
-};
-use cupti_audit::layer::{self, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
 use docker::{Dockerd, Podman};
 use image_archive::{Archive, classic, layer};
+use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_source::archive::{First, Wanted, open_stream};
+use image_source::docker_archive::DockerArchive;
+use image_source::engine::{Brand, Engine, EngineEnvironment};
+use image_source::look::path_kind;
+use image_source::oci_archive::OciArchive;
+use image_source::oci_layout::OciLayout;
+use image_source::reference::PathKind;
+use image_source::source::NoProgress;
+use image_source::{ImageError, Layers, OpenRequest, OpenedImage, Platform, Source, SourceKind};
 use support::have;
 
 /// The layers of the image, as names of files; the third is the first again, which `docker save` links.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cupti_audit::profile::api;
+use cupti_audit::knowledge::api;
 use serde::Deserialize;
 
 const SCRIPT: &str = "tests/gpu/evidence.py";

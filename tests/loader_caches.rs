@@ -33,8 +33,10 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cupti_audit::layer::LayerIndex;
-use cupti_audit::loader::{Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start};
+use image_linkage::layer::LayerIndex;
+use image_linkage::loader::{
+    Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start,
+};
 use loader_random::Random;
 use loader_seeds::{each_seed, report};
 use loader_tools::{Ran, Tools};

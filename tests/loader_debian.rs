@@ -25,12 +25,12 @@ use std::path::Path;
 use std::process::Command;
 
 use chroot::Root;
-use cupti_audit::layer::{self, Expected};
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::cache::CacheEntry;
-use cupti_audit::loader::{Arch, CpuLevel, Linker, ldconfig};
-use cupti_audit::rootfs::{self, Rootfs};
 use cupti_parts::pip;
+use image_linkage::layer::{self, Expected};
+use image_linkage::limits::Limits;
+use image_linkage::loader::cache::CacheEntry;
+use image_linkage::loader::{Arch, CpuLevel, Linker, ldconfig};
+use image_linkage::rootfs::{self, Rootfs};
 use testkit::layer::Layer;
 
 fn rootfs_of_tar(tar: &Path) -> Rootfs {
@@ -106,7 +106,7 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
     let rootfs = rootfs_of_tar(&tar);
     let linker = Linker::find(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4).unwrap();
     let regenerated = ldconfig::regenerate(&rootfs, &linker);
-    let print = |cache: &cupti_audit::loader::cache::Cache| {
+    let print = |cache: &image_linkage::loader::cache::Cache| {
         let line = |(name, entry): (&[u8], &CacheEntry)| {
             format!(
                 "{} => {}",

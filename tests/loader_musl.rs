@@ -38,12 +38,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cupti_audit::layer::LayerIndex;
-use cupti_audit::loader::{
+use image_linkage::layer::LayerIndex;
+use image_linkage::loader::{
     Arch, CpuLevel, Environment, Libc, Linker, Process, Resolution, Setup, Start,
 };
-use cupti_audit::path::RootPath;
-use cupti_audit::rootfs::Rootfs;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
 use loader_seeds::{each_seed, report};
 use loader_tools::{Ran, Tools};
 use musl_case::{Case, LOADER};

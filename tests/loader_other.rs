@@ -31,10 +31,10 @@ mod other_loaders;
 mod other_rhel;
 mod support;
 
-use cupti_audit::loader::{
+use image_linkage::loader::{
     Arch, CpuLevel, Environment, How, Linker, Process, Resolution, Setup, Start,
 };
-use cupti_audit::rootfs::Rootfs;
+use image_linkage::rootfs::Rootfs;
 
 /// Lists a program as an argument of the loader of `platform`.
 fn ours(rootfs: &Rootfs, platform: &str, program: &str, library_path: Option<&str>) -> Resolution {

@@ -14,10 +14,10 @@ mod raw;
 use std::io::{self, Cursor, Read};
 use std::process::Command;
 
-use cupti_audit::layer::{self, Entry, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
-use cupti_audit::rootfs;
 use flate2::read::GzEncoder;
+use image_linkage::layer::{self, Entry, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::rootfs;
 use raw::{BLOCK, Header};
 use testkit::elf::Elf;
 
@@ -141,7 +141,7 @@ fn large_library() {
     assert_eq!(elf.soname.as_deref(), Some(&b"libtorch_cuda.so"[..]));
     assert_eq!(elf.rpath.as_deref(), Some(&b"$ORIGIN"[..]));
     assert_eq!(*elf.needed, [Box::from(&b"libcupti.so.12"[..])]);
-    let names = |symbol: &cupti_audit::elf::Symbol| (symbol.name.clone(), symbol.version.clone());
+    let names = |symbol: &image_linkage::elf::Symbol| (symbol.name.clone(), symbol.version.clone());
     let symbol = (
         Box::from(&b"cuptiSubscribe"[..]),
         Some(Box::from(&b"libcupti.so.12"[..])),

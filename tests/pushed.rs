@@ -17,8 +17,8 @@ use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cupti_audit::image::ImageError;
-use cupti_audit::image::registry::{CredentialSource, Patience, Push, Pushed, RegistryOptions};
+use image_source::ImageError;
+use image_source::registry::{CredentialSource, Patience, Push, Pushed, RegistryOptions};
 use registry_server::{Reply, Request, Server, digest};
 
 const BLOB: &[u8] = b"the bytes of a layer";

@@ -22,11 +22,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chroot::Root;
-use cupti_audit::facts::{Conditions, ImageFacts, ReadLayers, gather};
-use cupti_audit::image::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use cupti_audit::judge::facts::{Conditions, ImageFacts, ReadLayers, gather};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::loader::{CpuLevel, World};
 use cupti_layouts::{Layout, PROBE, Step};
+use image_linkage::loader::{CpuLevel, World};
+use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 use judge::{Judge, Verdict};
 
 #[test]
@@ -165,7 +165,7 @@ fn said(facts: &ImageFacts) -> String {
         let gets = |world| {
             let gets = consumer.outcome.get(world);
             let path = gets.path.as_deref().map(text);
-            let how = gets.how.map(cupti_audit::loader::How::name);
+            let how = gets.how.map(image_linkage::loader::How::name);
             path.map_or_else(
                 || gets.outcome.name().to_owned(),
                 |path| format!("{path} by {}", how.unwrap_or_default()),

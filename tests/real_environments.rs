@@ -24,15 +24,15 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cupti_audit::facts::{self, Conditions, ImageFacts, ReadLayers};
-use cupti_audit::image::engine::{Brand, Engine, EngineEnvironment};
-use cupti_audit::image::source::NoProgress;
-use cupti_audit::image::{Layers, OpenRequest, Source};
+use cupti_audit::judge::facts::{self, Conditions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::CpuLevel;
 use docker::Dockerd;
 use environment::{Environment, SITE, World};
+use image_linkage::limits::Limits;
+use image_linkage::loader::CpuLevel;
+use image_source::engine::{Brand, Engine, EngineEnvironment};
+use image_source::source::NoProgress;
+use image_source::{Layers, OpenRequest, Source};
 use serde_json::Value;
 
 /// A request for CUPTI as a program makes it.

@@ -17,9 +17,9 @@ mod judge;
 mod support;
 
 use chroot::{Answer, Root, is_of_every_process};
-use cupti_audit::loader::{Arch, CpuLevel, Environment, Linker, Process, Setup, Start};
-use cupti_audit::rootfs::{self, Rootfs};
 use cupti_parts::{cupti_11, object, pip};
+use image_linkage::loader::{Arch, CpuLevel, Environment, Linker, Process, Setup, Start};
+use image_linkage::rootfs::{self, Rootfs};
 use testkit::layer::Layer;
 
 const SITE: &str = "opt/venv/lib/python3.11/site-packages";

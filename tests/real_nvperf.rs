@@ -18,11 +18,11 @@ mod judge;
 mod support;
 
 use chroot::{Answer, Root};
-use cupti_audit::elf::Bytes;
-use cupti_audit::loader::{Arch, CpuLevel, Environment, Linker, Process, Setup, Start};
-use cupti_audit::path::RootPath;
-use cupti_audit::rootfs::{self, Rootfs};
 use cupti_parts::{object, patched, program};
+use image_linkage::elf::Bytes;
+use image_linkage::loader::{Arch, CpuLevel, Environment, Linker, Process, Setup, Start};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{self, Rootfs};
 use judge::Judge;
 use testkit::layer::Layer;
 

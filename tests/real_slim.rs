@@ -22,12 +22,12 @@ use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use cupti_audit::image::verify::hex;
-use cupti_audit::layer::{self, Expected};
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::{Arch, CpuLevel, Linker, cache_writer, ldconfig};
-use cupti_audit::rootfs;
 use docker::Dockerd;
+use image_linkage::digest::hex;
+use image_linkage::layer::{self, Expected};
+use image_linkage::limits::Limits;
+use image_linkage::loader::{Arch, CpuLevel, Linker, cache_writer, ldconfig};
+use image_linkage::rootfs;
 use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

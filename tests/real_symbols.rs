@@ -13,9 +13,9 @@ mod cupti_parts;
 mod support;
 
 use chroot::Root;
-use cupti_audit::facts::{Conditions, ReadLayers, gather};
-use cupti_audit::image::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
-use cupti_audit::loader::CpuLevel;
+use cupti_audit::judge::facts::{Conditions, ReadLayers, gather};
+use image_linkage::loader::CpuLevel;
+use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 use testkit::layer::Layer;
 
 const NEW: &str = "nvidia-cuda-cupti-cu12-12.4.127";
@@ -113,7 +113,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     let mut consumers = facts.consumers.iter();
     let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));
     let missing = &consumer.unwrap().outcome.as_is.missing_symbols;
-    let text = |name: &cupti_audit::elf::Bytes| String::from_utf8_lossy(name).into_owned();
+    let text = |name: &image_linkage::elf::Bytes| String::from_utf8_lossy(name).into_owned();
     missing.iter().map(text).collect()
 }
 

@@ -14,11 +14,11 @@ mod support;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use cupti_audit::image::registry::{CredentialSource, RegistryOptions, RegistrySource};
-use cupti_audit::image::source::NoProgress;
-use cupti_audit::image::verify::hex;
-use cupti_audit::image::{Image, Layers, OpenRequest, Source};
-use cupti_audit::limits::Limits;
+use image_linkage::digest::hex;
+use image_linkage::limits::Limits;
+use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource};
+use image_source::source::NoProgress;
+use image_source::{Image, Layers, OpenRequest, Source};
 use registry_parts::{Guarded, Registry, certificates, run};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};

@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cupti_audit::image::registry::{CredentialSource, Patience, RegistryOptions, RegistrySource};
-use cupti_audit::image::source::NoProgress;
-use cupti_audit::image::{Layers, OpenRequest, OpenedImage, Platform, Source};
-use cupti_audit::limits::Limits;
+use image_linkage::limits::Limits;
+use image_source::registry::{CredentialSource, Patience, RegistryOptions, RegistrySource};
+use image_source::source::NoProgress;
+use image_source::{Layers, OpenRequest, OpenedImage, Platform, Source};
 use registry_server::{Pushed, Reply, Request, Server, descriptor, digest};
 use serde_json::json;
 

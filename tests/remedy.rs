@@ -4,16 +4,16 @@
 
 use std::fmt::Write as _;
 
-use cupti_audit::facts::{Conditions, ImageFacts};
-use cupti_audit::image::registry::RegistryOptions;
-use cupti_audit::image::source::NoProgress;
+use cupti_audit::judge::facts::{Conditions, ImageFacts};
+use cupti_audit::judge::read::{self, Options};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::CpuLevel;
-use cupti_audit::profile::Phase;
-use cupti_audit::remedy::bring::{Bring, Means, bring};
-use cupti_audit::remedy::search::SearchBy;
-use cupti_audit::run::{self, Options};
+use cupti_audit::knowledge::Phase;
+use cupti_audit::make::remedy::bring::{Bring, Means, bring};
+use cupti_audit::make::remedy::search::SearchBy;
+use image_linkage::limits::Limits;
+use image_linkage::loader::CpuLevel;
+use image_source::registry::RegistryOptions;
+use image_source::source::NoProgress;
 
 fn facts(image: &str) -> ImageFacts {
     let options = Options {
@@ -28,7 +28,7 @@ fn facts(image: &str) -> ImageFacts {
         progress: &NoProgress,
     };
     let folder = env!("CARGO_MANIFEST_DIR");
-    let mut facts = run::read(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();
+    let mut facts = read::read(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();
     image.clone_into(&mut facts.image.reference);
     facts
 }

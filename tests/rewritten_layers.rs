@@ -15,11 +15,11 @@ mod raw;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-use cupti_audit::layer::rewrite::{Cut, content, extract, rewrite};
-use cupti_audit::layer::{self, Entry, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
-use cupti_audit::path::RootPath;
-use cupti_audit::rootfs::{self, NodeKind, Rootfs};
+use image_linkage::layer::rewrite::{Cut, content, extract, rewrite};
+use image_linkage::layer::{self, Entry, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{self, NodeKind, Rootfs};
 use proptest::prelude::*;
 use raw::{Header, Tar};
 use testkit::layer::Layer;

@@ -11,18 +11,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use cupti_audit::config::OF_SUPPRESSIONS;
-use cupti_audit::facts::{Conditions, ImageFacts};
-use cupti_audit::image::Platform;
-use cupti_audit::image::registry::RegistryOptions;
-use cupti_audit::image::source::NoProgress;
+use cupti_audit::cli::config::OF_SUPPRESSIONS;
+use cupti_audit::judge::facts::{Conditions, ImageFacts};
+use cupti_audit::judge::plan;
+use cupti_audit::judge::read::{self, Options};
+use cupti_audit::judge::rule::{self, Finding, Rule, Severity, Subject};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::CpuLevel;
-use cupti_audit::plan;
-use cupti_audit::profile::Phase;
-use cupti_audit::rule::{self, Finding, Rule, Severity, Subject};
-use cupti_audit::run::{self, Options};
+use cupti_audit::knowledge::Phase;
+use image_linkage::limits::Limits;
+use image_linkage::loader::CpuLevel;
+use image_source::Platform;
+use image_source::registry::RegistryOptions;
+use image_source::source::NoProgress;
 use testkit::spec::Sources;
 
 /// Where no phase was asked for, and each phase.
@@ -94,7 +94,7 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
         progress: &NoProgress,
     };
     let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
-    run::read(&format!("{folder}/{name}"), &options).unwrap()
+    read::read(&format!("{folder}/{name}"), &options).unwrap()
 }
 
 fn judge(name: String, facts: &ImageFacts) -> Judged {

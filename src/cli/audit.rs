@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::ReadArgs;
-use crate::report::FailOn;
-use crate::rule::Severity;
+use crate::judge::outcome::FailOn;
+use crate::judge::rule::Severity;
 
 /// What `audit` takes.
 #[derive(Debug, Args)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::image::{Platform, config};
-use crate::loader::CpuLevel;
+use image_linkage::loader::CpuLevel;
+use image_source::{Platform, config};
 
 /// What every command takes that reads an image.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ReadArgs;
-use crate::slim::output::Output;
+use crate::make::slim::output::Output;
 
 const HELP: &str = "\
 Outputs:

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::ReadArgs;
-use crate::loader::World;
+use image_linkage::loader::World;
 
 /// What `tree` takes.
 #[derive(Debug, Args)]

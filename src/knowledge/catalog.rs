@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{FileMistake, Kind};
-use crate::yaml::{Document, Mistake, Place};
+use yaml_mistakes::{Document, Mistake, Place};
 
 /// A file of data, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Catalog {
             (None, true) => {
                 let known = self.ids(file.kind);
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                let unknown = crate::yaml::unknown(file.kind.name(), &entry.id, &known);
+                let unknown = yaml_mistakes::unknown(file.kind.name(), &entry.id, &known);
                 let what = format!("nothing to replace: {unknown}");
                 self.mistaken(&entry.file, Mistake { place, what });
             }

@@ -9,8 +9,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::{DataFile, FileMistake, Kind};
-use crate::escape;
-use crate::yaml::{Mistake, Place};
+use image_linkage::escape;
+use yaml_mistakes::{Mistake, Place};
 
 /// The bytes of one file. The largest of the program has 4 kB.
 const FILE_BYTES: u64 = 1 << 20;
@@ -55,7 +55,7 @@ impl Folders {
                 }
                 None => self.cannot(
                     &path,
-                    &crate::yaml::unknown("kind of profile", &name, &known),
+                    &yaml_mistakes::unknown("kind of profile", &name, &known),
                 ),
             }
         }

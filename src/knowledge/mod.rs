@@ -3,19 +3,29 @@
 //! The files of the program come first, those of the user are added ([`folder`]). All of them are checked
 //! before anything is judged, and all their mistakes are told at once.
 
+pub mod advice;
+pub mod api;
+pub mod baggage;
 mod catalog;
+pub(crate) mod data_files;
+pub mod driver;
+pub mod driver_libraries;
 pub mod folder;
+pub mod host;
+pub mod packages;
+mod phase;
+mod profiler;
 
 use std::fmt;
 
 pub use catalog::DataFile;
+pub use phase::{COLUMNS, Phase, Weights, Wish, Wishes};
+pub use profiler::{Condition, CuptiNeed, Exclusion, Known, Overhead, Profiler, ProfilerFile};
 
-use crate::data_files;
-use crate::facts::ConsumerProfile;
-use crate::profile::{COLUMNS, Known, Phase, Profiler, api, host};
-use crate::rule::{self, Rule};
-use crate::yaml::{Mistake, unknown};
+use crate::judge::facts::ConsumerProfile;
+use crate::judge::rule::{self, Rule};
 use catalog::{Catalog, Entry};
+use yaml_mistakes::{Mistake, unknown};
 
 /// What a data file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +160,14 @@ fn profilers(catalog: &mut Catalog) -> Vec<Profiler> {
     catalog.read(Kind::Profiler, |entry| {
         Profiler::read(&entry.id, &entry.document, known)
     })
+}
+
+/// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.
+pub fn named_like(name: &[u8], pattern: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(stem) => name.starts_with(stem.as_bytes()),
+        None => name == pattern.as_bytes(),
+    }
 }
 
 fn built_in_files() -> impl Iterator<Item = DataFile> {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::folder::Folders;
 use super::{DataFile, Kind, Knowledge};
-use crate::rule;
+use crate::judge::rule;
 
 const RULE: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
 

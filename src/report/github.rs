@@ -5,11 +5,12 @@
 use std::fmt::Write as _;
 use std::io;
 
+use super::Report;
 use super::text::layer_words;
-use super::{Audit, Exit, Report, Unread};
-use crate::escape;
-use crate::facts::ImageFacts;
-use crate::rule::{Finding, Severity};
+use crate::judge::facts::ImageFacts;
+use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::rule::{Finding, Severity};
+use image_linkage::escape;
 
 /// Annotations on the run, the gravest first for each image.
 pub struct GitHub;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled, table};
 use super::text::{Layout, layer_words};
-use crate::escape;
-use crate::facts::{Asks, Consumer, Copy, Gets, ImageFacts};
-use crate::loader::{Libc, Outcome, words};
+use crate::judge::facts::{Asks, Consumer, Copy, Gets, ImageFacts};
 use crate::size::size;
+use image_linkage::escape;
+use image_linkage::loader::{Libc, Outcome, words};
 
 /// The copies of libcupti and who gets to them.
 pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: Layout) {

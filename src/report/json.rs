@@ -5,14 +5,15 @@ use std::io;
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use super::Report;
 use super::pieces::{Gap, Image, Tool, Worlds, gaps, worlds};
-use super::{Audit, Exit, Report, Unread};
-use crate::escape;
-use crate::facts::{Asker, ByWorld, Companion, Consumer, Copy, ImageFacts, Reach};
-use crate::image::Digest;
-use crate::plan::{Item, Plan};
-use crate::profile::api::{self, Api};
-use crate::rule::{Evidence, Finding};
+use crate::judge::facts::{Asker, ByWorld, Companion, Consumer, Copy, ImageFacts, Reach};
+use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::plan::{Item, Plan};
+use crate::judge::rule::{Evidence, Finding};
+use crate::knowledge::api::{self, Api};
+use image_linkage::digest::Digest;
+use image_linkage::escape;
 
 /// The identifier of the contract.
 const SCHEMA: &str = "cupti-audit/report/v1";
@@ -289,7 +290,7 @@ fn copy(copy: &Copy) -> CopyReport {
         },
         decoy: copy.decoy,
         loadable: worlds(&copy.loadable, |loads| *loads),
-        how: copy.how.map(crate::loader::How::name),
+        how: copy.how.map(image_linkage::loader::How::name),
         problems: copy.problems.clone(),
     }
 }
@@ -304,7 +305,7 @@ fn consumer(consumer: &Consumer) -> ConsumerReport {
         wants: escape::text(&consumer.wants),
         outcome: worlds(&consumer.outcome, |gets| gets.outcome.name()),
         path: gets.path.as_deref().map(escape::text),
-        how: gets.how.map(crate::loader::How::name),
+        how: gets.how.map(image_linkage::loader::How::name),
         required: consumer.required.name(),
         missing_symbols: gets
             .missing_symbols
@@ -338,7 +339,7 @@ fn companion(companion: &Companion) -> CompanionReport {
         asked_by: companion.got.name(),
         outcome: companion.outcome.name(),
         path: companion.real_path.as_ref().map(ToString::to_string),
-        how: companion.how.map(crate::loader::How::name),
+        how: companion.how.map(image_linkage::loader::How::name),
         message: Some(companion.message.clone()).filter(|message| !message.is_empty()),
     }
 }

@@ -9,10 +9,11 @@ use std::io;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use super::text::layer_words;
-use super::{Audit, Exit, FailOn, Report, Unread, because};
-use crate::escape;
-use crate::facts::ImageFacts;
-use crate::rule::{Evidence, Finding, Rule};
+use super::{Report, because};
+use crate::judge::facts::ImageFacts;
+use crate::judge::outcome::{Audit, Exit, FailOn, Unread};
+use crate::judge::rule::{Evidence, Finding, Rule};
+use image_linkage::escape;
 
 /// One document over all images.
 pub struct Junit {

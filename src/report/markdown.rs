@@ -7,11 +7,12 @@ use std::io;
 
 use super::style::count;
 use super::text::{layer_words, mark};
-use super::{Audit, Exit, Report, Unread, because, gets};
-use crate::escape;
-use crate::facts::{Asks, ImageFacts};
-use crate::rule::{Evidence, Finding, Severity};
+use super::{Report, because, gets};
+use crate::judge::facts::{Asks, ImageFacts};
+use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::rule::{Evidence, Finding, Severity};
 use crate::size::size;
+use image_linkage::escape;
 
 /// The images one after the other, each under a heading.
 pub struct Markdown;

@@ -21,31 +21,11 @@ pub mod tree;
 
 use std::io;
 
-use crate::escape;
-use crate::facts::{Consumer, ImageFacts, Status};
-use crate::loader::Outcome;
-use crate::plan::Plan;
-use crate::rule::{Finding, Severity, Suppressed};
-
-/// An audited image: the facts and what the rules say of them.
-pub struct Audit {
-    /// The facts.
-    pub facts: ImageFacts,
-    /// The findings, the gravest first; those that are suppressed come last.
-    pub findings: Vec<Finding>,
-    /// The phases that were asked for.
-    pub phases: Vec<String>,
-    /// What each phase may expect of the image, asked for or not.
-    pub plans: Vec<Plan>,
-}
-
-/// An image that could not be audited.
-pub struct Unread {
-    /// The image as the user named it.
-    pub image: String,
-    /// Why.
-    pub why: String,
-}
+use crate::judge::facts::Consumer;
+use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::rule::Suppressed;
+use image_linkage::escape;
+use image_linkage::loader::Outcome;
 
 /// A report over all images of a run, made image by image: no image is held while the next one is read.
 ///
@@ -70,107 +50,12 @@ pub trait Report {
     fn end(&mut self, exit: Exit) -> io::Result<String>;
 }
 
-/// From which severity on a finding fails the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailOn {
-    /// Findings of this severity or a graver one.
-    Severity(Severity),
-    /// No finding.
-    Never,
-}
-
-/// What a run comes to; the number is the exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exit {
-    /// Nothing at or above the threshold.
-    Clean = 0,
-    /// Findings.
-    Findings = 1,
-    /// It could not be done, or gaps leave the verdict open.
-    Open = 2,
-}
-
-impl FailOn {
-    /// Whether a finding fails the run; one that is suppressed does not.
-    pub fn fails(self, finding: &Finding) -> bool {
-        match self {
-            Self::Severity(threshold) => {
-                finding.suppressed.is_none() && finding.severity >= threshold
-            }
-            Self::Never => false,
-        }
-    }
-}
-
 /// Why a finding does not count, and until when.
 fn because(suppressed: &Suppressed) -> String {
     let reason = escape::text(suppressed.reason.as_bytes());
     match suppressed.until {
         Some(until) => format!("{reason}, until {until}"),
         None => reason,
-    }
-}
-
-impl Exit {
-    /// What the exit code says.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Clean => "no finding at or above the threshold",
-            Self::Findings => "findings",
-            Self::Open => "it could not be done, or something could not be checked",
-        }
-    }
-}
-
-impl Audit {
-    /// What this audit comes to. A gap keeps a run from passing, never from failing.
-    pub fn exit(&self, fail_on: FailOn) -> Exit {
-        let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
-        match () {
-            () if fails => Exit::Findings,
-            () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => Exit::Open,
-            () => Exit::Clean,
-        }
-    }
-
-    /// The findings that no suppression is for.
-    pub fn counting(&self) -> impl Iterator<Item = &Finding> {
-        let findings = self.findings.iter();
-        findings.filter(|finding| finding.suppressed.is_none())
-    }
-
-    /// The verdict in one line.
-    pub fn verdict(&self) -> String {
-        let facts = &self.facts;
-        let got = self.consumers(|outcome| outcome == Outcome::Loaded);
-        let without = self.consumers(|outcome| outcome != Outcome::Loaded);
-        match facts.status.as_is {
-            Status::Loadable => "CUPTI can be loaded".to_owned(),
-            Status::Unloadable if !got.is_empty() && without.is_empty() => {
-                format!("CUPTI is loaded by {got}; a plain dlopen does not find it")
-            }
-            Status::Unloadable if !got.is_empty() => {
-                format!("CUPTI is loaded by {got}, and not by {without}")
-            }
-            Status::Unloadable if facts.status.nvidia == Status::Loadable => {
-                "CUPTI cannot be loaded in the image as it is; it can once the container runtime has run ldconfig"
-                    .to_owned()
-            }
-            Status::Unloadable => "CUPTI is in the image and cannot be loaded".to_owned(),
-            Status::HeadersOnly => "CUPTI is not in the image: only its headers are".to_owned(),
-            Status::Absent => "CUPTI is not in the image".to_owned(),
-        }
-    }
-
-    /// The names of the consumers whose request came to what `fits`.
-    fn consumers(&self, fits: impl Fn(Outcome) -> bool) -> String {
-        let consumers = self.facts.consumers.iter();
-        let mut names: Vec<&str> = consumers
-            .filter(|consumer| fits(consumer.outcome.as_is.outcome))
-            .map(|consumer| consumer.name.as_str())
-            .collect();
-        names.dedup();
-        names.join(", ")
     }
 }
 

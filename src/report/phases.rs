@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 
-use super::Audit;
 use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled};
 use super::text::Layout;
-use crate::plan::{Item, Plan, Verdict};
-use crate::profile::baggage;
+use crate::judge::outcome::Audit;
+use crate::judge::plan::{Item, Plan, Verdict};
+use crate::knowledge::baggage;
 use crate::size::size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.

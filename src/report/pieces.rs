@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::facts::{self, ByWorld};
-use crate::image;
-use crate::profile;
+use crate::judge::facts::{self, ByWorld};
+use crate::knowledge;
 
 /// The program that made a report.
 #[derive(Serialize)]
@@ -32,8 +31,8 @@ pub(super) struct Image<'a> {
     platform: String,
 }
 
-impl<'a> From<&'a image::Image> for Image<'a> {
-    fn from(image: &'a image::Image) -> Self {
+impl<'a> From<&'a image_source::Image> for Image<'a> {
+    fn from(image: &'a image_source::Image) -> Self {
         Self {
             reference: &image.reference,
             source: image.source.name(),
@@ -84,8 +83,8 @@ pub(super) struct Overhead<'a> {
     source: &'a str,
 }
 
-impl<'a> From<&'a profile::Overhead> for Overhead<'a> {
-    fn from(overhead: &'a profile::Overhead) -> Self {
+impl<'a> From<&'a knowledge::Overhead> for Overhead<'a> {
+    fn from(overhead: &'a knowledge::Overhead) -> Self {
         Self {
             figure: &overhead.figure,
             certainty: overhead.certainty.name(),

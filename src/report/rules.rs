@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::style::{BOLD, paragraph, styled};
-use crate::profile::Phase;
-use crate::rule::Rule;
+use crate::judge::rule::Rule;
+use crate::knowledge::Phase;
 
 /// The rules, one a line.
 pub fn list(rules: &[Rule]) -> String {

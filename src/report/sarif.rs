@@ -20,11 +20,12 @@ use self::log::{
 };
 use super::markdown::plain;
 use super::text::layer_words;
-use super::{Audit, Exit, Report, Unread, because};
-use crate::escape;
-use crate::facts::ImageFacts;
-use crate::image::SourceKind;
-use crate::rule::{self, Evidence, Finding, Rule, Suppressed};
+use super::{Report, because};
+use crate::judge::facts::ImageFacts;
+use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::rule::{self, Evidence, Finding, Rule, Suppressed};
+use image_linkage::escape;
+use image_source::SourceKind;
 
 /// One document over all images.
 pub struct Sarif {
@@ -321,7 +322,7 @@ fn name(reference: &str, source: SourceKind) -> &str {
 #[cfg(test)]
 mod tests {
     use super::{name, percent};
-    use crate::image::SourceKind;
+    use image_source::SourceKind;
 
     #[test]
     fn every_byte_that_means_something_in_a_uri_is_encoded() {

@@ -8,12 +8,13 @@ use anstyle::Style;
 use super::style::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
-use super::{Audit, Exit, Report, Unread, because, inventory, phases};
-use crate::escape;
-use crate::facts::{ImageFacts, Status};
-use crate::loader::{Outcome, words};
-use crate::rule::{Evidence, Finding, Severity, Suppressed};
+use super::{Report, because, inventory, phases};
+use crate::judge::facts::{ImageFacts, Status};
+use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::rule::{Evidence, Finding, Severity, Suppressed};
 use crate::size::size;
+use image_linkage::escape;
+use image_linkage::loader::{Outcome, words};
 
 /// How a report is laid out.
 #[derive(Debug, Clone, Copy)]

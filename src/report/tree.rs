@@ -9,9 +9,9 @@ use serde::Serialize;
 use cache::CacheReport;
 
 use super::style::{BOLD, DIM, DOUBTFUL, count, styled, table};
-use crate::escape;
-use crate::facts::{self, ByWorld, Ground};
-use crate::loader::{How, Object, Outcome, Resolution, Unresolved, World, words};
+use crate::judge::facts::{self, ByWorld, Ground};
+use image_linkage::escape;
+use image_linkage::loader::{How, Object, Outcome, Resolution, Unresolved, World, words};
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/tree/v1";

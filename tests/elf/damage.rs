@@ -1,6 +1,6 @@
 //! Objects that are cut, changed or made to hurt (rows E-01 to E-04, E-09, E-10).
 
-use cupti_audit::elf::{ElfFacts, ElfProblem};
+use image_linkage::elf::{ElfFacts, ElfProblem};
 use proptest::prelude::*;
 use testkit::elf::{Class, Elf, Endian, Machine};
 

@@ -1,6 +1,6 @@
 //! Objects that are well formed, common or odd (rows E-05 to E-07, E-14, E-24).
 
-use cupti_audit::elf::{ElfFacts, Filter, NeededVersion, Symbol, SymbolRole, VersionNeed};
+use image_linkage::elf::{ElfFacts, Filter, NeededVersion, Symbol, SymbolRole, VersionNeed};
 use testkit::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df, df_1};
 
 use crate::{facts, streamed};

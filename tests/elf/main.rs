@@ -13,8 +13,8 @@ mod real;
 
 use std::sync::LazyLock;
 
-use cupti_audit::elf::mentions::Interest;
-use cupti_audit::elf::{ElfFacts, ElfStream};
+use image_linkage::elf::mentions::Interest;
+use image_linkage::elf::{ElfFacts, ElfStream};
 
 /// What the layer stage looks for, in short.
 static INTEREST: LazyLock<Interest> =

@@ -1,6 +1,6 @@
 //! Objects larger than what is held of them: facts are whole or the report says which are not (row E-08).
 
-use cupti_audit::elf::{ElfFacts, ElfProblem};
+use image_linkage::elf::{ElfFacts, ElfProblem};
 use testkit::elf::Elf;
 
 use crate::facts::rich;

@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use cupti_audit::elf::{ElfFacts, ElfStream};
 use goblin::elf::Elf;
 use goblin::elf::dynamic::{DT_RPATH, DT_RUNPATH};
 use goblin::elf::{VerdefSection, VerneedSection};
+use image_linkage::elf::{ElfFacts, ElfStream};
 
 use crate::{INTEREST, text};
 
@@ -33,7 +33,7 @@ struct View {
 
 fn ours(facts: &ElfFacts) -> View {
     let all = |list: &[Box<[u8]>]| list.iter().filter_map(|item| text(Some(item))).collect();
-    let version = |need: &cupti_audit::elf::VersionNeed| {
+    let version = |need: &image_linkage::elf::VersionNeed| {
         let versions = need.versions.iter();
         let versions =
             versions.filter_map(|version| Some((text(Some(&version.name))?, version.weak)));

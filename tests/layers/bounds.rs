@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cupti_audit::layer::{self, Entry, Expected};
-use cupti_audit::limits::Limits;
+use image_linkage::layer::{self, Entry, Expected};
+use image_linkage::limits::Limits;
 use testkit::layer::{Compression, Layer, compress};
 
 use crate::raw::{Header, Tar};

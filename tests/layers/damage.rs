@@ -2,8 +2,8 @@
 
 use std::io::{self, Read};
 
-use cupti_audit::layer::{self, Expected};
-use cupti_audit::limits::Limits;
+use image_linkage::layer::{self, Expected};
+use image_linkage::limits::Limits;
 use testkit::layer::{Blob, Compression, Layer, compress};
 
 use crate::raw::Tar;

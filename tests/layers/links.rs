@@ -1,7 +1,7 @@
 //! Names and links that lead elsewhere, or try to (rows T-01, T-08 to T-16, T-19, T-21, L-20, B-09).
 
-use cupti_audit::limits::Limits;
-use cupti_audit::rootfs::LookupError;
+use image_linkage::limits::Limits;
+use image_linkage::rootfs::LookupError;
 use testkit::layer::{Compression, Layer};
 
 use crate::raw::{Header, Tar};
@@ -114,7 +114,7 @@ fn t14_hard_links_to_nowhere_are_told_of() {
         .hardlink("one", "two")
         .hardlink("two", "one");
     let index = index(&layer.tar()).unwrap();
-    let (rootfs, problems) = cupti_audit::rootfs::merge([&index]);
+    let (rootfs, problems) = image_linkage::rootfs::merge([&index]);
     assert_eq!(crate::tree(&rootfs), ["0 /d/"]);
     let paths: Vec<String> = problems.iter().map(|p| p.path.to_string()).collect();
     assert_eq!(paths, ["/dir", "/none", "/one", "/self", "/two"]);

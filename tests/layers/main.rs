@@ -16,9 +16,9 @@ mod headers;
 mod links;
 mod sparse;
 
-use cupti_audit::layer::{self, Entry, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
-use cupti_audit::rootfs::{self, NodeKind, Rootfs};
+use image_linkage::layer::{self, Entry, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::rootfs::{self, NodeKind, Rootfs};
 
 /// Reads a layer named `L` with the default limits; an error as its text.
 fn index(blob: &[u8]) -> Result<LayerIndex, String> {

@@ -1,6 +1,6 @@
 //! Sparse files: is an ELF object with holes read as what it is? (row T-07)
 
-use cupti_audit::layer::Entry;
+use image_linkage::layer::Entry;
 use testkit::elf::Elf;
 
 use crate::raw::{Header, Tar, record};

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
-use cupti_audit::layer::{self, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
+use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::limits::Limits;
 use tempfile::TempDir;
 use testkit::layer::{Entry, Kind, Layer};
 

@@ -8,14 +8,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::facts::{self, Conditions, ImageFacts, ReadLayers};
-use cupti_audit::image::rootfs_dir::RootfsDir;
-use cupti_audit::image::source::NoProgress;
-use cupti_audit::image::{Image, Layers, OpenRequest, Source};
+use cupti_audit::judge::facts::{self, Conditions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::layer::{self, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::{CpuLevel, Outcome};
+use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::loader::{CpuLevel, Outcome};
+use image_source::rootfs_dir::RootfsDir;
+use image_source::source::NoProgress;
+use image_source::{Image, Layers, OpenRequest, Source};
 use testkit::layer::{Compression, Layer};
 
 use crate::real_objects;

@@ -6,7 +6,7 @@
     reason = "each test target uses its own part of this module"
 )]
 
-use cupti_audit::image::verify::hex;
+use image_linkage::digest::hex;
 use sha2::{Digest as _, Sha256};
 
 /// A tar archive under construction.

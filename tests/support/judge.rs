@@ -7,9 +7,9 @@
 
 use std::process::Command;
 
-use cupti_audit::elf::Bytes;
-use cupti_audit::facts::{Asks, Consumer, Copy, Ground, ImageFacts, failures, root};
-use cupti_audit::loader::{Outcome, Resolution, World};
+use cupti_audit::judge::facts::{Asks, Consumer, Copy, Ground, ImageFacts, failures, root};
+use image_linkage::elf::Bytes;
+use image_linkage::loader::{Outcome, Resolution, World};
 
 use crate::chroot::{Answer, Root, answer, is_of_every_process};
 

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use cupti_audit::loader::cache::Cache;
-use cupti_audit::loader::{How, Process, Resolution, Start, Unresolved, ldconfig};
-use cupti_audit::path::RootPath;
-use cupti_audit::rootfs::{NodeKind, Rootfs};
+use image_linkage::loader::cache::Cache;
+use image_linkage::loader::{How, Process, Resolution, Start, Unresolved, ldconfig};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs};
 
 use super::loader_case::{CALLER, CacheFormat, Case, PROGRAM};
 use super::loader_judge;

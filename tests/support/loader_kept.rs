@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use cupti_audit::layer::LayerIndex;
-use cupti_audit::loader::{Start, ldconfig};
+use image_linkage::layer::LayerIndex;
+use image_linkage::loader::{Start, ldconfig};
 use testkit::elf::Elf;
 
 use super::loader_case::{Answer, Case};

@@ -5,7 +5,7 @@
     reason = "each test target uses its own part of this module"
 )]
 
-use cupti_audit::loader::{How, Outcome, Resolution, Unresolved};
+use image_linkage::loader::{How, Outcome, Resolution, Unresolved};
 
 /// What ends the words about an object that needs more than the processor has.
 pub const LEVEL: &str = ": CPU ISA level is lower than required";

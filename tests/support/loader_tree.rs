@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use cupti_audit::layer::{self, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
-use cupti_audit::rootfs::{self, Rootfs};
+use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::rootfs::{self, Rootfs};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use testkit::layer::{Compression, Layer};

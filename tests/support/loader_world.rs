@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use cupti_audit::layer::LayerIndex;
-use cupti_audit::loader::{
+use image_linkage::layer::LayerIndex;
+use image_linkage::loader::{
     Arch, CpuLevel, Environment, Hardware, Linker, Process, Resolution, Setup, Start,
 };
-use cupti_audit::rootfs::Rootfs;
+use image_linkage::rootfs::Rootfs;
 use testkit::layer::Layer;
 
 use super::loader_case::{Case, Processor};

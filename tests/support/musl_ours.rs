@@ -1,6 +1,6 @@
 //! Our answers in the words of musl's loader.
 
-use cupti_audit::loader::{How, Outcome, Resolution};
+use image_linkage::loader::{How, Outcome, Resolution};
 
 use super::musl_case::{Case, LOADER};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use cupti_audit::layer::{self, Expected, LayerIndex};
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::{Arch, CpuLevel, Linker, ldconfig};
-use cupti_audit::rootfs::{NodeKind, Rootfs};
+use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::loader::{Arch, CpuLevel, Linker, ldconfig};
+use image_linkage::rootfs::{NodeKind, Rootfs};
 use testkit::elf::{Elf, Machine};
 
 use super::loader_tools::{Ran, Tools};

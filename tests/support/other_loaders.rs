@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::loader::{Arch, CpuLevel, Linker};
+use image_linkage::loader::{Arch, CpuLevel, Linker};
 use testkit::layer::Layer;
 
 use super::{loader_tree, support};

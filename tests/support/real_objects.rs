@@ -14,13 +14,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cupti_audit::facts::{Conditions, Ground, ImageFacts};
-use cupti_audit::image::registry::RegistryOptions;
-use cupti_audit::image::source::NoProgress;
+use cupti_audit::judge::facts::{Conditions, Ground, ImageFacts};
+use cupti_audit::judge::read::{self, Options};
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::limits::Limits;
-use cupti_audit::loader::{CpuLevel, Resolution};
-use cupti_audit::run::{self, Options};
+use image_linkage::limits::Limits;
+use image_linkage::loader::{CpuLevel, Resolution};
+use image_source::registry::RegistryOptions;
+use image_source::source::NoProgress;
 
 use crate::loader_ours;
 use crate::session::Session;
@@ -50,7 +50,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
         limits: Limits::default(),
         progress: &NoProgress,
     };
-    run::read(reference, &options).unwrap()
+    read::read(reference, &options).unwrap()
 }
 
 /// The level of this machine's processor, by the loader of a root file system.

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use cupti_audit::image::Digest;
-use cupti_audit::image::verify::hex;
+use image_linkage::digest::Digest;
+use image_linkage::digest::hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 

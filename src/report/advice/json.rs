@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{verdict, why};
-use crate::plan::advice::{ARCH, Advice, Chosen, FileNeed};
-use crate::profile::Profiler;
-use crate::profile::advice::{Source, general};
+use crate::judge::plan::advice::{ARCH, Advice, Chosen, FileNeed};
+use crate::knowledge::Profiler;
+use crate::knowledge::advice::{Source, general};
 use crate::report::pieces::Overhead;
 
 const SCHEMA: &str = "cupti-audit/advice/v1";

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::super::markdown::plain;
 use super::super::profilers::{need, overhead};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict};
-use crate::plan::advice::Advice;
-use crate::profile::Profiler;
-use crate::profile::advice::general;
+use crate::judge::plan::advice::Advice;
+use crate::knowledge::Profiler;
+use crate::knowledge::advice::general;
 
 /// The answer.
 pub fn report(advice: &Advice<'_>) -> String {

@@ -5,9 +5,9 @@ pub mod json;
 pub mod markdown;
 pub mod text;
 
-use crate::plan::advice::{ARCH, Advice, Chosen, FileNeed};
-use crate::profile::api::{self, Api};
-use crate::profile::{CuptiNeed, Profiler};
+use crate::judge::plan::advice::{ARCH, Advice, Chosen, FileNeed};
+use crate::knowledge::api::{self, Api};
+use crate::knowledge::{CuptiNeed, Profiler};
 use crate::size::size;
 
 /// The answer in one line.

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::super::profilers::{need, overhead};
 use super::super::style::{BOLD, DIM, GOOD, REMARK, paragraph, styled};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict, why};
-use crate::plan::advice::Advice;
-use crate::profile::advice::general;
-use crate::profile::host;
-use crate::profile::{COLUMNS, Profiler};
+use crate::judge::plan::advice::Advice;
+use crate::knowledge::advice::general;
+use crate::knowledge::host;
+use crate::knowledge::{COLUMNS, Profiler};
 
 /// The answer, `width` columns wide.
 pub fn report(advice: &Advice<'_>, width: usize) -> String {
@@ -51,7 +51,7 @@ fn files(out: &mut String, advice: &Advice<'_>, width: usize) {
     };
     let _ = writeln!(out, "\n{}", styled(BOLD, "files"));
     out.push_str(&paragraph("  ", &release(chosen), width));
-    let name = |file: &crate::plan::advice::FileNeed| file.name.len();
+    let name = |file: &crate::judge::plan::advice::FileNeed| file.name.len();
     let widest = advice.files.iter().map(name).max().unwrap_or(0);
     for file in &advice.files {
         let options = if file.optional { "options: " } else { "" };

@@ -6,14 +6,15 @@ use maud::{Markup, html};
 
 use super::super::style::count;
 use super::super::text::layer_words;
-use super::super::{Audit, because, gets};
+use super::super::{because, gets};
 use super::{Entry, layers, objects};
-use crate::escape;
-use crate::facts::{Asks, Consumer, Copy, ImageFacts};
-use crate::loader::words::Line;
-use crate::plan::{Item, Plan, Verdict};
-use crate::rule::{Evidence, Finding, Rule, Severity};
+use crate::judge::facts::{Asks, Consumer, Copy, ImageFacts};
+use crate::judge::outcome::Audit;
+use crate::judge::plan::{Item, Plan, Verdict};
+use crate::judge::rule::{Evidence, Finding, Rule, Severity};
 use crate::size::size;
+use image_linkage::escape;
+use image_linkage::loader::words::Line;
 
 /// The section of the image with this number.
 pub(super) fn section(

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::super::Audit;
 use super::picture::{Text, WIDTH};
-use crate::escape;
-use crate::facts::ImageFacts;
-use crate::plan::Plan;
+use crate::judge::facts::ImageFacts;
+use crate::judge::outcome::Audit;
+use crate::judge::plan::Plan;
 use crate::size::size;
+use image_linkage::escape;
 
 const ROW: usize = 46;
 const LEGEND: usize = 26;

@@ -1,6 +1,6 @@
 //! One page in HTML that needs nothing beside itself: no script, no font, no network.
 //!
-//! `maud` escapes every text; what comes from an image has been through [`escape`](crate::escape) before. A policy in
+//! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A policy in
 //! the head keeps a browser from loading or running anything, whatever the page holds.
 
 mod image;
@@ -13,10 +13,11 @@ use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::Report;
 use super::text::mark;
-use super::{Audit, Exit, Report, Unread};
-use crate::escape;
-use crate::rule::Rule;
+use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::rule::Rule;
+use image_linkage::escape;
 
 const STYLE: &str = include_str!("style.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";

@@ -10,11 +10,11 @@ use maud::{Markup, html};
 
 use super::image;
 use super::picture::{Text, WIDTH};
-use crate::escape;
-use crate::facts::{self, Consumer, Copy, ImageFacts, PlainOpen};
-use crate::loader::{Outcome, Resolution, words};
-use crate::path::RootPath;
+use crate::judge::facts::{self, Consumer, Copy, ImageFacts, PlainOpen};
 use crate::size::size;
+use image_linkage::escape;
+use image_linkage::loader::{Outcome, Resolution, words};
+use image_linkage::path::RootPath;
 
 const LANE: usize = 9;
 const GAP: usize = 10;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::Matrix;
-use crate::facts::Usable;
-use crate::plan::profilers::{ApiUse, Entry, Fallback, Readiness};
-use crate::profile::{Condition, Profiler};
+use crate::judge::facts::Usable;
+use crate::judge::plan::profilers::{ApiUse, Entry, Fallback, Readiness};
+use crate::knowledge::{Condition, Profiler};
 use crate::report::pieces::{Gap, Image, Overhead, Tool, Worlds, gaps, worlds};
 
 const SCHEMA: &str = "cupti-audit/profilers/v1";

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{Matrix, apis, elsewhere, fallback_names, need, words};
-use crate::escape;
-use crate::plan::profilers::{Entry, State};
+use crate::judge::plan::profilers::{Entry, State};
 use crate::report::markdown::plain;
+use image_linkage::escape;
 
 /// The report of one image.
 pub fn report(matrix: &Matrix<'_>) -> String {

@@ -5,10 +5,10 @@ pub mod json;
 pub mod markdown;
 pub mod text;
 
-use crate::facts::ImageFacts;
-use crate::plan::host::HostNotes;
-use crate::plan::profilers::{ApiUse, Entry, Fallback, Readiness, State};
-use crate::profile::CuptiNeed;
+use crate::judge::facts::ImageFacts;
+use crate::judge::plan::host::HostNotes;
+use crate::judge::plan::profilers::{ApiUse, Entry, Fallback, Readiness, State};
+use crate::knowledge::CuptiNeed;
 
 /// What is said of the tools of one image.
 pub struct Matrix<'a> {
@@ -88,7 +88,7 @@ fn fallback_names(entry: &Entry<'_>) -> String {
 }
 
 /// What a tool costs, in one line.
-pub(super) fn overhead(profiler: &crate::profile::Profiler) -> String {
+pub(super) fn overhead(profiler: &crate::knowledge::Profiler) -> String {
     let overhead = &profiler.said.overhead;
     format!(
         "{} ({}: {})",

@@ -6,8 +6,8 @@ use anstyle::Style;
 
 use super::super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, paragraph, styled};
 use super::{Matrix, apis, elsewhere, fallback_names, need, overhead, words};
-use crate::escape;
-use crate::plan::profilers::{Entry, State};
+use crate::judge::plan::profilers::{Entry, State};
+use image_linkage::escape;
 
 /// The widest column of names.
 const NAMES: usize = 36;

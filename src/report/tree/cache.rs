@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Tree;
-use crate::escape;
-use crate::facts::Ground;
-use crate::loader::cache::{Cache, CacheEntry, Format};
+use crate::judge::facts::Ground;
 use crate::report::style::{BOLD, DIM, count, styled};
+use image_linkage::escape;
+use image_linkage::loader::cache::{Cache, CacheEntry, Format};
 
 /// The lines that are written of one list; the JSON has all.
 const LINES: usize = 20;
@@ -76,7 +76,7 @@ impl Changes {
     fn between(as_is: &Ground, fresh: &Ground) -> Self {
         let now: BTreeSet<Entry> = entries(cache(as_is), |_, _| true).into_iter().collect();
         let then: BTreeSet<Entry> = entries(cache(fresh), |_, _| true).into_iter().collect();
-        let link = |(path, target): &(crate::elf::Bytes, crate::elf::Bytes)| Link {
+        let link = |(path, target): &(image_linkage::elf::Bytes, image_linkage::elf::Bytes)| Link {
             path: escape::text(path),
             target: escape::text(target),
         };

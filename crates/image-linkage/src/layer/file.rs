@@ -1,0 +1,170 @@
+//! The facts of one file, taken as its bytes pass.
+
+use std::io::{self, Read};
+
+use sha2::{Digest as _, Sha256};
+
+use super::FileFacts;
+use super::interest;
+use crate::digest::hex;
+use crate::elf::ElfStream;
+use crate::limits::Limits;
+use crate::path::RootPath;
+
+/// Reads one file from a stream of its bytes.
+pub struct FileReader {
+    bytes: u64,
+    mode: u16,
+    shape: Shape,
+    kept: Option<Vec<u8>>,
+    kept_limit: u64,
+    hasher: Option<Sha256>,
+    head_limit: usize,
+}
+
+enum Shape {
+    /// Fewer than four bytes have arrived.
+    Unknown(Vec<u8>),
+    Elf(Box<ElfStream<'static>>),
+    Other,
+}
+
+impl FileReader {
+    /// A reader at the start of the file at `path`, whose permission bits are `mode`.
+    pub fn new(path: &RootPath, mode: u16, limits: &Limits) -> Self {
+        Self {
+            bytes: 0,
+            mode,
+            shape: Shape::Unknown(Vec::new()),
+            kept: interest::keep(path).then(Vec::new),
+            kept_limit: limits.kept_file,
+            hasher: interest::hash(path).then(Sha256::new),
+            head_limit: limits.elf_head,
+        }
+    }
+
+    /// Takes the next bytes of the file.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
+        if let Some(kept) = self
+            .kept
+            .as_mut()
+            .filter(|kept| (kept.len() as u64) <= self.kept_limit)
+        {
+            kept.extend_from_slice(bytes);
+        }
+        match &mut self.shape {
+            Shape::Elf(stream) => stream.push(bytes),
+            Shape::Other => {}
+            Shape::Unknown(start) => {
+                start.extend_from_slice(bytes);
+                let start = std::mem::take(start);
+                self.shape = shape(start, self.head_limit);
+            }
+        }
+    }
+
+    /// Whether the content matters, beyond its size: holes of a sparse file must then be passed as zeros.
+    pub fn reads_content(&self) -> bool {
+        !matches!(self.shape, Shape::Other) || self.kept.is_some() || self.hasher.is_some()
+    }
+
+    /// Counts a hole whose zeros do not matter.
+    pub fn skip(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// The facts, once the last byte has passed; and whether the file was to be kept but is too large for it.
+    pub fn finish(self) -> (FileFacts, bool) {
+        let elf = match self.shape {
+            Shape::Elf(stream) => Some(Box::new(stream.finish())),
+            _ => None,
+        };
+        let too_large = self
+            .kept
+            .as_ref()
+            .is_some_and(|kept| kept.len() as u64 > self.kept_limit);
+        let facts = FileFacts {
+            bytes: self.bytes,
+            mode: self.mode,
+            elf,
+            kept: self.kept.filter(|_| !too_large).map(Vec::into_boxed_slice),
+            sha256: self
+                .hasher
+                .map(|hasher| hex(&hasher.finalize()).into_boxed_str()),
+        };
+        (facts, too_large)
+    }
+}
+
+/// The bytes kept of the small files of one layer.
+#[derive(Debug, Default)]
+pub struct Kept {
+    bytes: u64,
+}
+
+impl Kept {
+    /// Counts what was kept of a file, and lets go of it past the limit. Returns why the file is not read, if
+    /// it is not.
+    pub fn admit(
+        &mut self,
+        facts: &mut FileFacts,
+        too_large: bool,
+        limits: &Limits,
+    ) -> Option<String> {
+        if too_large {
+            let limit = limits.kept_file;
+            return Some(format!(
+                "larger than the limit of {limit} bytes; it is not read"
+            ));
+        }
+        let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
+        if self.bytes + bytes > limits.kept_total {
+            facts.kept = None;
+            let limit = limits.kept_total;
+            return Some(format!(
+                "the files to be read exceed the limit of {limit} bytes; it is not read"
+            ));
+        }
+        self.bytes += bytes;
+        None
+    }
+}
+
+fn shape(start: Vec<u8>, head_limit: usize) -> Shape {
+    if start.len() < 4 {
+        return Shape::Unknown(start);
+    }
+    if !start.starts_with(b"\x7fELF") {
+        return Shape::Other;
+    }
+    let mut stream = Box::new(ElfStream::new(&interest::ELF, head_limit));
+    stream.push(&start);
+    Shape::Elf(stream)
+}
+
+/// Reads a file of a folder: the same facts as the same file in a layer gives. The second value says that
+/// the file was to be kept but is larger than the limit for it.
+///
+/// # Errors
+/// What `reader` gives.
+pub fn facts_of_file(
+    path: &RootPath,
+    mode: u16,
+    reader: &mut dyn Read,
+    limits: &Limits,
+) -> io::Result<(FileFacts, bool)> {
+    let mut file = FileReader::new(path, mode, limits);
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(file.finish()),
+            Ok(n) => file.push(buffer.get(..n).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One blob through three threads: fetch and digest, decompress, digest and walk.
+//!
+//! Decompressing is the slowest of the three, so the others cost no time of their own. The queues between
+//! them are bounded, and nothing is written anywhere.
+
+use std::io::{self, BufRead, Read};
+use std::thread::ScopedJoinHandle;
+
+use super::changeset::Changeset;
+use super::decompress::Decompressed;
+use super::read_ahead::{ReadAhead, read_ahead};
+use super::walk::walk;
+use super::{Expected, LayerError, LayerIndex};
+use crate::digest::Digest;
+use crate::digest::{Hasher, HashingReader};
+use crate::limits::Limits;
+
+/// The stored bytes that are read at a time.
+const STORED_CHUNK: usize = 128 << 10;
+/// The uncompressed bytes that are handed over at a time.
+const PLAIN_CHUNK: usize = 256 << 10;
+
+type StoredThread<'scope, R> = ScopedJoinHandle<'scope, Stored<R>>;
+type PlainThread<'scope> = ScopedJoinHandle<'scope, Decompressed<ReadAhead>>;
+
+/// Reads a layer's blob to its end and returns what it holds, verified against `expected`.
+///
+/// `name` names the layer in errors. The compression is recognised by magic bytes: gzip (all members), zstd
+/// (all frames) or none.
+///
+/// # Errors
+/// [`LayerError`] when the bytes cannot be read, are cut short, differ from `expected`, are no tar, or cross
+/// a limit. Where the blob is not the one that was expected, the error says so rather than what followed
+/// from it.
+pub fn index(
+    name: &str,
+    blob: impl Read + Send,
+    expected: &Expected<'_>,
+    limits: &Limits,
+) -> Result<LayerIndex, LayerError> {
+    read(blob, expected, limits).map_err(|reason| LayerError {
+        layer: name.to_owned(),
+        reason,
+    })
+}
+
+fn read(
+    blob: impl Read + Send,
+    expected: &Expected<'_>,
+    limits: &Limits,
+) -> Result<LayerIndex, String> {
+    let unknown = |algorithm: String| {
+        format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512")
+    };
+    let stored_hasher = Hasher::for_digest(expected.digest).map_err(unknown)?;
+    let plain_hasher = Hasher::for_digest(expected.diff_id).map_err(unknown)?;
+    std::thread::scope(|scope| {
+        let stored = Stored {
+            inner: HashingReader::new(blob, stored_hasher, expected.size),
+            failure: None,
+        };
+        let (stored_ahead, stored) = read_ahead(scope, stored, STORED_CHUNK);
+        let (plain_ahead, plain) = read_ahead(scope, Decompressed::new(stored_ahead), PLAIN_CHUNK);
+        let mut bounded = Bounded {
+            inner: HashingReader::new(plain_ahead, plain_hasher, None),
+            limit: uncompressed_limit(expected.size, limits),
+        };
+        let walked = walk(&mut bounded, limits);
+        let (diff_id, bytes) = bounded.inner.finish();
+        let (digest, compressed_bytes) = check_stored(stored, plain, expected, walked.is_err())?;
+        let mut changeset: Changeset = walked?;
+        if let Some(expected) = expected
+            .diff_id
+            .filter(|expected| expected.to_string() != diff_id)
+        {
+            return Err(format!(
+                "the uncompressed bytes have the digest {diff_id}, the image config says {expected}"
+            ));
+        }
+        Ok(LayerIndex {
+            digest: own_digest(&digest)?,
+            compressed_bytes,
+            diff_id: own_digest(&diff_id)?,
+            bytes,
+            problems: changeset.take_problems(),
+            entries: changeset.entries,
+            whiteouts: changeset.whiteouts,
+            opaque: changeset.opaque,
+        })
+    })
+}
+
+fn own_digest(text: &str) -> Result<Digest, String> {
+    text.parse()
+        .map_err(|error| format!("{text} is not a digest: {error}"))
+}
+
+/// Compares the stored bytes with what was expected. Where something `failed` behind them, what is left of
+/// them is read first, if their size is known: bytes that differ from the expected ones explain a failure
+/// better than it explains itself.
+fn check_stored<R: Read>(
+    stored: StoredThread<'_, R>,
+    plain: PlainThread<'_>,
+    expected: &Expected<'_>,
+    failed: bool,
+) -> Result<(String, u64), String> {
+    let decompressed = plain
+        .join()
+        .map_err(|_panic| "the decompressor failed".to_owned())?;
+    if let Some(mut rest) = decompressed.into_inner()
+        && (!failed || expected.size.is_some())
+    {
+        // What goes wrong here is remembered by the reader itself.
+        let _ = io::copy(&mut rest, &mut io::sink());
+    }
+    let stored = stored
+        .join()
+        .map_err(|_panic| "the reader failed".to_owned())?;
+    let (digest, bytes) = stored.inner.finish();
+    if let Some(failure) = stored.failure {
+        return Err(failure);
+    }
+    match expected.size {
+        None if failed => return Ok((digest, bytes)),
+        Some(expected) if bytes != expected => {
+            return Err(format!(
+                "expected {expected} bytes, read {bytes}; the blob was cut short or is another one"
+            ));
+        }
+        _ => {}
+    }
+    match expected.digest {
+        Some(expected) if expected.to_string() != digest => Err(format!(
+            "expected digest {expected}, found {digest}; the blob is damaged or was tampered with"
+        )),
+        _ => Ok((digest, bytes)),
+    }
+}
+
+/// The uncompressed bytes that a blob of this size may hold.
+fn uncompressed_limit(stored: Option<u64>, limits: &Limits) -> u64 {
+    let by_ratio = stored.map_or(u64::MAX, |stored| {
+        stored
+            .saturating_mul(limits.layer_ratio)
+            .max(limits.ratio_from)
+    });
+    limits.layer_bytes.min(by_ratio)
+}
+
+/// The stored bytes as they come in, and what went wrong while they did.
+struct Stored<R> {
+    inner: HashingReader<R>,
+    failure: Option<String>,
+}
+
+impl<R: Read> Read for Stored<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let result = self.inner.read(buf);
+        if let Err(error) = &result
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            self.failure = Some(error.to_string());
+        }
+        result
+    }
+}
+
+/// Stops a blob that inflates without end.
+struct Bounded<R> {
+    inner: HashingReader<R>,
+    limit: u64,
+}
+
+impl<R> Bounded<R> {
+    fn check(&self) -> io::Result<()> {
+        if self.inner.count() > self.limit {
+            return Err(io::Error::other(format!(
+                "more than the limit of {} uncompressed bytes",
+                self.limit
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.check().map(|()| n)
+    }
+}
+
+impl<R: BufRead> BufRead for Bounded<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.check()?;
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.inner.consume(amount);
+    }
+}

@@ -1,0 +1,139 @@
+//! What an archive holds, by name, with the links between its members.
+
+use std::collections::BTreeMap;
+
+use crate::ImageError;
+use image_linkage::escape;
+use image_linkage::path::RootPath;
+
+/// The members of one archive: `T` is what is known of a stored file. The last member of a name wins, as
+/// when the archive is unpacked.
+pub(crate) struct Catalog<T> {
+    what: String,
+    links: usize,
+    members: BTreeMap<RootPath, Node<T>>,
+}
+
+enum Node<T> {
+    Stored(T),
+    Link(RootPath),
+}
+
+impl<T> Catalog<T> {
+    /// An empty catalog of the archive that errors name `what`, in which at most `links` links are followed
+    /// from one name.
+    pub fn new(what: &str, links: usize) -> Self {
+        Self {
+            what: what.to_owned(),
+            links,
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// What errors call the archive.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Enters a stored file.
+    pub fn store(&mut self, name: RootPath, member: T) {
+        self.members.insert(name, Node::Stored(member));
+    }
+
+    /// Enters a link.
+    pub fn link(&mut self, name: RootPath, target: RootPath) {
+        self.members.insert(name, Node::Link(target));
+    }
+
+    /// The name of the stored file that `name` leads to; `None` where the archive has no such member.
+    ///
+    /// # Errors
+    /// [`ImageError::NotAnImage`] for links in a circle, or more than the limit.
+    pub fn follow<'a>(&'a self, name: &'a RootPath) -> Result<Option<&'a RootPath>, ImageError> {
+        let mut at = name;
+        for _ in 0..=self.links {
+            match self.members.get(at) {
+                None => return Ok(None),
+                Some(Node::Stored(_)) => return Ok(Some(at)),
+                Some(Node::Link(target)) => at = target,
+            }
+        }
+        Err(ImageError::NotAnImage {
+            what: self.what.clone(),
+            reason: format!(
+                "its member {} leads through more than {} links, or in a circle",
+                escape::text(name.as_bytes()),
+                self.links
+            ),
+        })
+    }
+
+    /// The stored file that `name` leads to.
+    ///
+    /// # Errors
+    /// As [`Catalog::follow`].
+    pub fn get(&self, name: &RootPath) -> Result<Option<&T>, ImageError> {
+        let Some(found) = self.follow(name)? else {
+            return Ok(None);
+        };
+        match self.members.get(found) {
+            Some(Node::Stored(member)) => Ok(Some(member)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes the stored file called `name` itself out of the catalog.
+    pub fn take(&mut self, name: &RootPath) -> Option<T> {
+        match self.members.remove(name) {
+            Some(Node::Stored(member)) => Some(member),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Catalog;
+    use image_linkage::path::RootPath;
+
+    fn catalog() -> Catalog<u8> {
+        let mut catalog = Catalog::new("saved.tar", 3);
+        catalog.store("d".into(), 1);
+        for (name, target) in [
+            ("c", "d"),
+            ("b", "c"),
+            ("a", "b"),
+            ("z", "a"),
+            ("lost", "x"),
+        ] {
+            catalog.link(name.into(), target.into());
+        }
+        catalog.link("m.json".into(), "c.json".into());
+        catalog.link("c.json".into(), "m.json".into());
+        catalog
+    }
+
+    #[test]
+    fn links_are_followed_to_the_stored_file_and_no_further_than_the_limit() {
+        let catalog = catalog();
+        assert_eq!(catalog.get(&"d".into()).unwrap(), Some(&1));
+        assert_eq!(catalog.get(&"a".into()).unwrap(), Some(&1));
+        assert_eq!(catalog.get(&"lost".into()).unwrap(), None);
+        assert_eq!(
+            catalog.follow(&"b".into()).unwrap(),
+            Some(&RootPath::from("d"))
+        );
+        assert_eq!(
+            catalog.get(&"z".into()).unwrap_err().to_string(),
+            "saved.tar is not a container image: its member z leads through more than 3 links, or in a circle"
+        );
+    }
+
+    #[test]
+    fn links_in_a_circle_are_an_error() {
+        assert_eq!(
+            catalog().get(&"m.json".into()).unwrap_err().to_string(),
+            "saved.tar is not a container image: its member m.json leads through more than 3 links, or in a circle"
+        );
+    }
+}

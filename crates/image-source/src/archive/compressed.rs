@@ -1,0 +1,108 @@
+//! Archives that are compressed as a whole, as `docker save | gzip` writes.
+
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use image_linkage::layer::decompress::{Compression, Decompressed, compression};
+use image_linkage::limits::Limits;
+
+/// Bytes read at a time from the stored stream.
+const CHUNK: usize = 128 << 10;
+
+/// A stream decompressed, within the limit on bytes out per byte in.
+pub struct Plain<R: Read> {
+    inner: Decompressed<BufReader<Counted<R>>>,
+    stored: Arc<AtomicU64>,
+    bytes: u64,
+    ratio: u64,
+    ratio_from: u64,
+}
+
+impl<R: Read> Plain<R> {
+    /// Decompresses `reader`, whatever its compression is.
+    pub fn new(reader: R, limits: &Limits) -> Self {
+        let stored = Arc::new(AtomicU64::new(0));
+        let counted = Counted {
+            inner: reader,
+            read: Arc::clone(&stored),
+        };
+        Self {
+            inner: Decompressed::new(BufReader::with_capacity(CHUNK, counted)),
+            stored,
+            bytes: 0,
+            ratio: limits.layer_ratio,
+            ratio_from: limits.ratio_from,
+        }
+    }
+}
+
+impl<R: Read> Read for Plain<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.bytes += n as u64;
+        let most = self
+            .stored
+            .load(Ordering::Relaxed)
+            .saturating_mul(self.ratio);
+        if self.bytes > self.ratio_from.max(most) {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!(
+                    "it holds more than {} bytes for each compressed one, which is the limit",
+                    self.ratio
+                ),
+            ));
+        }
+        Ok(n)
+    }
+}
+
+struct Counted<R> {
+    inner: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Whether what `reader` gives is compressed as a whole; reads its first bytes.
+pub fn is_compressed(reader: &mut impl Read) -> io::Result<bool> {
+    let mut start = Vec::new();
+    reader.take(4).read_to_end(&mut start)?;
+    Ok(compression(&start) != Compression::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read};
+
+    use super::Plain;
+    use image_linkage::limits::Limits;
+
+    fn read(bytes: &[u8]) -> String {
+        let limits = Limits {
+            layer_ratio: 100,
+            ratio_from: 10_000,
+            ..Limits::default()
+        };
+        let result = io::copy(&mut Plain::new(bytes, &limits), &mut io::sink());
+        result.map_or_else(|error| error.to_string(), |n| format!("{n} bytes"))
+    }
+
+    #[test]
+    fn a_stream_that_inflates_out_of_proportion_is_stopped() {
+        let zeros = |n: u64| zstd::encode_all(io::repeat(0).take(n), 3).unwrap();
+        assert_eq!(read(&vec![1; 50_000]), "50000 bytes");
+        assert_eq!(read(&zeros(10_000)), "10000 bytes");
+        assert_eq!(
+            read(&zeros(1_000_000)),
+            "it holds more than 100 bytes for each compressed one, which is the limit"
+        );
+    }
+}

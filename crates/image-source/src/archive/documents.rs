@@ -1,0 +1,154 @@
+//! The small documents of an archive or a layout, wherever their bytes lie.
+
+use std::io::Read;
+
+use crate::{Digest, ImageError, verify};
+use image_linkage::path::RootPath;
+use oci_spec::image::DigestAlgorithm;
+
+/// An opened document: its bytes and how many they are.
+pub(crate) type Opened<'a> = (Box<dyn Read + 'a>, u64);
+
+/// Gives the members of an archive, or the files of a layout, by name.
+pub(crate) trait Documents {
+    /// What errors call the archive or layout.
+    fn what(&self) -> &str;
+
+    /// Opens the member `name`, links followed; `None` where there is none.
+    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError>;
+}
+
+/// Reads the document `name`, verified against `digest` and `size` where they are given; `None` where there
+/// is none.
+///
+/// # Errors
+/// As [`verify::document`], and what the source itself says.
+pub(crate) fn find(
+    documents: &dyn Documents,
+    name: &RootPath,
+    digest: Option<&Digest>,
+    size: Option<u64>,
+    limit: u64,
+) -> Result<Option<Vec<u8>>, ImageError> {
+    let Some((reader, found)) = documents.open(name)? else {
+        return Ok(None);
+    };
+    let what = member(documents, name);
+    if let Some(expected) = size.filter(|&expected| expected != found) {
+        return Err(ImageError::Size {
+            what,
+            expected,
+            found,
+        });
+    }
+    verify::document(&what, reader, digest, size, limit).map(Some)
+}
+
+/// Reads the document `name`, which has to be there.
+///
+/// # Errors
+/// [`ImageError::NotAnImage`] where it is not, else as [`find`].
+pub(crate) fn read(
+    documents: &dyn Documents,
+    name: &RootPath,
+    digest: Option<&Digest>,
+    size: Option<u64>,
+    limit: u64,
+) -> Result<Vec<u8>, ImageError> {
+    find(documents, name, digest, size, limit)?.ok_or_else(|| missing(documents.what(), name))
+}
+
+/// The error for a member that a manifest names and that is not there.
+pub(crate) fn missing(what: &str, name: &RootPath) -> ImageError {
+    ImageError::NotAnImage {
+        what: what.to_owned(),
+        reason: format!(
+            "{} is named by its manifest and is missing; it was cut short or is damaged, save the image again",
+            shown(name)
+        ),
+    }
+}
+
+/// The name of a member in an error.
+pub(crate) fn member(documents: &dyn Documents, name: &RootPath) -> String {
+    format!("{} in {}", shown(name), documents.what())
+}
+
+fn shown(name: &RootPath) -> String {
+    image_linkage::escape::text(name.as_bytes())
+}
+
+/// Where an image layout keeps the blob of `digest` (image-spec, image-layout.md, "Blobs").
+///
+/// # Errors
+/// [`ImageError::NotAnImage`] for an algorithm that is not registered, so that nothing but hexadecimal digits
+/// ever becomes part of a path.
+pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageError> {
+    let known = matches!(
+        digest.algorithm(),
+        DigestAlgorithm::Sha256 | DigestAlgorithm::Sha384 | DigestAlgorithm::Sha512
+    );
+    if !known || !digest.digest().bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(ImageError::NotAnImage {
+            what: what.to_owned(),
+            reason: format!("digest {digest} is of none of the algorithms sha256, sha384, sha512"),
+        });
+    }
+    Ok(RootPath::from(
+        format!("blobs/{}/{}", digest.algorithm(), digest.digest()).as_str(),
+    ))
+}
+
+/// The digest that the name of a member states: `blobs/sha256/HEX`, `sha256:HEX` or `HEX.json`.
+pub(crate) fn digest_of_name(name: &RootPath) -> Option<Digest> {
+    let name = std::str::from_utf8(name.as_bytes()).ok()?;
+    let stated = match name.strip_prefix("blobs/") {
+        Some(blob) => blob.replacen('/', ":", 1),
+        None if name.contains(':') => name.to_owned(),
+        None => format!("sha256:{}", name.strip_suffix(".json")?),
+    };
+    stated
+        .parse()
+        .ok()
+        .filter(|digest| blob_name("", digest).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{blob_name, digest_of_name};
+    use image_linkage::path::RootPath;
+
+    const HEX: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[test]
+    fn only_names_that_are_digests_state_one() {
+        for name in [
+            format!("blobs/sha256/{HEX}"),
+            format!("sha256:{HEX}"),
+            format!("{HEX}.json"),
+        ] {
+            let found = digest_of_name(&RootPath::from(name.as_str())).unwrap();
+            assert_eq!(found.to_string(), format!("sha256:{HEX}"), "{name}");
+        }
+        for name in [
+            "manifest.json",
+            "repositories",
+            "blobs/sha256/short",
+            "blobs/md5/00",
+            HEX,
+        ] {
+            assert_eq!(digest_of_name(&RootPath::from(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_digest_of_an_unknown_algorithm_never_becomes_a_path() {
+        let name = blob_name("x", &format!("sha256:{HEX}").parse().unwrap()).unwrap();
+        assert_eq!(name, RootPath::from(format!("blobs/sha256/{HEX}").as_str()));
+        let error = blob_name("x", &"md5:a_=-".parse().unwrap()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "x is not a container image: digest md5:a_=- is of none of the algorithms sha256, sha384, sha512"
+        );
+    }
+}

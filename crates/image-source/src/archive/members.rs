@@ -1,0 +1,358 @@
+//! The members of an image archive, one after the other, from a stream or from a file with seeking.
+//!
+//! Only headers are understood here; what a member is for is decided by who asks.
+
+use std::io::{self, BufReader, Read, Seek};
+
+use tar_core::EntryType;
+use tar_core::parse::{Limits as HeaderLimits, ParseEvent, ParsedEntry, Parser};
+
+use crate::ImageError;
+use image_linkage::escape;
+use image_linkage::limits::Limits;
+use image_linkage::path::RootPath;
+
+/// Members of one archive. An image of a thousand layers has some four thousand.
+const MAX_MEMBERS: usize = 100_000;
+
+/// One member's header.
+pub(crate) struct Member {
+    /// Its normalised name.
+    pub name: RootPath,
+    /// What it is.
+    pub kind: Kind,
+    /// Where its content begins in the archive, in bytes.
+    pub offset: u64,
+    /// The size of its content, in bytes.
+    pub size: u64,
+}
+
+/// What a member is, as far as an image archive needs to know.
+pub(crate) enum Kind {
+    /// A regular file.
+    File,
+    /// A symbolic or hard link to another member.
+    Link(RootPath),
+    /// A file whose holes were left out, so that its content is not what the archive stores.
+    Sparse,
+    /// A directory or a special file.
+    Other,
+}
+
+/// A reader that can pass over bytes.
+pub(crate) trait Skip: Read {
+    /// Passes over `bytes` bytes; an end before that is [`io::ErrorKind::UnexpectedEof`].
+    fn skip(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+/// A file in which contents are passed over by seeking.
+pub(crate) struct SeekFile<F> {
+    inner: BufReader<F>,
+    left: u64,
+}
+
+impl<F: Read + Seek> SeekFile<F> {
+    /// Reads `file`, of `bytes` bytes, from its start.
+    pub fn new(file: F, bytes: u64) -> Self {
+        Self {
+            inner: BufReader::new(file),
+            left: bytes,
+        }
+    }
+}
+
+impl<F: Read + Seek> Read for SeekFile<F> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.left = self.left.saturating_sub(n as u64);
+        Ok(n)
+    }
+}
+
+impl<F: Read + Seek> Skip for SeekFile<F> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let step = i64::try_from(bytes).ok().filter(|_| bytes <= self.left);
+        let step = step.ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.inner.seek_relative(step)?;
+        self.left -= bytes;
+        Ok(())
+    }
+}
+
+/// A stream in which bytes are passed over by reading them, within `allowance`.
+pub(crate) struct SkipStream<R> {
+    inner: R,
+    allowance: u64,
+}
+
+impl<R: Read> SkipStream<R> {
+    /// Reads `inner`; of what is no layer and no document, at most `allowance` bytes.
+    pub fn new(inner: R, allowance: u64) -> Self {
+        Self { inner, allowance }
+    }
+
+    /// Reads what is left of the stream, so that its writer is not stopped.
+    pub fn drain(&mut self) -> io::Result<()> {
+        let left = io::copy(&mut (&mut self.inner).take(self.allowance), &mut io::sink())?;
+        self.allowance = self.allowance.saturating_sub(left);
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for SkipStream<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buf)
+    }
+}
+
+impl<R: Read> Skip for SkipStream<R> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.allowance = self.allowance.checked_sub(bytes).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                "the members that are no layers hold more than the limit of a layer's bytes",
+            )
+        })?;
+        match io::copy(&mut (&mut self.inner).take(bytes), &mut io::sink())? {
+            passed if passed == bytes => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// The members of one archive. Reading gives the content of the current member.
+pub(crate) struct Members<R> {
+    what: String,
+    inner: R,
+    parser: Parser,
+    /// Bytes of one member's header with all its extensions; sparse maps may chain without end.
+    header_limit: usize,
+    /// Bytes of the archive that were consumed.
+    position: u64,
+    /// Bytes read ahead of `position`.
+    ahead: Vec<u8>,
+    current: RootPath,
+    /// Bytes of the current member's content that are not read yet, and the padding after it.
+    content: u64,
+    padding: u64,
+    count: usize,
+}
+
+impl<R: Skip> Members<R> {
+    /// The members of the archive `inner`, which errors name `what`.
+    pub fn new(what: &str, inner: R, limits: &Limits) -> Self {
+        let saturated = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+        let mut parser = Parser::new(HeaderLimits {
+            max_metadata_size: saturated(limits.tar_metadata),
+            max_path_len: Some(saturated(limits.path_bytes)),
+            max_sparse_entries: limits.sparse_regions,
+            ..HeaderLimits::default()
+        });
+        parser.set_allow_empty_path(true);
+        Self {
+            what: what.to_owned(),
+            inner,
+            parser,
+            header_limit: limits.tar_metadata.saturating_mul(2),
+            position: 0,
+            ahead: Vec::new(),
+            current: RootPath::default(),
+            content: 0,
+            padding: 0,
+            count: 0,
+        }
+    }
+
+    /// The next member; `None` at the end of the archive. What was not read of the one before is passed over.
+    ///
+    /// # Errors
+    /// [`ImageError::Io`] when the archive cannot be read or is cut short, [`ImageError::NotAnImage`] when it
+    /// is no tar archive or has too many members.
+    pub fn next(&mut self) -> Result<Option<Member>, ImageError> {
+        self.pass_content()?;
+        let mut need = 512;
+        loop {
+            if need > self.header_limit {
+                return Err(self.not_a_tar(&format!(
+                    "the header of a member is larger than the limit of {} bytes",
+                    self.header_limit
+                )));
+            }
+            if !self.fill(need)? {
+                return Ok(None);
+            }
+            let (consumed, member) = match self.parser.parse(&self.ahead) {
+                Ok(ParseEvent::NeedData { min_bytes }) => {
+                    need = min_bytes.max(self.ahead.len() + 1);
+                    continue;
+                }
+                Ok(ParseEvent::End { .. }) => return Ok(None),
+                Ok(ParseEvent::GlobalExtensions { consumed, .. }) => (consumed, None),
+                Ok(ParseEvent::Entry { consumed, entry }) => (consumed, Some(member(&entry))),
+                Ok(ParseEvent::SparseEntry {
+                    consumed, entry, ..
+                }) => {
+                    let mut sparse = member(&entry);
+                    sparse.kind = Kind::Sparse;
+                    (consumed, Some(sparse))
+                }
+                Err(error) => return Err(self.not_a_tar(&error.to_string())),
+            };
+            self.ahead.drain(..consumed.min(self.ahead.len()));
+            self.position += consumed as u64;
+            need = 512;
+            if let Some(member) = member {
+                return self.enter(member).map(Some);
+            }
+        }
+    }
+
+    /// The reader below, once no more members are wanted.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+
+    fn enter(&mut self, mut member: Member) -> Result<Member, ImageError> {
+        self.count += 1;
+        if self.count > MAX_MEMBERS {
+            return Err(self.not_a_tar(&format!(
+                "it has more than {MAX_MEMBERS} members; name the archive of an image, not of its files"
+            )));
+        }
+        member.offset = self.position;
+        self.content = member.size;
+        self.padding = (512 - member.size % 512) % 512;
+        self.current = member.name.clone();
+        Ok(member)
+    }
+
+    /// Reads ahead to `need` bytes; `false` at the end of the archive, which may lack its end marks.
+    fn fill(&mut self, need: usize) -> Result<bool, ImageError> {
+        let missing = need.saturating_sub(self.ahead.len()) as u64;
+        (&mut self.inner)
+            .take(missing)
+            .read_to_end(&mut self.ahead)
+            .map_err(|source| self.io(source))?;
+        if self.ahead.len() >= need {
+            return Ok(true);
+        }
+        if self.ahead.iter().all(|&byte| byte == 0) {
+            return match self.position {
+                0 if self.ahead.is_empty() => Err(self.not_a_tar("it is empty")),
+                _ => Ok(false),
+            };
+        }
+        if self.position == 0 && need == 512 {
+            return Err(self.not_a_tar("it is no tar archive"));
+        }
+        Err(self.cut_short("in the header after"))
+    }
+
+    fn pass_content(&mut self) -> Result<(), ImageError> {
+        let all = self.content.saturating_add(self.padding);
+        let ahead = usize::try_from(all)
+            .unwrap_or(usize::MAX)
+            .min(self.ahead.len());
+        self.ahead.drain(..ahead);
+        let rest = all - ahead as u64;
+        let position = self.position.checked_add(all);
+        self.position = position.ok_or_else(|| self.cut_short("inside"))?;
+        self.inner.skip(rest).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.cut_short("inside"),
+            _ => self.io(error),
+        })?;
+        (self.content, self.padding) = (0, 0);
+        Ok(())
+    }
+
+    fn cut_short(&self, place: &str) -> ImageError {
+        let name = escape::text(self.current.as_bytes());
+        self.io(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!(
+                "the archive ends {place} its member {name}; it was cut short, save the image again"
+            ),
+        ))
+    }
+
+    fn io(&self, source: io::Error) -> ImageError {
+        ImageError::Io {
+            what: self.what.clone(),
+            source,
+        }
+    }
+
+    fn not_a_tar(&self, reason: &str) -> ImageError {
+        let reason = match self.ahead.first() {
+            // An engine that fails half way ends the archive with its error as JSON.
+            Some(b'{') => format!("{reason}; it goes on with {}", begin(&self.ahead)),
+            _ => reason.to_owned(),
+        };
+        ImageError::NotAnImage {
+            what: self.what.clone(),
+            reason,
+        }
+    }
+}
+
+fn begin(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    let end = end.unwrap_or(bytes.len()).min(200);
+    escape::text(bytes.get(..end).unwrap_or_default())
+}
+
+impl<R: Read> Read for Members<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.content)
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
+        let Some(buf) = buf.get_mut(..most).filter(|buf| !buf.is_empty()) else {
+            return Ok(0);
+        };
+        let n = if self.ahead.is_empty() {
+            self.inner.read(buf)?
+        } else {
+            let n = (&*self.ahead).read(buf)?;
+            self.ahead.drain(..n);
+            n
+        };
+        if n == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the archive is cut short",
+            ));
+        }
+        self.content -= n as u64;
+        self.position += n as u64;
+        Ok(n)
+    }
+}
+
+/// The header of `entry`. Links, directories and devices have no content whatever their size says, as Go
+/// reads them, which every engine is written in.
+fn member(entry: &ParsedEntry<'_>) -> Member {
+    let name = RootPath::new(&entry.path);
+    let target = entry.link_target.as_deref().unwrap_or_default();
+    let kind = match entry.entry_type {
+        EntryType::Regular | EntryType::Continuous if !entry.path.ends_with(b"/") => Kind::File,
+        EntryType::Link => Kind::Link(RootPath::new(target)),
+        EntryType::Symlink if target.starts_with(b"/") => Kind::Link(RootPath::new(target)),
+        EntryType::Symlink => Kind::Link(name.parent().join(target)),
+        _ => Kind::Other,
+    };
+    let header_only = matches!(
+        entry.entry_type,
+        EntryType::Link
+            | EntryType::Symlink
+            | EntryType::Char
+            | EntryType::Block
+            | EntryType::Directory
+            | EntryType::Fifo
+    );
+    Member {
+        name,
+        kind,
+        offset: 0,
+        size: if header_only { 0 } else { entry.size },
+    }
+}

@@ -1,0 +1,268 @@
+//! The image that an OCI image layout holds (image-spec, image-layout.md), in a folder or an archive.
+
+use std::collections::BTreeSet;
+
+use oci_spec::image::{Descriptor, ImageManifest};
+use serde::Deserialize;
+
+use super::documents::{self, Documents, blob_name};
+use super::{Chosen, Wanted, not_found};
+use crate::{Digest, Image, ImageError, OpenRequest, SourceKind, config, manifest};
+use image_linkage::path::RootPath;
+
+/// Indexes in indexes, `index.json` included.
+const MAX_DEPTH: usize = 3;
+
+/// Manifests that are looked through for one config.
+const MAX_MANIFESTS: usize = 1_000;
+
+/// An image's manifest and its digest.
+pub(super) struct Found {
+    pub digest: Digest,
+    pub manifest: Box<ImageManifest>,
+}
+
+/// Reads the image that `wanted` names from the layout in `documents`; its index is there.
+///
+/// # Errors
+/// [`ImageError::NotFound`] for an unknown tag, [`ImageError::Reference`] when several images are there and
+/// none was named, else what [`manifest`] and [`documents`] say.
+pub(crate) fn open(
+    documents: &dyn Documents,
+    kind: SourceKind,
+    wanted: &Wanted<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Chosen, ImageError> {
+    check_version(documents, request)?;
+    let index = index(documents, request)?;
+    let candidates = named(documents.what(), &index, wanted)?;
+    let descriptor = manifest::choose(documents.what(), &candidates, request.platform)?;
+    let found = descend(documents, descriptor, request)?;
+    image(documents, kind, wanted, &found, request)
+}
+
+/// The image of one manifest.
+fn image(
+    documents: &dyn Documents,
+    kind: SourceKind,
+    wanted: &Wanted<'_>,
+    found: &Found,
+    request: &OpenRequest<'_>,
+) -> Result<Chosen, ImageError> {
+    let what = documents.what();
+    let descriptor = found.manifest.config();
+    let (name, bytes) = read_blob(documents, descriptor, request)?;
+    let (platform, config) = config::read(&documents::member(documents, &name), &bytes)?;
+    manifest::expect_platform(what, &platform, request.platform)?;
+    let layers = manifest::layers(what, &found.manifest, &config, request.limits)?;
+    let members = found
+        .manifest
+        .layers()
+        .iter()
+        .map(|layer| blob_name(what, layer.digest()))
+        .collect::<Result<_, _>>()?;
+    Ok(Chosen {
+        image: Image {
+            reference: wanted.reference.to_owned(),
+            source: kind,
+            digest: Some(found.digest.clone()),
+            platform,
+            config,
+            layers,
+        },
+        documents: crate::Documents {
+            config: bytes,
+            manifest: Some(found.manifest.clone()),
+        },
+        members,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LayoutFile {
+    image_layout_version: String,
+}
+
+/// Checks the `oci-layout` file, which says that this is a layout and of which version.
+fn check_version(documents: &dyn Documents, request: &OpenRequest<'_>) -> Result<(), ImageError> {
+    let not_a_layout = |reason: String| ImageError::NotAnImage {
+        what: documents.what().to_owned(),
+        reason,
+    };
+    let name = RootPath::from("oci-layout");
+    let bytes = documents::find(documents, &name, None, None, request.limits.document)?
+        .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
+    let file: LayoutFile = serde_json::from_slice(&bytes)
+        .map_err(|error| not_a_layout(format!("its oci-layout file cannot be read: {error}")))?;
+    if file.image_layout_version.starts_with("1.") {
+        return Ok(());
+    }
+    Err(not_a_layout(format!(
+        "it is an OCI layout of version {:?}, and only 1.0.0 is known",
+        file.image_layout_version
+    )))
+}
+
+/// The descriptors of `index.json`.
+fn index(
+    documents: &dyn Documents,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Descriptor>, ImageError> {
+    let name = RootPath::from("index.json");
+    let bytes = documents::find(documents, &name, None, None, request.limits.document)?
+        .ok_or_else(|| ImageError::NotAnImage {
+            what: documents.what().to_owned(),
+            reason: "it has no index.json".to_owned(),
+        })?;
+    let what = documents::member(documents, &name);
+    match manifest::read(&what, &bytes)? {
+        manifest::Document::Index(descriptors) => Ok(descriptors),
+        manifest::Document::Manifest(_) => Err(ImageError::NotAnImage {
+            what,
+            reason: "it is a manifest where an index belongs".to_owned(),
+        }),
+    }
+}
+
+/// The descriptors that carry the wanted name, or all of them when nothing was named and all have one name.
+fn named(
+    what: &str,
+    index: &[Descriptor],
+    wanted: &Wanted<'_>,
+) -> Result<Vec<Descriptor>, ImageError> {
+    let candidates: Vec<&Descriptor> = match wanted.name {
+        Some(name) => index
+            .iter()
+            .filter(|descriptor| is_named(descriptor, name))
+            .collect(),
+        None => index.iter().collect(),
+    };
+    let names: BTreeSet<&str> = candidates.iter().filter_map(|d| full_name(d)).collect();
+    match wanted.name {
+        Some(name) if candidates.is_empty() => {
+            Err(not_found(what, name, index.iter().filter_map(full_name)))
+        }
+        _ if names.len() > 1 => Err(wanted.ambiguous(names.into_iter())),
+        _ => Ok(candidates.into_iter().cloned().collect()),
+    }
+}
+
+/// Whether `name` is the tag, the full name or the digest of `descriptor`.
+fn is_named(descriptor: &Descriptor, name: &str) -> bool {
+    let annotations = [
+        "org.opencontainers.image.ref.name",
+        "io.containerd.image.name",
+    ];
+    descriptor.digest().as_ref() == name
+        || annotations
+            .iter()
+            .filter_map(|key| annotation(descriptor, key))
+            .any(|found| found == name || tag(found) == Some(name) || super::same_name(found, name))
+}
+
+/// The most complete name of `descriptor`. Docker and containerd write only the tag into the annotation of
+/// the specification, and the whole name into their own.
+fn full_name(descriptor: &Descriptor) -> Option<&str> {
+    annotation(descriptor, "io.containerd.image.name")
+        .or_else(|| annotation(descriptor, "org.opencontainers.image.ref.name"))
+}
+
+fn annotation<'a>(descriptor: &'a Descriptor, key: &str) -> Option<&'a str> {
+    let annotations = descriptor.annotations().as_ref()?;
+    annotations.get(key).map(String::as_str)
+}
+
+/// The tag of a full name.
+fn tag(name: &str) -> Option<&str> {
+    name.rsplit_once(':')
+        .map(|(_, tag)| tag)
+        .filter(|tag| !tag.contains('/'))
+}
+
+/// The document that a descriptor names, verified, and its name in the archive.
+fn read_blob(
+    documents: &dyn Documents,
+    descriptor: &Descriptor,
+    request: &OpenRequest<'_>,
+) -> Result<(RootPath, Vec<u8>), ImageError> {
+    let name = blob_name(documents.what(), descriptor.digest())?;
+    let bytes = documents::read(
+        documents,
+        &name,
+        Some(descriptor.digest()),
+        Some(descriptor.size()),
+        request.limits.document,
+    )?;
+    Ok((name, bytes))
+}
+
+/// Follows indexes in indexes to one manifest.
+fn descend(
+    documents: &dyn Documents,
+    descriptor: &Descriptor,
+    request: &OpenRequest<'_>,
+) -> Result<Found, ImageError> {
+    let mut descriptor = descriptor.clone();
+    for _ in 0..MAX_DEPTH {
+        let (name, bytes) = read_blob(documents, &descriptor, request)?;
+        let what = documents::member(documents, &name);
+        match manifest::read(&what, &bytes)? {
+            manifest::Document::Manifest(manifest) => {
+                let digest = descriptor.digest().clone();
+                return Ok(Found { digest, manifest });
+            }
+            manifest::Document::Index(inner) => {
+                descriptor = manifest::choose(&what, &inner, request.platform)?.clone();
+            }
+        }
+    }
+    Err(ImageError::NotAnImage {
+        what: documents.what().to_owned(),
+        reason: format!("its indexes lie more than {MAX_DEPTH} deep in each other"),
+    })
+}
+
+/// The one manifest of the layout whose config is `config`; `None` where there is none, or more than one.
+///
+/// An archive of Docker 25 or later lists its images in `manifest.json` too, and may leave out manifests and
+/// indexes of other platforms: what cannot be read here is passed over.
+pub(super) fn manifest_of_config(
+    documents: &dyn Documents,
+    config: &Digest,
+    request: &OpenRequest<'_>,
+) -> Option<Found> {
+    let mut queue: Vec<(Descriptor, usize)> = index(documents, request)
+        .ok()?
+        .into_iter()
+        .map(|descriptor| (descriptor, 0))
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut found: Option<Found> = None;
+    while let Some((descriptor, depth)) = queue.pop() {
+        if !seen.insert(descriptor.digest().to_string()) || seen.len() > MAX_MANIFESTS {
+            continue;
+        }
+        let name = blob_name(documents.what(), descriptor.digest()).ok()?;
+        let (digest, size) = (descriptor.digest(), descriptor.size());
+        let limit = request.limits.document;
+        let Ok(Some(bytes)) = documents::find(documents, &name, Some(digest), Some(size), limit)
+        else {
+            continue;
+        };
+        match manifest::read("", &bytes) {
+            Ok(manifest::Document::Manifest(manifest)) if manifest.config().digest() == config => {
+                if found.is_some() {
+                    return None;
+                }
+                let digest = descriptor.digest().clone();
+                found = Some(Found { digest, manifest });
+            }
+            Ok(manifest::Document::Index(inner)) if depth + 1 < MAX_DEPTH => {
+                queue.extend(inner.into_iter().map(|descriptor| (descriptor, depth + 1)));
+            }
+            _ => {}
+        }
+    }
+    found
+}

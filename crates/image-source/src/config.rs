@@ -1,0 +1,285 @@
+//! The image config: what the container's process would start with (image-spec, config.md).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Digest, ImageError, Platform};
+
+/// The parts of an image config that decide what the loader does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImageConfig {
+    /// The environment as `KEY` and value, in the order of the config; the last of a key wins.
+    pub env: Vec<(String, String)>,
+    /// The working directory of the process; `None` means `/`.
+    pub working_dir: Option<String>,
+    /// The entry point followed by the command.
+    pub command: Vec<String>,
+    /// The user, by name or number; `None` means root.
+    pub user: Option<String>,
+    /// The digests of the uncompressed layers, lowest first.
+    pub diff_ids: Vec<Digest>,
+    /// What made each layer, one per layer; shorter than the layers where the history is incomplete.
+    pub created_by: Vec<String>,
+    /// What the loader does not care for, and an image made of this one has to keep.
+    pub settings: Settings,
+}
+
+/// The rest of an image config's `config`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// `Entrypoint`.
+    pub entrypoint: Vec<String>,
+    /// `Cmd`.
+    pub cmd: Vec<String>,
+    /// `Labels`.
+    pub labels: BTreeMap<String, String>,
+    /// The keys of `ExposedPorts`.
+    pub ports: Vec<String>,
+    /// The keys of `Volumes`.
+    pub volumes: Vec<String>,
+    /// `StopSignal`.
+    pub stop_signal: Option<String>,
+    /// `Shell` (Docker's).
+    pub shell: Vec<String>,
+    /// `Healthcheck` (Docker's).
+    pub healthcheck: Option<Healthcheck>,
+    /// `OnBuild` (Docker's).
+    pub on_build: Vec<String>,
+}
+
+/// How an engine asks whether a container is well (Docker's image specification 1.2, `Healthcheck`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Healthcheck {
+    /// `NONE`, `CMD` and the words of a program, or `CMD-SHELL` and a line for the shell.
+    pub test: Vec<String>,
+    /// The nanoseconds between two; 0 where the engine chooses.
+    pub interval: u64,
+    /// The nanoseconds that one may take.
+    pub timeout: u64,
+    /// The nanoseconds that a container has to start.
+    pub start_period: u64,
+    /// The failures in a row that count.
+    pub retries: u32,
+}
+
+impl ImageConfig {
+    /// The value that a process would see for `key`.
+    pub fn env(&self, key: &str) -> Option<&str> {
+        self.env
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// Only the fields that are used, all optional: engines accept configs that a strict reading would refuse.
+#[derive(Deserialize)]
+struct Document {
+    architecture: Option<String>,
+    os: Option<String>,
+    variant: Option<String>,
+    config: Option<Execution>,
+    rootfs: Option<RootFs>,
+    history: Option<Vec<History>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase")]
+struct Execution {
+    env: Option<Vec<String>>,
+    working_dir: Option<String>,
+    entrypoint: Option<Vec<String>>,
+    cmd: Option<Vec<String>>,
+    user: Option<String>,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
+}
+
+impl Execution {
+    /// The settings, those left out that are not of the type that they should be.
+    fn settings(&self) -> Settings {
+        let value = |key: &str| self.rest.get(key);
+        let text = |key: &str| value(key).and_then(Value::as_str).map(str::to_owned);
+        let keys = |key: &str| {
+            let map = value(key).and_then(Value::as_object);
+            map.map(|map| map.keys().cloned().collect())
+                .unwrap_or_default()
+        };
+        let labels = value("Labels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        let labels =
+            labels.filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())));
+        let check = value("Healthcheck")
+            .filter(|check| check.is_object())
+            .cloned();
+        Settings {
+            entrypoint: self.entrypoint.clone().unwrap_or_default(),
+            cmd: self.cmd.clone().unwrap_or_default(),
+            labels: labels.collect(),
+            ports: keys("ExposedPorts"),
+            volumes: keys("Volumes"),
+            stop_signal: text("StopSignal").filter(|signal| !signal.is_empty()),
+            shell: strings(value("Shell")),
+            healthcheck: check.and_then(|check| serde_json::from_value(check).ok()),
+            on_build: strings(value("OnBuild")),
+        }
+    }
+}
+
+fn strings(value: Option<&Value>) -> Vec<String> {
+    let all = value.and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(|text| text.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[derive(Deserialize)]
+struct RootFs {
+    diff_ids: Option<Vec<Digest>>,
+}
+
+#[derive(Deserialize)]
+struct History {
+    created_by: Option<String>,
+    comment: Option<String>,
+    empty_layer: Option<bool>,
+}
+
+/// Reads an image config: its platform and what matters of the rest.
+///
+/// # Errors
+/// [`ImageError::NotAnImage`] when the document is no JSON object, or has no `rootfs`, as the config of an
+/// artifact such as a Helm chart.
+pub fn read(what: &str, bytes: &[u8]) -> Result<(Platform, ImageConfig), ImageError> {
+    let not_an_image = |reason: String| ImageError::NotAnImage {
+        what: what.to_owned(),
+        reason,
+    };
+    let document: Document = serde_json::from_slice(bytes)
+        .map_err(|error| not_an_image(format!("its config cannot be read: {error}")))?;
+    let Some(diff_ids) = document.rootfs.and_then(|rootfs| rootfs.diff_ids) else {
+        return Err(not_an_image("its config has no rootfs.diff_ids".to_owned()));
+    };
+    let platform = Platform {
+        os: document
+            .os
+            .filter(|os| !os.is_empty())
+            .unwrap_or_else(|| "linux".to_owned()),
+        architecture: document.architecture.unwrap_or_default(),
+        variant: document.variant.filter(|variant| !variant.is_empty()),
+    };
+    let execution = document.config.unwrap_or_default();
+    let config = ImageConfig {
+        settings: execution.settings(),
+        env: execution
+            .env
+            .unwrap_or_default()
+            .iter()
+            .map(|pair| split_env(pair))
+            .collect(),
+        working_dir: execution.working_dir.filter(|dir| !dir.is_empty()),
+        command: [execution.entrypoint, execution.cmd]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect(),
+        user: execution.user.filter(|user| !user.is_empty()),
+        diff_ids,
+        created_by: document
+            .history
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(layer_history)
+            .collect(),
+    };
+    Ok((platform, config))
+}
+
+/// Splits `KEY=VALUE` at the first `=`; a pair without one has an empty value.
+pub fn split_env(pair: &str) -> (String, String) {
+    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    (key.to_owned(), value.to_owned())
+}
+
+/// What made a layer; `None` for a history entry that made none.
+fn layer_history(history: History) -> Option<String> {
+    if history.empty_layer == Some(true) {
+        return None;
+    }
+    let text = history
+        .created_by
+        .filter(|text| !text.is_empty())
+        .or(history.comment);
+    Some(text.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ImageConfig, Settings, read};
+    use crate::Platform;
+
+    #[test]
+    fn empty_layers_of_the_history_are_left_out_and_the_last_env_wins() {
+        let json = br#"{"architecture":"arm64","variant":"v8","os":"linux","config":{"Env":["A=1","B=x=y","A=2","C"],
+            "Entrypoint":["/e"],"Cmd":["c"],"WorkingDir":""},"rootfs":{"type":"layers","diff_ids":[]},
+            "history":[{"created_by":"RUN one"},{"created_by":"ENV A=1","empty_layer":true},{"comment":"Imported from -"}]}"#;
+        let (platform, config) = read("config", json).unwrap();
+        assert_eq!(
+            platform,
+            Platform {
+                os: "linux".into(),
+                architecture: "arm64".into(),
+                variant: Some("v8".into())
+            }
+        );
+        assert_eq!(config.env("A"), Some("2"));
+        assert_eq!(config.env("B"), Some("x=y"));
+        assert_eq!(config.env("D"), None);
+        assert_eq!(config.created_by, ["RUN one", "Imported from -"]);
+        assert_eq!(config.command, ["/e", "c"]);
+        assert_eq!(config.working_dir, None);
+        assert_eq!(
+            (config.settings.entrypoint, config.settings.cmd),
+            (vec!["/e".to_owned()], vec!["c".to_owned()])
+        );
+    }
+
+    #[test]
+    fn settings_of_another_type_are_left_out_and_the_rest_is_read() {
+        let json = br#"{"rootfs":{"diff_ids":[]},"config":{"Labels":{"a":"1","b":null},"ExposedPorts":{"80/tcp":{}},
+            "Volumes":null,"Healthcheck":{"Test":["CMD","x"],"Interval":-1},"OnBuild":["RUN x",1],"StopSignal":9}}"#;
+        let settings = read("config", json).unwrap().1.settings;
+        let labels = [("a".to_owned(), "1".to_owned())];
+        let expected = Settings {
+            labels: labels.into_iter().collect(),
+            ports: vec!["80/tcp".to_owned()],
+            on_build: vec!["RUN x".to_owned()],
+            ..Settings::default()
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn the_config_of_an_artifact_is_not_an_image() {
+        let error = read("chart", br#"{"name":"chart","version":"1"}"#).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "chart is not a container image: its config has no rootfs.diff_ids"
+        );
+        assert!(read("x", b"<html>").is_err());
+        assert_eq!(
+            read(
+                "x",
+                br#"{"rootfs":{"diff_ids":[]},"config":null,"history":null}"#
+            )
+            .unwrap()
+            .1,
+            ImageConfig::default()
+        );
+    }
+}

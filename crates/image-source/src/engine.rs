@@ -1,0 +1,256 @@
+//! Images of a local engine, over the HTTP API of Docker's engine, which Podman serves too.
+//!
+//! Where an engine listens comes from its environment variables and the usual places; Docker contexts are
+//! not read: `DOCKER_HOST` names another engine.
+
+mod connection;
+mod load;
+
+pub use connection::EngineEnvironment;
+
+use reqwest::StatusCode;
+use serde::Deserialize;
+
+use connection::{Connection, connect};
+
+use super::archive::{self, First, Wanted};
+use super::{ImageError, OpenRequest, OpenedImage, Platform, Source, SourceKind, manifest};
+
+/// An image of an engine on this machine, or of one that `DOCKER_HOST` or `CONTAINER_HOST` names.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    /// The reference as the user wrote it.
+    pub reference: String,
+    /// The image's name or id.
+    pub name: String,
+    /// Whose engine.
+    pub brand: Brand,
+    /// Where engines are looked for.
+    pub environment: EngineEnvironment,
+}
+
+/// The engines that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Brand {
+    /// Docker's.
+    Docker,
+    /// Podman's.
+    Podman,
+}
+
+impl Brand {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "the Docker Engine",
+            Self::Podman => "Podman",
+        }
+    }
+
+    fn command(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+
+    fn kind(self) -> SourceKind {
+        match self {
+            Self::Docker => SourceKind::DockerDaemon,
+            Self::Podman => SourceKind::Podman,
+        }
+    }
+
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Docker => "DOCKER_HOST",
+            Self::Podman => "CONTAINER_HOST",
+        }
+    }
+
+    fn how_to_start(self) -> &'static str {
+        match self {
+            Self::Docker => "is it running, and may this user open its socket?",
+            Self::Podman => "start it with: systemctl --user start podman.socket",
+        }
+    }
+}
+
+impl Source for Engine {
+    /// Asks for the image, then reads what `docker save` would write, in one pass.
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        let response = self.save(request)?;
+        let wanted = Wanted {
+            reference: &self.reference,
+            name: None,
+            docker: self.brand.kind(),
+            first: First::DockerManifest,
+        };
+        archive::open_stream(&self.reference, response, &wanted, request)
+    }
+}
+
+impl Engine {
+    /// What `docker save` would write of the image.
+    ///
+    /// # Errors
+    /// Why the engine does not give it.
+    pub fn save(
+        &self,
+        request: &OpenRequest<'_>,
+    ) -> Result<impl std::io::Read + Send + use<>, ImageError> {
+        check_name(&self.reference, &self.name)?;
+        let connection = connect(self.brand, &self.environment)?;
+        let facts = self.inspect(&connection, request)?;
+        facts.expect_platform(&self.reference, request.platform)?;
+        let name = facts.one_image(&self.name);
+        let response = connection.get(&format!("images/{name}/get"))?;
+        connection.accept(response, request.limits.document)
+    }
+
+    fn inspect(
+        &self,
+        connection: &Connection,
+        request: &OpenRequest<'_>,
+    ) -> Result<Inspected, ImageError> {
+        let response = connection.get(&format!("images/{}/json", self.name))?;
+        if response.status() == StatusCode::NOT_FOUND {
+            let (name, brand) = (&self.name, self.brand);
+            return Err(ImageError::NotFound(format!(
+                "no such image in {}: {name}; fetch it with: {} pull {name}, or leave out {}: to ask the registry",
+                connection.what,
+                brand.command(),
+                brand.kind().name(),
+            )));
+        }
+        let limit = request.limits.document;
+        let response = connection.accept(response, limit)?;
+        let bytes = super::verify::document(&connection.what, response, None, None, limit)?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            ImageError::Remote(format!(
+                "{} describes the image in a way that cannot be read: {error}",
+                connection.what
+            ))
+        })
+    }
+}
+
+/// What an engine says of an image.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Inspected {
+    os: Option<String>,
+    architecture: Option<String>,
+    variant: Option<String>,
+    repo_tags: Option<Vec<String>>,
+    /// What the image's name stands for, in engines with containerd's store.
+    descriptor: Option<Described>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Described {
+    media_type: Option<String>,
+}
+
+impl Inspected {
+    /// Checks the platform before gigabytes are sent. An index holds more platforms than the one shown.
+    fn expect_platform(&self, what: &str, wanted: Option<&Platform>) -> Result<(), ImageError> {
+        let media_type = self
+            .descriptor
+            .as_ref()
+            .and_then(|d| d.media_type.as_deref());
+        if media_type.is_some_and(|it| it.contains("index") || it.contains("list")) {
+            return Ok(());
+        }
+        let found = Platform {
+            os: self.os.clone().unwrap_or_else(|| "linux".to_owned()),
+            architecture: self.architecture.clone().unwrap_or_default(),
+            variant: self.variant.clone().filter(|variant| !variant.is_empty()),
+        };
+        manifest::expect_platform(what, &found, wanted)
+    }
+
+    /// The name to save by. A name without a tag would save all tags of the repository.
+    fn one_image(&self, name: &str) -> String {
+        let tagged = format!("{name}:latest");
+        let below = format!("/{tagged}");
+        let tags = self.repo_tags.iter().flatten();
+        if tags
+            .into_iter()
+            .any(|tag| *tag == tagged || tag.ends_with(&below))
+        {
+            tagged
+        } else {
+            name.to_owned()
+        }
+    }
+}
+
+/// Refuses what could not stand in the path of a URL as one name.
+fn check_name(reference: &str, name: &str) -> Result<(), ImageError> {
+    let known = |b: u8| b.is_ascii_alphanumeric() || b"._-/:@+".contains(&b);
+    let steps = name.split('/').any(|part| matches!(part, "" | "." | ".."));
+    if name.bytes().all(known) && !steps {
+        return Ok(());
+    }
+    Err(ImageError::Reference {
+        reference: reference.to_owned(),
+        reason: "expected NAME[:TAG], NAME@DIGEST or an id".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inspected, check_name};
+    use crate::Platform;
+
+    fn inspected(json: &str) -> Inspected {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn only_names_of_images_become_part_of_a_url() {
+        for name in ["app", "ghcr.io/a/b:1", "a@sha256:00ff", "3f2a1b"] {
+            assert!(check_name("r", name).is_ok(), "{name}");
+        }
+        for name in [
+            "",
+            "../containers",
+            "a/./b",
+            "a//b",
+            "a?b",
+            "a#b",
+            "a b",
+            "a%2fb",
+        ] {
+            assert_eq!(
+                check_name("r", name).unwrap_err().to_string(),
+                "invalid reference \"r\": expected NAME[:TAG], NAME@DIGEST or an id",
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_tag_is_saved_as_one_image() {
+        let image = inspected(r#"{"RepoTags":["app:1","localhost/app:latest"]}"#);
+        assert_eq!(image.one_image("app"), "app:latest");
+        assert_eq!(image.one_image("app:1"), "app:1");
+        assert_eq!(image.one_image("3f2a"), "3f2a");
+        assert_eq!(inspected(r#"{"RepoTags":null}"#).one_image("app"), "app");
+    }
+
+    #[test]
+    fn another_platform_is_refused_before_anything_is_sent() {
+        let wanted = Platform::parse("linux/arm64").unwrap();
+        let amd64 = r#"{"Os":"linux","Architecture":"amd64""#;
+        let image = inspected(&format!("{amd64}}}"));
+        assert!(image.expect_platform("x", None).is_ok());
+        assert!(image.expect_platform("x", Some(&wanted)).is_err());
+        let arm = inspected(r#"{"Os":"linux","Architecture":"arm64","Variant":"v8"}"#);
+        assert!(arm.expect_platform("x", Some(&wanted)).is_ok());
+        let index = r#""Descriptor":{"mediaType":"application/vnd.oci.image.index.v1+json"}"#;
+        let several = inspected(&format!("{amd64},{index}}}"));
+        assert!(several.expect_platform("x", Some(&wanted)).is_ok());
+    }
+}

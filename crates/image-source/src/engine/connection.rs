@@ -1,0 +1,381 @@
+//! Where an engine listens, and how it is asked.
+#![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::blocking::{Body, Client, ClientBuilder, Response};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Certificate, Identity, redirect};
+use serde::Deserialize;
+
+use super::Brand;
+use crate::ImageError;
+use image_linkage::escape;
+
+/// The environment variables that say where an engine listens; an empty value counts as none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EngineEnvironment {
+    /// `DOCKER_HOST`.
+    pub docker_host: Option<String>,
+    /// `DOCKER_TLS_VERIFY`: any value asks for TLS.
+    pub docker_tls_verify: Option<String>,
+    /// `DOCKER_CERT_PATH`, the folder of `ca.pem`, `cert.pem` and `key.pem`.
+    pub docker_cert_path: Option<PathBuf>,
+    /// `CONTAINER_HOST`.
+    pub container_host: Option<String>,
+    /// `XDG_RUNTIME_DIR`.
+    pub xdg_runtime_dir: Option<PathBuf>,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+}
+
+impl EngineEnvironment {
+    /// The variables of this process.
+    pub fn from_env() -> Self {
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            docker_host: text("DOCKER_HOST"),
+            docker_tls_verify: text("DOCKER_TLS_VERIFY"),
+            docker_cert_path: text("DOCKER_CERT_PATH").map(PathBuf::from),
+            container_host: text("CONTAINER_HOST"),
+            xdg_runtime_dir: text("XDG_RUNTIME_DIR").map(PathBuf::from),
+            home: text("HOME").map(PathBuf::from),
+        }
+    }
+
+    /// The host that is named for `brand`.
+    fn host(&self, brand: Brand) -> Option<&str> {
+        match brand {
+            Brand::Docker => self.docker_host.as_deref(),
+            Brand::Podman => self.container_host.as_deref(),
+        }
+    }
+
+    /// The sockets at which `brand` listens by itself, in the order in which they are tried.
+    fn sockets(&self, brand: Brand) -> Vec<PathBuf> {
+        let runtime = self.xdg_runtime_dir.as_ref();
+        let home = self.home.as_ref();
+        match brand {
+            Brand::Docker => [
+                Some(PathBuf::from("/var/run/docker.sock")),
+                runtime.map(|dir| dir.join("docker.sock")),
+                home.map(|dir| dir.join(".docker/run/docker.sock")),
+            ],
+            Brand::Podman => [
+                runtime.map(|dir| dir.join("podman/podman.sock")),
+                Some(PathBuf::from("/run/podman/podman.sock")),
+                None,
+            ],
+        }
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// Where an engine listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Endpoint {
+    Socket(PathBuf),
+    Tcp(String),
+    Tls(String),
+}
+
+/// An engine that can be asked.
+pub(super) struct Connection {
+    /// What errors call it.
+    pub what: String,
+    brand: Brand,
+    base: String,
+    client: Client,
+}
+
+/// Finds the engine of `brand` and prepares to ask it; nothing is sent yet.
+pub(super) fn connect(
+    brand: Brand,
+    environment: &EngineEnvironment,
+) -> Result<Connection, ImageError> {
+    let endpoint = endpoint(brand, environment)?;
+    let (shown, base) = match &endpoint {
+        Endpoint::Socket(path) => (
+            format!("unix://{}", path.display()),
+            "http://engine".to_owned(),
+        ),
+        Endpoint::Tcp(address) => (format!("tcp://{address}"), format!("http://{address}")),
+        Endpoint::Tls(address) => (format!("tcp://{address}"), format!("https://{address}")),
+    };
+    let what = format!("{} at {shown}", brand.name());
+    // An engine writes all layers to its disk before it sends the first byte: only connecting is timed.
+    let builder = ClientBuilder::new()
+        .timeout(None)
+        .connect_timeout(Duration::from_secs(20))
+        .redirect(redirect::Policy::none())
+        .no_proxy();
+    // Where no TLS is spoken, a machine without certificates is as good as any.
+    let builder = match &endpoint {
+        Endpoint::Socket(path) => builder.unix_socket(path.as_path()).tls_certs_only([]),
+        Endpoint::Tcp(_) => builder.tls_certs_only([]),
+        Endpoint::Tls(_) => with_certificates(builder, environment)?,
+    };
+    let client = builder
+        .build()
+        .map_err(|error| ImageError::Remote(format!("cannot ask {what}: {}", causes(&error))))?;
+    Ok(Connection {
+        what,
+        brand,
+        base,
+        client,
+    })
+}
+
+/// Where the engine listens: as its variable says, else at the first usual socket that is there.
+fn endpoint(brand: Brand, environment: &EngineEnvironment) -> Result<Endpoint, ImageError> {
+    let Some(host) = environment.host(brand) else {
+        let sockets = environment.sockets(brand);
+        let there = sockets.iter().find(|path| fs::metadata(path).is_ok());
+        return there.cloned().map(Endpoint::Socket).ok_or_else(|| {
+            let looked: Vec<String> = sockets.iter().map(|p| p.display().to_string()).collect();
+            ImageError::Remote(format!(
+                "no socket of {} at {}; start it, or name another with {}",
+                brand.name(),
+                looked.join(" or "),
+                brand.variable()
+            ))
+        });
+    };
+    let tls = brand == Brand::Docker && environment.docker_tls_verify.is_some();
+    match host.split_once("://") {
+        Some(("unix", path)) => Ok(Endpoint::Socket(path.into())),
+        Some(("tcp" | "http", address)) if !tls => {
+            Ok(Endpoint::Tcp(address.trim_end_matches('/').to_owned()))
+        }
+        Some(("tcp" | "https", address)) => {
+            Ok(Endpoint::Tls(address.trim_end_matches('/').to_owned()))
+        }
+        Some(("ssh", _)) => Err(ImageError::Remote(format!(
+            "{}={host} needs ssh, which is not supported; pipe the image instead: {} save IMAGE | cupti-audit -",
+            brand.variable(),
+            brand.command()
+        ))),
+        _ => Err(ImageError::Remote(format!(
+            "{}={host} cannot be understood; expected unix:///PATH or tcp://HOST:PORT",
+            brand.variable()
+        ))),
+    }
+}
+
+/// The client certificate and the authority of `DOCKER_CERT_PATH`, by default `~/.docker`, as Docker does.
+fn with_certificates(
+    builder: ClientBuilder,
+    environment: &EngineEnvironment,
+) -> Result<ClientBuilder, ImageError> {
+    let folder = environment
+        .docker_cert_path
+        .clone()
+        .or_else(|| Some(environment.home.as_ref()?.join(".docker")));
+    let folder = folder.ok_or_else(|| {
+        ImageError::Remote("DOCKER_TLS_VERIFY is set and DOCKER_CERT_PATH is not".to_owned())
+    })?;
+    let pem = |name: &str| read_pem(&folder.join(name));
+    let unusable = |error: reqwest::Error| {
+        ImageError::Remote(format!(
+            "the certificates in {} cannot be used: {}",
+            folder.display(),
+            causes(&error)
+        ))
+    };
+    let authority = Certificate::from_pem_bundle(&pem("ca.pem")?).map_err(unusable)?;
+    let identity = [pem("cert.pem")?, b"\n".to_vec(), pem("key.pem")?].concat();
+    let identity = Identity::from_pem(&identity).map_err(unusable)?;
+    Ok(builder.tls_certs_only(authority).identity(identity))
+}
+
+fn read_pem(path: &Path) -> Result<Vec<u8>, ImageError> {
+    fs::read(path).map_err(|source| ImageError::Io {
+        what: path.display().to_string(),
+        source,
+    })
+}
+
+/// The answer of an engine that refuses.
+#[derive(Deserialize)]
+struct Refusal {
+    message: String,
+}
+
+impl Connection {
+    /// Asks for `path`.
+    ///
+    /// # Errors
+    /// [`ImageError::Remote`] when the engine cannot be reached.
+    pub fn get(&self, path: &str) -> Result<Response, ImageError> {
+        let url = format!("{}/{path}", self.base);
+        self.client.get(url).send().map_err(|error| {
+            ImageError::Remote(format!(
+                "cannot reach {}: {}; {}",
+                self.what,
+                causes(&error),
+                self.brand.how_to_start()
+            ))
+        })
+    }
+
+    /// Sends a tar archive to `path`.
+    ///
+    /// # Errors
+    /// As [`Connection::get`].
+    pub fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
+        let url = format!("{}/{path}", self.base);
+        let request = self.client.post(url).body(archive);
+        let request = request.header(CONTENT_TYPE, "application/x-tar");
+        request.send().map_err(|error| {
+            ImageError::Remote(format!("{} broke off: {}", self.what, causes(&error)))
+        })
+    }
+
+    /// Takes an answer of success, or says what the engine says.
+    pub fn accept(&self, response: Response, limit: u64) -> Result<Response, ImageError> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let mut bytes = Vec::new();
+        let _ = response.take(limit).read_to_end(&mut bytes);
+        let message = serde_json::from_slice::<Refusal>(&bytes).map(|refusal| refusal.message);
+        let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
+        let shown: String = escape::text(message.trim().as_bytes())
+            .chars()
+            .take(500)
+            .collect();
+        Err(ImageError::Remote(format!(
+            "{} answered {status}: {shown}",
+            self.what
+        )))
+    }
+}
+
+/// The innermost cause, which is what the system says.
+fn causes(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{EngineEnvironment, connect, endpoint};
+    use crate::engine::Brand;
+
+    fn docker(host: &str) -> EngineEnvironment {
+        EngineEnvironment {
+            docker_host: Some(host.to_owned()),
+            ..EngineEnvironment::default()
+        }
+    }
+
+    fn shown(brand: Brand, environment: &EngineEnvironment) -> String {
+        match endpoint(brand, environment) {
+            Ok(endpoint) => format!("{endpoint:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_variable_says_where_the_engine_listens() {
+        let tls = |host: &str| EngineEnvironment {
+            docker_tls_verify: Some("1".to_owned()),
+            ..docker(host)
+        };
+        for (environment, expected) in [
+            (docker("unix:///run/x.sock"), r#"Socket("/run/x.sock")"#),
+            (docker("tcp://build:2375"), r#"Tcp("build:2375")"#),
+            (tls("tcp://build:2376/"), r#"Tls("build:2376")"#),
+            (docker("https://build:2376"), r#"Tls("build:2376")"#),
+            (tls("unix:///run/x.sock"), r#"Socket("/run/x.sock")"#),
+            (
+                docker("ssh://me@build"),
+                "DOCKER_HOST=ssh://me@build needs ssh, which is not supported; pipe the image instead: docker save IMAGE | cupti-audit -",
+            ),
+            (
+                docker("npipe:////./pipe/docker"),
+                "DOCKER_HOST=npipe:////./pipe/docker cannot be understood; expected unix:///PATH or tcp://HOST:PORT",
+            ),
+        ] {
+            assert_eq!(shown(Brand::Docker, &environment), expected);
+        }
+    }
+
+    #[test]
+    fn the_usual_sockets_are_tried_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = EngineEnvironment {
+            xdg_runtime_dir: Some(dir.path().to_owned()),
+            ..docker("unix:///not/for/podman")
+        };
+        let socket = dir.path().join("podman/podman.sock");
+        if !std::path::Path::new("/run/podman/podman.sock").exists() {
+            assert_eq!(
+                shown(Brand::Podman, &environment),
+                format!(
+                    "no socket of Podman at {} or /run/podman/podman.sock; start it, or name another with CONTAINER_HOST",
+                    socket.display()
+                )
+            );
+        }
+        fs::create_dir(dir.path().join("podman")).unwrap();
+        fs::write(&socket, "").unwrap();
+        assert_eq!(
+            shown(Brand::Podman, &environment),
+            format!("Socket({socket:?})")
+        );
+    }
+
+    #[test]
+    fn an_engine_that_does_not_listen_is_named_with_the_systems_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = format!("unix://{}/docker.sock", dir.path().display());
+        let asked = || {
+            connect(Brand::Docker, &docker(&host))
+                .unwrap()
+                .get("images/x/json")
+        };
+        assert_eq!(
+            asked().unwrap_err().to_string(),
+            format!(
+                "cannot reach the Docker Engine at {host}: No such file or directory (os error 2); is it running, and may this user open its socket?"
+            )
+        );
+        drop(std::os::unix::net::UnixListener::bind(dir.path().join("docker.sock")).unwrap());
+        assert_eq!(
+            asked().unwrap_err().to_string(),
+            format!(
+                "cannot reach the Docker Engine at {host}: Connection refused (os error 111); is it running, and may this user open its socket?"
+            )
+        );
+    }
+
+    #[test]
+    fn tls_without_certificates_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = EngineEnvironment {
+            docker_tls_verify: Some("1".to_owned()),
+            docker_cert_path: Some(dir.path().to_owned()),
+            ..docker("tcp://build:2376")
+        };
+        let error = connect(Brand::Docker, &environment).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{}/ca.pem: No such file or directory (os error 2)",
+                dir.path().display()
+            )
+        );
+    }
+}

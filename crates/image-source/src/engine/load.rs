@@ -1,0 +1,65 @@
+//! Gives an engine an image, as `docker load` does.
+
+use std::io::Read as _;
+
+use reqwest::StatusCode;
+use reqwest::blocking::Body;
+use serde::Deserialize;
+
+use super::connection::connect;
+use super::{Engine, check_name};
+use crate::ImageError;
+use image_linkage::escape;
+use image_linkage::limits::Limits;
+
+/// A line of an engine's answer to an archive.
+#[derive(Deserialize)]
+struct Line {
+    error: Option<String>,
+}
+
+impl Engine {
+    /// Whether the engine has an image of this name.
+    ///
+    /// # Errors
+    /// Why it cannot be asked.
+    pub fn has_image(&self, limits: &Limits) -> Result<bool, ImageError> {
+        check_name(&self.reference, &self.name)?;
+        let connection = connect(self.brand, &self.environment)?;
+        let response = connection.get(&format!("images/{}/json", self.name))?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(false);
+        }
+        connection.accept(response, limits.document).map(|_| true)
+    }
+
+    /// Loads an archive as `docker save` writes it.
+    ///
+    /// # Errors
+    /// Why the engine does not take it.
+    pub fn load(&self, archive: Body, limits: &Limits) -> Result<(), ImageError> {
+        let connection = connect(self.brand, &self.environment)?;
+        let response = connection.send("images/load?quiet=1", archive)?;
+        let response = connection.accept(response, limits.document)?;
+        let mut said = Vec::new();
+        response
+            .take(limits.document)
+            .read_to_end(&mut said)
+            .map_err(|source| ImageError::Io {
+                what: connection.what.clone(),
+                source,
+            })?;
+        // It answers before it has read the archive: what goes wrong then is in the body.
+        let failed = said
+            .split(|&byte| byte == b'\n')
+            .find_map(|line| serde_json::from_slice::<Line>(line).ok()?.error);
+        match failed {
+            Some(error) => Err(ImageError::Remote(format!(
+                "{} did not take the image: {}",
+                connection.what,
+                escape::text(error.as_bytes())
+            ))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What lies at a path of the host, told by its content.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command line names paths of the host"
+)]
+
+use std::fs::{self, File};
+use std::io::Seek;
+use std::path::Path;
+
+use super::ImageError;
+use super::archive::{Members, Plain, SeekFile, Skip, SkipStream, is_compressed};
+use super::reference::PathKind;
+use image_linkage::limits::Limits;
+
+/// Says what lies at `path`; `None` where nothing does. A file that cannot be read is [`PathKind::Other`].
+///
+/// In a compressed archive, where passing over a layer means to decompress it, the first blob tells: what
+/// has both documents, or only an `index.json`, is opened by the same code.
+pub fn path_kind(path: &str) -> Option<PathKind> {
+    let metadata = fs::metadata(path).ok()?;
+    if metadata.is_dir() {
+        let layout = Path::new(path).join("oci-layout");
+        return Some(match fs::symlink_metadata(layout) {
+            Ok(file) if file.is_file() => PathKind::OciLayout,
+            _ => PathKind::Folder,
+        });
+    }
+    if !metadata.is_file() {
+        // Reading a pipe here would take its bytes away.
+        return Some(PathKind::Other);
+    }
+    let archive = archive_kind(path, metadata.len());
+    Some(archive.unwrap_or(PathKind::Other))
+}
+
+fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
+    let limits = Limits::default();
+    let mut file = File::open(path).ok()?;
+    let compressed = is_compressed(&mut file).ok()?;
+    file.rewind().ok()?;
+    if compressed {
+        let stream = SkipStream::new(Plain::new(file, &limits), limits.layer_bytes);
+        told_by_members(Members::new(path, stream, &limits), At::FirstBlob).ok()
+    } else {
+        told_by_members(
+            Members::new(path, SeekFile::new(file, bytes), &limits),
+            At::Document,
+        )
+        .ok()
+    }
+}
+
+/// Which member is enough to tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Document,
+    FirstBlob,
+}
+
+/// The first member that tells decides: both documents mean that Docker wrote the archive, and its
+/// `manifest.json` may follow its `oci-layout`.
+fn told_by_members<R: Skip>(mut members: Members<R>, at: At) -> Result<PathKind, ImageError> {
+    let mut kind = PathKind::Other;
+    loop {
+        match members.next() {
+            Ok(Some(member)) => match member.name.as_bytes() {
+                b"manifest.json" => return Ok(PathKind::DockerArchive),
+                b"oci-layout" => kind = PathKind::OciArchive,
+                name if at == At::FirstBlob && kind == PathKind::Other && is_blob(name) => {
+                    return Ok(PathKind::DockerArchive);
+                }
+                _ => {}
+            },
+            Ok(None) => return Ok(kind),
+            // Cut short: opening it will say so, and where.
+            Err(_) if kind != PathKind::Other => return Ok(kind),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a member's name is that of a layer in an image archive.
+fn is_blob(name: &[u8]) -> bool {
+    name.starts_with(b"blobs/sha256/") || name.ends_with(b"/layer.tar")
+}

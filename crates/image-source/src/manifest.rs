@@ -1,0 +1,300 @@
+//! Manifests and indexes: OCI image-spec (manifest.md, image-index.md) and Docker's schema 2.
+
+use oci_spec::image::{Descriptor, ImageIndex, ImageManifest};
+
+use super::{Digest, ImageConfig, ImageError, LayerDescriptor, Platform};
+use image_linkage::limits::Limits;
+
+/// What a manifest document turned out to be.
+pub enum Document {
+    /// One image.
+    Manifest(Box<ImageManifest>),
+    /// Images for several platforms, or an index of indexes.
+    Index(Vec<Descriptor>),
+}
+
+/// Reads a manifest or an index by its shape; the media type a server sends is not believed.
+///
+/// # Errors
+/// [`ImageError::NotAnImage`] for a document that is both (CVE-2021-41190), or neither, or Docker's schema 1.
+pub fn read(what: &str, bytes: &[u8]) -> Result<Document, ImageError> {
+    let not_an_image = |reason: String| ImageError::NotAnImage {
+        what: what.to_owned(),
+        reason,
+    };
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| {
+        not_an_image(format!(
+            "its manifest is not JSON: {error}; it begins {:?}",
+            begin(bytes)
+        ))
+    })?;
+    let has = |key: &str| value.get(key).is_some_and(|value| !value.is_null());
+    let is_index = has("manifests");
+    let is_manifest = has("config") || has("layers");
+    if is_index && is_manifest {
+        return Err(not_an_image(
+            "its manifest is also an index, and no one can say which is meant".to_owned(),
+        ));
+    }
+    if has("fsLayers")
+        || value
+            .get("schemaVersion")
+            .and_then(serde_json::Value::as_u64)
+            == Some(1)
+    {
+        return Err(not_an_image("it has a manifest of Docker's schema 1, which registries no longer serve; push it again".to_owned()));
+    }
+    if is_index {
+        let index: ImageIndex = serde_json::from_value(value)
+            .map_err(|error| not_an_image(format!("its index cannot be read: {error}")))?;
+        return Ok(Document::Index(index.manifests().clone()));
+    }
+    let manifest: ImageManifest = serde_json::from_value(value)
+        .map_err(|error| not_an_image(format!("its manifest cannot be read: {error}")))?;
+    is_image_config(&manifest).map_err(not_an_image)?;
+    Ok(Document::Manifest(Box::new(manifest)))
+}
+
+/// Whether the manifest's config is that of an image, not of a chart, a signature or another artifact.
+fn is_image_config(manifest: &ImageManifest) -> Result<(), String> {
+    let media_type = manifest.config().media_type().to_string();
+    match media_type.as_str() {
+        "application/vnd.oci.image.config.v1+json"
+        | "application/vnd.docker.container.image.v1+json"
+        | "application/octet-stream" => Ok(()),
+        other => Err(format!("its config is of media type {other:?}")),
+    }
+}
+
+fn begin(bytes: &[u8]) -> String {
+    image_linkage::escape::text(bytes.get(..bytes.len().min(60)).unwrap_or_default())
+}
+
+/// Chooses the image for `wanted` from an index, or the only image there is when nothing was asked for.
+///
+/// Attestations, which `BuildKit` lists with the platform `unknown/unknown`, are no images. An entry without
+/// a platform is taken when it is the only one.
+///
+/// # Errors
+/// [`ImageError::Platform`] with what the index offers.
+pub fn choose<'a>(
+    what: &str,
+    index: &'a [Descriptor],
+    wanted: Option<&Platform>,
+) -> Result<&'a Descriptor, ImageError> {
+    let images: Vec<(&Descriptor, Option<Platform>)> = index
+        .iter()
+        .map(|descriptor| (descriptor, descriptor.platform().as_ref().map(of_spec)))
+        .filter(|(_, platform)| {
+            platform
+                .as_ref()
+                .is_none_or(|platform| platform.os != "unknown")
+        })
+        .collect();
+    let host = Platform::host();
+    let wish = wanted.unwrap_or(&host);
+    let is = |fits: &dyn Fn(&Platform) -> bool| {
+        let found = images
+            .iter()
+            .find(|(_, platform)| platform.as_ref().is_some_and(fits));
+        found.map(|(descriptor, _)| *descriptor)
+    };
+    // A wish without a variant takes any, but one without before all others.
+    if let Some(found) =
+        is(&|offered| offered == wish).or_else(|| is(&|offered| wish.accepts(offered)))
+    {
+        return Ok(found);
+    }
+    match images.as_slice() {
+        [(only, platform)] if wanted.is_none() || platform.is_none() => Ok(only),
+        _ => Err(ImageError::Platform {
+            what: what.to_owned(),
+            wanted: wish.to_string(),
+            offered: images
+                .iter()
+                .map(|(_, platform)| {
+                    platform.as_ref().map_or_else(
+                        || "an image without platform".to_owned(),
+                        ToString::to_string,
+                    )
+                })
+                .collect(),
+        }),
+    }
+}
+
+fn of_spec(platform: &oci_spec::image::Platform) -> Platform {
+    Platform {
+        os: platform.os().to_string(),
+        architecture: platform.architecture().to_string(),
+        variant: platform.variant().clone(),
+    }
+}
+
+/// Checks that the platform of a single image is the one that was asked for.
+///
+/// # Errors
+/// [`ImageError::Platform`] naming the image's own platform.
+pub fn expect_platform(
+    what: &str,
+    found: &Platform,
+    wanted: Option<&Platform>,
+) -> Result<(), ImageError> {
+    match wanted {
+        Some(wanted) if !found.architecture.is_empty() && !wanted.accepts(found) => {
+            Err(ImageError::Platform {
+                what: what.to_owned(),
+                wanted: wanted.to_string(),
+                offered: vec![found.to_string()],
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Joins the manifest's layers with the config's diff ids and history.
+///
+/// # Errors
+/// [`ImageError::NotAnImage`] when manifest and config name different numbers of layers, when there are more
+/// than the limit, or when a layer is of a media type that is no file system.
+pub fn layers(
+    what: &str,
+    manifest: &ImageManifest,
+    config: &ImageConfig,
+    limits: &Limits,
+) -> Result<Vec<LayerDescriptor>, ImageError> {
+    let not_an_image = |reason: String| ImageError::NotAnImage {
+        what: what.to_owned(),
+        reason,
+    };
+    let (in_manifest, in_config) = (manifest.layers().len(), config.diff_ids.len());
+    if in_manifest != in_config {
+        return Err(not_an_image(format!(
+            "its manifest has {in_manifest} layers and its config {in_config}"
+        )));
+    }
+    if in_manifest > limits.layers {
+        return Err(not_an_image(format!(
+            "it has {in_manifest} layers, more than the limit of {}",
+            limits.layers
+        )));
+    }
+    manifest
+        .layers()
+        .iter()
+        .zip(&config.diff_ids)
+        .enumerate()
+        .map(|(index, (layer, diff_id))| {
+            let media_type = layer.media_type().to_string();
+            if !is_layer(&media_type) {
+                return Err(not_an_image(format!(
+                    "its layer {index} is of media type {media_type:?}"
+                )));
+            }
+            Ok(LayerDescriptor {
+                digest: Some(layer.digest().clone()),
+                diff_id: Some(diff_id.clone()),
+                media_type,
+                size: Some(layer.size()),
+                created_by: config.created_by.get(index).cloned(),
+                urls: layer.urls().clone().unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+/// Whether a media type is that of a layer: a tar in any compression, of OCI or of Docker.
+fn is_layer(media_type: &str) -> bool {
+    media_type.starts_with("application/vnd.oci.image.layer.")
+        || media_type.starts_with("application/vnd.docker.image.rootfs.")
+}
+
+/// The digest of a descriptor as our own type, for callers that hold only text.
+///
+/// # Errors
+/// [`ImageError::Reference`] when `text` is not `algorithm:hex`.
+pub fn digest(text: &str) -> Result<Digest, ImageError> {
+    text.parse().map_err(|error| ImageError::Reference {
+        reference: text.to_owned(),
+        reason: format!("not a digest of the form algorithm:hex ({error})"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Document, choose, read};
+    use crate::Platform;
+
+    const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn reason(json: &str) -> String {
+        match read("x", json.as_bytes()) {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn manifest(config_type: &str) -> String {
+        format!(
+            r#"{{"schemaVersion":2,"config":{{"mediaType":"{config_type}","digest":"{DIGEST}","size":2}},"layers":[]}}"#
+        )
+    }
+
+    #[test]
+    fn only_images_and_indexes_are_accepted() {
+        assert_eq!(
+            reason(&manifest("application/vnd.oci.image.config.v1+json")),
+            "accepted"
+        );
+        assert_eq!(
+            reason(&manifest("application/vnd.docker.container.image.v1+json")),
+            "accepted"
+        );
+        assert_eq!(
+            reason(&manifest("application/vnd.cncf.helm.config.v1+json")),
+            "x is not a container image: its config is of media type \"application/vnd.cncf.helm.config.v1+json\""
+        );
+        assert!(reason(r#"{"manifests":[],"layers":[],"config":{}}"#).contains("also an index"));
+        assert!(reason(r#"{"schemaVersion":1,"fsLayers":[]}"#).contains("schema 1"));
+        assert!(reason("<html>").contains("it begins \"<html>\""));
+        assert!(
+            reason(
+                &manifest("application/vnd.oci.image.config.v1+json").replace(DIGEST, "../../etc")
+            )
+            .contains("cannot be read")
+        );
+    }
+
+    #[test]
+    fn an_index_gives_the_wanted_platform_or_says_what_it_has() {
+        let entry = |os: &str, arch: &str| {
+            format!(
+                r#"{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"{DIGEST}","size":1,"platform":{{"os":"{os}","architecture":"{arch}"}}}}"#
+            )
+        };
+        let json = format!(
+            r#"{{"schemaVersion":2,"manifests":[{},{},{}]}}"#,
+            entry("linux", "amd64"),
+            entry("linux", "arm64"),
+            entry("unknown", "unknown")
+        );
+        let Document::Index(index) = read("x", json.as_bytes()).unwrap() else {
+            panic!("an index")
+        };
+        let wanted = |text: &str| {
+            choose("x", &index, Some(&Platform::parse(text).unwrap())).map(|d| d.platform().clone())
+        };
+        assert_eq!(
+            wanted("linux/arm64")
+                .unwrap()
+                .unwrap()
+                .architecture()
+                .to_string(),
+            "arm64"
+        );
+        assert_eq!(
+            wanted("linux/s390x").unwrap_err().to_string(),
+            "no image for platform linux/s390x in x; it offers linux/amd64, linux/arm64; choose one with --platform"
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! An OCI image layout in a folder (image-spec, image-layout.md).
+#![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::archive::{Documents, First, Opened, Wanted, choose_from_layout, missing};
+use super::{
+    ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage, Source, SourceKind,
+};
+use image_linkage::path::RootPath;
+
+/// An image in a folder.
+#[derive(Debug, Clone)]
+pub struct OciLayout {
+    /// The reference as the user wrote it.
+    pub reference: String,
+    /// The folder.
+    pub dir: PathBuf,
+    /// The tag, name or digest of the image; needed only when there are several.
+    pub tag: Option<String>,
+}
+
+impl Source for OciLayout {
+    /// Reads the documents; blobs are opened where they lie.
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        let folder = Folder {
+            what: self.dir.display().to_string(),
+            dir: self.dir.clone(),
+        };
+        let wanted = Wanted {
+            reference: &self.reference,
+            name: self.tag.as_deref(),
+            docker: SourceKind::DockerArchive,
+            first: First::OciIndex,
+        };
+        let chosen = choose_from_layout(&folder, &wanted, request)?;
+        let blobs = FolderBlobs {
+            folder,
+            layers: chosen.image.layers.clone(),
+            names: chosen.members,
+        };
+        Ok(OpenedImage {
+            image: chosen.image,
+            documents: chosen.documents,
+            layers: Layers::Blobs(Box::new(blobs)),
+        })
+    }
+}
+
+struct Folder {
+    what: String,
+    dir: PathBuf,
+}
+
+impl Folder {
+    /// Opens a regular file below the folder, and no other: a symbolic link may lead anywhere on the host.
+    /// The name consists of fixed words and hexadecimal digits.
+    fn file(&self, name: &RootPath) -> Result<Option<(File, u64)>, ImageError> {
+        match regular_file(&self.dir, name) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(None),
+            Err(source) => Err(ImageError::Io {
+                what: format!("{} in {}", name_text(name), self.what),
+                source,
+            }),
+        }
+    }
+}
+
+fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
+    let mut path = dir.to_owned();
+    let mut components = name.components().peekable();
+    while let Some(component) = components.next() {
+        path.push(image_linkage::escape::text(component));
+        let kind = fs::symlink_metadata(&path)?.file_type();
+        let fits = match components.peek() {
+            Some(_) => kind.is_dir(),
+            None => kind.is_file(),
+        };
+        if !fits {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "blobs have to be regular files below the layout's folder, and a link may lead out of it",
+            ));
+        }
+    }
+    let file = File::open(&path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
+}
+
+fn name_text(name: &RootPath) -> String {
+    image_linkage::escape::text(name.as_bytes())
+}
+
+impl Documents for Folder {
+    fn what(&self) -> &str {
+        &self.what
+    }
+
+    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError> {
+        let file = self.file(name)?;
+        Ok(file.map(|(file, bytes)| (Box::new(file) as Box<dyn Read>, bytes)))
+    }
+}
+
+/// The layers of one image in the folder.
+struct FolderBlobs {
+    folder: Folder,
+    layers: Vec<LayerDescriptor>,
+    /// The blob of each layer, in the same order.
+    names: Vec<RootPath>,
+}
+
+impl OpenBlob for FolderBlobs {
+    fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
+        let position = self.layers.iter().position(|known| known == layer);
+        let Some(name) = position.and_then(|at| self.names.get(at)) else {
+            return Err(ImageError::NotFound(format!(
+                "{} has no such layer",
+                self.folder.what
+            )));
+        };
+        let (file, found) = match self.folder.file(name)? {
+            Some(file) => file,
+            None if layer.is_foreign() => {
+                return Err(ImageError::NotFound(format!(
+                    "{} does not hold the foreign layer {}; ask the registry for the image",
+                    self.folder.what,
+                    name_text(name)
+                )));
+            }
+            None => return Err(missing(&self.folder.what, name)),
+        };
+        match layer.size.filter(|&size| size != found) {
+            Some(expected) => Err(ImageError::Size {
+                what: format!("{} in {}", name_text(name), self.folder.what),
+                expected,
+                found,
+            }),
+            None => Ok(Box::new(file)),
+        }
+    }
+}

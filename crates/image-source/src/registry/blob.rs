@@ -1,0 +1,173 @@
+//! A blob as a stream that mends itself.
+//!
+//! A connection that breaks in the middle of a layer of gigabytes is normal. The reader asks again from the
+//! byte it stands at, through the registry, because the address it was redirected to expires.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use reqwest::StatusCode;
+use reqwest::blocking::Response;
+use reqwest::header::{CONTENT_RANGE, HeaderMap};
+
+use super::client::Client;
+use super::retry::{Failure, Waits};
+use super::trouble::remote;
+use crate::{Digest, ImageError};
+
+/// The bytes that must arrive before broken connections are counted anew: a server that breaks each one
+/// after a few bytes does not get to go on for ever.
+const HEADWAY: u64 = 64 << 10;
+
+/// Opens the blob `digest` of `size` bytes at its start.
+///
+/// # Errors
+/// Why the registry does not give it.
+pub(super) fn open(
+    client: &Arc<Client>,
+    digest: &Digest,
+    size: Option<u64>,
+) -> Result<BlobReader, ImageError> {
+    let mut reader = BlobReader {
+        client: Arc::clone(client),
+        digest: digest.clone(),
+        size,
+        at: 0,
+        mended_at: 0,
+        waits: Waits::new(&client.patience),
+        body: None,
+    };
+    reader.connect()?;
+    Ok(reader)
+}
+
+/// Reads a blob, and resumes it when the connection breaks. At most one byte more than the blob's size comes
+/// out of it, so that its reader sees the surplus.
+pub(super) struct BlobReader {
+    client: Arc<Client>,
+    digest: Digest,
+    size: Option<u64>,
+    /// The bytes given out.
+    at: u64,
+    /// Where the waits were counted anew.
+    mended_at: u64,
+    waits: Waits,
+    body: Option<Response>,
+}
+
+impl BlobReader {
+    /// Makes attempts until a body stands at the reader's place.
+    fn connect(&mut self) -> Result<(), ImageError> {
+        while self.body.is_none() {
+            match self.attempt() {
+                Ok(body) => self.body = Some(body),
+                Err(failure) => self.waits.pause(failure)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn attempt(&self) -> Result<Response, Failure> {
+        let part = format!("blobs/{}", self.digest);
+        let answer = self.client.attempt(&part, HeaderMap::new(), self.at)?;
+        let mut body = answer.response;
+        if self.at == 0 {
+            return Ok(body);
+        }
+        if body.status() == StatusCode::PARTIAL_CONTENT {
+            return if starts_at(&body) == Some(self.at) {
+                Ok(body)
+            } else {
+                Err(Failure::passing(self.broken(
+                    "the registry sent another range than it was asked for",
+                )))
+            };
+        }
+        // The server does not know ranges: what was read before passes once more.
+        match io::copy(&mut (&mut body).take(self.at), &mut io::sink()) {
+            Ok(skipped) if skipped == self.at => Ok(body),
+            Ok(_) => Err(Failure::passing(
+                self.broken("the registry sent less than before"),
+            )),
+            Err(error) => Err(Failure::passing(self.broken(&cause(&error)))),
+        }
+    }
+
+    /// Takes note that the body broke, and waits before the next attempt.
+    fn mend(&mut self, why: &str) -> Result<(), ImageError> {
+        self.body = None;
+        if self.at - self.mended_at >= HEADWAY {
+            self.mended_at = self.at;
+            self.waits = Waits::new(&self.client.patience);
+        }
+        let failure = Failure::passing(self.broken(why));
+        self.waits.pause(failure)
+    }
+
+    fn broken(&self, why: &str) -> ImageError {
+        let of = self
+            .size
+            .map_or_else(String::new, |size| format!(" of {size}"));
+        remote(format!(
+            "{}: blob {} broke off after {}{of} bytes ({why}), and could not be resumed; try again later",
+            self.client.registry, self.digest, self.at
+        ))
+    }
+
+    /// The bytes that may still come out, one more than the size.
+    fn left(&self) -> u64 {
+        self.size.map_or(u64::MAX, |size| {
+            size.saturating_add(1).saturating_sub(self.at)
+        })
+    }
+}
+
+impl Read for BlobReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let room = usize::try_from(self.left())
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
+        let Some(buf) = buf.get_mut(..room).filter(|buf| !buf.is_empty()) else {
+            return Ok(0);
+        };
+        loop {
+            self.connect().map_err(io::Error::other)?;
+            let Some(body) = &mut self.body else {
+                return Ok(0);
+            };
+            let complete = self.size.is_some_and(|size| self.at >= size);
+            match body.read(buf) {
+                Ok(0) if complete || self.size.is_none() => return Ok(0),
+                Ok(0) => self
+                    .mend("the body was too short")
+                    .map_err(io::Error::other)?,
+                Ok(n) => {
+                    self.at += n as u64;
+                    return Ok(n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Every byte is there; how the connection ends does not matter.
+                Err(_) if complete => return Ok(0),
+                Err(error) => self.mend(&cause(&error)).map_err(io::Error::other)?,
+            }
+        }
+    }
+}
+
+/// The first byte of a partial answer, from `Content-Range: bytes FIRST-LAST/SIZE` (RFC 9110, section 14.4).
+fn starts_at(response: &Response) -> Option<u64> {
+    let value = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
+    let (first, _) = value.trim().strip_prefix("bytes ")?.split_once('-')?;
+    first.trim().parse().ok()
+}
+
+/// Why a read failed, without the address, which may hold a signature.
+fn cause(error: &io::Error) -> String {
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<reqwest::Error>());
+    match inner {
+        Some(inner) if inner.is_timeout() => "nothing more arrived in time".to_owned(),
+        _ => "the connection broke".to_owned(),
+    }
+}

@@ -1,0 +1,310 @@
+//! One repository of one registry: its address, the authorization for it, and requests that are repeated.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use reqwest::Url;
+use reqwest::blocking::Body;
+use reqwest::header::{HeaderMap, HeaderValue, RANGE};
+use reqwest::{Method, StatusCode};
+
+use super::credential_files::{self, CredentialSource};
+use super::credentials::Credential;
+use super::retry::{Failure, Patience};
+use super::transport::{Answer, Authorization, Sent, Transport, asked_wait};
+use super::trouble::{is_no_tls, no_answer, remote, said};
+use super::{RegistryOptions, guard};
+use crate::ImageError;
+
+/// What requests are signed with, and where the credentials behind it were found.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Pass {
+    /// What is sent.
+    pub(super) authorization: Authorization,
+    /// The file, and the helper it names; `None` for a token that anybody gets.
+    pub(super) found_in: Option<String>,
+}
+
+/// Asks one registry for the parts of one repository.
+pub(super) struct Client {
+    /// The registry as references name it, such as `docker.io`.
+    pub(super) registry: String,
+    /// The repository, such as `library/ubuntu`.
+    pub(super) repository: String,
+    /// The image as the user wrote it.
+    pub(super) written: String,
+    /// What a token is asked for: `repository:NAME:ACTION`, each.
+    pub(super) scopes: Vec<String>,
+    /// How long and how often to try.
+    pub(super) patience: Patience,
+    pub(super) transport: Transport,
+    source: CredentialSource,
+    /// The host that is asked, with port, and whether it turned out to speak plain HTTP.
+    address: String,
+    plain: OnceLock<bool>,
+    pass: Mutex<Option<Pass>>,
+}
+
+impl Client {
+    /// A client for `repository` of `registry`.
+    ///
+    /// # Errors
+    /// [`ImageError::Reference`] when the registry is no host.
+    pub(super) fn new(
+        registry: &str,
+        repository: &str,
+        written: &str,
+        options: &RegistryOptions,
+    ) -> Result<Self, ImageError> {
+        // Docker Hub's registry does not stand under the name that references use.
+        let address = match registry {
+            "docker.io" | "index.docker.io" => "registry-1.docker.io",
+            other => other,
+        };
+        let url = Url::parse(&format!("https://{address}/")).ok();
+        let host = url
+            .as_ref()
+            .and_then(Url::host_str)
+            .ok_or_else(|| ImageError::Reference {
+                reference: written.to_owned(),
+                reason: format!("{registry:?} is not a host"),
+            })?;
+        Ok(Self {
+            registry: registry.to_owned(),
+            repository: repository.to_owned(),
+            written: written.to_owned(),
+            scopes: vec![format!("repository:{repository}:pull")],
+            patience: options.patience.clone(),
+            transport: Transport::new(
+                host.to_owned(),
+                options.insecure.clone(),
+                options.ca_cert.clone(),
+                options.patience.clone(),
+            ),
+            source: options.credentials.clone(),
+            address: address.to_owned(),
+            plain: OnceLock::new(),
+            pass: Mutex::default(),
+        })
+    }
+
+    /// Makes one attempt to get `part` of the repository, such as `blobs/sha256:…`, from byte `from` on.
+    /// Only a success is returned, and the body is still to be read.
+    pub(super) fn attempt(
+        &self,
+        part: &str,
+        mut headers: HeaderMap,
+        from: u64,
+    ) -> Result<Answer, Failure> {
+        if from > 0 {
+            let range = HeaderValue::from_str(&format!("bytes={from}-"))
+                .map_err(|error| remote(error.to_string()))?;
+            headers.insert(RANGE, range);
+        }
+        let used = self.held();
+        let answer = self.ask(part, &headers, used.as_ref())?;
+        if answer.response.status() != StatusCode::UNAUTHORIZED || !answer.same_origin {
+            return self.judge(answer, used.as_ref());
+        }
+        let fresh = self.authorize(&answer, used.as_ref())?;
+        let answer = self.ask(part, &headers, Some(&fresh))?;
+        self.judge(answer, Some(&fresh))
+    }
+
+    /// Makes one attempt to change something; `url` is an address that the registry named, or one of its own. The
+    /// body is had anew for the second request of a challenge.
+    pub(super) fn change(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: &dyn Fn() -> Result<Body, ImageError>,
+    ) -> Result<Answer, Failure> {
+        let own = self.own("")?;
+        let is_own = own.origin() == url.origin();
+        let send = |pass: Option<&Pass>| {
+            let pass = pass.filter(|_| is_own).map(|pass| &pass.authorization);
+            self.transport.send(method, url, headers, pass, body()?)
+        };
+        let used = self.held();
+        let answer = send(used.as_ref())?;
+        if answer.response.status() != StatusCode::UNAUTHORIZED || !is_own {
+            return Ok(answer);
+        }
+        let fresh = self.authorize(&answer, used.as_ref())?;
+        send(Some(&fresh))
+    }
+
+    /// An address of the repository, by the scheme that the registry turned out to speak.
+    pub(super) fn own(&self, part: &str) -> Result<Url, ImageError> {
+        let plain = self.plain.get() == Some(&true);
+        self.url(if plain { "http" } else { "https" }, part)
+    }
+
+    /// The user's credentials for this registry.
+    pub(super) fn credential(&self) -> Result<Option<Credential>, ImageError> {
+        credential_files::find(&self.source, &self.registry, &self.repository)
+    }
+
+    /// The pass that the last challenge was answered with.
+    fn held(&self) -> Option<Pass> {
+        let held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+        held.clone()
+    }
+
+    /// Gets a pass in place of `used`, which was not enough. Threads that find `used` spent at the same time
+    /// share the first new one.
+    fn authorize(&self, answer: &Answer, used: Option<&Pass>) -> Result<Pass, Failure> {
+        let mut held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
+            return Ok(newer.clone());
+        }
+        let fresh = super::auth::answer(self, answer)?;
+        *held = Some(fresh.clone());
+        Ok(fresh)
+    }
+
+    /// Asks the registry itself: by TLS, or by plain HTTP where that is allowed and TLS is not spoken.
+    fn ask(&self, part: &str, headers: &HeaderMap, pass: Option<&Pass>) -> Result<Answer, Failure> {
+        let authorization = pass.map(|pass| &pass.authorization);
+        let https = self.url("https", part)?;
+        let may_be_plain = self.transport.allows_plain(&https);
+        if self.plain.get() != Some(&true) {
+            match self.transport.get(&https, headers, authorization) {
+                Ok(answer) => {
+                    self.plain.get_or_init(|| false);
+                    return Ok(answer);
+                }
+                Err(Sent::NoAnswer(error))
+                    if may_be_plain && self.plain.get().is_none() && is_no_tls(&error) => {}
+                Err(sent) => return Err(self.failed(sent)),
+            }
+        }
+        match self
+            .transport
+            .get(&self.url("http", part)?, headers, authorization)
+        {
+            Ok(answer) => {
+                self.plain.get_or_init(|| true);
+                Ok(answer)
+            }
+            Err(sent) => Err(self.failed(sent)),
+        }
+    }
+
+    fn failed(&self, sent: Sent) -> Failure {
+        match sent {
+            Sent::Failed(failure) => failure,
+            Sent::NoAnswer(error) => match no_answer(&self.registry, &error) {
+                // A host that has never answered is not waited for again and again.
+                Failure::Passing { error: text, .. }
+                    if error.is_timeout() && self.plain.get().is_none() =>
+                {
+                    text.into()
+                }
+                failure => failure,
+            },
+        }
+    }
+
+    fn url(&self, scheme: &str, part: &str) -> Result<Url, ImageError> {
+        let text = format!("{scheme}://{}/v2/{}/{part}", self.address, self.repository);
+        Url::parse(&text).map_err(|error| ImageError::Reference {
+            reference: self.written.clone(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Turns every answer but a success into an error; `pass` is what the request was signed with.
+    fn judge(&self, answer: Answer, pass: Option<&Pass>) -> Result<Answer, Failure> {
+        let host = if answer.same_origin {
+            self.registry.clone()
+        } else {
+            answer.host()
+        };
+        match answer.response.status().as_u16() {
+            200 | 206 => Ok(answer),
+            401 | 403 if answer.same_origin => Err(self.denied(answer, pass).into()),
+            404 => Err(ImageError::NotFound(format!(
+                "no such image or tag: {} is not in {host}{}",
+                self.written,
+                said(answer.response)
+            ))
+            .into()),
+            416 => Err(remote(format!(
+                "{host} holds fewer bytes of a blob than the manifest of {} says",
+                self.written
+            ))
+            .into()),
+            _ => Err(passing(&host, answer)),
+        }
+    }
+
+    /// The registry does not take the password, or knows who asks and will not give.
+    fn denied(&self, answer: Answer, pass: Option<&Pass>) -> ImageError {
+        let (registry, repository) = (&self.registry, &self.repository);
+        let status = answer.response.status();
+        if let Some(Pass {
+            authorization: Authorization::Basic(..),
+            found_in,
+        }) = pass
+            && status == StatusCode::UNAUTHORIZED
+        {
+            return self.refused(found_in.as_deref());
+        }
+        let said = said(answer.response);
+        remote(match pass.and_then(|pass| pass.found_in.as_ref()) {
+            Some(found_in) => format!(
+                "{registry} denied access to {repository}{said}: it does not exist, or the credentials found in {found_in} may not pull it"
+            ),
+            None => format!(
+                "{registry} denied access to {repository}{said}: it does not exist, or it is private and was asked for without credentials; docker login {registry}"
+            ),
+        })
+    }
+
+    /// The registry or its token server does not take the credentials, or wants some.
+    pub(super) fn refused(&self, found_in: Option<&str>) -> ImageError {
+        let registry = &self.registry;
+        remote(match found_in {
+            Some(found_in) => format!(
+                "{registry} refused the credentials found in {found_in}; docker login {registry} again"
+            ),
+            None => format!(
+                "no credentials for {registry}, which asks for them; docker login {registry}"
+            ),
+        })
+    }
+}
+
+/// An answer that is no success and says nothing of the image: limits and faults may pass.
+pub(super) fn passing(host: &str, answer: Answer) -> Failure {
+    let wait = asked_wait(&answer.response);
+    let status = answer.response.status();
+    let said = said(answer.response);
+    match status.as_u16() {
+        429 => {
+            let when = wait.map_or_else(String::new, |wait| {
+                format!("; it asks to wait {} seconds", wait.as_secs())
+            });
+            let error = remote(format!(
+                "rate limited by {host}{said}{when}; try again later, or docker login for a higher limit"
+            ));
+            Failure::Passing { error, wait }
+        }
+        408 | 500 | 502..=504 => Failure::Passing {
+            error: remote(format!(
+                "{host} is in trouble: it answered {status}{said}; try again later"
+            )),
+            wait,
+        },
+        _ => remote(format!(
+            "{host} answered {status}{said} where a part of an image was expected"
+        ))
+        .into(),
+    }
+}
+
+/// Host and port for errors about the token server.
+pub(super) fn host_of(url: &Url) -> String {
+    guard::authority(url)
+}

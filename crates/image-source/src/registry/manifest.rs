@@ -1,0 +1,119 @@
+//! From a tag or a digest to the manifest of one platform.
+
+use std::io::Read as _;
+
+use oci_spec::distribution::Reference;
+use oci_spec::image::ImageManifest;
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+
+use super::client::Client;
+use super::retry::{Failure, persist};
+use super::trouble::{media_type, remote, shown};
+use crate::manifest::{self, Document};
+use crate::{Digest, ImageError, OpenRequest, verify};
+
+/// Indexes within indexes that are followed.
+const DEPTH: usize = 3;
+
+/// The documents that can be read; Docker's schema 1 is not among them.
+const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
+    application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// A document that arrived, and the digest that the registry gave it.
+struct Arrived {
+    bytes: Vec<u8>,
+    claimed: Option<String>,
+}
+
+/// Fetches the manifest for the platform of `request`, with its digest.
+///
+/// # Errors
+/// The image is not there, is no image, has none for the platform, or is not what its digest says.
+pub(super) fn fetch(
+    client: &Client,
+    reference: &Reference,
+    request: &OpenRequest<'_>,
+) -> Result<(Digest, ImageManifest), ImageError> {
+    let name = client.written.as_str();
+    let mut digest = reference.digest().map(manifest::digest).transpose()?;
+    let mut size = None;
+    for _ in 0..=DEPTH {
+        let wanted = digest
+            .as_ref()
+            .map(ToString::to_string)
+            .or_else(|| reference.tag().map(str::to_owned))
+            .unwrap_or_else(|| "latest".to_owned());
+        let limit = request.limits.document;
+        let arrived = persist(&client.patience, || attempt(client, &wanted, limit))?;
+        let what = format!("manifest {wanted} of {name}");
+        let bytes = verify::document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
+        let found = match digest {
+            Some(digest) => digest,
+            None => computed(&what, &bytes, arrived.claimed.as_deref())?,
+        };
+        match manifest::read(name, &bytes)? {
+            Document::Manifest(manifest) => return Ok((found, *manifest)),
+            Document::Index(entries) => {
+                let chosen = manifest::choose(name, &entries, request.platform)?;
+                digest = Some(chosen.digest().clone());
+                size = Some(chosen.size());
+            }
+        }
+    }
+    Err(ImageError::NotAnImage {
+        what: name.to_owned(),
+        reason: format!("its index leads through more than {DEPTH} other indexes"),
+    })
+}
+
+/// The digest of a document that was asked for by tag, compared with what the registry says it is.
+fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, ImageError> {
+    if let Some(claimed) = claimed {
+        let claimed: Digest = claimed.parse().map_err(|error| {
+            remote(format!(
+                "{what}: the registry names it by \"{}\", which is no digest ({error})",
+                shown(claimed.as_bytes())
+            ))
+        })?;
+        verify::check(what, bytes, &claimed)?;
+        return Ok(claimed);
+    }
+    let mut hasher = image_linkage::digest::Hasher::for_digest(None).map_err(remote)?;
+    hasher.update(bytes);
+    manifest::digest(&hasher.finish())
+}
+
+/// Fetches one document, at most `limit` bytes and one.
+fn attempt(client: &Client, wanted: &str, limit: u64) -> Result<Arrived, Failure> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
+    let answer = client.attempt(&format!("manifests/{wanted}"), headers, 0)?;
+    let (status, media_type) = (answer.response.status(), media_type(&answer.response));
+    let claimed = answer
+        .response
+        .headers()
+        .get("docker-content-digest")
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let mut bytes = Vec::new();
+    answer
+        .response
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|_| {
+            Failure::passing(remote(format!(
+                "{}: the manifest {wanted} broke off after {} bytes; try again later",
+                client.registry,
+                bytes.len()
+            )))
+        })?;
+    if media_type == "text/html" || bytes.trim_ascii_start().starts_with(b"<") {
+        return Err(remote(format!(
+            "{} is not a registry, or something stands before it: it answered {status} with {} instead of a manifest, beginning \"{}\"",
+            client.registry,
+            if media_type.is_empty() { "a page".to_owned() } else { shown(media_type.as_bytes()) },
+            shown(bytes.get(..bytes.len().min(60)).unwrap_or_default())
+        ))
+        .into());
+    }
+    Ok(Arrived { bytes, claimed })
+}

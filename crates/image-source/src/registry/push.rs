@@ -1,0 +1,224 @@
+//! Pushes an image: blobs first, the manifest last, so that a name never stands for half an image.
+//!
+//! A blob that the repository has is not sent, and one that another repository of the registry has is mounted from there
+//! (distribution-spec, "Mounting a blob from another repository").
+
+use std::io::Read;
+
+use oci_spec::distribution::Reference;
+use reqwest::blocking::{Body, Response};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::{Method, StatusCode, Url};
+
+use super::RegistryOptions;
+use super::client::{Client, passing};
+use super::retry::{Failure, persist};
+use super::transport::{Answer, without_user};
+use super::trouble::{remote, said};
+use crate::{Digest, ImageError};
+
+/// Opens a blob at its start.
+pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
+
+/// What was done to have a blob in the repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pushed {
+    /// It was there.
+    There,
+    /// It was mounted from another repository.
+    Mounted,
+    /// It was sent.
+    Sent,
+}
+
+/// The repository that an image is pushed to.
+pub struct Push {
+    client: Client,
+    tag: String,
+    from: Option<String>,
+}
+
+impl Push {
+    /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from` of the
+    /// same registry.
+    ///
+    /// # Errors
+    /// [`ImageError::Reference`] for a digest, which cannot be chosen, and for what is no host.
+    pub fn new(
+        reference: &Reference,
+        written: &str,
+        from: Option<&str>,
+        options: &RegistryOptions,
+    ) -> Result<Self, ImageError> {
+        if reference.digest().is_some() {
+            return Err(ImageError::Reference {
+                reference: written.to_owned(),
+                reason: "an image is pushed by a tag; its digest follows from it".to_owned(),
+            });
+        }
+        let repository = reference.repository();
+        let mut client = Client::new(reference.registry(), repository, written, options)?;
+        client.scopes = vec![format!("repository:{repository}:pull,push")];
+        let from = from.filter(|from| *from != repository);
+        let pull = from.map(|from| format!("repository:{from}:pull"));
+        client.scopes.extend(pull);
+        Ok(Self {
+            client,
+            tag: reference.tag().unwrap_or("latest").to_owned(),
+            from: from.map(str::to_owned),
+        })
+    }
+
+    /// Whether the tag is there. It is also how the registry is first spoken to.
+    ///
+    /// # Errors
+    /// Why the registry does not say it.
+    pub fn is_there(&self) -> Result<bool, ImageError> {
+        let asked = persist(&self.client.patience, || {
+            self.client
+                .attempt(&format!("manifests/{}", self.tag), HeaderMap::new(), 0)
+        });
+        match asked {
+            Ok(_) => Ok(true),
+            Err(ImageError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a blob of `size` bytes into the repository, which the other repository may have.
+    ///
+    /// # Errors
+    /// Why the registry does not take it, or why it cannot be opened.
+    pub fn blob(
+        &self,
+        digest: &Digest,
+        size: u64,
+        open: OpenBody<'_>,
+    ) -> Result<Pushed, ImageError> {
+        let from = self.from.as_deref();
+        persist(&self.client.patience, || {
+            self.try_blob(digest, size, from, open)
+        })
+    }
+
+    /// Puts a blob into the repository that nobody can have yet, but for a run before.
+    ///
+    /// # Errors
+    /// As [`Push::blob`].
+    pub fn new_blob(
+        &self,
+        digest: &Digest,
+        size: u64,
+        open: OpenBody<'_>,
+    ) -> Result<Pushed, ImageError> {
+        persist(&self.client.patience, || {
+            self.try_blob(digest, size, None, open)
+        })
+    }
+
+    /// Gives the image its name.
+    ///
+    /// # Errors
+    /// Why the registry does not take it.
+    pub fn manifest(&self, media_type: &'static str, bytes: &[u8]) -> Result<(), ImageError> {
+        let url = self.client.own(&format!("manifests/{}", self.tag))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        persist(&self.client.patience, || {
+            let body = || Ok(Body::from(bytes.to_vec()));
+            let answer = self.client.change(&Method::PUT, &url, &headers, &body)?;
+            self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])
+                .map(drop)
+        })
+    }
+
+    fn try_blob(
+        &self,
+        digest: &Digest,
+        size: u64,
+        from: Option<&str>,
+        open: OpenBody<'_>,
+    ) -> Result<Pushed, Failure> {
+        let nothing = || Ok(Body::from(Vec::new()));
+        let headers = HeaderMap::new();
+        let there = self.client.own(&format!("blobs/{digest}"))?;
+        let answer = self
+            .client
+            .change(&Method::HEAD, &there, &headers, &nothing)?;
+        let status = answer.response.status();
+        // A redirection leads to where the blob is stored.
+        if status == StatusCode::OK || status.is_redirection() {
+            return Ok(Pushed::There);
+        }
+        let mut uploads = self.client.own("blobs/uploads/")?;
+        if let Some(from) = from {
+            let mut query = uploads.query_pairs_mut();
+            query
+                .append_pair("mount", digest.as_ref())
+                .append_pair("from", from);
+        }
+        let answer = self
+            .client
+            .change(&Method::POST, &uploads, &headers, &nothing)?;
+        let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::ACCEPTED])?;
+        if answer.status() == StatusCode::CREATED {
+            return Ok(Pushed::Mounted);
+        }
+        let mut place = self.place(&uploads, &answer)?;
+        place
+            .query_pairs_mut()
+            .append_pair("digest", digest.as_ref());
+        let mut headers = headers;
+        let bytes = HeaderValue::from_static("application/octet-stream");
+        headers.insert(CONTENT_TYPE, bytes);
+        let body = || Ok(Body::sized(open()?, size));
+        let answer = self.client.change(&Method::PUT, &place, &headers, &body)?;
+        self.expect(answer, &[StatusCode::CREATED])?;
+        Ok(Pushed::Sent)
+    }
+
+    /// Where the registry wants the bytes.
+    fn place(&self, asked: &Url, answer: &Response) -> Result<Url, ImageError> {
+        let registry = &self.client.registry;
+        let location = answer.headers().get(LOCATION);
+        let location = location.filter(|location| !location.is_empty());
+        let place = location
+            .and_then(|location| asked.join(location.to_str().ok()?).ok())
+            .and_then(without_user)
+            .ok_or_else(|| {
+                remote(format!(
+                    "{registry} does not say where a blob is to be sent"
+                ))
+            })?;
+        let checked = self.client.transport.check(asked, &place);
+        checked.map_err(|why| {
+            remote(format!(
+                "refused to send a blob where {registry} says: {why}"
+            ))
+        })?;
+        Ok(place)
+    }
+
+    fn expect(&self, answer: Answer, wanted: &[StatusCode]) -> Result<Response, Failure> {
+        let registry = &self.client.registry;
+        match answer.response.status() {
+            status if wanted.contains(&status) => Ok(answer.response),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let repository = &self.client.repository;
+                let said = said(answer.response);
+                Err(remote(format!(
+                    "{registry} denied the push to {repository}{said}; docker login {registry} as who may push there"
+                ))
+                .into())
+            }
+            status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
+                let said = said(answer.response);
+                Err(remote(format!(
+                    "{registry} refused a part of the image: {status}{said}"
+                ))
+                .into())
+            }
+            _ => Err(passing(registry, answer)),
+        }
+    }
+}

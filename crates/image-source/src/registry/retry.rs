@@ -1,0 +1,205 @@
+//! How long a registry is waited for, and how often it is asked again.
+
+use std::time::{Duration, SystemTime};
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+use crate::ImageError;
+
+/// How patient the client is. A test shortens the waits; a user needs no other values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patience {
+    /// How often one request is made, or a broken blob is resumed without headway, before the error counts.
+    pub tries: usize,
+    /// The wait after the first failure; it doubles each time, and up to the same again is added at random.
+    pub first_wait: Duration,
+    /// The longest wait. A registry whose `Retry-After` asks for more is not waited for.
+    pub longest_wait: Duration,
+    /// The time in which a connection must stand, TLS included.
+    pub connect: Duration,
+    /// The time in which an answer must begin, and in which each next part of its body must arrive.
+    pub stall: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            tries: 6,
+            first_wait: Duration::from_millis(500),
+            longest_wait: Duration::from_mins(1),
+            connect: Duration::from_secs(10),
+            stall: Duration::from_mins(1),
+        }
+    }
+}
+
+/// Why one attempt failed, and whether another may do better.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Asking again would change nothing.
+    Final(ImageError),
+    /// A broken connection, a busy or a limiting registry.
+    Passing {
+        /// What is reported when patience ends.
+        error: ImageError,
+        /// The wait that the registry asked for.
+        wait: Option<Duration>,
+    },
+}
+
+impl Failure {
+    /// A failure that may pass, with no wish of the registry's about the wait.
+    pub(super) fn passing(error: ImageError) -> Self {
+        Self::Passing { error, wait: None }
+    }
+}
+
+impl From<ImageError> for Failure {
+    fn from(error: ImageError) -> Self {
+        Self::Final(error)
+    }
+}
+
+/// The waits that are left for one request.
+pub(super) struct Waits {
+    backoff: ExponentialBackoff,
+    longest: Duration,
+}
+
+impl Waits {
+    /// All waits of `patience`.
+    pub(super) fn new(patience: &Patience) -> Self {
+        let backoff = ExponentialBuilder::default()
+            .with_min_delay(patience.first_wait)
+            .with_max_delay(patience.longest_wait)
+            .with_max_times(patience.tries.saturating_sub(1))
+            .with_jitter()
+            .build();
+        Self {
+            backoff,
+            longest: patience.longest_wait,
+        }
+    }
+
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// The failure's own error when it is final, when no attempt is left, or when the registry asks for a
+    /// longer wait than anybody would sit through.
+    pub(super) fn pause(&mut self, failure: Failure) -> Result<(), ImageError> {
+        let (error, asked) = match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Passing { error, wait } => (error, wait),
+        };
+        match self.backoff.next() {
+            Some(own) if asked.is_none_or(|asked| asked <= self.longest) => {
+                std::thread::sleep(asked.unwrap_or(own));
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+/// Makes attempts until one succeeds or patience ends.
+pub(super) fn persist<T>(
+    patience: &Patience,
+    mut attempt: impl FnMut() -> Result<T, Failure>,
+) -> Result<T, ImageError> {
+    let mut waits = Waits::new(patience);
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(failure) => waits.pause(failure)?,
+        }
+    }
+}
+
+/// Reads `Retry-After`: a number of seconds, or a date (RFC 9110, section 10.2.3). A date that has passed
+/// means no wait; anything else is as if the header were not there.
+pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::{Failure, Patience, persist, retry_after};
+    use crate::ImageError;
+
+    fn patience(tries: usize) -> Patience {
+        Patience {
+            tries,
+            first_wait: Duration::from_millis(1),
+            longest_wait: Duration::from_millis(2),
+            ..Patience::default()
+        }
+    }
+
+    fn busy(wait: Option<Duration>) -> Failure {
+        let error = ImageError::Remote("busy".to_owned());
+        Failure::Passing { error, wait }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for (value, expected) in [
+            ("7", Some(7)),
+            (" 0 ", Some(0)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sun, 06 Nov 1994 08:49:07 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                retry_after(value, now),
+                expected.map(Duration::from_secs),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn attempts_are_bounded_and_a_final_failure_ends_them() {
+        for (tries, fail, expected) in [(3, 2, Ok(3)), (3, 3, Err(3)), (1, 1, Err(1))] {
+            let mut made = 0;
+            let outcome = persist(&patience(tries), || {
+                made += 1;
+                if made > fail { Ok(()) } else { Err(busy(None)) }
+            });
+            assert_eq!(outcome.map(|()| made).map_err(|_| made), expected);
+        }
+        let mut made = 0;
+        let outcome = persist(&patience(5), || {
+            made += 1;
+            Err::<(), _>(ImageError::Remote("no".to_owned()).into())
+        });
+        assert_eq!(
+            (outcome.unwrap_err().to_string(), made),
+            ("no".to_owned(), 1)
+        );
+    }
+
+    #[test]
+    fn a_wait_longer_than_the_longest_is_not_waited_for() {
+        for (wait, expected) in [(2, 5), (3, 1)] {
+            let mut made = 0;
+            let outcome = persist(&patience(5), || {
+                made += 1;
+                Err::<(), _>(busy(Some(Duration::from_millis(wait))))
+            });
+            assert_eq!(
+                (outcome.unwrap_err().to_string(), made),
+                ("busy".to_owned(), expected)
+            );
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One request over HTTP: which client makes it, and where its redirects may lead.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "reads the file of --ca-cert and, for Retry-After, the clock"
+)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use reqwest::blocking::{Body, Client, RequestBuilder, Response};
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Certificate, Method, Url, redirect};
+
+use super::guard;
+use super::retry::{Failure, Patience};
+use super::trouble::{no_answer, remote, shown};
+use crate::ImageError;
+
+/// Redirects that are followed for one request.
+const REDIRECTS: usize = 10;
+
+/// The time in which a layer has to be sent.
+const UPLOAD: Duration = Duration::from_hours(6);
+
+/// What proves who asks. It never prints itself.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Authorization {
+    /// A token.
+    Bearer(String),
+    /// User name and password.
+    Basic(String, String),
+}
+
+impl Authorization {
+    fn sign(&self, request: RequestBuilder) -> RequestBuilder {
+        match self {
+            Self::Bearer(token) => request.bearer_auth(token),
+            Self::Basic(user, password) => request.basic_auth(user, Some(password)),
+        }
+    }
+}
+
+/// The final answer to a request, redirects followed.
+pub(super) struct Answer {
+    /// Status, headers and a body that is still to be read.
+    pub(super) response: Response,
+    /// Where it came from.
+    pub(super) url: Url,
+    /// Whether it came from the origin that was asked first.
+    pub(super) same_origin: bool,
+}
+
+impl Answer {
+    /// Host and port of the answer, for errors.
+    pub(super) fn host(&self) -> String {
+        guard::authority(&self.url)
+    }
+}
+
+/// The HTTP clients: their trust differs by host, and a proxy is never asked for this machine.
+pub(super) struct Transport {
+    registry: String,
+    insecure: Vec<String>,
+    ca_cert: Option<PathBuf>,
+    patience: Patience,
+    clients: Mutex<BTreeMap<Kind, Client>>,
+}
+
+/// What makes clients differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    insecure: bool,
+    loopback: bool,
+}
+
+impl Transport {
+    /// A transport for the registry `registry`, a host without port.
+    pub(super) fn new(
+        registry: String,
+        insecure: Vec<String>,
+        ca_cert: Option<PathBuf>,
+        patience: Patience,
+    ) -> Self {
+        Self {
+            registry,
+            insecure,
+            ca_cert,
+            patience,
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Whether plain HTTP to the host of `url` is allowed.
+    pub(super) fn allows_plain(&self, url: &Url) -> bool {
+        let host = url.host_str().unwrap_or_default();
+        guard::allows_plain(host, url.port_or_known_default(), &self.insecure)
+    }
+
+    /// Checks an address that an answer from `from` names.
+    ///
+    /// # Errors
+    /// Why it is not asked.
+    pub(super) fn check(&self, from: &Url, to: &Url) -> Result<(), String> {
+        guard::check(&self.registry, from, to, &self.insecure, guard::resolve)
+    }
+
+    /// Makes a GET request and follows its redirects. The authorization goes to the origin of `url` only:
+    /// the first step to another scheme, host or port drops it for good.
+    ///
+    /// # Errors
+    /// [`Sent::NoAnswer`] when no answer came from `url` itself, else why the redirects could not be followed.
+    pub(super) fn get(
+        &self,
+        url: &Url,
+        headers: &HeaderMap,
+        authorization: Option<&Authorization>,
+    ) -> Result<Answer, Sent> {
+        let mut at = url.clone();
+        let mut authorization = authorization;
+        for _ in 0..=REDIRECTS {
+            let mut request = self.client(&at)?.get(at.clone()).headers(headers.clone());
+            if let Some(authorization) = authorization {
+                request = authorization.sign(request);
+            }
+            let response = match request.send() {
+                Ok(response) => response,
+                Err(error) if at == *url => return Err(Sent::NoAnswer(error)),
+                Err(error) => return Err(no_answer(&guard::authority(&at), &error).into()),
+            };
+            let Some(next) = self.redirect(&at, &response)? else {
+                return Ok(Answer {
+                    same_origin: same_origin(url, &at),
+                    response,
+                    url: at,
+                });
+            };
+            if !same_origin(&at, &next) {
+                authorization = None;
+            }
+            at = next;
+        }
+        Err(Sent::Failed(
+            remote(format!(
+                "{} redirects more than {REDIRECTS} times",
+                guard::authority(url)
+            ))
+            .into(),
+        ))
+    }
+
+    /// Sends a request that changes something; a redirect is an answer like any other.
+    pub(super) fn send(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        authorization: Option<&Authorization>,
+        body: Body,
+    ) -> Result<Answer, Failure> {
+        let client = self.client(url)?;
+        let mut request = client.request(method.clone(), url.clone());
+        // Here the limit is one on the whole, and a layer of gigabytes takes its time.
+        request = request.headers(headers.clone()).timeout(UPLOAD).body(body);
+        if let Some(authorization) = authorization {
+            request = authorization.sign(request);
+        }
+        match request.send() {
+            Ok(response) => Ok(Answer {
+                response,
+                url: url.clone(),
+                same_origin: true,
+            }),
+            Err(error) => Err(no_answer(&guard::authority(url), &error)),
+        }
+    }
+
+    /// Posts a form; a redirect is an answer like any other.
+    pub(super) fn post(&self, url: &Url, form: &[(&str, &str)]) -> Result<Answer, Failure> {
+        let request = self.client(url)?.post(url.clone()).form(form);
+        match request.send() {
+            Ok(response) => Ok(Answer {
+                response,
+                url: url.clone(),
+                same_origin: true,
+            }),
+            Err(error) => Err(no_answer(&guard::authority(url), &error)),
+        }
+    }
+
+    /// Where an answer redirects to; `None` when it does not.
+    fn redirect(&self, at: &Url, response: &Response) -> Result<Option<Url>, Failure> {
+        if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            return Ok(None);
+        }
+        let host = guard::authority(at);
+        let location = response
+            .headers()
+            .get(LOCATION)
+            .ok_or_else(|| remote(format!("{host} redirects without saying where")))?;
+        let next = location
+            .to_str()
+            .ok()
+            .and_then(|location| at.join(location).ok())
+            .and_then(without_user)
+            .ok_or_else(|| {
+                let path = location.as_bytes().split(|&byte| byte == b'?').next();
+                remote(format!(
+                    "{host} redirects to \"{}\", which is no address",
+                    shown(path.unwrap_or_default())
+                ))
+            })?;
+        self.check(at, &next)
+            .map_err(|why| remote(format!("refused to follow a redirect of {host}: {why}")))?;
+        Ok(Some(next))
+    }
+
+    fn client(&self, url: &Url) -> Result<Client, ImageError> {
+        let host = url.host_str().unwrap_or_default();
+        let kind = Kind {
+            insecure: guard::is_insecure(host, url.port_or_known_default(), &self.insecure),
+            loopback: guard::is_loopback(host),
+        };
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&kind) {
+            return Ok(client.clone());
+        }
+        let client = self.build(kind)?;
+        clients.insert(kind, client.clone());
+        Ok(client)
+    }
+
+    fn build(&self, kind: Kind) -> Result<Client, ImageError> {
+        let mut builder = Client::builder()
+            .user_agent(concat!("cupti-audit/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .connect_timeout(self.patience.connect)
+            // In the blocking client this is no limit on the whole: it bounds the wait for the answer, and
+            // then each read of the body anew.
+            .timeout(self.patience.stall);
+        if kind.loopback {
+            builder = builder.no_proxy();
+        }
+        if kind.insecure {
+            builder = builder.tls_danger_accept_invalid_certs(true);
+        } else if let Some(file) = &self.ca_cert {
+            builder = builder.tls_certs_merge(certificates(file)?);
+        }
+        builder
+            .build()
+            .map_err(|error| match no_answer("any registry", &error) {
+                Failure::Final(error) | Failure::Passing { error, .. } => error,
+            })
+    }
+}
+
+/// Why no final answer came.
+pub(super) enum Sent {
+    /// The first address did not answer; whether to try another way is up to the caller.
+    NoAnswer(reqwest::Error),
+    /// Everything else.
+    Failed(Failure),
+}
+
+impl<T: Into<Failure>> From<T> for Sent {
+    fn from(failure: T) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+/// The wait that an answer asks for.
+pub(super) fn asked_wait(response: &Response) -> Option<Duration> {
+    let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    super::retry::retry_after(value, SystemTime::now())
+}
+
+/// Reads the PEM file of `--ca-cert`.
+fn certificates(file: &PathBuf) -> Result<Vec<Certificate>, ImageError> {
+    let unusable = |reason: String| remote(format!("CA file {}: {reason}", file.display()));
+    let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+    match Certificate::from_pem_bundle(&pem) {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(unusable("it holds no certificate in PEM form".to_owned())),
+    }
+}
+
+fn same_origin(a: &Url, b: &Url) -> bool {
+    a.scheme() == b.scheme()
+        && a.host_str() == b.host_str()
+        && a.port_or_known_default() == b.port_or_known_default()
+}
+
+/// An address without user name and password, which would be sent as an authorization.
+pub(super) fn without_user(mut url: Url) -> Option<Url> {
+    url.set_username("").ok()?;
+    url.set_password(None).ok()?;
+    Some(url)
+}

@@ -1,0 +1,152 @@
+//! What went wrong with a request, as one sentence that says what to do.
+//!
+//! Everything a registry wrote is escaped and cut; addresses are shown without their query, which may hold a
+//! signature.
+
+use std::error::Error as _;
+use std::io::Read as _;
+
+use reqwest::blocking::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
+
+use super::retry::Failure;
+use crate::ImageError;
+
+/// The bytes of an error's body that are read.
+const ERROR_BODY: u64 = 64 << 10;
+
+/// The characters of a registry's own words that are shown.
+const SHOWN: usize = 200;
+
+/// An [`ImageError::Remote`].
+pub(super) fn remote(text: impl Into<String>) -> ImageError {
+    ImageError::Remote(text.into())
+}
+
+/// Why a request to `host` got no answer.
+pub(super) fn no_answer(host: &str, error: &reqwest::Error) -> Failure {
+    let cause = cause(error);
+    if error.is_builder() {
+        return remote(format!("cannot ask {host}: {cause}")).into();
+    }
+    if is_certificate(error) {
+        return remote(format!(
+            "the certificate of {host} is not trusted ({cause}); give its CA with --ca-cert FILE, or accept any certificate with --insecure-registry {host}"
+        ))
+        .into();
+    }
+    if is_not_tls(error) {
+        return remote(format!(
+            "{host} does not speak TLS ({cause}); --insecure-registry {host} allows plain HTTP"
+        ))
+        .into();
+    }
+    let unreachable = remote(format!(
+        "cannot reach {host}: {cause}; check its name and port, the network and the proxy settings"
+    ));
+    // Neither a name that does not exist nor a closed port comes to life within seconds.
+    if cause.contains("not known") || cause.contains("No address") || is_refused(error) {
+        unreachable.into()
+    } else {
+        Failure::passing(unreachable)
+    }
+}
+
+/// Whether a connection never stood, for another reason than a certificate that is not trusted: then a host
+/// that may be asked by plain HTTP is.
+pub(super) fn is_no_tls(error: &reqwest::Error) -> bool {
+    error.is_connect() && !is_certificate(error)
+}
+
+fn is_certificate(error: &reqwest::Error) -> bool {
+    chain(error).any(|text| text.contains("certificate"))
+}
+
+fn is_not_tls(error: &reqwest::Error) -> bool {
+    chain(error).any(|text| text.contains("InvalidContentType") || text.contains("corrupt message"))
+}
+
+fn is_refused(error: &reqwest::Error) -> bool {
+    chain(error).any(|text| text.contains("Connection refused"))
+}
+
+/// The texts of an error's causes, without the error's own, which names the whole address.
+fn chain(error: &reqwest::Error) -> impl Iterator<Item = String> {
+    let mut next = error.source();
+    std::iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error.to_string())
+    })
+}
+
+/// The first cause, in the words of the system or of TLS.
+fn cause(error: &reqwest::Error) -> String {
+    let text = if error.is_timeout() {
+        "no answer in time".to_owned()
+    } else {
+        chain(error)
+            .last()
+            .unwrap_or_else(|| "the request failed".to_owned())
+    };
+    shown(text.as_bytes())
+}
+
+/// Bytes that somebody else wrote, escaped and cut.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let mut text = image_linkage::escape::text(bytes);
+    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// The error body of a registry (distribution-spec, "Error Codes").
+#[derive(Deserialize)]
+struct Envelope {
+    errors: Vec<Said>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    code: Option<String>,
+    message: Option<String>,
+}
+
+/// What an error's body says, as `: CODE: message`; empty when it says nothing that can be shown.
+pub(super) fn said(response: Response) -> String {
+    let mut body = Vec::new();
+    // What arrived before the connection broke is as good.
+    let _ = response.take(ERROR_BODY).read_to_end(&mut body);
+    let Some(first) = serde_json::from_slice::<Envelope>(&body)
+        .ok()
+        .and_then(|envelope| envelope.errors.into_iter().next())
+    else {
+        return String::new();
+    };
+    let parts: Vec<String> = [first.code, first.message]
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .map(|part| shown(part.as_bytes()))
+        .collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", parts.join(": "))
+    }
+}
+
+/// The media type that a response claims, without parameters, in lower case.
+pub(super) fn media_type(response: &Response) -> String {
+    response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}

@@ -1,0 +1,291 @@
+//! An unpacked root file system in a folder of the host, read as one layer.
+#![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
+
+use std::fs::{self, DirEntry, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{
+    Documents, Image, ImageConfig, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage,
+    Platform, Source, SourceKind,
+};
+use image_linkage::layer::{
+    Entry, FileFacts, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file,
+};
+use image_linkage::path::RootPath;
+
+/// A root file system in a folder. Links are recorded and never followed; file systems of the kernel at
+/// `/proc`, `/sys` and `/dev` are left out where they are mounted.
+#[derive(Debug, Clone)]
+pub struct RootfsDir {
+    /// The reference as the user wrote it.
+    pub reference: String,
+    /// The folder.
+    pub dir: PathBuf,
+}
+
+impl Source for RootfsDir {
+    /// Walks the whole folder. What cannot be read is a problem of the layer.
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        request.progress.start(0, None);
+        let index = walk(&self.dir, request)?;
+        request.progress.finish(0);
+        let layer = LayerDescriptor {
+            digest: None,
+            diff_id: None,
+            media_type: "rootfs".to_owned(),
+            size: None,
+            created_by: None,
+            urls: Vec::new(),
+        };
+        Ok(OpenedImage {
+            image: Image {
+                reference: self.reference.clone(),
+                source: SourceKind::Rootfs,
+                digest: None,
+                platform: Platform::host(),
+                config: ImageConfig::default(),
+                layers: vec![layer],
+            },
+            documents: Documents::default(),
+            layers: Layers::Indexed(vec![index]),
+        })
+    }
+}
+
+/// Problems that are listed; the others are counted.
+const PROBLEMS: usize = 200;
+
+/// Walks `dir` and all folders below it.
+fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError> {
+    let io_error = |source| ImageError::Io {
+        what: dir.display().to_string(),
+        source,
+    };
+    let limit = request.limits.layer_entries;
+    let mut walk = Walk {
+        // A folder has no blob: its digests are those of no bytes.
+        index: LayerIndex::empty(),
+        pending: vec![(dir.to_owned(), RootPath::default())],
+        device: fs::metadata(dir).map_err(io_error)?.dev(),
+        kept: Kept::default(),
+        request,
+    };
+    while let Some((folder, at)) = walk.pending.pop() {
+        let entries = match entries(&folder) {
+            Ok(entries) => entries,
+            Err(error) if at == RootPath::default() => return Err(io_error(error)),
+            Err(error) => {
+                walk.unreadable(at, &error);
+                continue;
+            }
+        };
+        for entry in entries {
+            let path = at.join(entry.file_name().as_bytes());
+            if walk.index.entries.len() >= limit {
+                return Err(too_many(dir, limit));
+            }
+            if let Err(error) = walk.enter(&entry, &path) {
+                walk.unreadable(path, &error);
+            }
+        }
+    }
+    Ok(walk.finish())
+}
+
+fn too_many(dir: &Path, limit: usize) -> ImageError {
+    ImageError::NotAnImage {
+        what: dir.display().to_string(),
+        reason: format!("it holds more than the limit of {limit} files and folders"),
+    }
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    fs::read_dir(folder)?.collect()
+}
+
+/// A walk under way.
+struct Walk<'a> {
+    index: LayerIndex,
+    /// Folders to be read, and what they are called in the image.
+    pending: Vec<(PathBuf, RootPath)>,
+    /// The file system of the root.
+    device: u64,
+    /// What was kept of small files so far.
+    kept: Kept,
+    request: &'a OpenRequest<'a>,
+}
+
+impl Walk<'_> {
+    /// Enters what lies at one name.
+    fn enter(&mut self, entry: &DirEntry, path: &RootPath) -> io::Result<()> {
+        let metadata = entry.metadata()?;
+        let kind = metadata.file_type();
+        let found = if kind.is_dir() {
+            if is_kernels(path) && metadata.dev() != self.device {
+                return Ok(());
+            }
+            self.pending.push((entry.path(), path.clone()));
+            Entry::Directory
+        } else if kind.is_symlink() {
+            let target = fs::read_link(entry.path())?;
+            Entry::Symlink(target.as_os_str().as_bytes().into())
+        } else if kind.is_file() {
+            let mode = u16::try_from(metadata.mode() & 0o7777).unwrap_or_default();
+            let file = File::open(entry.path())?;
+            Entry::File(Arc::new(self.file(path, mode, file)?))
+        } else {
+            Entry::Special
+        };
+        self.index.entries.insert(path.clone(), found);
+        Ok(())
+    }
+
+    fn file(&mut self, path: &RootPath, mode: u16, mut file: File) -> io::Result<FileFacts> {
+        let limits = self.request.limits;
+        let (mut facts, too_large) = facts_of_file(path, mode, &mut file, limits)?;
+        self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
+        self.request.progress.advance(0, facts.bytes);
+        if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {
+            self.unread(path.clone(), why);
+        }
+        Ok(facts)
+    }
+
+    fn unreadable(&mut self, path: RootPath, error: &io::Error) {
+        self.unread(path, format!("cannot be read on this host: {error}"));
+    }
+
+    fn unread(&mut self, path: RootPath, what: String) {
+        let kind = ProblemKind::Unread;
+        self.index.problems.push(LayerProblem { path, what, kind });
+    }
+
+    /// The index, its problems in the order of their paths, which the host's order does not touch.
+    fn finish(mut self) -> LayerIndex {
+        let problems = &mut self.index.problems;
+        problems.sort_by(|one, other| one.path.cmp(&other.path));
+        let more = problems.len().saturating_sub(PROBLEMS);
+        problems.truncate(PROBLEMS);
+        if more > 0 {
+            problems.push(LayerProblem {
+                path: RootPath::default(),
+                what: format!("{more} more oddities are not listed"),
+                kind: ProblemKind::Unread,
+            });
+        }
+        self.index
+    }
+}
+
+/// Whether the kernel mounts a file system of its own here.
+fn is_kernels(path: &RootPath) -> bool {
+    matches!(path.as_bytes(), b"proc" | b"sys" | b"dev")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::{fs, path::Path};
+
+    use super::RootfsDir;
+    use crate::source::NoProgress;
+    use crate::{ImageError, Layers, OpenRequest, Source};
+    use image_linkage::layer::{Entry, LayerIndex};
+    use image_linkage::limits::Limits;
+
+    fn open(dir: &Path, limits: &Limits) -> Result<LayerIndex, ImageError> {
+        let source = RootfsDir {
+            reference: format!("rootfs:{}", dir.display()),
+            dir: dir.to_owned(),
+        };
+        let opened = source.open(&OpenRequest {
+            platform: None,
+            limits,
+            progress: &NoProgress,
+        })?;
+        let Layers::Indexed(mut indexes) = opened.layers else {
+            panic!("a folder is indexed");
+        };
+        assert_eq!((indexes.len(), opened.image.layers.len()), (1, 1));
+        Ok(indexes.remove(0))
+    }
+
+    fn shown(index: &LayerIndex) -> Vec<String> {
+        let entry = |entry: &Entry| match entry {
+            Entry::Directory => "directory".to_owned(),
+            Entry::File(facts) => format!(
+                "{} bytes {:o}, kept {}",
+                facts.bytes,
+                facts.mode,
+                facts.kept.is_some()
+            ),
+            Entry::Symlink(target) => format!("-> {}", String::from_utf8_lossy(target)),
+            other => format!("{other:?}"),
+        };
+        let entries = index.entries.iter();
+        entries
+            .map(|(path, found)| format!("{path} {}", entry(found)))
+            .collect()
+    }
+
+    fn folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("etc")).unwrap();
+        fs::write(dir.path().join("etc/ld.so.conf"), "/opt\n").unwrap();
+        fs::write(dir.path().join("tool"), "x").unwrap();
+        fs::set_permissions(dir.path().join("tool"), fs::Permissions::from_mode(0o4755)).unwrap();
+        fs::set_permissions(
+            dir.path().join("etc/ld.so.conf"),
+            fs::Permissions::from_mode(0o644),
+        )
+        .unwrap();
+        symlink("/", dir.path().join("up")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_folder_is_one_layer_and_links_are_not_followed() {
+        let index = open(folder().path(), &Limits::default()).unwrap();
+        assert_eq!(
+            shown(&index),
+            [
+                "/etc directory",
+                "/etc/ld.so.conf 5 bytes 644, kept true",
+                "/tool 1 bytes 4755, kept false",
+                "/up -> /"
+            ]
+        );
+        assert_eq!((index.bytes, index.problems), (6, vec![]));
+    }
+
+    #[test]
+    fn a_folder_past_the_limits_is_an_error_or_a_problem() {
+        let dir = folder();
+        let limits = Limits {
+            layer_entries: 3,
+            ..Limits::default()
+        };
+        assert_eq!(
+            open(dir.path(), &limits).unwrap_err().to_string(),
+            format!(
+                "{} is not a container image: it holds more than the limit of 3 files and folders",
+                dir.path().display()
+            )
+        );
+        let limits = Limits {
+            kept_total: 4,
+            ..Limits::default()
+        };
+        let problems = open(dir.path(), &limits).unwrap().problems;
+        assert_eq!(problems.len(), 1);
+        assert_eq!(
+            problems[0].what,
+            "the files to be read exceed the limit of 4 bytes; it is not read"
+        );
+        assert!(open(Path::new("/does/not/exist"), &limits).is_err());
+    }
+}

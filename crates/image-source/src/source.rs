@@ -1,0 +1,163 @@
+//! The one trait that all image sources implement, and what they hand over.
+
+use std::io::Read;
+
+use oci_spec::image::ImageManifest;
+
+use super::{Digest, Image, LayerDescriptor, Platform};
+use image_linkage::layer::{LayerError, LayerIndex};
+use image_linkage::limits::Limits;
+
+/// A place an image comes from.
+pub trait Source {
+    /// Reads the manifest and the config of the image that `request` asks for, verified against their
+    /// digests, and says how its layers can be had.
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError>;
+}
+
+/// What every source is asked with.
+#[derive(Clone, Copy)]
+pub struct OpenRequest<'a> {
+    /// The platform to choose from an index; `None` means linux on the host's architecture, and any
+    /// platform where the source holds only one.
+    pub platform: Option<&'a Platform>,
+    /// The bounds on what is read.
+    pub limits: &'a Limits,
+    /// Told of the bytes of layers that a one-pass source reads.
+    pub progress: &'a dyn Progress,
+}
+
+/// An image and its layers.
+pub struct OpenedImage {
+    /// What the manifest and the config say.
+    pub image: Image,
+    /// The documents that say it.
+    pub documents: Documents,
+    /// The layers' bytes, or what was read from them.
+    pub layers: Layers,
+}
+
+/// The documents of an image, for who writes it again with something changed.
+#[derive(Debug, Clone, Default)]
+pub struct Documents {
+    /// The config as it is stored; empty for a folder, which has none.
+    pub config: Vec<u8>,
+    /// The manifest of the platform, where the source has one of its own.
+    pub manifest: Option<Box<ImageManifest>>,
+}
+
+/// How the layers of an opened image can be had.
+pub enum Layers {
+    /// Blobs can be opened in any order and from several threads.
+    Blobs(Box<dyn OpenBlob>),
+    /// The source was read in one pass, and its layers indexed while they passed: one index per
+    /// [`Image::layers`], in that order.
+    Indexed(Vec<LayerIndex>),
+}
+
+/// Opens the blobs of one image.
+pub trait OpenBlob: Send + Sync {
+    /// Opens the blob of `layer` at its start, bytes as stored. The bytes are not verified yet: who reads
+    /// them compares size and digest at the end ([`super::verify`]).
+    fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError>;
+}
+
+/// Told what a long read has done so far. Layers are numbered from 0 in the order in which they apply, or
+/// in the order of arrival for a source that is read in one pass.
+pub trait Progress: Sync {
+    /// A layer's blob is about to be read; `bytes` is its stored size, where it is known.
+    fn start(&self, layer: usize, bytes: Option<u64>);
+    /// `bytes` more bytes of the stored blob were read.
+    fn advance(&self, layer: usize, bytes: u64);
+    /// The layer has been read to its end.
+    fn finish(&self, layer: usize);
+}
+
+/// Says nothing: for tests and `--quiet`.
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn start(&self, _layer: usize, _bytes: Option<u64>) {}
+    fn advance(&self, _layer: usize, _bytes: u64) {}
+    fn finish(&self, _layer: usize) {}
+}
+
+/// Why an image could not be opened. Each text is one sentence fragment that says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The reference cannot be understood.
+    #[error("invalid reference {reference:?}: {reason}")]
+    Reference {
+        /// The reference as written.
+        reference: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The host could not be read: a file, a folder, a socket.
+    #[error("{what}: {source}")]
+    Io {
+        /// The file or socket.
+        what: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A registry or an engine answered with a refusal, or could not be reached.
+    #[error("{0}")]
+    Remote(String),
+    /// The image, or the tag of it, is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// What was read is not a container image.
+    #[error("{what} is not a container image: {reason}")]
+    NotAnImage {
+        /// The document or file.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The index has no image for the platform.
+    #[error("no image for platform {wanted} in {what}; it offers {}; choose one with --platform", offered.join(", "))]
+    Platform {
+        /// The reference or index.
+        what: String,
+        /// The platform asked for.
+        wanted: String,
+        /// The platforms the index lists.
+        offered: Vec<String>,
+    },
+    /// Bytes differ from the digest that names them.
+    #[error(
+        "{what}: expected digest {expected}, found {found}; the source is damaged or was tampered with"
+    )]
+    Digest {
+        /// The blob.
+        what: String,
+        /// The digest in the descriptor.
+        expected: Digest,
+        /// The digest of the bytes.
+        found: String,
+    },
+    /// More or fewer bytes than the descriptor says.
+    #[error(
+        "{what}: expected {expected} bytes, read {found}; the source is damaged or was cut short"
+    )]
+    Size {
+        /// The blob.
+        what: String,
+        /// The size in the descriptor.
+        expected: u64,
+        /// The bytes read.
+        found: u64,
+    },
+    /// A document is larger than its limit.
+    #[error("{what} is larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// The document.
+        what: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A layer that passed in one pass could not be read.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+}

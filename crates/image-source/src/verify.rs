@@ -1,0 +1,70 @@
+//! Documents checked against the digest and size that name them.
+
+use std::io::Read;
+
+use image_linkage::digest::{Digest, Hasher};
+
+use crate::ImageError;
+
+/// Reads a whole small document and verifies it against `digest` and `size`, where they are given.
+///
+/// # Errors
+/// [`ImageError::TooLarge`] past `limit` bytes, [`ImageError::Size`] and [`ImageError::Digest`] on a
+/// mismatch, [`ImageError::Io`] when reading fails.
+pub fn document(
+    what: &str,
+    reader: impl Read,
+    digest: Option<&Digest>,
+    size: Option<u64>,
+    limit: u64,
+) -> Result<Vec<u8>, ImageError> {
+    let mut bytes = Vec::new();
+    reader
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|source| ImageError::Io {
+            what: what.to_owned(),
+            source,
+        })?;
+    let found = bytes.len() as u64;
+    if found > limit {
+        return Err(ImageError::TooLarge {
+            what: what.to_owned(),
+            limit,
+        });
+    }
+    if let Some(expected) = size.filter(|&expected| expected != found) {
+        return Err(ImageError::Size {
+            what: what.to_owned(),
+            expected,
+            found,
+        });
+    }
+    if let Some(expected) = digest {
+        check(what, &bytes, expected)?;
+    }
+    Ok(bytes)
+}
+
+/// Compares `bytes` with the digest that names them.
+///
+/// # Errors
+/// [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
+pub fn check(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
+    let mut hasher =
+        Hasher::for_digest(Some(expected)).map_err(|algorithm| ImageError::NotAnImage {
+            what: what.to_owned(),
+            reason: format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512"),
+        })?;
+    hasher.update(bytes);
+    let found = hasher.finish();
+    if found == expected.to_string() {
+        Ok(())
+    } else {
+        Err(ImageError::Digest {
+            what: what.to_owned(),
+            expected: expected.clone(),
+            found,
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! YAML that people write: rules, profiles, the config.
+//!
+//! A document is read into a tree whose nodes know their place, and from there into types: all mistakes are
+//! found in one go, each with its line and column, and not only the first. What a type cannot say, such as the
+//! names of other files, its reader checks afterwards and asks [`Document::mistake`] for the place.
+
+mod placeholder;
+mod tree;
+mod typed;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use tree::Node;
+
+/// Where something stands in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Something wrong in a document.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mistake {
+    /// Where.
+    pub place: Place,
+    /// What, and what would do.
+    pub what: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// A document that is YAML, and not yet anything more.
+#[derive(Debug, Clone)]
+pub struct Document {
+    root: Node,
+}
+
+impl Document {
+    /// Reads the text of one document.
+    ///
+    /// # Errors
+    /// Where the text stops being YAML, or is nested or repeated beyond serde-saphyr's limits.
+    pub fn parse(text: &str) -> Result<Self, Mistake> {
+        tree::parse(text).map(|root| Self { root })
+    }
+
+    /// Reads the document as a `T`.
+    ///
+    /// # Errors
+    /// All mistakes, in the order of their places: keys that `T` has not, keys that are missing, values of
+    /// another kind.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<Mistake>> {
+        self.read_and(|value| (value, Vec::new()))
+    }
+
+    /// Reads the document as a `T` and makes a `U` of it by `check`, which also gives the mistakes that a type
+    /// cannot see. It is called where there are other mistakes, too, with something harmless in their place.
+    ///
+    /// # Errors
+    /// As [`Document::read`], and what `check` found elsewhere.
+    pub fn read_and<T: DeserializeOwned, U>(
+        &self,
+        check: impl FnOnce(T) -> (U, Vec<Mistake>),
+    ) -> Result<U, Vec<Mistake>> {
+        let (value, mut mistakes) = typed::read(&self.root);
+        let checked = value.map(check);
+        let wrong: BTreeSet<Place> = mistakes.iter().map(|mistake| mistake.place).collect();
+        match checked {
+            Some((value, found)) if mistakes.is_empty() && found.is_empty() => return Ok(value),
+            Some((_, found)) => {
+                mistakes.extend(
+                    found
+                        .into_iter()
+                        .filter(|found| !wrong.contains(&found.place)),
+                );
+            }
+            None => {}
+        }
+        Err(mistakes.into_iter().collect())
+    }
+
+    /// Takes the entry `key` of the document out of it: for keys that all kinds of file share.
+    pub fn take(&mut self, key: &str) -> Option<Self> {
+        self.root.take(key).map(|root| Self { root })
+    }
+
+    /// A mistake at the value that `path` leads to: keys of maps, numbers of list items. Where the path ends
+    /// early, at the last node on it.
+    pub fn mistake(&self, path: &[&str], what: String) -> Mistake {
+        Mistake {
+            place: self.root.follow(path).place,
+            what,
+        }
+    }
+
+    /// A mistake at the key with which `path` ends.
+    pub fn mistake_in_key(&self, path: &[&str], what: String) -> Mistake {
+        let place = match path.split_last() {
+            Some((key, above)) => self.root.follow(above).place_of_key(key),
+            None => self.root.place,
+        };
+        Mistake { place, what }
+    }
+}
+
+/// Says that there is no `kind` called `name`, what it may have been meant to be, and what there is.
+pub fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
+    let nearest = nearest(name, known).map_or_else(String::new, |nearest| {
+        format!("; did you mean \"{nearest}\"?")
+    });
+    let known = match known {
+        [] => "; there is none".to_owned(),
+        _ => format!("; there is {}", known.join(", ")),
+    };
+    format!(
+        "there is no {kind} \"{}\"{nearest}{known}",
+        image_linkage::escape::text(name.as_bytes())
+    )
+}
+
+/// The name that a slip of the hand would turn into `name`.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
+    known
+        .iter()
+        .map(|known| (distance(known), *known))
+        .filter(|(distance, known)| *distance <= known.len().max(3) / 3)
+        .min()
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,367 @@
+//! From the tree to a type, with every mistake on the way.
+//!
+//! A type's reader stops at its first error. So it is started again with something harmless in place of what
+//! was wrong, until it has come through: what it gives is thrown away then, and the errors are the answer.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer as _, Visitor};
+
+use super::placeholder::Placeholder;
+use super::tree::{Key, Node, Value};
+use super::{Mistake, Place, unknown};
+
+/// The mistakes that are looked for in one document; the work for each is that of reading it.
+const MOST: usize = 100;
+
+/// A node by its address in the tree, which does not change while it is read.
+type Id = usize;
+
+/// What is known so far of what is wrong.
+#[derive(Default)]
+struct Repairs {
+    /// Nodes that something harmless stands in for.
+    replaced: BTreeSet<Id>,
+    /// Keys that something harmless is given for.
+    added: BTreeMap<Id, Vec<&'static str>>,
+    /// Keys that a type does not have; found on the way and passed over.
+    unknown: RefCell<BTreeSet<Mistake>>,
+}
+
+/// Reads `root` as a `T`. Beside mistakes the value is one to look for more of them in, and no more.
+pub(super) fn read<T: DeserializeOwned>(root: &Node) -> (Option<T>, BTreeSet<Mistake>) {
+    let mut repairs = Repairs::default();
+    let mut mistakes = BTreeSet::new();
+    let mut value = None;
+    while value.is_none() && mistakes.len() < MOST {
+        let at = At {
+            node: root,
+            repairs: &repairs,
+        };
+        match T::deserialize(at) {
+            Ok(read) => value = Some(read),
+            Err(wrong) => {
+                if !repairs.learn(root, wrong, &mut mistakes) {
+                    break;
+                }
+            }
+        }
+    }
+    mistakes.append(&mut repairs.unknown.into_inner());
+    (value, mistakes)
+}
+
+impl Repairs {
+    /// Notes what was wrong and what is to be done about it. Returns whether that is anything new.
+    fn learn(&mut self, root: &Node, wrong: Wrong, mistakes: &mut BTreeSet<Mistake>) -> bool {
+        let (id, place) = wrong.at.unwrap_or((id(root), root.place));
+        match wrong.what {
+            What::Missing(key) => {
+                let what = format!("the key \"{key}\" is missing");
+                mistakes.insert(Mistake { place, what });
+                let added = self.added.entry(id).or_default();
+                added.push(key);
+                added.len() < MOST
+            }
+            What::Said(what) => {
+                mistakes.insert(Mistake { place, what });
+                self.replaced.insert(id)
+            }
+            What::OfPlaceholder => self.replaced.insert(id),
+        }
+    }
+}
+
+fn id(node: &Node) -> Id {
+    std::ptr::from_ref(node).addr()
+}
+
+/// Why a type could not be read.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    at: Option<(Id, Place)>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Missing(&'static str),
+    Said(String),
+    OfPlaceholder,
+}
+
+impl Wrong {
+    fn at(mut self, node: &Node) -> Self {
+        self.at.get_or_insert((id(node), node.place));
+        self
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.what)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl de::Error for Wrong {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        let what = What::Said(image_linkage::escape::text(message.to_string().as_bytes()));
+        Self { at: None, what }
+    }
+
+    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        let expected = expected.to_string();
+        let expected = match expected.strip_prefix("struct ") {
+            Some(_) => "a map of keys",
+            None if expected.starts_with("enum ") => "a word",
+            None if expected == "a sequence" => "a list",
+            None => &expected,
+        };
+        Self::custom(format_args!("expected {expected}, found {}", Found(found)))
+    }
+
+    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
+        Self {
+            at: None,
+            what: What::Said(unknown("value", found, known)),
+        }
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        Self {
+            at: None,
+            what: What::Missing(key),
+        }
+    }
+}
+
+/// What was found, in YAML's words.
+struct Found<'a>(de::Unexpected<'a>);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            de::Unexpected::Unit | de::Unexpected::Option => f.write_str("nothing"),
+            de::Unexpected::Seq => f.write_str("a list"),
+            de::Unexpected::Map => f.write_str("a map"),
+            de::Unexpected::Bool(flag) => write!(f, "{flag}"),
+            de::Unexpected::Str(text) => write!(f, "{text:?}"),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+/// What stands in for a mistake did not do either; the mistake itself is known.
+fn of_placeholder(_: Wrong) -> Wrong {
+    Wrong {
+        at: None,
+        what: What::OfPlaceholder,
+    }
+}
+
+/// A node that is being read.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    node: &'a Node,
+    repairs: &'a Repairs,
+}
+
+impl<'a> At<'a> {
+    fn child(self, node: &'a Node) -> Self {
+        Self {
+            node,
+            repairs: self.repairs,
+        }
+    }
+
+    fn is_replaced(self) -> bool {
+        self.repairs.replaced.contains(&id(self.node))
+    }
+
+    /// Gives the visitor what the node is.
+    fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(flag, _) => visitor.visit_bool(*flag),
+            Value::Int(number, _) => visitor.visit_i64(*number),
+            Value::Float(number, _) => visitor.visit_f64(*number),
+            Value::Text(text) => visitor.visit_str(text),
+            Value::List(items) => {
+                let items = items.iter().map(|item| self.child(item));
+                visitor.visit_seq(Items(items))
+            }
+            Value::Map(entries) => visitor.visit_map(Entries::new(self, entries.iter().collect())),
+        }
+    }
+
+    /// The same where text is wanted: a number is the text that it was.
+    fn visit_text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match &self.node.value {
+            Value::Bool(_, text) | Value::Int(_, text) | Value::Float(_, text) => {
+                visitor.visit_str(text)
+            }
+            _ => self.visit(visitor),
+        }
+    }
+
+    /// The same where a type with `fields` is wanted: other keys are noted and passed over.
+    fn visit_fields<'de, V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Wrong> {
+        let entries = match &self.node.value {
+            Value::Map(entries) => entries.as_slice(),
+            Value::Null => &[],
+            _ => return self.visit(visitor),
+        };
+        let (known, strange): (Vec<_>, Vec<_>) = entries
+            .iter()
+            .partition(|(key, _)| fields.contains(&key.text.as_str()));
+        let strange = strange.into_iter().map(|(key, _)| Mistake {
+            place: key.place,
+            what: unknown("key", &key.text, fields),
+        });
+        self.repairs.unknown.borrow_mut().extend(strange);
+        visitor.visit_map(Entries::new(self, known))
+    }
+}
+
+/// Reads the node by `read`, unless something stands in for it.
+macro_rules! deserialize {
+    ($($name:ident($($argument:ident: $type:ty),*) => $read:expr;)*) => {
+        $(fn $name<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, Wrong> {
+            if self.is_replaced() {
+                return Placeholder.$name($($argument,)* visitor).map_err(of_placeholder);
+            }
+            let read: fn(Self, $($type,)* V) -> Result<V::Value, Wrong> = $read;
+            read(self, $($argument,)* visitor).map_err(|wrong| wrong.at(self.node))
+        })*
+    };
+}
+
+impl<'de> de::Deserializer<'de> for At<'_> {
+    type Error = Wrong;
+
+    deserialize! {
+        deserialize_any() => Self::visit;
+        deserialize_bool() => Self::visit;
+        deserialize_i8() => Self::visit;
+        deserialize_i16() => Self::visit;
+        deserialize_i32() => Self::visit;
+        deserialize_i64() => Self::visit;
+        deserialize_u8() => Self::visit;
+        deserialize_u16() => Self::visit;
+        deserialize_u32() => Self::visit;
+        deserialize_u64() => Self::visit;
+        deserialize_f32() => Self::visit;
+        deserialize_f64() => Self::visit;
+        deserialize_char() => Self::visit_text;
+        deserialize_str() => Self::visit_text;
+        deserialize_string() => Self::visit_text;
+        deserialize_bytes() => Self::visit_text;
+        deserialize_byte_buf() => Self::visit_text;
+        deserialize_identifier() => Self::visit_text;
+        deserialize_unit() => Self::visit;
+        deserialize_seq() => Self::visit;
+        deserialize_map() => Self::visit;
+        deserialize_ignored_any() => Self::visit;
+        deserialize_unit_struct(name: &'static str) => |at, _, visitor| at.visit(visitor);
+        deserialize_newtype_struct(name: &'static str) => |at, _, visitor| visitor.visit_newtype_struct(at);
+        deserialize_tuple(length: usize) => |at, _, visitor| at.visit(visitor);
+        deserialize_tuple_struct(name: &'static str, length: usize) => |at, _, _, visitor| at.visit(visitor);
+        deserialize_option() => |at, visitor| match at.node.value {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(at),
+        };
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]) =>
+            |at, _, fields, visitor| at.visit_fields(fields, visitor);
+        deserialize_enum(name: &'static str, variants: &'static [&'static str]) =>
+            |at, _, _, visitor| match &at.node.value {
+                // A word such as `off` is a flag to YAML and a word here.
+                Value::Text(text)
+                | Value::Bool(_, text)
+                | Value::Int(_, text)
+                | Value::Float(_, text) => visitor.visit_enum(text.as_str().into_deserializer()),
+                Value::Map(entries) => {
+                    let entries = Entries::new(at, entries.iter().collect());
+                    visitor.visit_enum(de::value::MapAccessDeserializer::new(entries))
+                }
+                _ => at.visit(visitor),
+            };
+    }
+}
+
+/// The items of a list.
+struct Items<I>(I);
+
+impl<'a, 'de, I: Iterator<Item = At<'a>>> de::SeqAccess<'de> for Items<I> {
+    type Error = Wrong;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Wrong> {
+        self.0.next().map(|at| seed.deserialize(at)).transpose()
+    }
+}
+
+/// The entries of a map, and those that are given in place of missing ones.
+struct Entries<'a> {
+    at: At<'a>,
+    given: std::vec::IntoIter<&'a (Key, Node)>,
+    added: std::slice::Iter<'a, &'static str>,
+    next: Option<&'a Node>,
+}
+
+impl<'a> Entries<'a> {
+    fn new(at: At<'a>, entries: Vec<&'a (Key, Node)>) -> Self {
+        let added = at.repairs.added.get(&id(at.node));
+        Self {
+            at,
+            given: entries.into_iter(),
+            added: added.map(Vec::as_slice).unwrap_or_default().iter(),
+            next: None,
+        }
+    }
+}
+
+impl<'de> de::MapAccess<'de> for Entries<'_> {
+    type Error = Wrong;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Wrong> {
+        let (key, at) = if let Some((key, node)) = self.given.next() {
+            self.next = Some(node);
+            (key.text.as_str(), node)
+        } else {
+            self.next = None;
+            match self.added.next() {
+                Some(key) => (*key, self.at.node),
+                None => return Ok(None),
+            }
+        };
+        let text: StrDeserializer<'_, Wrong> = key.into_deserializer();
+        seed.deserialize(text)
+            .map(Some)
+            .map_err(|wrong| wrong.at(at))
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Wrong> {
+        match self.next {
+            Some(node) => seed.deserialize(self.at.child(node)),
+            None => seed.deserialize(Placeholder).map_err(of_placeholder),
+        }
+    }
+}

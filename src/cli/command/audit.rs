@@ -1,0 +1,144 @@
+//! `audit`: reads images, judges them, writes the reports.
+
+use crate::cli::{AuditArgs, FailOnArg};
+use crate::judge::audit::audit as judged;
+use crate::judge::gate::Gate;
+use crate::judge::outcome::{Audit, Exit, FailOn, Unread};
+use crate::judge::rule;
+use crate::judge::rule::suppression::Suppression;
+use crate::knowledge::Knowledge;
+use image_source::{ImageError, Platform};
+
+use super::output::Outputs;
+use super::{Reader, color, fail, start};
+
+/// Audits the images, one after the other; the gravest outcome counts.
+pub fn audit(mut args: AuditArgs) -> Exit {
+    color(args.read.output.color);
+    match prepare(&mut args) {
+        Ok((knowledge, suppressions)) => judge(&args, &knowledge, &suppressions),
+        Err(exit) => exit,
+    }
+}
+
+/// Reads what the user brings, and fills what the command line leaves open.
+fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> {
+    let file = start::config(&args.read.own)?;
+    let knowledge = start::knowledge(&args.read.own, file.as_ref())?;
+    let config = file.map(|file| file.config).unwrap_or_default();
+    config.fill_audit(args);
+    let strange = args
+        .phase
+        .iter()
+        .filter_map(|name| knowledge.phase(name).err());
+    match strange.fold(None, |_, error| Some(fail(&error))) {
+        Some(exit) => Err(exit),
+        None => Ok((knowledge, config.suppressions)),
+    }
+}
+
+fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> Exit {
+    let today = match start::today() {
+        Ok(today) => today,
+        Err(error) => return fail(&error),
+    };
+    let outputs = match Outputs::open(args, &knowledge.rules) {
+        Ok(outputs) => outputs,
+        Err(error) => return fail(&error),
+    };
+    let mut run = Run {
+        args,
+        knowledge,
+        reader: Reader::new(&args.read, knowledge),
+        fail_on: args.fail_on.unwrap_or(FailOnArg::Error).into(),
+        gate: Gate::new(suppressions, today),
+        outputs,
+        exit: Exit::Clean,
+        all_read: true,
+    };
+    let Some((last, others)) = args.images.split_last() else {
+        return fail(&"name an image");
+    };
+    for image in others {
+        run.image(image, Place::Before);
+    }
+    run.image(last, Place::Last);
+    let Run {
+        mut outputs, exit, ..
+    } = run;
+    outputs.write(|report| report.end(exit));
+    exit.max(outputs.close())
+}
+
+/// Whether more is audited after an image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Before,
+    Last,
+}
+
+/// One run over all images.
+struct Run<'a> {
+    args: &'a AuditArgs,
+    knowledge: &'a Knowledge,
+    reader: Reader,
+    fail_on: FailOn,
+    gate: Gate<'a>,
+    outputs: Outputs,
+    exit: Exit,
+    all_read: bool,
+}
+
+impl Run<'_> {
+    fn image(&mut self, image: &str, place: Place) {
+        let platforms = match self.reader.platforms(image) {
+            Ok(platforms) => platforms,
+            Err(error) => return self.unread(image, &error),
+        };
+        let count = platforms.len();
+        for (number, platform) in platforms.iter().enumerate() {
+            let place = if number + 1 == count {
+                place
+            } else {
+                Place::Before
+            };
+            match self.audit(image, platform.as_ref(), place) {
+                Ok(audit) => {
+                    self.exit = self.exit.max(audit.exit(self.fail_on));
+                    self.outputs.write(|report| report.audited(&audit));
+                }
+                Err(error) => self.unread(image, &error),
+            }
+        }
+    }
+
+    fn audit(
+        &mut self,
+        image: &str,
+        platform: Option<&Platform>,
+        place: Place,
+    ) -> Result<Audit, ImageError> {
+        let facts = self.reader.read(image, platform)?;
+        let environment = &self.args.read.image.environment;
+        let mut audit = judged(facts, self.knowledge, &self.args.phase, environment);
+        self.gate.mark(image, &mut audit.findings);
+        // Only a run that has seen everything can say that a suppression is for nothing.
+        if place == Place::Last && self.all_read {
+            let asked = self.knowledge.phases_named(&self.args.phase);
+            let idle = rule::judge(&self.knowledge.rules, &self.gate.idle(), &asked);
+            audit.findings.extend(idle);
+        }
+        rule::sort(&mut audit.findings);
+        Ok(audit)
+    }
+
+    fn unread(&mut self, image: &str, error: &ImageError) {
+        self.all_read = false;
+        self.exit = self.exit.max(fail(error));
+        let unread = Unread {
+            image: image.to_owned(),
+            why: error.to_string(),
+        };
+        self.outputs.write(|report| report.unread(&unread));
+    }
+}

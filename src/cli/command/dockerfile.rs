@@ -1,0 +1,177 @@
+//! `dockerfile`: the smallest Dockerfile by which an image serves a phase, or all of them.
+
+mod project;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::cli::DockerfileArgs;
+use crate::judge::audit::audit;
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::cuda::{CudaVersion, version};
+use crate::judge::outcome::Exit;
+use crate::judge::plan::Plan;
+use crate::knowledge::Knowledge;
+use crate::make::dockerfile::{self, Page, Templates, config, name};
+use crate::make::remedy::recipe::{Request, recipe};
+
+use super::new_file::{self, Existing};
+use super::{ONE_PLATFORM, Prepared, color, fail, write};
+
+/// Writes the Dockerfile for an image.
+pub fn dockerfile(mut args: DockerfileArgs) -> Exit {
+    color(args.read.output.color);
+    match run(&mut args) {
+        Ok(exit) | Err(Stop::Said(exit)) => exit,
+        Err(Stop::Why(error)) => fail(&error),
+    }
+}
+
+/// Why nothing is written.
+enum Stop {
+    /// It was said already.
+    Said(Exit),
+    /// This is why.
+    Why(String),
+}
+
+impl<E: std::error::Error> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Why(error.to_string())
+    }
+}
+
+fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
+    let existing = if args.force {
+        Existing::Replace
+    } else {
+        Existing::Keep
+    };
+    args.file = args.file.take().filter(|file| file.as_os_str() != "-");
+    let files = args.file.iter().chain(&args.cloudbuild);
+    let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
+    new_file::check(&files, existing).map_err(Stop::Why)?;
+    let templates = templates(args).map_err(Stop::Why)?;
+    let prepared = Prepared::new(&mut args.read, ONE_PLATFORM).map_err(Stop::Said)?;
+    let facts = prepared.read(&args.image_name).map_err(Stop::Said)?;
+    let source = match &args.from {
+        Some(from) => Some(read_source(&prepared, args, from)?),
+        None => None,
+    };
+    let knowledge = &prepared.knowledge;
+    let audit = audit(facts, knowledge, &[], &args.read.image.environment);
+    let facts = &audit.facts;
+    let asked = Asked {
+        args,
+        facts,
+        plans: &audit.plans,
+        knowledge,
+        source: source.as_ref(),
+        base: base(args, facts)?,
+    };
+    let (text, cloudbuild) = match &args.phase {
+        Some(phase) => (dockerfile::phase(&templates, &asked.page(phase)?)?, None),
+        None => project::texts(&asked, &templates)?,
+    };
+    if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
+        new_file::write(file, &text, existing).map_err(Stop::Why)?;
+    }
+    let written = match &args.file {
+        None => write(Ok(text), Exit::Clean),
+        Some(file) => {
+            new_file::write(file, &text, existing).map_err(Stop::Why)?;
+            Exit::Clean
+        }
+    };
+    Ok(written.max(open(facts)))
+}
+
+/// Says what could not be checked: what is written may then be too little.
+fn open(facts: &ImageFacts) -> Exit {
+    facts.gaps.iter().fold(Exit::Clean, |_, gap| {
+        let (what, why) = (&gap.what, &gap.why);
+        fail(&format!(
+            "{what} could not be checked, and what is written may be too little: {why}"
+        ))
+    })
+}
+
+fn templates(args: &DockerfileArgs) -> Result<Templates, String> {
+    let own = match &args.templates {
+        Some(folder) => new_file::templates(folder)?,
+        None => Vec::new(),
+    };
+    let own: BTreeMap<String, String> = own.into_iter().collect();
+    Templates::with(&own).map_err(|error| error.to_string())
+}
+
+/// What is asked, with all that was read for it.
+struct Asked<'a> {
+    args: &'a DockerfileArgs,
+    facts: &'a ImageFacts,
+    /// What the image makes of each phase now.
+    plans: &'a [Plan],
+    knowledge: &'a Knowledge,
+    source: Option<&'a (String, ImageFacts)>,
+    /// The name of the image for `FROM`.
+    base: String,
+}
+
+impl Asked<'_> {
+    /// What there is to say of one phase.
+    fn page(&self, phase: &str) -> Result<Page, Stop> {
+        let phase = self.knowledge.phase(phase).map_err(Stop::Why)?;
+        let plan = self.plans.iter().find(|plan| plan.phase == phase.name);
+        let plan = plan.ok_or_else(|| Stop::Why(format!("{} was not judged", phase.name)))?;
+        let request = Request {
+            target: self.facts,
+            phase,
+            plan,
+            via: self.args.via.map(Into::into),
+            cuda: cuda(self.args)?,
+            source: self.source.map(|(name, facts)| (name.clone(), facts)),
+        };
+        let recipe = recipe(&request)?;
+        let mut page = dockerfile::page(self.facts, plan, &recipe, &self.base)?;
+        if recipe.fresh.is_some() {
+            let library_path = recipe.library_path.as_ref();
+            let library_path = library_path.map(|(value, _)| value.as_str());
+            page.config = config::instructions(&self.facts.image.config, library_path)?;
+        }
+        Ok(page)
+    }
+}
+
+/// The image to copy from, by the name that `FROM` takes, and its facts.
+fn read_source(
+    prepared: &Prepared,
+    args: &DockerfileArgs,
+    from: &str,
+) -> Result<(String, ImageFacts), Stop> {
+    let facts = prepared.read(from).map_err(Stop::Said)?;
+    let name = match &args.from_name {
+        Some(name) => Some(name::plain(name)?),
+        None => name::of(&facts.image)?,
+    };
+    let why = || format!("{from} has no name that FROM could take; --from-name gives one");
+    Ok((name.ok_or_else(|| Stop::Why(why()))?, facts))
+}
+
+/// The name of the image for `FROM`.
+fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, Stop> {
+    let name = match &args.base {
+        Some(name) => Some(name::plain(name)?),
+        None => name::of(&facts.image)?,
+    };
+    let image = &args.image_name;
+    let why = || format!("{image} has no name that FROM could take; --base gives one");
+    name.ok_or_else(|| Stop::Why(why()))
+}
+
+fn cuda(args: &DockerfileArgs) -> Result<Option<CudaVersion>, Stop> {
+    let read = |text: &String| {
+        let why = || format!("{text:?} is no version of CUDA; expected one such as 12.4");
+        version(text).ok_or_else(|| Stop::Why(why()))
+    };
+    args.cuda.as_ref().map(read).transpose()
+}

@@ -1,0 +1,67 @@
+//! `dockerfile --all-phases`: one file for a project's life, and its Cloud Build.
+
+use crate::knowledge::packages::{Sources, packages};
+use crate::make::dockerfile::Templates;
+use crate::make::dockerfile::project::{Builder, Project};
+use crate::make::remedy::Refusal;
+use crate::make::remedy::builder::stage;
+
+use super::{Asked, Stop, cuda};
+
+/// The phases, each on top of what the one before has, but for inference, which is a file system of its own.
+const PHASES: [&str; 3] = ["training", "profiling", "inference"];
+
+/// The Dockerfile, and the configuration of Cloud Build where it is asked for.
+pub fn texts(asked: &Asked<'_>, templates: &Templates) -> Result<(String, Option<String>), Stop> {
+    let pages = PHASES.iter().map(|phase| asked.page(phase));
+    let project = Project {
+        pages: pages.collect::<Result<_, _>>()?,
+        builder: builder(asked)?,
+    };
+    let text = project.dockerfile(templates)?;
+    let file = asked.args.file.as_ref();
+    let file = file.map_or("Dockerfile".into(), |file| file.to_string_lossy());
+    let cloudbuild = match &asked.args.cloudbuild {
+        Some(_) => Some(project.cloudbuild(templates, &file)?),
+        None => None,
+    };
+    Ok((text, cloudbuild))
+}
+
+/// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.
+fn builder(asked: &Asked<'_>) -> Result<Option<Builder>, Stop> {
+    let wished = asked.args.with_builder;
+    let stage = match stage(asked.facts, asked.source, cuda(asked.args)?) {
+        Ok(stage) => stage,
+        Err(Refusal::NoBuilder { .. }) if !wished => return Ok(None),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let compiles = stage.has_apt || !wished;
+    let builder = Builder {
+        from: stage.from,
+        headers: stage.headers.iter().map(ToString::to_string).collect(),
+        loader: stage.loader,
+        soname: stage.soname,
+        pytorch: wished.then(|| pytorch(asked)),
+    };
+    let why = "PyTorch is built with the compilers of Debian or Ubuntu, and the devel image has no apt-get";
+    let image = asked.facts.image.reference.clone();
+    let built = compiles.then_some(Some(builder));
+    Ok(built.ok_or(Refusal::NoBuilder { image, why })?)
+}
+
+/// The sources of the PyTorch that is in the image, else of the one that is known.
+fn pytorch(asked: &Asked<'_>) -> Sources {
+    let known = &packages().pytorch;
+    let mut installed = asked.facts.around.distributions.iter();
+    let installed = installed.find(|dist| dist.name == "torch");
+    let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let version = installed.and_then(|dist| dist.version.split('+').next());
+    let reference = version
+        .filter(is_version)
+        .map(|version| format!("v{version}"));
+    Sources {
+        url: known.url.clone(),
+        reference: reference.unwrap_or_else(|| known.reference.clone()),
+    }
+}

@@ -1,0 +1,185 @@
+//! The commands, each in a file of its own, and what they share: reading an image and writing a result.
+#![expect(
+    clippy::print_stderr,
+    reason = "results go to standard output, everything else to standard error"
+)]
+
+mod advise;
+mod audit;
+mod dockerfile;
+mod new_file;
+mod output;
+mod profilers;
+mod rules;
+mod schema;
+mod slim;
+mod start;
+mod tree;
+
+use std::io::{self, Write as _};
+
+use crate::cli::progress::{Bars, Show};
+use crate::cli::{ColorArg, ImageArgs, PlatformArg, ReadArgs};
+use crate::judge::facts::{Conditions, ConsumerProfile, ImageFacts};
+use crate::judge::outcome::Exit;
+use crate::judge::read::{self, Options};
+use crate::knowledge::Knowledge;
+use image_linkage::limits::Limits;
+use image_linkage::loader::CpuLevel;
+use image_source::registry::{CredentialSource, RegistryOptions};
+use image_source::{ImageError, Platform};
+
+pub use advise::advise;
+pub use audit::audit;
+pub use dockerfile::dockerfile;
+pub use profilers::profilers;
+pub use rules::rules;
+pub use schema::schema;
+pub use slim::slim;
+pub use tree::tree;
+
+/// How images are had, for the commands that read some.
+struct Reader {
+    options: ImageArgs,
+    consumers: Vec<ConsumerProfile>,
+    bars: Bars,
+}
+
+impl Reader {
+    fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
+        Self {
+            options: args.image.clone(),
+            consumers: knowledge.consumers.clone(),
+            bars: Bars::new(if args.output.quiet {
+                Show::Never
+            } else {
+                Show::OnTerminal
+            }),
+        }
+    }
+
+    fn options<'a>(&'a self, platform: Option<&'a Platform>) -> Options<'a> {
+        Options {
+            platform,
+            registry: RegistryOptions {
+                insecure: self.options.insecure_registries.clone(),
+                ca_cert: self.options.ca_cert.clone(),
+                credentials: CredentialSource::Host,
+                ..RegistryOptions::default()
+            },
+            conditions: Conditions {
+                environment: self.options.environment.clone(),
+                cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
+                consumers: self.consumers.clone(),
+            },
+            limits: Limits::default(),
+            progress: &self.bars,
+        }
+    }
+
+    /// The facts of an image for one platform, or for the platform that is chosen without a wish.
+    fn read(&self, image: &str, platform: Option<&Platform>) -> Result<ImageFacts, ImageError> {
+        let facts = read::read(image, &self.options(platform));
+        self.bars.clear();
+        facts
+    }
+
+    /// The platforms for which an image is to be read; `None` is the one that is chosen without a wish.
+    fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
+        match &self.options.platform {
+            Some(PlatformArg::All) => {
+                let all = read::platforms(image, &self.options(None))?;
+                let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
+                Ok(if wishes.is_empty() {
+                    vec![None]
+                } else {
+                    wishes
+                })
+            }
+            Some(PlatformArg::One(platform)) => Ok(vec![Some(platform.clone())]),
+            None => Ok(vec![None]),
+        }
+    }
+}
+
+/// What a command says that looks at an image for one platform and is asked for all.
+const ONE_PLATFORM: &str = "only an audit takes all platforms; name one with --platform";
+
+/// What a command has that reads images for one platform.
+struct Prepared {
+    knowledge: Knowledge,
+    platform: Option<Platform>,
+    reader: Reader,
+}
+
+impl Prepared {
+    /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
+    /// said.
+    fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, Exit> {
+        let file = start::config(&args.own)?;
+        if let Some(file) = &file {
+            file.config.fill_image(&mut args.image);
+        }
+        let knowledge = start::knowledge(&args.own, file.as_ref())?;
+        let platform = match args.image.platform.clone() {
+            Some(PlatformArg::All) => return Err(fail(&only_one)),
+            Some(PlatformArg::One(platform)) => Some(platform),
+            None => None,
+        };
+        let reader = Reader::new(args, &knowledge);
+        Ok(Self {
+            knowledge,
+            platform,
+            reader,
+        })
+    }
+
+    /// The facts of an image.
+    fn read(&self, image: &str) -> Result<ImageFacts, Exit> {
+        let facts = self.reader.read(image, self.platform.as_ref());
+        facts.map_err(|error| fail(&error))
+    }
+}
+
+/// Reads the one image of a command, with what the user brings.
+fn read_one(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), Exit> {
+    let prepared = Prepared::new(args, ONE_PLATFORM)?;
+    Ok((prepared.read(image)?, prepared.knowledge))
+}
+
+/// A line of JSON as a result.
+fn json_line(line: serde_json::Result<String>) -> io::Result<String> {
+    Ok(line.map_err(io::Error::other)? + "\n")
+}
+
+fn color(when: ColorArg) {
+    match when {
+        ColorArg::Auto => {}
+        ColorArg::Always => anstream::ColorChoice::Always.write_global(),
+        ColorArg::Never => anstream::ColorChoice::Never.write_global(),
+    }
+}
+
+/// The width of the terminal; where there is none, that of a page.
+fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
+}
+
+/// Writes a result. A reader that has gone away, as behind `head`, is no failure.
+fn write(text: io::Result<String>, exit: Exit) -> Exit {
+    let written = text.and_then(|text| {
+        let mut out = anstream::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    });
+    match written {
+        Ok(()) => exit,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit,
+        Err(error) => fail(&format!("cannot write the result: {error}")),
+    }
+}
+
+fn fail(error: &dyn std::fmt::Display) -> Exit {
+    eprintln!("error: {error}");
+    Exit::Open
+}

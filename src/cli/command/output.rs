@@ -1,0 +1,199 @@
+//! Where reports go: to standard output as they are made, to files when they are whole.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command line writes the files that the user names"
+)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::cli::{AuditArgs, FailOnArg, Format};
+use crate::judge::outcome::Exit;
+use crate::judge::rule::Rule;
+use crate::report::Report;
+use crate::report::github::GitHub;
+use crate::report::html::Html;
+use crate::report::json::Json;
+use crate::report::junit::Junit;
+use crate::report::markdown::Markdown;
+use crate::report::sarif::Sarif;
+use crate::report::text::{Layout, Text};
+
+use super::{fail, width, write};
+
+/// The width of a text that goes to a file: that of a page, whatever the terminal's.
+const PAGE: usize = 100;
+
+/// The reports of a run.
+pub struct Outputs {
+    outputs: Vec<Output>,
+    exit: Exit,
+}
+
+struct Output {
+    report: Box<dyn Report>,
+    place: Place,
+}
+
+enum Place {
+    Stdout,
+    /// A file, and what is to be in it.
+    File(PathBuf, String),
+}
+
+impl Outputs {
+    /// Begins the reports that were asked for. A file that cannot be written is said now, before images are read,
+    /// and keeps no other report from being made.
+    ///
+    /// # Errors
+    /// Two reports for one place, in words.
+    pub fn open(args: &AuditArgs, rules: &[Rule]) -> Result<Self, String> {
+        let mut outputs = Self {
+            outputs: Vec::new(),
+            exit: Exit::Clean,
+        };
+        let (on_stdout, files): (Vec<_>, Vec<_>) = args
+            .outputs
+            .iter()
+            .partition(|output| output.file.as_os_str() == "-");
+        let format = match (args.format, on_stdout.as_slice()) {
+            (format, []) => format.unwrap_or(Format::Text),
+            (None, [only]) => only.format,
+            _ => return Err("two reports are to go to standard output".to_owned()),
+        };
+        outputs.add(format, Place::Stdout, args, rules);
+        let mut taken = BTreeSet::new();
+        for output in files {
+            let file = settle(&output.file);
+            if !taken.insert(file.clone()) {
+                return Err(format!(
+                    "two reports are to go to {}",
+                    output.file.display()
+                ));
+            }
+            match probe(&file) {
+                Ok(()) => outputs.add(output.format, Place::File(file, String::new()), args, rules),
+                Err(error) => outputs.fail(&file, &error),
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn add(&mut self, format: Format, place: Place, args: &AuditArgs, rules: &[Rule]) {
+        let width = match place {
+            Place::Stdout => width(),
+            Place::File(..) => PAGE,
+        };
+        let layout = Layout {
+            width,
+            verbose: args.read.output.verbose,
+        };
+        let report: Box<dyn Report> = match format {
+            Format::Text => Box::new(Text::new(layout)),
+            Format::Json => Box::new(Json),
+            Format::Sarif => Box::new(Sarif::new(rules)),
+            Format::Junit => Box::new(Junit::new(
+                rules,
+                args.fail_on.unwrap_or(FailOnArg::Error).into(),
+            )),
+            Format::Markdown => Box::new(Markdown),
+            Format::GitHub => Box::new(GitHub),
+            Format::Html => Box::new(Html::new(rules)),
+        };
+        self.outputs.push(Output { report, place });
+    }
+
+    /// Takes a step in every report, and writes what goes to standard output.
+    pub fn write(&mut self, step: impl Fn(&mut dyn Report) -> io::Result<String>) {
+        for output in &mut self.outputs {
+            let text = step(output.report.as_mut());
+            match &mut output.place {
+                Place::Stdout => self.exit = self.exit.max(write(text, Exit::Clean)),
+                Place::File(file, content) => match text {
+                    Ok(text) => content.push_str(&text),
+                    Err(error) => self.exit = self.exit.max(cannot_write(file, &error)),
+                },
+            }
+        }
+    }
+
+    /// Writes the files. Returns whether all reports could be written.
+    pub fn close(mut self) -> Exit {
+        for output in std::mem::take(&mut self.outputs) {
+            if let Place::File(file, content) = output.place
+                && let Err(error) = put(&file, &anstream::adapter::strip_str(&content).to_string())
+            {
+                self.fail(&file, &error);
+            }
+        }
+        self.exit
+    }
+
+    fn fail(&mut self, file: &Path, error: &io::Error) {
+        self.exit = self.exit.max(cannot_write(file, error));
+    }
+}
+
+fn cannot_write(file: &Path, error: &io::Error) -> Exit {
+    fail(&format!("cannot write {}: {error}", file.display()))
+}
+
+/// The file that a path stands for: links followed, as far as it is there.
+fn settle(file: &Path) -> PathBuf {
+    let whole = || fs::canonicalize(file).ok();
+    let new = || Some(fs::canonicalize(folder(file)).ok()?.join(file.file_name()?));
+    whole().or_else(new).unwrap_or_else(|| file.to_owned())
+}
+
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => file,
+    }
+}
+
+/// Whether a pipe or a device stands there: it is written to, not replaced.
+fn is_stream(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Whether the file can be written.
+fn probe(file: &Path) -> io::Result<()> {
+    if fs::metadata(file).is_ok_and(|found| found.is_dir()) {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !is_stream(file) {
+        beside(file)?.close()?;
+    }
+    Ok(())
+}
+
+/// An empty file in the folder of `file`, gone unless it is given that name.
+fn beside(file: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mode =
+        fs::metadata(file).map_or(Permissions::from_mode(0o666), |found| found.permissions());
+    tempfile::Builder::new()
+        .prefix(".cupti-audit-")
+        .permissions(mode)
+        .tempfile_in(folder(file))
+        .map_err(|error| match error.kind() {
+            kind @ io::ErrorKind::NotFound => io::Error::new(kind, "its folder is not there"),
+            kind => kind.into(),
+        })
+}
+
+/// Puts the whole content there at once: a reader never sees half of it.
+fn put(file: &Path, content: &str) -> io::Result<()> {
+    if is_stream(file) {
+        let mut stream = fs::OpenOptions::new().write(true).open(file)?;
+        return stream.write_all(content.as_bytes());
+    }
+    let mut temporary = beside(file)?;
+    temporary.write_all(content.as_bytes())?;
+    temporary.persist(file)?;
+    Ok(())
+}

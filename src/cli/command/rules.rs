@@ -1,0 +1,28 @@
+//! `rules`: what the program looks for.
+
+use crate::cli::{RulesAction, RulesArgs};
+use crate::judge::outcome::Exit;
+use crate::knowledge::Knowledge;
+use crate::report::{self};
+
+use super::{fail, start, width, write};
+
+/// Lists the rules or explains one.
+pub fn rules(args: &RulesArgs) -> Exit {
+    let Knowledge { rules, phases, .. } = match start::known(&args.own) {
+        Ok(knowledge) => knowledge,
+        Err(exit) => return exit,
+    };
+    match &args.action {
+        None | Some(RulesAction::List) => write(Ok(report::rules::list(&rules)), Exit::Clean),
+        Some(RulesAction::Explain { id }) => match rules.iter().find(|rule| rule.id == *id) {
+            Some(rule) => write(
+                Ok(report::rules::explain(rule, &phases, width())),
+                Exit::Clean,
+            ),
+            None => fail(&format!(
+                "there is no rule {id:?}; cupti-audit rules lists them"
+            )),
+        },
+    }
+}

@@ -1,0 +1,231 @@
+//! `slim`: makes an image that serves a phase, or one without dead weight.
+
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use crate::cli::SlimArgs;
+use crate::judge::audit::audit;
+use crate::judge::outcome::{Audit, Exit};
+use crate::judge::read::Options;
+use crate::knowledge::Knowledge;
+use crate::make::slim::check::{check, plan_of};
+use crate::make::slim::decide::{Decision, Dropping, decide};
+use crate::make::slim::layer::{Making, proof};
+use crate::make::slim::made::Made;
+use crate::make::slim::make::make;
+use crate::make::slim::original::Original;
+use crate::make::slim::output::{Existing, Output, Reach};
+use crate::make::slim::proof::Proof;
+use crate::make::slim::supplier::Supplier;
+use crate::make::slim::words::{self, Before};
+use crate::make::slim::{SlimError, interrupt};
+use image_source::engine::EngineEnvironment;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::{Prepared, color, fail, write};
+
+/// Makes the new image.
+pub fn slim(mut args: SlimArgs) -> Exit {
+    color(args.read.output.color);
+    let prepared = match prepare(&mut args) {
+        Ok(prepared) => prepared,
+        Err(exit) => return exit,
+    };
+    match run(&args, &prepared) {
+        Ok(text) => write(Ok(text), Exit::Clean),
+        Err(error) => fail(&error),
+    }
+}
+
+/// Reads what the user brings, and sees to it that an interruption leaves nothing behind.
+fn prepare(args: &mut SlimArgs) -> Result<Prepared, Exit> {
+    let only_one = "an image is made for one platform; name it with --platform";
+    let prepared = Prepared::new(&mut args.read, only_one)?;
+    for signal in [SIGINT, SIGTERM] {
+        // The second one ends the program at once.
+        let caught = flag::register_conditional_shutdown(signal, 130, interrupt::flag())
+            .and_then(|_| flag::register(signal, interrupt::flag()));
+        caught.map_err(|error| fail(&error))?;
+    }
+    Ok(prepared)
+}
+
+/// Makes the image, and gives what to say of it.
+fn run(args: &SlimArgs, prepared: &Prepared) -> Result<String, SlimError> {
+    let Prepared {
+        knowledge, reader, ..
+    } = prepared;
+    knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
+    let options = reader.options(prepared.platform.as_ref());
+    let place = Place::new(args, &options)?;
+    let folder = match &place {
+        Some(place) => place.output.folder()?,
+        None => tempfile::tempdir().map_err(|error| SlimError::Cannot(error.to_string()))?,
+    };
+    let original = Original::read(&args.image_name, &options, folder.path());
+    reader.bars.clear();
+    let work = Work {
+        args,
+        knowledge,
+        options: &options,
+        original: original?,
+        folder: folder.path(),
+    };
+    let supplier = args.cupti_from.as_ref();
+    let supplier = supplier.map(|from| Supplier::read(from, &options, folder.path()));
+    reader.bars.clear();
+    let said = work.make(supplier.transpose()?.as_ref(), place.as_ref())?;
+    reader.bars.clear();
+    Ok(said)
+}
+
+/// Where the new image goes.
+struct Place<'a> {
+    output: &'a Output,
+    reach: Reach<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// The place that was asked for, if it is free; none where nothing is to be done.
+    fn new(args: &'a SlimArgs, options: &'a Options<'_>) -> Result<Option<Self>, SlimError> {
+        let existing = if args.force {
+            Existing::Replaced
+        } else {
+            Existing::Stays
+        };
+        let Some(output) = args.to.as_ref().filter(|_| !args.dry_run) else {
+            return Ok(None);
+        };
+        let reach = Reach {
+            registry: &options.registry,
+            engine: EngineEnvironment::from_env(),
+            existing,
+        };
+        output.check(&reach)?;
+        let proof = args.proof.as_ref().filter(|proof| proof.exists());
+        if let Some(proof) = proof.filter(|_| existing == Existing::Stays) {
+            return Err(SlimError::Exists(proof.display().to_string()));
+        }
+        Ok(Some(Self { output, reach }))
+    }
+}
+
+/// An image that was read, and what is wanted of it.
+struct Work<'a> {
+    args: &'a SlimArgs,
+    knowledge: &'a Knowledge,
+    options: &'a Options<'a>,
+    original: Original,
+    folder: &'a Path,
+}
+
+impl Work<'_> {
+    fn make(
+        &self,
+        supplier: Option<&Supplier>,
+        place: Option<&Place<'_>>,
+    ) -> Result<String, SlimError> {
+        let before = self.audit();
+        let phase = self
+            .knowledge
+            .phase(&self.args.phase)
+            .map_err(SlimError::Cannot)?;
+        let Some(plan) = plan_of(&before, &self.args.phase) else {
+            return Err(SlimError::Cannot(format!(
+                "there is no phase {}",
+                self.args.phase
+            )));
+        };
+        let dropping = if self.args.drop {
+            Dropping::Drop
+        } else {
+            Dropping::Keep
+        };
+        let facts = &before.facts;
+        let decision = decide(&self.original, facts, phase, plan, supplier, dropping)?;
+        let said = Before {
+            facts,
+            plan,
+            from: self.args.cupti_from.as_deref(),
+        };
+        let mut text = words::decision(&said, &decision);
+        let Some(place) = place else {
+            return Ok(text);
+        };
+        let below = decision.apply(&self.original.layers);
+        let making = Making {
+            decision: &decision,
+            facts,
+            supplier,
+            below: &below,
+            phase: &self.args.phase,
+            limits: &self.options.limits,
+            folder: self.folder,
+        };
+        let made = make(&self.original, &making, place.output.form())?;
+        let after = self.check(&made, &decision, supplier)?;
+        if let Some(plan) = plan_of(&after, &self.args.phase) {
+            text += &words::result(&said, &made, &after, plan);
+        }
+        let put = place.output.put(&made, &place.reach, self.folder)?;
+        text.extend(["  written: ", &put, "\n"]);
+        let none = || proof(&making);
+        self.proof(
+            &made
+                .added
+                .as_ref()
+                .map_or_else(none, |added| added.proof.clone()),
+        )?;
+        Ok(text)
+    }
+
+    fn audit(&self) -> Audit {
+        let facts = self.original.facts(&self.options.conditions);
+        let phases = [self.args.phase.clone()];
+        let environment = &self.options.conditions.environment;
+        audit(facts, self.knowledge, &phases, environment)
+    }
+
+    fn check(
+        &self,
+        made: &Made<'_>,
+        decision: &Decision,
+        supplier: Option<&Supplier>,
+    ) -> Result<Audit, SlimError> {
+        let conditions = &self.options.conditions;
+        let checked = check(made, decision, self.knowledge, &self.args.phase, conditions);
+        checked.map_err(|error| match supplier {
+            None => SlimError::Cannot(format!(
+                "{error}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
+            )),
+            Some(_) => error,
+        })
+    }
+
+    /// Writes the proof to the file that the user wants it in.
+    fn proof(&self, proof: &Proof) -> Result<(), SlimError> {
+        let Some(file) = &self.args.proof else {
+            return Ok(());
+        };
+        let folder = file
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let put = || {
+            let mut temporary = tempfile::Builder::new()
+                .prefix(".cupti-audit-")
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+            temporary.write_all(proof.text().as_bytes())?;
+            temporary.persist(file).map_err(|error| error.error)
+        };
+        put().map(drop).map_err(|error| {
+            SlimError::Cannot(format!(
+                "the image was written, and its proof was not: {}: {error}",
+                file.display()
+            ))
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! `cupti-audit.yaml`: what a project wants of every run, beside its build.
+//!
+//! It fills what the command line and the environment leave open; it is checked whole before an image is read.
+
+mod fill;
+pub mod find;
+mod read;
+
+use std::path::PathBuf;
+
+use crate::cli::{FailOnArg, Format, OutputFile, PlatformArg};
+use crate::knowledge::{FileMistake, Knowledge};
+use image_linkage::loader::CpuLevel;
+use yaml_mistakes::{Document, Mistake, unknown};
+
+use crate::judge::rule::suppression::Suppression;
+
+/// The name under which it is looked for.
+pub const FILE_NAME: &str = "cupti-audit.yaml";
+
+/// What a config says. What it does not say is `None` or empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// `fail-on`.
+    pub fail_on: Option<FailOnArg>,
+    /// `phases`.
+    pub phases: Vec<String>,
+    /// `platform`.
+    pub platform: Option<PlatformArg>,
+    /// `format`.
+    pub format: Option<Format>,
+    /// `outputs`, each from the config's folder.
+    pub outputs: Vec<OutputFile>,
+    /// `cpu`.
+    pub cpu: Option<CpuLevel>,
+    /// `env`, by name.
+    pub environment: Vec<(String, String)>,
+    /// `insecure-registries`.
+    pub insecure_registries: Vec<String>,
+    /// `ca-cert`, from the config's folder.
+    pub ca_cert: Option<PathBuf>,
+    /// `rules`, each from the config's folder.
+    pub rules: Vec<PathBuf>,
+    /// `profiles`, each from the config's folder.
+    pub profiles: Vec<PathBuf>,
+    /// `suppress`.
+    pub suppressions: Vec<Suppression>,
+}
+
+/// A config with the places of what it says.
+#[derive(Debug, Clone)]
+pub struct ConfigFile {
+    /// What it says.
+    pub config: Config,
+    file: String,
+    document: Document,
+}
+
+/// The findings that are about suppressions themselves.
+pub const OF_SUPPRESSIONS: [&str; 2] = ["expired-suppression", "unused-suppression"];
+
+impl ConfigFile {
+    /// Checks the names that only the rules and profiles know.
+    ///
+    /// # Errors
+    /// All that are not known, each with its place.
+    pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), Vec<FileMistake>> {
+        let phases = knowledge.phase_names();
+        let rules: Vec<&str> = knowledge.rules.iter().map(|rule| &*rule.id).collect();
+        let mut mistakes = Vec::new();
+        for (number, phase) in self.config.phases.iter().enumerate() {
+            if !phases.contains(&phase.as_str()) {
+                let path = ["phases", &number.to_string()];
+                mistakes.push(
+                    self.document
+                        .mistake(&path, unknown("phase", phase, &phases)),
+                );
+            }
+        }
+        for (number, suppression) in self.config.suppressions.iter().enumerate() {
+            let rule = suppression.rule.as_str();
+            let what = match () {
+                () if OF_SUPPRESSIONS.contains(&rule) => {
+                    "it is about suppressions: mend or remove the one it is about".to_owned()
+                }
+                () if !rules.contains(&rule) => unknown("rule", rule, &rules),
+                () => continue,
+            };
+            let path = ["suppress", &number.to_string(), "rule"];
+            mistakes.push(self.document.mistake(&path, what));
+        }
+        match mistakes.as_slice() {
+            [] => Ok(()),
+            _ => Err(self.in_file(mistakes)),
+        }
+    }
+
+    fn in_file(&self, mistakes: Vec<Mistake>) -> Vec<FileMistake> {
+        in_file(&self.file, mistakes)
+    }
+}
+
+fn in_file(file: &str, mistakes: Vec<Mistake>) -> Vec<FileMistake> {
+    let of = |mistake| FileMistake {
+        file: file.to_owned(),
+        mistake,
+    };
+    mistakes.into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! From the text of a config to what it says, with all mistakes at once.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use serde::Deserialize;
+
+use super::{Config, ConfigFile, in_file};
+use crate::cli::{OutputFile, PlatformArg};
+use crate::judge::rule::suppression::{Pattern, Suppression};
+use crate::knowledge::FileMistake;
+use image_linkage::loader::CpuLevel;
+use yaml_mistakes::{Document, Mistake, unknown};
+
+/// A config as written.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Source {
+    fail_on: Option<String>,
+    #[serde(default)]
+    phases: Vec<String>,
+    platform: Option<String>,
+    format: Option<String>,
+    #[serde(default)]
+    outputs: Vec<String>,
+    cpu: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    insecure_registries: Vec<String>,
+    ca_cert: Option<PathBuf>,
+    #[serde(default)]
+    rules: Vec<PathBuf>,
+    #[serde(default)]
+    profiles: Vec<PathBuf>,
+    #[serde(default)]
+    suppress: Vec<SuppressionSource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct SuppressionSource {
+    rule: String,
+    image: Option<String>,
+    path: Option<String>,
+    reason: String,
+    until: Option<String>,
+}
+
+impl ConfigFile {
+    /// Reads the `text` of `file`; the paths in it are relative to `folder`.
+    ///
+    /// # Errors
+    /// All mistakes in it: keys that a config has not, values that no flag would take.
+    pub fn read(file: &str, folder: &Path, text: &str) -> Result<Self, Vec<FileMistake>> {
+        let read = |document: &Document| {
+            document.read_and(|source: Source| {
+                let mut checked = Checked {
+                    document,
+                    mistakes: Vec::new(),
+                };
+                let config = checked.config(source, folder);
+                (config, checked.mistakes)
+            })
+        };
+        let document = Document::parse(text).map_err(|mistake| in_file(file, vec![mistake]))?;
+        let config = read(&document).map_err(|mistakes| in_file(file, mistakes))?;
+        Ok(Self {
+            config,
+            file: file.to_owned(),
+            document,
+        })
+    }
+}
+
+/// Collects what is wrong with values.
+struct Checked<'a> {
+    document: &'a Document,
+    mistakes: Vec<Mistake>,
+}
+
+impl Checked<'_> {
+    fn config(&mut self, source: Source, folder: &Path) -> Config {
+        let from_folder = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
+            paths.iter().map(|path| folder.join(path)).collect()
+        };
+        let outputs = self.each("outputs", &source.outputs, OutputFile::parse);
+        let outputs = outputs.into_iter().map(|output| OutputFile {
+            file: match output.file.as_os_str() {
+                dash if dash == "-" => output.file,
+                _ => folder.join(output.file),
+            },
+            ..output
+        });
+        let suppressions = source.suppress.into_iter().enumerate();
+        Config {
+            fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),
+            phases: source.phases,
+            platform: self.one(
+                &["platform"],
+                source.platform.as_deref(),
+                PlatformArg::parse,
+            ),
+            format: self.one(&["format"], source.format.as_deref(), word),
+            outputs: outputs.collect(),
+            cpu: self.one(&["cpu"], source.cpu.as_deref(), CpuLevel::parse),
+            environment: source.env.into_iter().collect(),
+            insecure_registries: source.insecure_registries,
+            ca_cert: source.ca_cert.map(|path| folder.join(path)),
+            rules: from_folder(source.rules),
+            profiles: from_folder(source.profiles),
+            suppressions: suppressions
+                .filter_map(|(number, source)| self.suppression(&number.to_string(), source))
+                .collect(),
+        }
+    }
+
+    fn suppression(&mut self, number: &str, source: SuppressionSource) -> Option<Suppression> {
+        let at = |key| ["suppress", number, key];
+        let image = self.one(&at("image"), source.image.as_deref(), Pattern::new);
+        let path = self.one(&at("path"), source.path.as_deref(), Pattern::new);
+        let until = self.one(&at("until"), source.until.as_deref(), date);
+        let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
+        let place = self.document.mistake(&at("rule"), String::new()).place;
+        Some(Suppression {
+            rule: source.rule,
+            image,
+            path,
+            reason,
+            until,
+            line: place.line,
+        })
+    }
+
+    fn one<T>(
+        &mut self,
+        path: &[&str],
+        text: Option<&str>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        match parse(text?) {
+            Ok(value) => Some(value),
+            Err(what) => {
+                self.mistakes.push(self.document.mistake(path, what));
+                None
+            }
+        }
+    }
+
+    fn each<T>(
+        &mut self,
+        key: &str,
+        texts: &[String],
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Vec<T> {
+        let numbered = texts.iter().enumerate();
+        numbered
+            .filter_map(|(at, text)| self.one(&[key, &at.to_string()], Some(text), &parse))
+            .collect()
+    }
+}
+
+/// A word that a flag takes, too.
+fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, false).map_err(|_unknown| {
+        let values = T::value_variants().iter();
+        let values: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
+        let known: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
+        unknown("value", text, &known)
+    })
+}
+
+fn date(text: &str) -> Result<jiff::civil::Date, String> {
+    text.parse()
+        .map_err(|_malformed: jiff::Error| "expected a date, such as 2027-06-30".to_owned())
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a suppression says why".to_owned()),
+        reason => Ok(reason.to_owned()),
+    }
+}

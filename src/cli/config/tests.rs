@@ -1,0 +1,158 @@
+#![allow(
+    clippy::disallowed_methods,
+    reason = "configs are looked for on the host, and these lie there"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Config, ConfigFile, FILE_NAME, find};
+use crate::cli::{FailOnArg, Format, OutputFile, PlatformArg};
+use crate::judge::rule::suppression::{Pattern, Suppression};
+use crate::knowledge::{FileMistake, Knowledge};
+use image_linkage::loader::CpuLevel;
+
+fn read(text: &str) -> Result<ConfigFile, Vec<FileMistake>> {
+    ConfigFile::read("c.yaml", Path::new("/project"), text)
+}
+
+fn said(mistakes: Option<Vec<FileMistake>>) -> Vec<String> {
+    let mistakes = mistakes.unwrap_or_default();
+    mistakes.iter().map(ToString::to_string).collect()
+}
+
+const WHOLE: &str = "\
+fail-on: warning
+phases: [training]
+platform: all
+format: json
+outputs: [text=reports/a.txt, json=-]
+cpu: x86-64-v4
+env: {LD_LIBRARY_PATH: /opt/lib, N: 1}
+insecure-registries: ['localhost:5000']
+ca-cert: ca.pem
+rules: [rules]
+profiles: [/shared/profiles]
+suppress:
+  - rule: headers-only-cupti
+    image: 'docker-daemon:*'
+    path: /usr/local/**
+    reason: the build stage needs them
+    until: 2027-06-30
+";
+
+#[test]
+fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
+    let output = |format, file: &str| OutputFile {
+        format,
+        file: PathBuf::from(file),
+    };
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let expected = Config {
+        fail_on: Some(FailOnArg::Warning),
+        phases: vec!["training".to_owned()],
+        platform: Some(PlatformArg::All),
+        format: Some(Format::Json),
+        outputs: vec![
+            output(Format::Text, "/project/reports/a.txt"),
+            output(Format::Json, "-"),
+        ],
+        cpu: Some(CpuLevel::V4),
+        environment: vec![variable("LD_LIBRARY_PATH", "/opt/lib"), variable("N", "1")],
+        insecure_registries: vec!["localhost:5000".to_owned()],
+        ca_cert: Some(PathBuf::from("/project/ca.pem")),
+        rules: vec![PathBuf::from("/project/rules")],
+        profiles: vec![PathBuf::from("/shared/profiles")],
+        suppressions: vec![Suppression {
+            rule: "headers-only-cupti".to_owned(),
+            image: Some(Pattern::new("docker-daemon:*").unwrap()),
+            path: Some(Pattern::new("/usr/local/**").unwrap()),
+            reason: "the build stage needs them".to_owned(),
+            until: Some(jiff::civil::date(2027, 6, 30)),
+            line: 13,
+        }],
+    };
+    let file = read(WHOLE).unwrap();
+    assert_eq!(file.config, expected);
+    assert_eq!(file.check_names(&Knowledge::built_in()), Ok(()));
+    assert_eq!(read("").err(), None, "an empty config says nothing");
+}
+
+#[test]
+fn all_mistakes_in_a_config_are_told_at_once() {
+    let text = "fail_on: warning\nfail-on: fatal\nplatform: a/b/c/d\ncpu: 9\noutputs: [yaml=x, text=]\nphases: training\n\
+        suppress:\n  - {rule: x, reason: ' ', until: soon, path: '[', paths: y}\n  - {rule: y}\n";
+    assert_eq!(
+        said(read(text).err()),
+        [
+            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, rules, profiles, suppress",
+            "c.yaml:2:10: there is no value \"fatal\"; there is error, warning, note, never",
+            "c.yaml:3:11: invalid platform \"a/b/c/d\": expected os/architecture[/variant], such as linux/amd64 or linux/arm64",
+            "c.yaml:4:6: expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4",
+            "c.yaml:5:11: no format is called \"yaml\"; there are text, json, sarif, junit, markdown, github, html",
+            "c.yaml:5:19: there is no file after text=",
+            "c.yaml:6:9: expected a list, found \"training\"",
+            "c.yaml:8:23: a suppression says why",
+            "c.yaml:8:35: expected a date, such as 2027-06-30",
+            "c.yaml:8:47: error parsing glob '[': unclosed character class; missing ']'",
+            "c.yaml:8:52: there is no key \"paths\"; did you mean \"path\"?; there is rule, image, path, reason, until",
+            "c.yaml:9:5: the key \"reason\" is missing",
+        ]
+    );
+}
+
+#[test]
+fn names_are_compared_with_the_rules_and_phases_there_are() {
+    let text = "phases: [training, trianing]\nsuppress:\n  - {rule: cupti-absnt, reason: r}\n  - {rule: unused-suppression, reason: r}\n";
+    let checked = read(text).unwrap().check_names(&Knowledge::built_in());
+    let said = said(checked.err());
+    assert_eq!(said.len(), 3);
+    assert!(
+        said[0]
+            .starts_with("c.yaml:1:20: there is no phase \"trianing\"; did you mean \"training\"?")
+    );
+    assert!(said[1].starts_with(
+        "c.yaml:3:12: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?"
+    ));
+    assert_eq!(
+        said[2],
+        "c.yaml:4:12: it is about suppressions: mend or remove the one it is about"
+    );
+}
+
+#[test]
+fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |path: &str| dir.path().join(path);
+    fs::create_dir_all(at("repository/a/b")).unwrap();
+    fs::write(at(FILE_NAME), "").unwrap();
+    let found = || find::find(&at("repository/a/b"));
+    assert_eq!(
+        found(),
+        None,
+        "outside of a repository only this folder is looked at"
+    );
+    fs::create_dir(at("repository/.git")).unwrap();
+    assert_eq!(
+        found(),
+        None,
+        "what lies above the repository is somebody else's"
+    );
+    fs::write(at("repository").join(FILE_NAME), "").unwrap();
+    assert_eq!(found(), Some(at("repository").join(FILE_NAME)));
+    fs::write(at("repository/a/b").join(FILE_NAME), "").unwrap();
+    assert_eq!(found(), Some(at("repository/a/b").join(FILE_NAME)));
+}
+
+#[test]
+fn only_two_stars_go_across_a_slash() {
+    let fits = |pattern: &str, name: &str| Pattern::new(pattern).unwrap().fits(name);
+    assert!(fits("docker-daemon:*", "docker-daemon:app:1"));
+    assert!(!fits("registry/*", "registry/team/app:1"));
+    assert!(fits("registry/**", "registry/team/app:1"));
+    assert!(fits(
+        "/usr/**/cupti.h",
+        "/usr/local/cuda-12.4/include/cupti.h"
+    ));
+    assert!(!fits("/usr/*", "/usr/local/x"));
+}

@@ -1,0 +1,138 @@
+//! The command line: what may be asked, and nothing of how it is answered.
+
+mod command;
+pub mod config;
+pub mod progress;
+
+mod audit;
+mod dockerfile;
+mod groups;
+mod rules;
+mod slim;
+mod tools;
+mod tree;
+
+pub use audit::{AuditArgs, FailOnArg, Format, OutputFile};
+pub use dockerfile::{DockerfileArgs, ViaArg};
+pub use groups::{ColorArg, ImageArgs, OutputArgs, OwnArgs, PlatformArg, ReadArgs};
+pub use rules::{RulesAction, RulesArgs};
+pub use slim::SlimArgs;
+pub use tools::{AdviseArgs, PageFormat, ProfilersArgs};
+pub use tree::{TreeArgs, TreeFormat, WorldArg};
+
+use crate::judge::outcome::Exit;
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+const AFTER_HELP: &str = "\
+Images:
+  NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
+  docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
+  docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
+  oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
+  rootfs:DIR                     an unpacked root file system
+  An existing path without a scheme is recognised by its content.
+
+Exit codes:
+  0  no finding at or above --fail-on
+  1  findings
+  2  it could not be done, or something could not be checked and the verdict is open
+  Of several images or platforms, each is audited, and the gravest code counts: 2 over 1 over 0.
+
+A flag wins over its environment variable, and that over cupti-audit.yaml. An empty variable counts
+as none. The config has suppressions besides: findings that are known, each with a reason.
+
+Examples:
+  cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
+  cupti-audit --phase profiling docker-daemon:trainer:latest
+  cupti-audit -o sarif=out.sarif -o html=report.html docker-daemon:trainer:latest
+  docker save trainer | cupti-audit --format json -
+  cupti-audit tree pytorch/pytorch libtorch_cpu.so";
+
+/// Will CUPTI load in this container image, for whom, and if not, why?
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
+                  The answer is worked out from the image's bytes, as the dynamic loader would: nothing is run, nothing is unpacked.",
+    after_help = AFTER_HELP,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// The command; without one, the images are audited.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// What `audit` takes.
+    #[command(flatten)]
+    pub audit: AuditArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Audit images: verdict, findings, copies and who gets them
+    #[command(after_help = AFTER_HELP)]
+    Audit(AuditArgs),
+    /// Show how the dynamic loader resolves one object of an image, with the reason for each step
+    Tree(TreeArgs),
+    /// Say which profiling tools would work in an image, what each lacks, and what to take instead
+    Profilers(ProfilersArgs),
+    /// Say without an image whether CUPTI is needed, which files, at what cost and where from
+    Advise(AdviseArgs),
+    /// Write the smallest Dockerfile by which an image serves a phase, proven while it is built
+    Dockerfile(Box<DockerfileArgs>),
+    /// Make an image that serves a phase, or one without dead weight, without a container engine
+    Slim(Box<SlimArgs>),
+    /// List the rules, or explain one
+    Rules(RulesArgs),
+    /// Print the JSON Schema of the JSON report
+    Schema,
+}
+
+/// Runs the command that the command line names; its outcome is the exit code.
+pub fn run() -> Exit {
+    let cli = parse();
+    match cli.command {
+        None => command::audit(cli.audit),
+        Some(Command::Audit(args)) => command::audit(args),
+        Some(Command::Tree(args)) => command::tree(args),
+        Some(Command::Profilers(args)) => command::profilers(args),
+        Some(Command::Advise(args)) => command::advise(&args),
+        Some(Command::Dockerfile(args)) => command::dockerfile(*args),
+        Some(Command::Slim(args)) => command::slim(*args),
+        Some(Command::Rules(args)) => command::rules(&args),
+        Some(Command::Schema) => command::schema(),
+    }
+}
+
+/// Reads the command line and the environment; does not return where they ask for help or are wrong.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment belongs to the command line"
+)]
+fn parse() -> Cli {
+    // What a CI system passes on without having it is empty.
+    let without_empty = |arg: Arg| {
+        let value = arg.get_env().and_then(std::env::var_os);
+        match value {
+            Some(value) if value.is_empty() => arg.env(None::<&str>),
+            _ => arg,
+        }
+    };
+    let command = Cli::command()
+        .mut_args(without_empty)
+        .mut_subcommands(|command| command.mut_args(without_empty));
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

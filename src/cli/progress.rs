@@ -1,0 +1,106 @@
+//! Progress on a terminal: a bar per layer, and nothing where nobody watches.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::sync::{Mutex, PoisonError};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use image_source::Progress;
+
+/// Bars on standard error.
+pub struct Bars {
+    all: MultiProgress,
+    bars: Mutex<BTreeMap<usize, ProgressBar>>,
+}
+
+/// Whether bars may be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    /// Where standard error is a terminal.
+    OnTerminal,
+    /// Never.
+    Never,
+}
+
+impl Bars {
+    /// Bars that are drawn when `show` allows it.
+    pub fn new(show: Show) -> Self {
+        let hidden = show == Show::Never || !std::io::stderr().is_terminal();
+        let target = if hidden {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        Self {
+            all: MultiProgress::with_draw_target(target),
+            bars: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Removes the bars, so that a report stands alone.
+    pub fn clear(&self) {
+        // A terminal that cannot be written to has nothing to remove.
+        let _ = self.all.clear();
+    }
+
+    fn with(&self, layer: usize, act: impl FnOnce(&ProgressBar)) {
+        if let Some(bar) = self
+            .bars
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&layer)
+        {
+            act(bar);
+        }
+    }
+}
+
+/// The columns of a bar whose end is known.
+const KNOWN: &str = "  {prefix} {wide_bar} {decimal_bytes:>9} of {decimal_total_bytes:9} {eta:>4}";
+/// The columns of one whose end is not.
+const UNKNOWN: &str = "  {prefix} {spinner} {decimal_bytes:>9} {decimal_bytes_per_sec:>12}";
+
+impl Progress for Bars {
+    fn start(&self, layer: usize, bytes: Option<u64>) {
+        let (bar, template) = match bytes {
+            Some(bytes) => (ProgressBar::new(bytes), KNOWN),
+            None => (ProgressBar::new_spinner(), UNKNOWN),
+        };
+        let style = ProgressStyle::with_template(template)
+            .expect("the templates are constants that a test draws");
+        let bar = self.all.add(
+            bar.with_style(style)
+                .with_prefix(format!("layer {:<3}", layer + 1)),
+        );
+        self.bars
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(layer, bar);
+    }
+
+    fn advance(&self, layer: usize, bytes: u64) {
+        self.with(layer, |bar| bar.inc(bytes));
+    }
+
+    fn finish(&self, layer: usize) {
+        self.with(layer, ProgressBar::finish_and_clear);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bars, Show};
+    use image_source::Progress as _;
+
+    #[test]
+    fn bars_are_drawn_with_and_without_a_known_end() {
+        let bars = Bars::new(Show::Never);
+        bars.start(0, Some(10));
+        bars.start(1, None);
+        bars.advance(0, 5);
+        bars.advance(7, 5);
+        bars.finish(1);
+        bars.clear();
+    }
+}

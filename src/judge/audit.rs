@@ -1,0 +1,41 @@
+//! From the facts of an image to what is said of it: findings, and a plan for each phase.
+
+use crate::judge::facts::{ImageFacts, tools};
+use crate::judge::outcome::Audit;
+use crate::judge::plan::{self, Known, need};
+use crate::judge::rule::{self, Subject};
+use crate::knowledge::Knowledge;
+
+/// Judges an image by what the program knows. `phases` are the names of those that were asked for, which are known;
+/// `environment` are the variables over those of the image config. The findings are not sorted yet.
+pub fn audit(
+    facts: ImageFacts,
+    knowledge: &Knowledge,
+    phases: &[String],
+    environment: &[(String, String)],
+) -> Audit {
+    let subjects = rule::subjects(&facts);
+    let installed = tools::find(&facts, &knowledge.profilers, environment);
+    let tools = plan::profilers::judge(&facts, &installed, &knowledge.profilers);
+    let known = Known {
+        facts: &facts,
+        rules: &knowledge.rules,
+        subjects: &subjects,
+        profilers: &knowledge.profilers,
+        tools: &tools,
+    };
+    let plans = knowledge.phases.iter();
+    let plans = plans.map(|phase| plan::plan(&known, phase)).collect();
+    let asked = knowledge.phases_named(phases);
+    let needs = asked
+        .iter()
+        .flat_map(|phase| need::subjects(&facts, &tools, phase));
+    let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
+    let findings = rule::judge(&knowledge.rules, &subjects, &asked);
+    Audit {
+        facts,
+        findings,
+        phases: phases.to_vec(),
+        plans,
+    }
+}

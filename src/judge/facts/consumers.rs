@@ -1,0 +1,475 @@
+//! Who asks for CUPTI, and what each would get.
+//!
+//! An object that needs libcupti is a consumer whatever its name; one that opens it at run time is one when a
+//! profile knows it, or when it holds the exact name as a string.
+
+use serde::Deserialize;
+
+use super::apis::{self, Companion, Wanted};
+use super::copies::{Found, contains, is_library_name, is_needed_name};
+use super::ties::Followed;
+use super::{ByWorld, Ground, owner, symbols};
+use crate::knowledge;
+use image_linkage::elf::Bytes;
+use image_linkage::loader::{
+    Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
+};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+use yaml_mistakes::{Document, Mistake};
+
+/// An object that asks for CUPTI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consumer {
+    /// The id of its profile, where one knows it.
+    pub profile: Option<String>,
+    /// The name of the program, from its profile, else the file's.
+    pub name: String,
+    /// The object.
+    pub object: RootPath,
+    /// Whether it needs CUPTI or opens it.
+    pub asks: Asks,
+    /// The name it asks for; the first of several.
+    pub wants: Bytes,
+    /// What breaks without it.
+    pub required: Required,
+    /// The program that loads the object, where it is known; the object itself, where that is a program.
+    pub program: Option<RootPath>,
+    /// What it gets.
+    pub outcome: ByWorld<Gets>,
+}
+
+/// How an object asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Asks {
+    /// By `DT_NEEDED`.
+    Needed,
+    /// By dlopen.
+    Dlopen,
+}
+
+/// What breaks when a consumer does not get CUPTI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Required {
+    /// The program cannot be started or imported.
+    Import,
+    /// Only its profiling.
+    Profiling,
+}
+
+impl Asks {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Needed => "needed",
+            Self::Dlopen => "dlopen",
+        }
+    }
+}
+
+impl Required {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Profiling => "profiling",
+        }
+    }
+}
+
+/// What a consumer gets in one world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gets {
+    /// What became of the request.
+    pub outcome: Outcome,
+    /// The path by which the loader opened it.
+    pub path: Option<Bytes>,
+    /// The same without links.
+    pub real_path: Option<RootPath>,
+    /// How it was found.
+    pub how: Option<How>,
+    /// The loader's words, when it was not.
+    pub message: String,
+    /// The search.
+    pub trace: Vec<Step>,
+    /// The objects that the numbers in the search count.
+    pub objects: Vec<Object>,
+    /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
+    pub missing_symbols: Vec<Bytes>,
+    /// What else the object needs and does not get: the loader's words.
+    pub other_failures: Vec<String>,
+    /// Objects on the way whose tables could not be read.
+    pub unread: Vec<String>,
+    /// What it gets of the libraries beside libcupti.
+    pub companions: Vec<Companion>,
+}
+
+/// How a known program asks for CUPTI (`profiles/consumers/*.yaml`).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerProfile {
+    /// The stem of its file.
+    #[serde(skip)]
+    pub id: String,
+    /// The name of the program.
+    pub name: String,
+    /// The file name of its object; a final `*` stands for any rest.
+    pub object: String,
+    /// How it asks.
+    pub asks: Asks,
+    /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
+    #[serde(default)]
+    pub beside: Option<String>,
+    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
+    /// stands for any rest. Its search paths are those that count.
+    #[serde(default)]
+    pub through: Option<String>,
+    /// The names it opens, in order.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// What breaks without it.
+    pub required: Required,
+}
+
+impl ConsumerProfile {
+    /// Reads the profile `id` from its file.
+    ///
+    /// # Errors
+    /// All mistakes in the file.
+    pub fn read(id: &str, document: &Document) -> Result<Self, Vec<Mistake>> {
+        document.read_and(|mut profile: Self| {
+            id.clone_into(&mut profile.id);
+            let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
+            let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
+                "" => Some(document.mistake(&["object"], what)),
+                _ => None,
+            };
+            (profile, mistake.into_iter().collect())
+        })
+    }
+
+    fn fits(&self, name: &[u8]) -> bool {
+        knowledge::named_like(name, &self.object)
+    }
+}
+
+/// Whether a profile knows objects of this file name to open CUPTI at run time.
+pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
+    profiles
+        .iter()
+        .any(|profile| profile.asks == Asks::Dlopen && profile.fits(name))
+}
+
+/// Finds the consumers and what each gets.
+pub(super) fn find(
+    grounds: &ByWorld<Ground>,
+    found: &Found,
+    profiles: &[ConsumerProfile],
+    wanted: &[Wanted],
+) -> Vec<Consumer> {
+    let is_asker = |path: &&RootPath| opens_cupti(profiles, path.name()) || !owner::is_decoy(path);
+    let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
+    objects.sort();
+    objects
+        .into_iter()
+        .filter_map(|object| {
+            let profile = profiles.iter().find(|profile| profile.fits(object.name()));
+            consumer(grounds, object, profile, wanted)
+        })
+        .collect()
+}
+
+fn consumer(
+    grounds: &ByWorld<Ground>,
+    object: RootPath,
+    profile: Option<&ConsumerProfile>,
+    wanted: &[Wanted],
+) -> Option<Consumer> {
+    let rootfs = &grounds.as_is.rootfs;
+    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    let needed = elf.needed.iter().find(|name| is_needed_name(name));
+    let asks = if needed.is_some() {
+        Asks::Needed
+    } else {
+        Asks::Dlopen
+    };
+    let names = match needed {
+        Some(name) => vec![name.clone()],
+        None => opened_names(rootfs, &object, profile),
+    };
+    let wants = names
+        .last()
+        .filter(|_| names.len() == 1)
+        .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
+        .clone();
+    let program = program(rootfs, &object);
+    let outcome = ByWorld::of(grounds, |ground| {
+        let asker = Asker {
+            object: &object,
+            program: program.as_ref(),
+            asks,
+            names: &names,
+            through: profile.and_then(|profile| profile.through.as_deref()),
+        };
+        gets(ground, &asker, wanted)
+    });
+    let file_name = image_linkage::escape::text(object.name());
+    Some(Consumer {
+        profile: profile.map(|profile| profile.id.clone()),
+        name: profile.map_or(file_name, |profile| profile.name.clone()),
+        required: match (profile, asks) {
+            (Some(profile), _) => profile.required,
+            (None, Asks::Needed) => Required::Import,
+            (None, Asks::Dlopen) => Required::Profiling,
+        },
+        object,
+        asks,
+        wants,
+        program,
+        outcome,
+    })
+}
+
+/// The names that an object opens: what its profile says, else the exact names that it holds.
+fn opened_names(
+    rootfs: &Rootfs,
+    object: &RootPath,
+    profile: Option<&ConsumerProfile>,
+) -> Vec<Bytes> {
+    let held = || {
+        let elf = rootfs
+            .file(&object.absolute())
+            .and_then(|facts| facts.elf.as_ref());
+        let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
+        let exact =
+            |text: &&Bytes| is_library_name(text) && !contains(text, b"%") && !contains(text, b" ");
+        let mut names: Vec<Bytes> = mentions.iter().filter(exact).cloned().collect();
+        // The most exact name is tried first, as dlopen callers do.
+        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        names
+    };
+    let Some(profile) = profile else {
+        return held();
+    };
+    let folder = profile
+        .beside
+        .as_ref()
+        .map(|folder| object.parent().join(folder.as_bytes()));
+    let beside = folder
+        .map(|folder| folder.join(b"libcupti.so").absolute())
+        .filter(|path| rootfs.lookup(path).is_ok());
+    let mut names: Vec<Bytes> = beside.map(Into::into).into_iter().collect();
+    let held = if profile.beside.is_some() {
+        Vec::new()
+    } else {
+        held()
+    };
+    names.extend(if held.is_empty() {
+        profile
+            .names
+            .iter()
+            .map(|name| name.as_bytes().into())
+            .collect()
+    } else {
+        held
+    });
+    names
+}
+
+/// The program of the process that loads an object: itself if it is one, else the interpreter of its environment.
+fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    if elf.is_program() {
+        return Some(object.clone());
+    }
+    interpreter(rootfs, object)
+}
+
+/// The interpreter of the environment that a Python extension lies in: the process that loads it.
+fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+    let parts: Vec<&[u8]> = object.components().collect();
+    let at = parts
+        .iter()
+        .rposition(|part| *part == b"site-packages" || *part == b"dist-packages")?;
+    let python = *parts.get(at.checked_sub(1)?)?;
+    let prefix = parts.get(..at.checked_sub(2)?)?.join(&b'/');
+    let candidates = [
+        [&prefix, &b"/bin/"[..], python].concat(),
+        [&prefix, &b"/bin/python3"[..]].concat(),
+        b"usr/bin/python3".to_vec(),
+    ];
+    candidates.iter().find_map(|path| {
+        let found = rootfs.lookup(path).ok()?;
+        let elf = rootfs.file(path)?.elf.as_ref()?;
+        Arch::of(elf)?;
+        Some(found.path)
+    })
+}
+
+/// Who asks, and for what.
+struct Asker<'a> {
+    object: &'a RootPath,
+    program: Option<&'a RootPath>,
+    asks: Asks,
+    names: &'a [Bytes],
+    /// The file name of the object whose code calls dlopen, where it is another one.
+    through: Option<&'a str>,
+}
+
+/// Starts the program and loads the object into it; where that is the program, what it starts with.
+fn load(process: &mut Process<'_>, object: &RootPath, program: Option<&RootPath>) -> Resolution {
+    let started = match program {
+        Some(program) => process.start(&program.absolute(), Start::Executed),
+        None => process.start_unknown(),
+    };
+    if program == Some(object) {
+        started
+    } else {
+        process.open(&object.absolute(), None)
+    }
+}
+
+fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
+    let Asker { object, names, .. } = *asker;
+    let run = |setup: &Setup<'_>| {
+        let mut process = Process::new(setup);
+        let loaded = load(&mut process, object, asker.program);
+        let mut gets = match asker.asks {
+            Asks::Needed => of_need(&loaded, names),
+            Asks::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
+        };
+        let cupti = gets.real_path.as_ref();
+        gets.companions = apis::companions(&process, Some(object), cupti, wanted);
+        gets.with_other_failures(&loaded, names)
+    };
+    let mut gets = ground
+        .with_setup(run)
+        .unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
+    gets.missing_symbols = symbols::missing(&ground.rootfs, object, &gets);
+    gets
+}
+
+impl Gets {
+    fn missing(message: String) -> Self {
+        Self {
+            outcome: Outcome::NotFound,
+            path: None,
+            real_path: None,
+            how: None,
+            message,
+            trace: Vec::new(),
+            objects: Vec::new(),
+            missing_symbols: Vec::new(),
+            other_failures: Vec::new(),
+            unread: Vec::new(),
+            companions: Vec::new(),
+        }
+    }
+
+    fn failed(unresolved: &Unresolved, objects: &[Object]) -> Self {
+        Self {
+            outcome: unresolved.outcome,
+            trace: unresolved.trace.clone(),
+            objects: objects.to_vec(),
+            ..Self::missing(unresolved.message.clone())
+        }
+    }
+
+    fn found(object: &Object, objects: &[Object]) -> Self {
+        Self {
+            outcome: Outcome::Loaded,
+            path: Some(object.path.clone()),
+            real_path: Some(object.real_path.clone()),
+            how: Some(object.how),
+            trace: object.trace.clone(),
+            objects: objects.to_vec(),
+            ..Self::missing(String::new())
+        }
+    }
+
+    /// What else keeps the object from being loaded.
+    fn with_other_failures(mut self, loaded: &Resolution, names: &[Bytes]) -> Self {
+        let others = super::failures(loaded).filter(|missing| !names.contains(&missing.name));
+        self.other_failures = others.map(|missing| missing.message.clone()).collect();
+        self.unread.clone_from(&loaded.unread);
+        self
+    }
+}
+
+/// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
+pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Followed {
+    let run = |setup: &Setup<'_>| {
+        let elf = ground
+            .rootfs
+            .file(&object.absolute())
+            .and_then(|facts| facts.elf.as_ref());
+        let program = if elf.is_some_and(|elf| elf.is_program()) {
+            Some(object.clone())
+        } else {
+            interpreter(&ground.rootfs, object)
+        };
+        let loaded = load(&mut Process::new(setup), object, program.as_ref());
+        let missing = loaded
+            .unresolved
+            .iter()
+            .find(|missing| missing.name == *name);
+        match (
+            loaded.object_for(name),
+            missing.map(|missing| missing.outcome),
+        ) {
+            (Some(found), None) => Followed::To(found.real_path.clone()),
+            (_, Some(Outcome::ProvidedAtRuntime)) => Followed::Driver,
+            _ => Followed::Unknown,
+        }
+    };
+    ground.with_setup(run).unwrap_or(Followed::Unknown)
+}
+
+/// What became of the `DT_NEEDED` entry.
+fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
+    let wanted = names.first().cloned().unwrap_or_default();
+    if let Some(refused) = loaded
+        .unresolved
+        .iter()
+        .find(|missing| missing.name == wanted)
+    {
+        return Gets::failed(refused, &loaded.objects);
+    }
+    match loaded.object_for(&wanted) {
+        Some(object) => Gets::found(object, &loaded.objects),
+        None => match loaded.unresolved.first() {
+            Some(first) => Gets::failed(first, &loaded.objects),
+            None => Gets::missing(format!(
+                "{}: not asked for",
+                image_linkage::escape::text(&wanted)
+            )),
+        },
+    }
+}
+
+/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
+fn caller<'a>(asker: &Asker<'a>, loaded: &'a Resolution) -> &'a RootPath {
+    let mut paths = loaded.objects.iter().map(|object| &object.real_path);
+    asker
+        .through
+        .and_then(|through| paths.find(|path| knowledge::named_like(path.name(), through)))
+        .unwrap_or(asker.object)
+}
+
+/// What the first of the names that opens gives, else what the first one gives.
+fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Gets {
+    let caller = process.caller(caller);
+    let mut first = None;
+    for name in names {
+        let resolution = process.open(name, caller);
+        if let Some(object) = super::root(&resolution).filter(|_| resolution.loads()) {
+            return Gets::found(object, &resolution.objects);
+        }
+        if let Some(failure) = super::failures(&resolution).next() {
+            first.get_or_insert_with(|| Gets::failed(failure, &resolution.objects));
+        }
+    }
+    first.unwrap_or_else(|| Gets::missing("no name is known that it opens".to_owned()))
+}

@@ -1,0 +1,146 @@
+//! The ground that a process stands on in one world: file system, loader, environment.
+
+use std::sync::Arc;
+
+use super::{ByWorld, Conditions};
+use crate::knowledge::driver_libraries;
+use image_linkage::loader::ldconfig::Relinked;
+use image_linkage::loader::{
+    Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start, World, ldconfig,
+};
+use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_source::Image;
+
+/// What a process in this image starts with.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    /// The world.
+    pub world: World,
+    /// The file system.
+    pub rootfs: Arc<Rootfs>,
+    /// The loader for the image's processor; `None` in an image that has none.
+    pub linker: Option<Linker>,
+    /// The links that a simulated `ldconfig` made and removed; none in the image as it is.
+    pub relinked: Relinked,
+    /// The environment.
+    pub environment: Environment,
+    /// The processor's level.
+    pub cpu: CpuLevel,
+    /// `NVIDIA_DRIVER_CAPABILITIES`.
+    pub capabilities: Option<String>,
+}
+
+/// The image in both worlds.
+pub fn both(image: &Image, rootfs: &Arc<Rootfs>, conditions: &Conditions) -> ByWorld<Ground> {
+    let arch = Arch::of_platform(&image.platform.architecture);
+    let linker = arch.and_then(|arch| Linker::find(rootfs, arch, conditions.cpu));
+    let over = conditions
+        .environment
+        .iter()
+        .rev()
+        .find(|(key, _)| key == "NVIDIA_DRIVER_CAPABILITIES");
+    let capabilities = over
+        .map(|(_, value)| value.as_str())
+        .or_else(|| image.config.env("NVIDIA_DRIVER_CAPABILITIES"));
+    let as_is = Ground {
+        world: World::AsIs,
+        rootfs: Arc::clone(rootfs),
+        linker,
+        relinked: Relinked::default(),
+        environment: super::environment(image, conditions),
+        cpu: conditions.cpu,
+        capabilities: capabilities.map(str::to_owned),
+    };
+    let nvidia = regenerated(&as_is, image.layers.len());
+    ByWorld { as_is, nvidia }
+}
+
+/// The same ground after the container runtime has run `ldconfig`.
+fn regenerated(as_is: &Ground, layers: usize) -> Ground {
+    let mut ground = Ground {
+        world: World::Nvidia,
+        ..as_is.clone()
+    };
+    if let Some(linker) = &mut ground.linker {
+        let made = ldconfig::regenerate(&as_is.rootfs, linker);
+        if made.relinked != Relinked::default() {
+            ground.rootfs = Arc::new(ldconfig::with_links(&as_is.rootfs, &made, layers));
+        }
+        linker.problems.clone_from(&made.problems);
+        ground.relinked = made.relinked;
+        linker.cache = Some(made.cache);
+    }
+    ground
+}
+
+impl Ground {
+    /// What could not be read of the loader's own files.
+    pub fn problems(&self) -> impl Iterator<Item = String> {
+        self.linker
+            .iter()
+            .flat_map(|linker| linker.problems.iter().cloned())
+    }
+
+    /// Calls `run` with the setup of a process; nothing in an image without a loader.
+    pub fn with_setup<T>(&self, run: impl FnOnce(&Setup<'_>) -> T) -> Option<T> {
+        let from_driver =
+            |name: &[u8]| driver_libraries::provides(name, self.capabilities.as_deref());
+        self.linker.as_ref().map(|linker| {
+            run(&Setup {
+                rootfs: &self.rootfs,
+                linker,
+                environment: &self.environment,
+                cpu: self.cpu,
+                from_driver: &from_driver,
+            })
+        })
+    }
+
+    /// What a dlopen of `name` gets in a process without search paths of its own; where that cannot start,
+    /// because of what is preloaded, why not.
+    pub fn open_plain(&self, name: &[u8]) -> Resolution {
+        let open = |setup: &Setup<'_>| {
+            let mut process = Process::new(setup);
+            let started = process.start_unknown();
+            if super::failures(&started).next().is_some() {
+                return started;
+            }
+            Resolution {
+                preload_warnings: started.preload_warnings,
+                ..process.open(name, None)
+            }
+        };
+        self.with_setup(open).unwrap_or_default()
+    }
+
+    /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
+    pub fn start(&self, path: &[u8]) -> Option<Resolution> {
+        let found = self.rootfs.lookup(path).ok()?;
+        let NodeKind::File(facts) = &self.rootfs.node(found.node).kind else {
+            return None;
+        };
+        let elf = facts.elf.as_ref();
+        let how = if elf.is_some_and(|elf| elf.interp.is_some()) {
+            Start::Executed
+        } else {
+            Start::Listed
+        };
+        let own = elf.and_then(|elf| {
+            Linker::at(&self.rootfs, elf.interp.as_ref()?, Arch::of(elf)?, self.cpu)
+        });
+        match own.filter(|own| {
+            self.linker
+                .as_ref()
+                .is_none_or(|linker| linker.real_path != own.real_path)
+        }) {
+            Some(linker) => {
+                let ground = Self {
+                    linker: Some(linker),
+                    ..self.clone()
+                };
+                ground.with_setup(|setup| Process::new(setup).start(path, how))
+            }
+            None => self.with_setup(|setup| Process::new(setup).start(path, how)),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Where `ld.so.cache` is not what a fresh `ldconfig` would make it, as far as CUPTI is concerned.
+
+use std::collections::BTreeSet;
+
+use super::{ByWorld, Ground, root};
+use image_linkage::elf::Bytes;
+use image_linkage::path::RootPath;
+
+/// A name for which the cache is stale.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleEntry {
+    /// The name that is asked for.
+    pub name: Bytes,
+    /// The path in the cache of the image, or that a fresh `ldconfig` would put there.
+    pub path: Bytes,
+    /// What is wrong with it.
+    pub kind: Staleness,
+}
+
+/// What is wrong with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Staleness {
+    /// Its file is gone, and nothing else answers to the name.
+    Gone,
+    /// `ldconfig` would find the name, and the loader does not, or gets another file.
+    NotEntered,
+}
+
+/// The libraries of a CUPTI release.
+const FAMILY: [&[u8]; 6] = [
+    b"libcupti.so",
+    b"libnvperf_host.so",
+    b"libnvperf_target.so",
+    b"libpcsamplingutil.so",
+    b"libcheckpoint.so",
+    b"libcuinj64.so",
+];
+
+/// The stale names of CUPTI's libraries, by name.
+pub fn stale(grounds: &ByWorld<Ground>) -> Vec<StaleEntry> {
+    let caches = [&grounds.as_is, &grounds.nvidia]
+        .into_iter()
+        .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
+    let names: BTreeSet<&[u8]> = caches
+        .flat_map(|cache| cache.iter().map(|(name, _)| name))
+        .filter(|name| FAMILY.iter().any(|stem| name.starts_with(stem)))
+        .collect();
+    names
+        .into_iter()
+        .filter_map(|name| stale_name(grounds, name))
+        .collect()
+}
+
+fn stale_name(grounds: &ByWorld<Ground>, name: &[u8]) -> Option<StaleEntry> {
+    let now = found(&grounds.as_is, name);
+    let fresh = found(&grounds.nvidia, name);
+    let entry = |path: &[u8], kind| StaleEntry {
+        name: name.into(),
+        path: path.into(),
+        kind,
+    };
+    if let Some((path, real_path)) = &fresh
+        && now.as_ref().is_none_or(|(_, now)| now != real_path)
+    {
+        return Some(entry(path, Staleness::NotEntered));
+    }
+    let cached = in_cache(&grounds.as_is, name)?;
+    let gone = grounds.as_is.rootfs.lookup(cached).is_err();
+    (gone && now.is_none()).then(|| entry(cached, Staleness::Gone))
+}
+
+/// What a plain dlopen of `name` ends at, whether or not it has all it needs.
+fn found(ground: &Ground, name: &[u8]) -> Option<(Bytes, RootPath)> {
+    let resolution = ground.open_plain(name);
+    root(&resolution).map(|object| (object.path.clone(), object.real_path.clone()))
+}
+
+fn in_cache<'g>(ground: &'g Ground, name: &[u8]) -> Option<&'g [u8]> {
+    let linker = ground.linker.as_ref()?;
+    let cache = linker.cache.as_ref()?;
+    cache.lookup(name, &linker.usable())
+}

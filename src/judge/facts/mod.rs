@@ -1,0 +1,409 @@
+//! What the image says of CUPTI: copies, headers, who asks for it, and what each gets.
+//!
+//! Everything is computed from the merged file system and the loader; nothing is judged here.
+
+mod apis;
+mod baggage;
+mod consumers;
+mod copies;
+pub mod cuda;
+mod ground;
+pub mod ld_cache;
+pub mod meant;
+pub mod misnamed;
+mod owner;
+pub mod python;
+pub mod release;
+pub mod search_path;
+mod soname;
+mod surroundings;
+mod symbols;
+mod ties;
+pub mod tools;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use apis::{Asker, Companion, Reach, Usable};
+pub use baggage::{Baggage, BaggageUse};
+pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
+pub use copies::{Copy, DanglingLink};
+pub use ground::Ground;
+pub use owner::{Owner, OwnerKind};
+pub use release::VersionSource;
+pub use soname::of_cuda as soname_of_cuda;
+pub use surroundings::Surroundings;
+pub use ties::{By, Leads, Tie, kept};
+
+use image_linkage::elf::Bytes;
+use image_linkage::layer::{LayerIndex, ProblemKind};
+pub use image_linkage::loader::Outcome;
+use image_linkage::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{ApplyProblem, Rootfs};
+use image_source::Image;
+
+/// Whether a process without search paths of its own can open CUPTI by its soname.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// It can.
+    Loadable,
+    /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
+    Unloadable,
+    /// The headers are there, the library is not.
+    HeadersOnly,
+    /// Nothing is there.
+    Absent,
+}
+
+impl Status {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loadable => "loadable",
+            Self::Unloadable => "unloadable",
+            Self::HeadersOnly => "headers-only",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// A value for each world.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ByWorld<T> {
+    /// The image as it is.
+    pub as_is: T,
+    /// Under the NVIDIA container runtime.
+    pub nvidia: T,
+}
+
+impl<T> ByWorld<T> {
+    /// The value of one world.
+    pub fn get(&self, world: World) -> &T {
+        match world {
+            World::AsIs => &self.as_is,
+            World::Nvidia => &self.nvidia,
+        }
+    }
+
+    /// Computes the value in both worlds.
+    pub fn of<'g>(grounds: &'g ByWorld<Ground>, compute: impl Fn(&'g Ground) -> T) -> Self {
+        Self {
+            as_is: compute(&grounds.as_is),
+            nvidia: compute(&grounds.nvidia),
+        }
+    }
+}
+
+/// What a plain dlopen of one name gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainOpen {
+    /// The name.
+    pub name: Bytes,
+    /// What the loader does.
+    pub resolution: Resolution,
+}
+
+/// Something that could not be checked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gap {
+    /// What was not checked.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// All that is known of an image.
+pub struct ImageFacts {
+    /// The image.
+    pub image: Image,
+    /// The digests and sizes of the layers as read.
+    pub layers: Vec<LayerSize>,
+    /// The loader's view, in each world.
+    pub grounds: ByWorld<Ground>,
+    /// Whether CUPTI can be opened, in each world.
+    pub status: ByWorld<Status>,
+    /// What a plain dlopen of the soname gets, in each world: of the first soname that can be opened, else
+    /// of the one that is expected.
+    pub plain: ByWorld<PlainOpen>,
+    /// The copies of libcupti.
+    pub copies: Vec<Copy>,
+    /// Links named as libcupti that lead nowhere.
+    pub dangling: Vec<DanglingLink>,
+    /// The CUPTI headers: the places of `cupti.h`.
+    pub headers: Vec<(RootPath, usize)>,
+    /// Who asks for CUPTI.
+    pub consumers: Vec<Consumer>,
+    /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
+    pub apis: Vec<Asker>,
+    /// The files that may be dead weight, by path.
+    pub baggage: Vec<Baggage>,
+    /// What uses such files without a table of an object showing it.
+    pub baggage_uses: Vec<BaggageUse>,
+    /// The links that lead to such files, by file.
+    pub baggage_links: BTreeMap<RootPath, Vec<RootPath>>,
+    /// What leads to such files and so keeps them.
+    pub ties: Vec<Tie>,
+    /// What lies around CUPTI.
+    pub around: Surroundings,
+    /// What could not be checked.
+    pub gaps: Vec<Gap>,
+    /// Oddities of the layers, for `-v`: the layer, where and what.
+    pub oddities: Vec<ApplyProblem>,
+}
+
+impl ImageFacts {
+    /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
+    pub fn serves(&self) -> bool {
+        let gets = |consumer: &Consumer| consumer.outcome.as_is.outcome == Outcome::Loaded;
+        self.status.as_is == Status::Loadable || self.consumers.iter().any(gets)
+    }
+
+    /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
+    pub fn concerns_cupti(&self) -> bool {
+        self.own_copies().next().is_some()
+            || !self.dangling.is_empty()
+            || !self.consumers.is_empty()
+    }
+
+    /// The copies of CUPTI that are for everybody, not for one tool alone.
+    pub fn own_copies(&self) -> impl Iterator<Item = &Copy> {
+        self.copies.iter().filter(|copy| !copy.decoy)
+    }
+}
+
+/// The sizes of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerSize {
+    /// As stored.
+    pub compressed: u64,
+    /// Uncompressed.
+    pub bytes: u64,
+}
+
+/// The layers of an image, read.
+pub struct ReadLayers {
+    /// One index per layer of the image, or why it was not read.
+    pub layers: Vec<Result<LayerIndex, Gap>>,
+}
+
+/// How the loader is to be set up, beyond what the image says.
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    /// `KEY=VALUE` over the environment of the image config.
+    pub environment: Vec<(String, String)>,
+    /// The processor's level.
+    pub cpu: CpuLevel,
+    /// How known programs ask for CUPTI; the first that fits an object counts.
+    pub consumers: Vec<ConsumerProfile>,
+}
+
+/// Gathers the facts of an image from its layers.
+pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> ImageFacts {
+    let mut gaps: Vec<Gap> = layers
+        .layers
+        .iter()
+        .filter_map(|layer| layer.as_ref().err().cloned())
+        .collect();
+    let empty = LayerIndex::empty();
+    let sizes = layers.layers.iter().map(size_of).collect();
+    let indexes: Vec<&LayerIndex> = layers
+        .layers
+        .iter()
+        .map(|layer| layer.as_ref().unwrap_or(&empty))
+        .collect();
+    let (rootfs, oddities) = merged(&indexes);
+    drop(layers);
+    let rootfs = Arc::new(rootfs);
+    let grounds = ground::both(&image, &rootfs, conditions);
+    let profiles = conditions.consumers.as_slice();
+    let Walked {
+        found,
+        weight,
+        inventory,
+        around,
+    } = walk(&rootfs, profiles);
+    let weight = weight.finish(&image);
+    let wanted = apis::wanted(&rootfs, &weight.files);
+    let consumers = consumers::find(&grounds, &found, profiles, &wanted);
+    let expected = soname::expected(&image, &rootfs, &found, &consumers);
+    let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
+    let status = ByWorld {
+        as_is: status_of(&plain.as_is, &found),
+        nvidia: status_of(&plain.nvidia, &found),
+    };
+    let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
+    let apis = apis::find(&grounds, &consumers, &plain, &wanted);
+    let files = &weight.files;
+    let (links, ties) = ties::find(&image, &grounds, files, &inventory, &consumers, profiles);
+    gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
+    gaps.sort();
+    gaps.dedup();
+    ImageFacts {
+        image,
+        layers: sizes,
+        grounds,
+        status,
+        plain,
+        copies,
+        dangling: found.dangling,
+        headers: found.headers,
+        consumers,
+        apis,
+        baggage: weight.files,
+        baggage_uses: weight.uses,
+        baggage_links: links,
+        ties,
+        around,
+        gaps,
+        oddities,
+    }
+}
+
+fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
+    let read = layer.as_ref();
+    LayerSize {
+        compressed: read.map_or(0, |layer| layer.compressed_bytes),
+        bytes: read.map_or(0, |layer| layer.bytes),
+    }
+}
+
+/// The layers on top of each other, and what is odd about them.
+fn merged(indexes: &[&LayerIndex]) -> (Rootfs, Vec<ApplyProblem>) {
+    let (rootfs, mut oddities) = image_linkage::rootfs::merge(indexes.iter().copied());
+    for (number, layer) in indexes.iter().enumerate() {
+        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
+            layer: number,
+            path: problem.path.clone(),
+            what: problem.what.clone(),
+            kind: problem.kind,
+        }));
+    }
+    (rootfs, oddities)
+}
+
+/// What one walk through the file system gathers.
+#[derive(Default)]
+struct Walked {
+    /// What bears on CUPTI.
+    found: copies::Found,
+    /// What may be dead weight.
+    weight: baggage::Gathered,
+    /// What may need such files.
+    inventory: ties::Inventory,
+    /// What lies around CUPTI.
+    around: Surroundings,
+}
+
+/// Goes once through the file system.
+fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> Walked {
+    let mut walked = Walked::default();
+    rootfs.visit(|path, _, node| {
+        copies::take(rootfs, profiles, &mut walked.found, path, node);
+        walked.weight.take(path, node);
+        walked.inventory.take(path, node);
+        walked.around.take(rootfs, path, node);
+    });
+    walked
+}
+
+/// Opens the sonames one after the other, as a process without search paths would; the first that opens
+/// counts, else the first that is expected.
+fn plain_open(ground: &Ground, sonames: &[Bytes]) -> PlainOpen {
+    let open = |name: &Bytes| PlainOpen {
+        name: name.clone(),
+        resolution: ground.open_plain(name),
+    };
+    let mut opened = sonames.iter().map(open);
+    let first = opened
+        .next()
+        .unwrap_or_else(|| open(&Bytes::from(&b"libcupti.so"[..])));
+    if first.resolution.loads() {
+        return first;
+    }
+    opened
+        .find(|plain| plain.resolution.loads())
+        .unwrap_or(first)
+}
+
+fn status_of(plain: &PlainOpen, found: &copies::Found) -> Status {
+    match () {
+        () if plain.resolution.loads() => Status::Loadable,
+        () if found.own().next().is_some() || !found.dangling.is_empty() => Status::Unloadable,
+        () if !found.headers.is_empty() => Status::HeadersOnly,
+        () => Status::Absent,
+    }
+}
+
+/// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
+/// could not be read.
+fn gaps_of(
+    grounds: &ByWorld<Ground>,
+    plain: &ByWorld<PlainOpen>,
+    consumers: &[Consumer],
+    oddities: &[ApplyProblem],
+) -> Vec<Gap> {
+    let gap = |what: String, why: &str| Gap {
+        what,
+        why: why.to_owned(),
+    };
+    let mut gaps: Vec<Gap> = grounds
+        .as_is
+        .problems()
+        .chain(grounds.nvidia.problems())
+        .map(|problem| gap("the dynamic loader".to_owned(), &problem))
+        .collect();
+    gaps.extend(
+        oddities
+            .iter()
+            .filter(|problem| problem.kind == ProblemKind::Unread)
+            .map(|problem| gap(problem.path.to_string(), &problem.what)),
+    );
+    let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
+    gaps.extend(plain.as_is.resolution.unread.iter().map(unread));
+    gaps.extend(
+        consumers
+            .iter()
+            .flat_map(|consumer| &consumer.outcome.as_is.unread)
+            .map(unread),
+    );
+    gaps
+}
+
+/// The environment of the image config with what was asked for over it, as the loader sees it.
+pub(crate) fn environment(image: &Image, conditions: &Conditions) -> Environment {
+    let value = |key: &str| {
+        let over = conditions
+            .environment
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str());
+        over.or_else(|| image.config.env(key))
+            .map(|value| Bytes::from(value.as_bytes()))
+    };
+    Environment {
+        library_path: value("LD_LIBRARY_PATH"),
+        preload: value("LD_PRELOAD"),
+        working_dir: image
+            .config
+            .working_dir
+            .as_deref()
+            .unwrap_or("/")
+            .as_bytes()
+            .into(),
+    }
+}
+
+/// What did not resolve, but for the driver's libraries.
+pub fn failures(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
+    resolution
+        .unresolved
+        .iter()
+        .filter(|missing| missing.outcome != Outcome::ProvidedAtRuntime)
+}
+
+/// The object that was opened.
+pub fn root(resolution: &Resolution) -> Option<&Object> {
+    resolution.objects.get(resolution.root?)
+}

@@ -1,0 +1,211 @@
+//! Which package a file belongs to: the databases of dpkg, pip and conda, else the tool whose folder it lies in.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// The owner of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The kind of package.
+    pub kind: OwnerKind,
+    /// Its name.
+    pub name: String,
+    /// Its version, where the database says it.
+    pub version: Option<String>,
+}
+
+/// The kind of package that owns a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnerKind {
+    /// A Python distribution.
+    Pip,
+    /// A package of dpkg.
+    Deb,
+    /// A package of conda.
+    Conda,
+    /// A copy that a tool brings for itself.
+    Bundled,
+    /// Nobody that is known; copied by hand, or a database that is not read (rpm).
+    Unknown,
+}
+
+impl OwnerKind {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pip => "pip",
+            Self::Deb => "deb",
+            Self::Conda => "conda",
+            Self::Bundled => "bundled",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A folder whose CUPTI belongs to a tool.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bundle {
+    folder: String,
+    owner: String,
+    decoy: bool,
+}
+
+static BUNDLES: LazyLock<Vec<Bundle>> = LazyLock::new(|| {
+    serde_saphyr::from_str(include_str!("../../../profiles/cupti/bundles.yaml"))
+        .expect("the file is part of the program and read by a test")
+});
+
+fn bundle(path: &RootPath) -> Option<&'static Bundle> {
+    let text = [b"/", path.as_bytes()].concat();
+    BUNDLES.iter().find(|bundle| {
+        let folder = [b"/", bundle.folder.as_bytes()].concat();
+        text.windows(folder.len()).any(|window| window == folder)
+    })
+}
+
+/// Whether the file serves the tool it belongs to and nobody else.
+pub fn is_decoy(path: &RootPath) -> bool {
+    bundle(path).is_some_and(|bundle| bundle.decoy)
+}
+
+/// The owner of the file at `path`.
+pub fn of(rootfs: &Rootfs, path: &RootPath) -> Owner {
+    bundle(path)
+        .map(|bundle| Owner {
+            kind: OwnerKind::Bundled,
+            name: bundle.owner.clone(),
+            version: None,
+        })
+        .or_else(|| deb(rootfs, path))
+        .or_else(|| pip(rootfs, path))
+        .or_else(|| conda(rootfs, path))
+        .unwrap_or(Owner {
+            kind: OwnerKind::Unknown,
+            name: String::new(),
+            version: None,
+        })
+}
+
+/// The package whose list in `/var/lib/dpkg/info` names the file, as installed or behind the usr-merge link.
+fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
+    let directory = rootfs.lookup(b"/var/lib/dpkg/info").ok()?;
+    let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
+    let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
+    let listed: Vec<Vec<u8>> = [path.absolute()]
+        .into_iter()
+        .chain(before_usr_merge)
+        .collect();
+    rootfs
+        .children(directory.node)
+        .filter(|(name, _)| name.ends_with(b".list"))
+        .find_map(|(name, _)| {
+            let content = rootfs.content(&[b"/var/lib/dpkg/info/", name].concat())?;
+            content
+                .split(|&byte| byte == b'\n')
+                .find(|line| listed.iter().any(|path| path == *line))?;
+            let name = text(name.strip_suffix(b".list")?);
+            let name = name.split(':').next()?.to_owned();
+            Some(Owner {
+                kind: OwnerKind::Deb,
+                version: deb_version(rootfs, &name),
+                name,
+            })
+        })
+}
+
+fn deb_version(rootfs: &Rootfs, name: &str) -> Option<String> {
+    let status = text(rootfs.content(b"/var/lib/dpkg/status")?);
+    let paragraph = status
+        .split("\n\n")
+        .find(|paragraph| field(paragraph, "Package") == Some(name))?;
+    field(paragraph, "Version").map(str::to_owned)
+}
+
+/// The Python distribution whose folder holds the file: NVIDIA's wheels put CUPTI below `nvidia/`.
+fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
+    let absolute = path.absolute();
+    let at = ["/site-packages/", "/dist-packages/"]
+        .iter()
+        .find_map(|marker| {
+            absolute
+                .windows(marker.len())
+                .rposition(|window| window == marker.as_bytes())
+                .map(|at| at + marker.len())
+        })?;
+    let (site, inside) = absolute.split_at(at);
+    let directory = rootfs.lookup(site).ok()?;
+    let wanted = wanted_distribution(inside)?;
+    rootfs
+        .children(directory.node)
+        .filter(|(name, _)| name.ends_with(b".dist-info"))
+        .find_map(|(name, _)| {
+            if !wanted.iter().any(|stem| name.starts_with(stem.as_bytes())) {
+                return None;
+            }
+            let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
+            let name = field(&metadata, "Name")?.to_owned();
+            Some(Owner {
+                kind: OwnerKind::Pip,
+                name,
+                version: field(&metadata, "Version").map(str::to_owned),
+            })
+        })
+}
+
+/// The stems of the distributions that a path below `site-packages` can be from.
+fn wanted_distribution(inside: &[u8]) -> Option<Vec<String>> {
+    let first = inside.split(|&byte| byte == b'/').next()?;
+    if first == b"nvidia"
+        && inside
+            .windows(6)
+            .any(|window| window == b"/cu13/" || window == b"/cu14/")
+    {
+        return Some(vec!["nvidia_cuda_cupti-".to_owned()]);
+    }
+    match first {
+        b"nvidia" => Some(vec![
+            "nvidia_cuda_cupti_cu".to_owned(),
+            "nvidia_cuda_cupti-".to_owned(),
+        ]),
+        other => Some(vec![format!("{}-", text(other))]),
+    }
+}
+
+/// The conda package of the environment the file lies in. Its file list is not read: CUPTI is in one package.
+fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
+    let mut prefix = path.parent();
+    while prefix != RootPath::default() {
+        if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {
+            let package = |name: &[u8]| text(name.strip_suffix(b".json").unwrap_or(name));
+            let names: Vec<String> = rootfs
+                .children(found.node)
+                .map(|(name, _)| package(name))
+                .collect();
+            let name = names.iter().find(|name| name.starts_with("cuda-cupti-"))?;
+            let mut parts = name.rsplitn(3, '-');
+            let (_, version) = (parts.next()?, parts.next()?);
+            return Some(Owner {
+                kind: OwnerKind::Conda,
+                name: parts.next()?.to_owned(),
+                version: Some(version.to_owned()),
+            });
+        }
+        prefix = prefix.parent();
+    }
+    None
+}
+
+fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+        .map(str::trim)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,97 @@
+//! The Python distributions of an image, by the metadata that pip leaves (Core metadata specifications).
+
+use image_linkage::layer::FileFacts;
+use image_linkage::path::RootPath;
+
+/// An installed Python distribution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distribution {
+    /// The name in its normal form: small letters, `-` between words.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// The folder that it is installed into, such as `…/site-packages`.
+    pub site: RootPath,
+    /// Its metadata.
+    pub metadata: RootPath,
+    /// The layer of its metadata.
+    pub layer: usize,
+    /// The exact versions that it asks for, `name==version`, by name.
+    pub pins: Vec<(String, String)>,
+}
+
+/// The distribution whose metadata a file is.
+pub(super) fn of(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<Distribution> {
+    let is_metadata = path.name() == b"METADATA" && path.parent().name().ends_with(b".dist-info");
+    let text = facts.kept.as_ref().filter(|_| is_metadata)?;
+    read(&String::from_utf8_lossy(text), path, layer)
+}
+
+fn read(text: &str, path: &RootPath, layer: usize) -> Option<Distribution> {
+    let head = text.split("\n\n").next().unwrap_or_default();
+    let value = |key: &str| {
+        head.lines()
+            .find_map(|line| line.strip_prefix(key))
+            .map(str::trim)
+    };
+    Some(Distribution {
+        name: normal(value("Name:")?),
+        version: value("Version:")?.to_owned(),
+        site: path.parent().parent(),
+        metadata: path.clone(),
+        layer,
+        pins: head
+            .lines()
+            .filter_map(|line| pin(line.strip_prefix("Requires-Dist:")?))
+            .collect(),
+    })
+}
+
+/// The normal form of a name ("Names and normalization" of the packaging specifications).
+fn normal(name: &str) -> String {
+    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
+}
+
+/// A requirement of one exact version: `name (==1.2) ; marker` or `name==1.2; marker`.
+fn pin(requirement: &str) -> Option<(String, String)> {
+    let (what, _) = requirement.split_once(';').unwrap_or((requirement, ""));
+    let (name, version) = what.split_once("==")?;
+    let name = name.trim_end_matches(['(', ' ']);
+    let version = version.trim_end_matches([')', ' ']);
+    Some((normal(name.trim()), version.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{normal, pin, read};
+    use image_linkage::path::RootPath;
+
+    #[test]
+    fn exact_requirements_are_read_in_both_spellings() {
+        let pair = |name: &str, version: &str| Some((name.to_owned(), version.to_owned()));
+        assert_eq!(
+            pin(" nvidia-cuda-cupti-cu12 (==12.4.127) ; platform_system == \"Linux\""),
+            pair("nvidia-cuda-cupti-cu12", "12.4.127")
+        );
+        assert_eq!(
+            pin("nvidia_cuda_cupti_cu12==12.8.90; x == 'y'"),
+            pair("nvidia-cuda-cupti-cu12", "12.8.90")
+        );
+        assert_eq!(pin("numpy>=1.21 ; x == 'y'"), None);
+        assert_eq!(normal("Torch_TB.Profiler"), "torch-tb-profiler");
+    }
+
+    #[test]
+    fn only_the_head_of_the_metadata_counts() {
+        let path = RootPath::from("opt/site-packages/torch-2.dist-info/METADATA");
+        let text = "Name: torch\nVersion: 2.5.1\n\nName: other\nVersion: 9\n";
+        let found = read(text, &path, 3).unwrap();
+        assert_eq!(
+            (found.name.as_str(), found.version.as_str(), found.layer),
+            ("torch", "2.5.1", 3)
+        );
+        assert_eq!(found.site.to_string(), "/opt/site-packages");
+        assert_eq!(read("Version: 1\n", &path, 0), None);
+    }
+}

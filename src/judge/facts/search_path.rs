@@ -1,0 +1,163 @@
+//! Search paths that lead where they should not, or not where they should.
+
+use super::{ByWorld, Consumer, Copy, Ground};
+use image_linkage::elf::Bytes;
+use image_linkage::escape;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// A search path with an empty element, which stands for the working directory (glibc elf/dl-load.c,
+/// `fillin_rpath`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmptyElement {
+    /// Whose path it is: `LD_LIBRARY_PATH`, or a tag of an object.
+    pub of: String,
+    /// The path as written.
+    pub value: Bytes,
+    /// The object; `None` for the environment.
+    pub object: Option<RootPath>,
+}
+
+/// The search paths with an empty element: of the environment, of what asks for CUPTI and of the copies.
+pub fn empty_elements(
+    ground: &Ground,
+    consumers: &[Consumer],
+    copies: &[Copy],
+) -> Vec<EmptyElement> {
+    let mut found = Vec::new();
+    if let Some(value) = &ground.environment.library_path
+        && has_empty(value, b":;")
+    {
+        found.push(EmptyElement {
+            of: "LD_LIBRARY_PATH".to_owned(),
+            value: value.clone(),
+            object: None,
+        });
+    }
+    let objects = consumers.iter().map(|consumer| &consumer.object);
+    let copies = copies.iter().filter(|copy| !copy.decoy);
+    for object in objects.chain(copies.map(|copy| &copy.real_path)) {
+        found.extend(of_object(&ground.rootfs, object));
+    }
+    found
+}
+
+fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
+    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    // A DT_RPATH counts for nothing beside a DT_RUNPATH.
+    let (tag, value) = match (&elf.runpath, &elf.rpath) {
+        (Some(path), _) => ("DT_RUNPATH", path),
+        (None, Some(path)) => ("DT_RPATH", path),
+        (None, None) => return None,
+    };
+    has_empty(value, b":").then(|| EmptyElement {
+        of: format!("{tag} of {}", escape::text(object.name())),
+        value: value.clone(),
+        object: Some(object.clone()),
+    })
+}
+
+/// Whether a path that is not empty as a whole has an empty element.
+fn has_empty(path: &[u8], separators: &[u8]) -> bool {
+    !path.is_empty()
+        && path
+            .split(|byte| separators.contains(byte))
+            .any(<[u8]>::is_empty)
+}
+
+/// A stub of the driver's library, made for linking, that a search path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stub {
+    /// The path by which it is found.
+    pub path: RootPath,
+    /// The part of the search.
+    pub by: StubBy,
+}
+
+/// The part of the search that leads to a stub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StubBy {
+    /// `LD_LIBRARY_PATH`, which comes before all that the container runtime arranges.
+    LdLibraryPath,
+    /// `ld.so.cache`, as it is or as `ldconfig` would make it.
+    Cache,
+}
+
+/// The names by which CUPTI and the CUDA runtime open the driver's library.
+const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
+
+/// The stubs that the environment or the cache lead to.
+pub fn stubs(grounds: &ByWorld<Ground>) -> Vec<Stub> {
+    let ground = &grounds.as_is;
+    let directories = elements(ground);
+    let on_path = directories
+        .into_iter()
+        .flat_map(|directory| DRIVER.map(|name| [directory, b"/", name].concat()));
+    let mut found: Vec<Stub> = on_path
+        .filter_map(|path| stub(&ground.rootfs, &path, StubBy::LdLibraryPath))
+        .collect();
+    let caches = [&grounds.as_is, &grounds.nvidia]
+        .into_iter()
+        .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
+    let entries = caches
+        .flat_map(image_linkage::loader::cache::Cache::iter)
+        .filter(|(name, _)| DRIVER.contains(name));
+    for (_, entry) in entries {
+        let stub = stub(&grounds.nvidia.rootfs, &entry.path, StubBy::Cache);
+        found.extend(stub.filter(|stub| !found.contains(stub)));
+    }
+    found
+}
+
+fn stub(rootfs: &Rootfs, path: &[u8], by: StubBy) -> Option<Stub> {
+    let real = rootfs.lookup(path).ok()?.path;
+    let is_stub = real.components().any(|part| part == b"stubs");
+    is_stub.then(|| Stub {
+        path: RootPath::new(path),
+        by,
+    })
+}
+
+/// The directories of `LD_LIBRARY_PATH`.
+fn elements(ground: &Ground) -> Vec<&[u8]> {
+    let path = ground
+        .environment
+        .library_path
+        .as_deref()
+        .unwrap_or_default();
+    path.split(|byte| b":;".contains(byte))
+        .filter(|element| !element.is_empty())
+        .collect()
+}
+
+/// Whether `LD_LIBRARY_PATH` or a file in `/etc/ld.so.conf.d` names a directory.
+pub fn names_directory(ground: &Ground, directory: &[u8]) -> bool {
+    let trimmed = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path) == directory;
+    let rootfs = &ground.rootfs;
+    let in_file = |content: &[u8]| {
+        content
+            .split(|&byte| byte == b'\n')
+            .any(|line| trimmed(line.trim_ascii()))
+    };
+    let files = rootfs.lookup(b"/etc/ld.so.conf.d").ok().into_iter();
+    let mut files = files
+        .flat_map(|folder| rootfs.children(folder.node))
+        .filter_map(|(name, _)| rootfs.content(&[b"/etc/ld.so.conf.d/", name].concat()))
+        .chain(rootfs.content(b"/etc/ld.so.conf"));
+    elements(ground).into_iter().any(trimmed) || files.any(in_file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_empty;
+
+    #[test]
+    fn an_empty_element_is_at_an_end_or_between_two_separators() {
+        for path in ["/a:", ":/a", "/a::/b", "/a;", ":"] {
+            assert!(has_empty(path.as_bytes(), b":;"), "{path}");
+        }
+        for path in ["", "/a", "/a:/b", "/a:."] {
+            assert!(!has_empty(path.as_bytes(), b":;"), "{path}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The symbols that a consumer imports and that nothing in its process exports: what `ld.so` calls an undefined
+//! symbol when it binds them (glibc elf/dl-lookup.c, `do_lookup_x`).
+
+use super::consumers::Gets;
+use image_linkage::elf::{Bytes, ElfFacts, Symbol, SymbolRole};
+use image_linkage::loader::Outcome;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// How the functions of CUPTI and of its performance library begin.
+const FAMILIES: [&[u8]; 2] = [CUPTI, b"NVPW"];
+const CUPTI: &[u8] = b"cupti";
+
+/// The symbols that `object` imports and that no object of its process exports, in the order of their names. Of a
+/// performance library that is not in the process at all nothing is said: that it is missing is said already.
+pub(super) fn missing(rootfs: &Rootfs, object: &RootPath, gets: &Gets) -> Vec<Bytes> {
+    let facts = |path: &RootPath| rootfs.file(&path.absolute())?.elf.as_deref();
+    let Some(consumer) = facts(object).filter(|_| gets.outcome == Outcome::Loaded) else {
+        return Vec::new();
+    };
+    let process: Vec<&ElfFacts> = gets
+        .objects
+        .iter()
+        .filter_map(|object| facts(&object.real_path))
+        .collect();
+    let mut missing: Vec<Bytes> = FAMILIES
+        .iter()
+        .filter(|family| **family == CUPTI || process.iter().any(|elf| exports_of(elf, family)))
+        .flat_map(|family| {
+            let imports = consumer.symbols.iter().filter(|symbol| {
+                symbol.role == SymbolRole::Import && symbol.name.starts_with(family)
+            });
+            imports.filter(|symbol| !process.iter().any(|elf| defines(elf, symbol)))
+        })
+        .map(|symbol| symbol.name.clone())
+        .collect();
+    missing.sort();
+    missing.dedup();
+    missing
+}
+
+fn exports_of(elf: &ElfFacts, family: &[u8]) -> bool {
+    let mut exports = elf.symbols.iter();
+    exports.any(|symbol| symbol.role == SymbolRole::Export && symbol.name.starts_with(family))
+}
+
+/// Whether an object defines what is imported, at the version that is asked for: an object without versions has
+/// every one.
+fn defines(elf: &ElfFacts, import: &Symbol) -> bool {
+    elf.symbols.iter().any(|symbol| {
+        symbol.role == SymbolRole::Export
+            && symbol.name == import.name
+            && (import.version.is_none()
+                || elf.verdef.is_empty()
+                || symbol.version == import.version)
+    })
+}

@@ -1,0 +1,65 @@
+//! What counts: the suppressions of a project over all images of a run.
+
+use jiff::civil::Date;
+
+use crate::judge::rule::suppression::Suppression;
+use crate::judge::rule::{Finding, Subject};
+
+/// The suppressions, and what became of each so far.
+pub struct Gate<'a> {
+    suppressions: Vec<State<'a>>,
+    today: Date,
+}
+
+struct State<'a> {
+    suppression: &'a Suppression,
+    /// An image that it is for was audited.
+    asked: bool,
+    /// It was for a finding.
+    used: bool,
+}
+
+impl<'a> Gate<'a> {
+    /// A run on the day `today`.
+    pub fn new(suppressions: &'a [Suppression], today: Date) -> Self {
+        let state = |suppression| State {
+            suppression,
+            asked: false,
+            used: false,
+        };
+        Self {
+            suppressions: suppressions.iter().map(state).collect(),
+            today,
+        }
+    }
+
+    /// Marks the findings of the image `image` that a suppression is for, unless it is over.
+    pub fn mark(&mut self, image: &str, findings: &mut [Finding]) {
+        let today = self.today;
+        let states = self.suppressions.iter_mut();
+        for state in states.filter(|state| state.suppression.is_for(image)) {
+            state.asked = true;
+            let suppression = state.suppression;
+            for finding in findings.iter_mut().filter(|found| suppression.fits(found)) {
+                state.used = true;
+                if !suppression.is_over(today) {
+                    finding.suppressed.get_or_insert_with(|| suppression.mark());
+                }
+            }
+        }
+    }
+
+    /// The suppressions that are over or were for nothing, as subjects of rules. One that is for none of the
+    /// images of the run says nothing: a project has one config and many runs.
+    pub fn idle(&self) -> Vec<Subject> {
+        let asked = self.suppressions.iter().filter(|state| state.asked);
+        let idle = |state: &State<'_>| match () {
+            () if state.suppression.is_over(self.today) => Some("expired"),
+            () if !state.used => Some("unused"),
+            () => None,
+        };
+        asked
+            .filter_map(|state| Some(Subject::of_suppression(state.suppression, idle(state)?)))
+            .collect()
+    }
+}

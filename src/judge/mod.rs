@@ -1,0 +1,9 @@
+//! From the layers of an image to what is said of it: facts, findings, and a plan for each phase.
+
+pub mod audit;
+pub mod facts;
+pub mod gate;
+pub mod outcome;
+pub mod plan;
+pub mod read;
+pub mod rule;

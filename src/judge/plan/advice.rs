@@ -1,0 +1,270 @@
+//! The answer without an image: whether the tools need CUPTI, which files and bytes, and where they are had from.
+
+use std::collections::BTreeMap;
+
+use crate::judge::facts::release;
+use crate::knowledge::advice::{self, Source};
+use crate::knowledge::api::{self, Api};
+use crate::knowledge::{CuptiNeed, Phase, Profiler};
+
+/// The processor whose sizes are told.
+pub const ARCH: &str = "x86_64";
+
+/// What is advised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice<'p> {
+    /// The phase that was asked about.
+    pub phase: Option<String>,
+    /// The tools.
+    pub tools: Vec<&'p Profiler>,
+    /// The tools that there are.
+    pub known: &'p [Profiler],
+    /// The release of CUPTI; `None` where no tool needs it in the image.
+    pub release: Option<Chosen>,
+    /// The files of CUPTI that the tools need.
+    pub files: Vec<FileNeed>,
+    /// The APIs that the release does not have yet.
+    pub too_new: Vec<&'static Api>,
+    /// Where the files are had from, the commands filled in.
+    pub sources: Vec<Source>,
+}
+
+/// A release of CUPTI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Major and minor version of CUDA.
+    pub cuda: (u32, u32),
+    /// The release that the sizes are of.
+    pub sizes_of: &'static str,
+    /// Whether that is a release of this version of CUDA; else it is the nearest older one, or the oldest.
+    pub exact: bool,
+    /// Whether nobody named a version.
+    pub assumed: bool,
+}
+
+/// A file of CUPTI and what needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileNeed {
+    /// The name.
+    pub name: String,
+    /// The size in bytes, where it is known.
+    pub bytes: Option<u64>,
+    /// The APIs that need it.
+    pub apis: Vec<&'static Api>,
+    /// Whether only some options of the tools need it.
+    pub optional: bool,
+}
+
+/// The tool that a name stands for.
+///
+/// # Errors
+/// A sentence with the nearest names, when there is none.
+pub fn tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profiler, String> {
+    let found = profilers.iter().find(|profiler| profiler.answers_to(name));
+    found.ok_or_else(|| {
+        let lower = name.to_lowercase();
+        let names = profilers.iter().flat_map(|profiler| {
+            let alike = |own| (strsim::jaro_winkler(&lower, own), own);
+            profiler.names().map(alike).collect::<Vec<_>>()
+        });
+        let mut near: Vec<(f64, &str)> = names.filter(|(alike, _)| *alike > 0.75).collect();
+        near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let near: Vec<&str> = near.into_iter().take(3).map(|(_, own)| own).collect();
+        let near = if near.is_empty() {
+            String::new()
+        } else {
+            format!("; near to it are {}", near.join(", "))
+        };
+        format!(
+            "there is no tool \"{}\"{near}; cupti-audit advise lists them",
+            image_linkage::escape::text(name.as_bytes())
+        )
+    })
+}
+
+/// The tools of a phase: those of `profiles/advice.yaml`, or those that the phase itself names.
+pub fn tools_of_phase<'p>(phase: &Phase, profilers: &'p [Profiler]) -> Vec<&'p Profiler> {
+    let ids: Vec<&str> = match advice::general().tools.get(&phase.name) {
+        Some(ids) => ids.iter().map(String::as_str).collect(),
+        None => phase.profilers.welcome().collect(),
+    };
+    let named = |id: &&str| profilers.iter().find(|profiler| profiler.id == **id);
+    ids.iter().filter_map(named).collect()
+}
+
+/// Advises on tools, for a version of CUDA or, without one, the newest 12.x that is known.
+///
+/// # Errors
+/// A version that is none, in words.
+pub fn advise<'p>(
+    phase: Option<&str>,
+    tools: Vec<&'p Profiler>,
+    known: &'p [Profiler],
+    cuda: Option<&str>,
+) -> Result<Advice<'p>, String> {
+    let chosen = choose(cuda)?;
+    let needs = tools
+        .iter()
+        .any(|tool| tool.said.cupti == CuptiNeed::InImage);
+    let (release, files, too_new, sources) = if needs {
+        let (files, too_new) = files(&tools, &chosen);
+        let sources = sources(&chosen);
+        (Some(chosen), files, too_new, sources)
+    } else {
+        (None, Vec::new(), Vec::new(), Vec::new())
+    };
+    Ok(Advice {
+        phase: phase.map(str::to_owned),
+        tools,
+        known,
+        release,
+        files,
+        too_new,
+        sources,
+    })
+}
+
+fn choose(cuda: Option<&str>) -> Result<Chosen, String> {
+    let versions = release::versions(ARCH);
+    let of = |version: &str| match release::numbers(version).as_slice() {
+        [major, minor, ..] => Some((*major, *minor)),
+        _ => None,
+    };
+    let newest = || {
+        versions
+            .iter()
+            .rev()
+            .find_map(|version| of(version).filter(|(major, _)| *major == 12))
+    };
+    let wanted = match cuda {
+        Some(text) => of(text).ok_or_else(|| {
+            format!(
+                "{:?} is no version of CUDA; expected one such as 12.4",
+                image_linkage::escape::text(text.as_bytes())
+            )
+        })?,
+        None => newest().unwrap_or((12, 0)),
+    };
+    let mut not_newer = versions
+        .iter()
+        .filter(|version| of(version) <= Some(wanted));
+    let sizes_of = not_newer.next_back().or(versions.first()).copied();
+    let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
+    Ok(Chosen {
+        cuda: wanted,
+        sizes_of,
+        exact: of(sizes_of) == Some(wanted),
+        assumed: cuda.is_none(),
+    })
+}
+
+impl Chosen {
+    /// Whether the release has an API.
+    fn has(&self, api: &Api) -> bool {
+        let since = api.since.as_deref().map(release::numbers);
+        let (major, minor) = self.cuda;
+        since.is_none_or(|since| since <= vec![major, minor])
+    }
+
+    /// The soname of its libcupti, which has lost its minor version with CUDA 12.
+    pub fn soname(&self) -> String {
+        match self.cuda {
+            (major, minor) if major < 12 => format!("{major}.{minor}"),
+            (major, _) => major.to_string(),
+        }
+    }
+
+    /// The version of its package, as precise as it is known.
+    pub fn package_version(&self) -> String {
+        let (major, minor) = self.cuda;
+        if self.exact {
+            self.sizes_of.to_owned()
+        } else {
+            format!("{major}.{minor}.*")
+        }
+    }
+}
+
+fn files(tools: &[&Profiler], chosen: &Chosen) -> (Vec<FileNeed>, Vec<&'static Api>) {
+    let sizes = release::files(chosen.sizes_of, ARCH);
+    let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
+    let mut too_new: Vec<&'static Api> = Vec::new();
+    for (api, optional) in apis(tools) {
+        if !chosen.has(api) {
+            if !too_new.contains(&api) {
+                too_new.push(api);
+            }
+            continue;
+        }
+        let cupti = (
+            "libcupti.so".to_owned(),
+            format!("libcupti.so.{}", chosen.soname()),
+        );
+        let libraries = api.libraries.iter().map(|library| {
+            let stem = library.stem().to_owned();
+            (stem.clone(), stem)
+        });
+        for (stem, name) in std::iter::once(cupti).chain(libraries) {
+            let bytes = sizes
+                .iter()
+                .find(|(file, _)| file.starts_with(&stem))
+                .map(|(_, bytes)| *bytes);
+            let file = files.entry(stem).or_insert(FileNeed {
+                name,
+                bytes,
+                apis: Vec::new(),
+                optional: true,
+            });
+            file.optional &= optional;
+            if !file.apis.contains(&api) {
+                file.apis.push(api);
+            }
+        }
+    }
+    (files.into_values().collect(), too_new)
+}
+
+/// The APIs of the tools that need CUPTI in the image, and whether they are for options alone.
+fn apis(tools: &[&Profiler]) -> impl Iterator<Item = (&'static Api, bool)> {
+    let needed = tools.iter().flat_map(|tool| &tool.said.apis);
+    let options = tools.iter().flat_map(|tool| &tool.said.optional_apis);
+    let all = needed
+        .map(|id| (id, false))
+        .chain(options.map(|id| (id, true)));
+    all.filter_map(|(id, optional)| Some((api::by_id(id)?, optional)))
+}
+
+fn sources(chosen: &Chosen) -> Vec<Source> {
+    let (major, minor) = chosen.cuda;
+    let cuda = format!("{major}.{minor}");
+    let has = |source: &&Source| {
+        source.major.is_none_or(|of| of == major)
+            && source.cuda.as_ref().is_none_or(|of| *of == cuda)
+    };
+    let fill = |source: &Source| Source {
+        command: source
+            .command
+            .replace("{major}", &major.to_string())
+            .replace("{minor}", &minor.to_string())
+            .replace("{version}", &chosen.package_version())
+            .replace("{soname}", &chosen.soname()),
+        ..source.clone()
+    };
+    advice::sources().iter().filter(has).map(fill).collect()
+}
+
+impl Advice<'_> {
+    /// Whether a tool needs CUPTI in the image.
+    pub fn needs_cupti(&self) -> bool {
+        self.release.is_some()
+    }
+
+    /// The bytes that the tools need, and those with all their options.
+    pub fn bytes(&self) -> (u64, u64) {
+        let sum = |with: fn(&&FileNeed) -> bool| {
+            let files = self.files.iter().filter(with);
+            files.filter_map(|file| file.bytes).sum()
+        };
+        (sum(|file| !file.optional), sum(|_| true))
+    }
+}

@@ -1,0 +1,127 @@
+//! What a phase may expect of an image: a verdict with its reasons, and the files that stay or may go.
+
+pub mod advice;
+pub mod host;
+pub mod need;
+pub mod profilers;
+mod weight;
+
+use std::collections::BTreeSet;
+
+use crate::judge::facts::ImageFacts;
+use crate::judge::rule::{self, Rule, Severity, Subject};
+use crate::knowledge::{Phase, Profiler};
+use image_linkage::path::RootPath;
+
+/// Whether an image serves a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It does.
+    Pass,
+    /// It does, and something will be missing.
+    Warn,
+    /// Something could not be checked that may keep it from serving the phase.
+    Unknown,
+    /// It does not.
+    Fail,
+}
+
+impl Verdict {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Warn => "warn",
+            Self::Unknown => "unknown",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// A file that stays or may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// The file, without links.
+    pub path: RootPath,
+    /// The kind of `profiles/cupti/baggage.yaml`.
+    pub kind: &'static str,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its layer, counted from 0 at the bottom.
+    pub layer: usize,
+    /// The links that lead to it: they go with it.
+    pub links: Vec<RootPath>,
+    /// Why.
+    pub because: String,
+}
+
+/// What a phase may expect of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The phase.
+    pub phase: String,
+    /// What is done in it, in one line.
+    pub summary: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The rules whose findings made the verdict what it is.
+    pub because: Vec<String>,
+    /// The files that the phase speaks of and that stay, by path.
+    pub keep: Vec<Item>,
+    /// The files that may go: nothing in the image needs them in this phase. By path.
+    pub drop: Vec<Item>,
+}
+
+impl Plan {
+    /// The bytes that stay.
+    pub fn keep_bytes(&self) -> u64 {
+        self.keep.iter().map(|item| item.bytes).sum()
+    }
+
+    /// The bytes that may go.
+    pub fn drop_bytes(&self) -> u64 {
+        self.drop.iter().map(|item| item.bytes).sum()
+    }
+}
+
+/// What is known of an image and judged by.
+pub struct Known<'a> {
+    /// The facts.
+    pub facts: &'a ImageFacts,
+    /// The rules.
+    pub rules: &'a [Rule],
+    /// The subjects of the facts.
+    pub subjects: &'a [Subject],
+    /// The profiling tools.
+    pub profilers: &'a [Profiler],
+    /// What the image makes of them.
+    pub tools: &'a [profilers::Entry<'a>],
+}
+
+/// Judges what an image may expect of it in `phase`.
+pub fn plan(known: &Known<'_>, phase: &Phase) -> Plan {
+    let facts = known.facts;
+    let mut subjects = known.subjects.to_vec();
+    subjects.extend(need::subjects(facts, known.tools, phase));
+    let findings = rule::judge(known.rules, &subjects, std::slice::from_ref(phase));
+    let worst = findings.first().map(|finding| finding.severity);
+    let verdict = match worst {
+        Some(Severity::Error) => Verdict::Fail,
+        _ if !facts.gaps.is_empty() => Verdict::Unknown,
+        Some(Severity::Warning) => Verdict::Warn,
+        Some(Severity::Note) | None => Verdict::Pass,
+    };
+    let made_it = findings
+        .iter()
+        .filter(|finding| finding.severity >= Severity::Warning);
+    let because: BTreeSet<String> = made_it.map(|finding| finding.rule.clone()).collect();
+    let split = weight::split(facts, known.profilers, phase);
+    Plan {
+        phase: phase.name.clone(),
+        summary: phase.summary.clone(),
+        verdict,
+        because: because.into_iter().collect(),
+        keep: split.keep,
+        drop: split.drop,
+    }
+}

@@ -1,0 +1,191 @@
+//! What a tool gets of CUPTI: through the program that it runs in, or by itself.
+
+use super::{ApiUse, Verdict};
+use crate::judge::facts::{ByWorld, Consumer, Gets, ImageFacts, Reach, Required, Usable};
+use crate::knowledge::Profiler;
+use crate::knowledge::api::{self, Api};
+use image_linkage::escape;
+use image_linkage::loader::{Outcome, World, words};
+
+/// The consumers that are the program of this id.
+pub(super) fn consumers<'f>(
+    facts: &'f ImageFacts,
+    program: &'f str,
+) -> impl Iterator<Item = &'f Consumer> {
+    let of_program = move |consumer: &&Consumer| consumer.profile.as_deref() == Some(program);
+    facts.consumers.iter().filter(of_program)
+}
+
+/// Why a program cannot start, where all of its copies need CUPTI and none can.
+pub(super) fn broken(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
+    let fails = |consumer: &Consumer| {
+        let gets = consumer.outcome.get(world);
+        (consumer.required == Required::Import)
+            .then(|| failure(gets))
+            .flatten()
+    };
+    let failures: Option<Vec<(&Consumer, String)>> = consumers(facts, program)
+        .map(|consumer| Some((consumer, fails(consumer)?)))
+        .collect();
+    let failures = failures.unwrap_or_default();
+    failures
+        .into_iter()
+        .map(|(consumer, words)| format!("{} cannot be imported: {words}", consumer.name))
+        .collect()
+}
+
+/// What keeps an object from being loaded, in the loader's words.
+fn failure(gets: &Gets) -> Option<String> {
+    if gets.outcome != Outcome::Loaded {
+        return Some(gets.message.clone());
+    }
+    if let Some(other) = gets.other_failures.first() {
+        return Some(other.clone());
+    }
+    let missing = gets.missing_symbols.first()?;
+    Some(format!(
+        "its libcupti has no {}, nor {} others that it asks for",
+        escape::text(missing),
+        gets.missing_symbols.len() - 1
+    ))
+}
+
+/// Judges what a tool gets of CUPTI.
+pub(super) fn judge(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler, world: World) {
+    let Some(program) = &profiler.said.consumer else {
+        return of_plain(verdict, facts, profiler, world);
+    };
+    let judged: Vec<Verdict> = askers(facts, program)
+        .map(|(consumer, reach)| of_consumer(profiler, consumer, reach.get(world), world))
+        .collect();
+    if judged.is_empty() {
+        verdict.unknown.push(
+            "nothing of it asks for libcupti: CUPTI is part of it, as in wheels that bundle CUDA, or was left \
+             out when it was built"
+                .to_owned(),
+        );
+    }
+    // Of several environments the one that works counts.
+    let best = judged.into_iter().min_by_key(|judged| judged.missing.len());
+    if let Some(best) = best {
+        verdict.missing.extend(best.missing);
+        verdict.found.extend(best.found);
+    }
+}
+
+fn askers<'f>(
+    facts: &'f ImageFacts,
+    program: &'f str,
+) -> impl Iterator<Item = (&'f Consumer, &'f ByWorld<Reach>)> {
+    let ours = move |consumer: &Consumer| {
+        consumers(facts, program).any(|other| other.object == consumer.object)
+    };
+    facts.apis.iter().filter_map(move |asker| {
+        let consumer = facts.consumers.get(asker.consumer?)?;
+        ours(consumer).then_some((consumer, &asker.reach))
+    })
+}
+
+fn of_consumer(profiler: &Profiler, consumer: &Consumer, reach: &Reach, world: World) -> Verdict {
+    let mut verdict = Verdict::default();
+    let gets = consumer.outcome.get(world);
+    let object = escape::text(consumer.object.name());
+    if let Some(words) = failure(gets) {
+        verdict.missing.push(format!("{object}: {words}"));
+        return verdict;
+    }
+    let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
+    let how = gets.how.map(|how| words::part(how, &gets.objects));
+    let how = how.unwrap_or_default();
+    verdict.found.push(format!("{object} gets {path} by {how}"));
+    of_apis(&mut verdict, profiler, reach);
+    verdict
+}
+
+fn of_plain(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler, world: World) {
+    let plain = facts.plain.get(world);
+    let resolution = &plain.resolution;
+    let name = escape::text(&plain.name);
+    let Some(object) = crate::judge::facts::root(resolution).filter(|_| resolution.loads()) else {
+        let words = crate::judge::facts::failures(resolution).next();
+        let words = words.map_or("the image has no dynamic loader", |missing| {
+            missing.message.as_str()
+        });
+        verdict.missing.push(format!("dlopen(\"{name}\"): {words}"));
+        return;
+    };
+    let how = words::part(object.how, &resolution.objects);
+    let path = escape::text(&object.path);
+    verdict
+        .found
+        .push(format!("dlopen(\"{name}\") gets {path} by {how}"));
+    if let Some(reach) = of_nobody(facts).next() {
+        of_apis(verdict, profiler, reach.get(world));
+    }
+}
+
+/// What a process without search paths of its own reaches.
+fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<Reach>> {
+    let nobody = facts.apis.iter().filter(|asker| asker.consumer.is_none());
+    nobody.map(|asker| &asker.reach)
+}
+
+/// Adds what becomes of the APIs: those that have to be there, and those that only some options need.
+fn of_apis(verdict: &mut Verdict, profiler: &Profiler, reach: &Reach) {
+    for id in &profiler.said.apis {
+        if let Some(words) = api::by_id(id).and_then(|api| lacks(reach, api)) {
+            verdict.missing.push(words);
+        }
+    }
+    for id in &profiler.said.optional_apis {
+        if let Some(words) = api::by_id(id).and_then(|api| lacks(reach, api)) {
+            verdict.found.push(format!("without {words}"));
+        }
+    }
+}
+
+/// Why an API cannot be used.
+fn lacks(reach: &Reach, api: &Api) -> Option<String> {
+    let name = &api.name;
+    match reach.usable(&api.id) {
+        Usable::Yes => None,
+        Usable::NoCupti => Some(format!("{name}: no libcupti")),
+        Usable::NotInRelease => Some(format!("{name}: this release of CUPTI does not have it")),
+        Usable::NoLibrary => {
+            let messages = reach.missing(api).map(|missing| missing.message.as_str());
+            Some(format!(
+                "{name}: {}",
+                messages.collect::<Vec<_>>().join("; ")
+            ))
+        }
+    }
+}
+
+pub(super) fn apis(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
+    let said = &profiler.said;
+    let reaches: Vec<&ByWorld<Reach>> = said.consumer.as_ref().map_or_else(
+        || of_nobody(facts).collect(),
+        |program| askers(facts, program).map(|(_, reach)| reach).collect(),
+    );
+    let best = |world: World, api: &Api| {
+        let usable = reaches.iter().map(|reach| reach.get(world).usable(&api.id));
+        usable.min()
+    };
+    let needed = said.apis.iter().map(|id| (id, false));
+    let optional = said.optional_apis.iter().map(|id| (id, true));
+    needed
+        .chain(optional)
+        .filter_map(|(id, optional)| {
+            let api = api::by_id(id)?;
+            let usable = ByWorld {
+                as_is: best(World::AsIs, api),
+                nvidia: best(World::Nvidia, api),
+            };
+            Some(ApiUse {
+                api,
+                optional,
+                usable,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,318 @@
+//! Which profiling tools would work in an image: a state for each, with its reasons, and what to take instead.
+
+mod cupti;
+
+use std::collections::BTreeMap;
+
+use crate::judge::facts::tools::{Place, Tools};
+use crate::judge::facts::{ByWorld, ImageFacts, Usable};
+use crate::knowledge::api::Api;
+use crate::knowledge::{Condition, CuptiNeed, Profiler};
+use image_linkage::escape;
+use image_linkage::loader::World;
+
+/// Whether a tool works here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// It does, as far as an image shows it.
+    Ready,
+    /// An image does not show it.
+    Unknown,
+    /// Something is missing.
+    NotReady,
+    /// There is nothing for it to look at.
+    NotApplicable,
+}
+
+impl State {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Unknown => "unknown",
+            Self::NotReady => "not-ready",
+            Self::NotApplicable => "not-applicable",
+        }
+    }
+}
+
+/// A state and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readiness {
+    /// The state.
+    pub state: State,
+    /// Why, one fact each.
+    pub because: Vec<String>,
+}
+
+/// An API that a tool uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiUse {
+    /// The API.
+    pub api: &'static Api,
+    /// Whether only some of the tool's options use it.
+    pub optional: bool,
+    /// Whether it can be used; `None` where nothing in the image asks for CUPTI in the tool's name.
+    pub usable: ByWorld<Option<Usable>>,
+}
+
+/// What is taken instead of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fallback<'p> {
+    /// The tool.
+    pub profiler: &'p Profiler,
+    /// Its own state in the image as it is.
+    pub state: State,
+}
+
+/// A tool and what an image makes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry<'p> {
+    /// The tool.
+    pub profiler: &'p Profiler,
+    /// Whether it works here.
+    pub here: ByWorld<Readiness>,
+    /// The APIs that it uses.
+    pub apis: Vec<ApiUse>,
+    /// What to take instead, the best first; nothing for a tool that is ready.
+    pub fallbacks: Vec<Fallback<'p>>,
+}
+
+/// Judges the tools, in the order of their files.
+pub fn judge<'p>(facts: &ImageFacts, tools: &Tools, profilers: &'p [Profiler]) -> Vec<Entry<'p>> {
+    let here = ByWorld {
+        as_is: states(facts, tools, profilers, World::AsIs),
+        nvidia: states(facts, tools, profilers, World::Nvidia),
+    };
+    let readiness = |world: World, profiler: &Profiler| {
+        let unknown = || Readiness {
+            state: State::Unknown,
+            because: Vec::new(),
+        };
+        let states = here.get(world);
+        states.get(&*profiler.id).cloned().unwrap_or_else(unknown)
+    };
+    profilers
+        .iter()
+        .map(|profiler| {
+            let here = ByWorld {
+                as_is: readiness(World::AsIs, profiler),
+                nvidia: readiness(World::Nvidia, profiler),
+            };
+            let instead = profiler.said.fallbacks.iter().filter_map(|id| {
+                let profiler = profilers.iter().find(|other| other.id == *id)?;
+                let state = readiness(World::AsIs, profiler).state;
+                Some(Fallback { profiler, state })
+            });
+            let works = here.as_is.state == State::Ready;
+            Entry {
+                profiler,
+                apis: cupti::apis(facts, profiler),
+                fallbacks: if works { Vec::new() } else { instead.collect() },
+                here,
+            }
+        })
+        .collect()
+}
+
+/// The states of the tools in one world: first of those that look for themselves, then of those that read what
+/// others wrote.
+fn states<'p>(
+    facts: &ImageFacts,
+    tools: &Tools,
+    profilers: &'p [Profiler],
+    world: World,
+) -> BTreeMap<&'p str, Readiness> {
+    let mut states = BTreeMap::new();
+    let (first, second): (Vec<&Profiler>, Vec<&Profiler>) = profilers
+        .iter()
+        .partition(|profiler| profiler.said.traces_of.is_empty());
+    for profiler in first.into_iter().chain(second) {
+        let traces = traces(profiler, &states, profilers);
+        let judged = judge_one(facts, tools, profiler, world, traces);
+        states.insert(&*profiler.id, judged);
+    }
+    states
+}
+
+/// What is gathered of one tool.
+#[derive(Default)]
+struct Verdict {
+    not_applicable: Vec<String>,
+    missing: Vec<String>,
+    unknown: Vec<String>,
+    found: Vec<String>,
+}
+
+impl Verdict {
+    fn readiness(self) -> Readiness {
+        let (state, because) = match self {
+            Self { not_applicable, .. } if !not_applicable.is_empty() => {
+                (State::NotApplicable, not_applicable)
+            }
+            Self { missing, .. } if !missing.is_empty() => (State::NotReady, missing),
+            Self { unknown, .. } if !unknown.is_empty() => (State::Unknown, unknown),
+            Self { found, .. } if found.is_empty() => (
+                State::Ready,
+                vec!["it needs nothing of the image".to_owned()],
+            ),
+            Self { found, .. } => (State::Ready, found),
+        };
+        Readiness { state, because }
+    }
+}
+
+fn judge_one(
+    facts: &ImageFacts,
+    tools: &Tools,
+    profiler: &Profiler,
+    world: World,
+    traces: Verdict,
+) -> Readiness {
+    let said = &profiler.said;
+    let mut verdict = traces;
+    for exclusion in &said.excludes {
+        let mut names = exclusion.distributions.iter();
+        if names.any(|name| tools.distributions.contains_key(name)) {
+            verdict.not_applicable.push(exclusion.because.clone());
+        }
+    }
+    let mut applies = Vec::new();
+    for condition in &said.applies {
+        match met(facts, tools, condition) {
+            Some(found) => applies.push(found),
+            None => verdict.not_applicable.push(condition.otherwise.clone()),
+        }
+    }
+    // The first that fails says it all: without PyTorch there is no PyTorch without CUDA.
+    verdict.not_applicable.truncate(1);
+    for program in &said.runs_in {
+        verdict.missing.extend(cupti::broken(facts, program, world));
+    }
+    if said.cupti == CuptiNeed::InImage {
+        cupti::judge(&mut verdict, facts, profiler, world);
+    }
+    for condition in &said.needs {
+        match met(facts, tools, condition) {
+            Some(found) => verdict.found.push(found),
+            None => verdict.missing.push(condition.otherwise.clone()),
+        }
+    }
+    capabilities(&mut verdict, facts, profiler);
+    if verdict.found.is_empty() {
+        verdict.found.extend(applies.pop());
+    }
+    if verdict.found.is_empty() && !said.capabilities.is_empty() {
+        verdict.found.push(format!(
+            "the container runtime brings it from the host, by the capability {}",
+            said.capabilities.join(", ")
+        ));
+    }
+    verdict.readiness()
+}
+
+/// What of a condition is there, in words; `None` when nothing is.
+fn met(facts: &ImageFacts, tools: &Tools, condition: &Condition) -> Option<String> {
+    let object = || {
+        let mut patterns = condition.objects.iter();
+        let path = patterns.find_map(|pattern| tools.objects.get(pattern))?;
+        Some(format!("there is {path}"))
+    };
+    let consumer = || {
+        let mut programs = condition.consumers.iter();
+        let consumer = programs.find_map(|program| cupti::consumers(facts, program).next())?;
+        Some(format!("there is {}", consumer.object))
+    };
+    let distribution = || {
+        condition.distributions.iter().find_map(|name| {
+            let version = escape::text(tools.distributions.get(name)?.as_bytes());
+            Some(format!("there is the distribution {name} {version}"))
+        })
+    };
+    let executable = || {
+        let mut names = condition.executables.iter();
+        let found = names.find_map(|name| tools.executables.get(name))?;
+        Some(match found.place {
+            Place::Path => format!("there is {}", found.path),
+            Place::Folder => format!("there is {}, which is not on PATH", found.path),
+        })
+    };
+    let variable = || {
+        condition.environment.iter().find_map(|name| {
+            let value = escape::text(tools.environment.get(name)?.as_bytes());
+            Some(format!("{name} is set: {value:?}"))
+        })
+    };
+    object()
+        .or_else(consumer)
+        .or_else(distribution)
+        .or_else(executable)
+        .or_else(variable)
+}
+
+fn capabilities(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler) {
+    let granted = facts.grounds.as_is.capabilities.as_deref();
+    for capability in &profiler.said.capabilities {
+        if crate::knowledge::driver_libraries::grants(capability, granted) {
+            continue;
+        }
+        verdict.missing.push(format!(
+            "NVIDIA_DRIVER_CAPABILITIES is {} and leaves out {capability}, so the container runtime does not \
+             bring what it needs from the host",
+            escape::text(granted.unwrap_or_default().as_bytes())
+        ));
+    }
+}
+
+/// What the tools whose traces this one reads make of it.
+fn traces(
+    profiler: &Profiler,
+    states: &BTreeMap<&str, Readiness>,
+    profilers: &[Profiler],
+) -> Verdict {
+    let mut verdict = Verdict::default();
+    let writers: Vec<(&Profiler, State)> = profiler
+        .said
+        .traces_of
+        .iter()
+        .filter_map(|id| {
+            let writer = profilers.iter().find(|other| other.id == *id)?;
+            Some((writer, states.get(id.as_str())?.state))
+        })
+        .collect();
+    if writers.is_empty() {
+        return verdict;
+    }
+    let named = |wanted: State| -> Vec<&str> {
+        let found = writers.iter().filter(|(_, state)| *state == wanted);
+        found.map(|(writer, _)| &*writer.said.name).collect()
+    };
+    let (ready, unknown, broken) = (
+        named(State::Ready),
+        named(State::Unknown),
+        named(State::NotReady),
+    );
+    let list = match (ready.as_slice(), unknown.as_slice(), broken.as_slice()) {
+        ([first, ..], ..) => {
+            verdict.found.push(format!("it reads what {first} writes"));
+            return verdict;
+        }
+        ([], [first, ..], _) => {
+            verdict.unknown.push(format!(
+                "it reads what {first} writes, which may not be ready"
+            ));
+            return verdict;
+        }
+        ([], [], broken) => broken.join(", "),
+    };
+    if list.is_empty() {
+        verdict
+            .not_applicable
+            .push("nothing in the image writes the traces that it reads".to_owned());
+    } else {
+        verdict
+            .missing
+            .push(format!("it reads the traces of what is not ready: {list}"));
+    }
+    verdict
+}

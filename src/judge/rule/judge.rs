@@ -1,0 +1,85 @@
+//! Applies rules to subjects.
+
+use super::{Condition, Finding, Raise, Rule, Severity, Subject};
+use crate::knowledge::Phase;
+
+/// The findings of `rules` on `subjects`, the gravest first, then by rule and by place. The severity is that for
+/// the gravest of `phases`; where none was asked for, the rule's own.
+pub fn judge(rules: &[Rule], subjects: &[Subject], phases: &[Phase]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = rules
+        .iter()
+        .flat_map(|rule| {
+            subjects
+                .iter()
+                .filter(|subject| rule.fits(subject))
+                .filter_map(|subject| rule.find(subject, phases))
+        })
+        .collect();
+    sort(&mut findings);
+    findings.dedup();
+    findings
+}
+
+/// Puts findings into the order of reports: what counts before what is suppressed, the gravest first, then by
+/// rule and by place.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        let suppressed = |finding: &Finding| finding.suppressed.is_some();
+        suppressed(a)
+            .cmp(&suppressed(b))
+            .then_with(|| b.severity.cmp(&a.severity))
+            .then_with(|| a.rule.cmp(&b.rule))
+            .then_with(|| a.locations.cmp(&b.locations))
+    });
+}
+
+impl Rule {
+    fn fits(&self, subject: &Subject) -> bool {
+        self.kind == subject.kind && meets(&self.conditions, subject)
+    }
+
+    fn find(&self, subject: &Subject, phases: &[Phase]) -> Option<Finding> {
+        Some(Finding {
+            rule: self.id.clone(),
+            severity: self.severity_of(subject, phases)?,
+            message: self.message.fill(subject),
+            locations: subject.locations.clone(),
+            evidence: subject.evidence.clone(),
+            fix: self.fix.fill(subject),
+            suppressed: None,
+        })
+    }
+
+    /// The gravest severity for `phases`, those left out for which the rule is off; `None` when none is left.
+    fn severity_of(&self, subject: &Subject, phases: &[Phase]) -> Option<Severity> {
+        let columns = phases.iter().map(|phase| self.column(phase));
+        let on: Vec<&str> = columns
+            .filter(|column| !self.off.phases.contains(*column))
+            .collect();
+        let base = if phases.is_empty() {
+            (!self.off.unasked).then_some(self.severity)
+        } else {
+            let of = |column: &&str| self.phases.get(*column).copied().unwrap_or(self.severity);
+            on.iter().map(of).max()
+        }?;
+        let holds = |raise: &&Raise| {
+            raise.phases.is_empty()
+                || phases.is_empty()
+                || on
+                    .iter()
+                    .any(|on| raise.phases.iter().any(|phase| phase == on))
+        };
+        let raised = self
+            .raise
+            .iter()
+            .filter(holds)
+            .filter(|raise| meets(&raise.conditions, subject));
+        raised.map(|raise| raise.severity).chain([base]).max()
+    }
+}
+
+fn meets(conditions: &[Condition], subject: &Subject) -> bool {
+    conditions
+        .iter()
+        .all(|condition| subject.fields.get(condition.field.as_str()) == Some(&condition.value))
+}

@@ -1,0 +1,158 @@
+//! Rules: data that turns facts into findings.
+//!
+//! A rule is one file: it names a kind of [`Subject`], which of its fields must have which values, and what to
+//! say. [`compile`] checks it whole; [`judge`] applies the compiled rules to the subjects of an image.
+
+mod compile;
+mod judge;
+mod subject;
+pub mod suppression;
+mod template;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use compile::compile;
+pub use judge::{judge, sort};
+pub use subject::{Evidence, Kind, Subject, Value, subjects};
+
+use crate::knowledge::Phase;
+use image_linkage::path::RootPath;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Something will be missing.
+    Warning,
+    /// It will not work.
+    Error,
+}
+
+impl Severity {
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A rule that was checked whole.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The stem of its file.
+    pub id: String,
+    /// What it finds, in one line.
+    pub summary: String,
+    /// Why that matters.
+    pub why: String,
+    /// What to do.
+    pub fix: template::Template,
+    /// Where to read more.
+    pub references: Vec<String>,
+    /// The severity where no phase was asked for.
+    pub severity: Severity,
+    /// The severity for each phase; a phase that stands in [`Rule::off`] is left out.
+    pub phases: BTreeMap<String, Severity>,
+    /// When the rule says nothing.
+    pub off: Off,
+    kind: Kind,
+    conditions: Vec<Condition>,
+    raise: Vec<Raise>,
+    message: template::Template,
+}
+
+impl Rule {
+    /// The message with the names of its fields in angle brackets.
+    pub fn message_with_fields(&self) -> String {
+        self.message.plain()
+    }
+
+    /// The name by which the rule speaks of a phase: its own, or that of the phase it is like.
+    pub fn column<'p>(&self, phase: &'p Phase) -> &'p str {
+        let name = &phase.name;
+        let raises = self.raise.iter().any(|raise| raise.phases.contains(name));
+        if raises || self.phases.contains_key(name) || self.off.phases.contains(name) {
+            name
+        } else {
+            &phase.like
+        }
+    }
+
+    /// The conditions that raise the severity, to which one, and for which phases; for all when there are none.
+    pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
+        self.raise.iter().map(|raise| {
+            let conditions = raise.conditions.iter();
+            let words: Vec<String> = conditions
+                .map(|condition| format!("{} is {}", condition.field, condition.value))
+                .collect();
+            (words.join(" and "), raise.severity, &*raise.phases)
+        })
+    }
+}
+
+/// When a rule says nothing, whatever it would find.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Off {
+    /// Where no phase was asked for: what is so of nearly every image, and matters for some purposes only.
+    pub unasked: bool,
+    /// For these phases.
+    pub phases: BTreeSet<String>,
+}
+
+/// A field and the value it must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Condition {
+    field: String,
+    value: Value,
+}
+
+/// A severity for subjects that meet more conditions.
+#[derive(Debug, Clone)]
+struct Raise {
+    conditions: Vec<Condition>,
+    severity: Severity,
+    /// The phases it holds for; all of them when there are none.
+    phases: Vec<String>,
+}
+
+/// What a rule found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's id.
+    pub rule: String,
+    /// How much it matters, for the phases that were asked for.
+    pub severity: Severity,
+    /// What is the matter.
+    pub message: String,
+    /// Where.
+    pub locations: Vec<Location>,
+    /// What shows it: the loader's words and its search.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub fix: String,
+    /// Why it does not count, where the project's config says so.
+    pub suppressed: Option<Suppressed>,
+}
+
+/// What the project's config says of a finding that it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suppressed {
+    /// Why it does not count.
+    pub reason: String,
+    /// The last day on which it does not.
+    pub until: Option<jiff::civil::Date>,
+}
+
+/// A place in the image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Location {
+    /// The path.
+    pub path: RootPath,
+    /// The layer, counted from 0 at the bottom.
+    pub layer: Option<usize>,
+}

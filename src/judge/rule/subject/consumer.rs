@@ -1,0 +1,94 @@
+//! A program that gets libcupti.
+
+use super::{Evidence, Kind, Location, Subject, escaped, fields, flag, text};
+use crate::judge::facts::meant::{self, Shadowed};
+use crate::judge::facts::{Consumer, ImageFacts, Outcome};
+use image_linkage::elf::Bytes;
+use image_linkage::escape;
+use image_linkage::loader::words;
+
+/// The fields of a program that gets libcupti.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "object",
+    // `needed` or `dlopen`.
+    "asks",
+    "wants",
+    // What breaks without it: `import` or `profiling`.
+    "required",
+    "path",
+    // Whether it imports symbols that the copy does not export, and which.
+    "lacks_symbols",
+    "symbols",
+    // Whether it gets another release than it was made for, and which.
+    "shadowed",
+    "older",
+    "gets",
+    "meant",
+    "meant_by",
+];
+
+/// The symbols that are named in a message, at most.
+const SYMBOLS: usize = 5;
+
+/// The programs that get a copy.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let served = facts
+        .consumers
+        .iter()
+        .filter(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded);
+    served
+        .map(|consumer| {
+            let shadowed = meant::shadowed(facts, consumer);
+            subject(consumer, shadowed)
+        })
+        .collect()
+}
+
+fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
+    let gets = &consumer.outcome.as_is;
+    let real_path = gets.real_path.iter().map(ToString::to_string).next();
+    let is_shadowed = shadowed.is_some();
+    let shadowed = shadowed.unwrap_or_default();
+    let how = gets.how.map(|how| words::part(how, &gets.objects));
+    let evidence = how.map(|how| {
+        let path = real_path.clone().unwrap_or_default();
+        Evidence::Words(format!("{} gets {path} through {how}", consumer.object))
+    });
+    Subject {
+        kind: Kind::Consumer,
+        fields: fields([
+            ("name", text(consumer.name.clone())),
+            ("object", text(consumer.object.to_string())),
+            ("asks", text(consumer.asks.name())),
+            ("wants", text(escape::text(&consumer.wants))),
+            ("required", text(consumer.required.name())),
+            ("path", text(real_path.unwrap_or_default())),
+            ("lacks_symbols", flag(!gets.missing_symbols.is_empty())),
+            ("symbols", text(list(&gets.missing_symbols))),
+            ("shadowed", flag(is_shadowed)),
+            ("older", flag(shadowed.older)),
+            ("gets", escaped(&shadowed.gets)),
+            ("meant", escaped(&shadowed.meant)),
+            ("meant_by", text(shadowed.says.to_string())),
+        ]),
+        locations: vec![Location {
+            path: consumer.object.clone(),
+            layer: None,
+        }],
+        evidence: evidence.into_iter().collect(),
+    }
+}
+
+/// The first of the names, and how many more there are.
+fn list(names: &[Bytes]) -> String {
+    let first: Vec<String> = names
+        .iter()
+        .take(SYMBOLS)
+        .map(|name| escape::text(name))
+        .collect();
+    match names.len().checked_sub(SYMBOLS) {
+        None | Some(0) => first.join(", "),
+        Some(more) => format!("{} and {more} more", first.join(", ")),
+    }
+}

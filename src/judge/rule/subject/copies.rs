@@ -1,0 +1,41 @@
+//! The copies of libcupti together, where there are several.
+
+use super::{Kind, Location, Subject, escaped, fields, text};
+use crate::judge::facts::{Copy, ImageFacts};
+
+/// The fields of the copies together.
+pub(super) const FIELDS: &[&str] = &["count", "versions"];
+
+/// The copies for the image's processor that a process can map, tools' own ones left out; nothing where there
+/// are fewer than two.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let maps = |copy: &&Copy| copy.soname.is_some() && copy.by_path.as_is.root.is_some();
+    let copies: Vec<&Copy> = facts.own_copies().filter(maps).collect();
+    if copies.len() < 2 {
+        return Vec::new();
+    }
+    let unknown = || "an unknown release".to_owned();
+    let mut versions: Vec<String> = copies
+        .iter()
+        .map(|copy| {
+            copy.version
+                .as_ref()
+                .map_or_else(unknown, |(version, _)| version.clone())
+        })
+        .collect();
+    versions.sort();
+    versions.dedup();
+    let location = |copy: &&Copy| Location {
+        path: copy.real_path.clone(),
+        layer: Some(copy.layer),
+    };
+    vec![Subject {
+        kind: Kind::Copies,
+        fields: fields([
+            ("count", text(copies.len().to_string())),
+            ("versions", escaped(&versions.join(", "))),
+        ]),
+        locations: copies.iter().map(location).collect(),
+        evidence: Vec::new(),
+    }]
+}

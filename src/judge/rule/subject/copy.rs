@@ -1,0 +1,168 @@
+//! A copy of libcupti.
+
+use super::{Kind, Location, Subject, escaped, evidence, fields, flag, text};
+use crate::judge::facts::cuda::{self, Cudart};
+use crate::judge::facts::{self, ImageFacts, Outcome, OwnerKind};
+use image_linkage::escape;
+use image_linkage::loader::{Arch, Step, Tried};
+
+/// The fields of a copy.
+pub(super) const FIELDS: &[&str] = &[
+    "path",
+    "directory",
+    "soname",
+    "version",
+    "owner",
+    // Whether it serves only the tool that brings it.
+    "decoy",
+    "loadable",
+    "loadable_nvidia",
+    // Whether a program gets it.
+    "used",
+    // Whether the search ended at it, and what it needs is missing.
+    "reached",
+    "library",
+    "damaged",
+    "damage",
+    // Whether a search ends at it because it is damaged.
+    "stops_search",
+    "machine",
+    "image_machine",
+    "wrong_machine",
+    "image_status",
+    // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
+    "image_serves",
+    // Whether the image has a dynamic loader.
+    "has_loader",
+    // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
+    "cudart",
+    "other_cudart",
+    "other_cudart_major",
+];
+
+/// The copies.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let copies = facts.copies.iter();
+    copies.map(|copy| subject(facts, copy)).collect()
+}
+
+fn subject(facts: &ImageFacts, copy: &facts::Copy) -> Subject {
+    let mut all = fields([
+        ("owner", text(copy.owner.kind.name())),
+        ("decoy", flag(copy.decoy)),
+        ("image_status", text(facts.status.as_is.name())),
+        ("image_serves", flag(facts.serves())),
+        ("has_loader", flag(facts.grounds.as_is.linker.is_some())),
+    ]);
+    all.extend(identity(copy));
+    all.extend(state(facts, copy));
+    all.extend(machine(facts, copy));
+    all.extend(runtime(copy, &facts.around.runtimes));
+    Subject {
+        kind: Kind::Copy,
+        fields: all,
+        locations: vec![Location {
+            path: copy.real_path.clone(),
+            layer: Some(copy.layer),
+        }],
+        evidence: evidence::of_plain(&facts.plain.as_is),
+    }
+}
+
+type Fields<const N: usize> = [(&'static str, super::Value); N];
+
+fn identity(copy: &facts::Copy) -> Fields<5> {
+    let own_name = || copy.real_path.name().into();
+    let soname = copy.soname.clone().unwrap_or_else(own_name);
+    let version = copy.version.as_ref().map(|(version, _)| version.clone());
+    [
+        ("path", text(copy.real_path.to_string())),
+        ("directory", text(copy.real_path.parent().to_string())),
+        ("soname", text(escape::text(&soname))),
+        ("version", escaped(&version.unwrap_or_default())),
+        ("library", flag(copy.soname.is_some())),
+    ]
+}
+
+fn state(facts: &ImageFacts, copy: &facts::Copy) -> Fields<7> {
+    // The search did end at it, but what it needs is missing: that is another finding.
+    let reached = copy.how.is_some() && !copy.loadable.as_is && !copy.by_path.as_is.loads();
+    [
+        ("loadable", flag(copy.loadable.as_is)),
+        ("loadable_nvidia", flag(copy.loadable.nvidia)),
+        ("used", flag(!copy.used_by.is_empty())),
+        ("reached", flag(reached)),
+        ("damaged", flag(!copy.problems.is_empty())),
+        ("damage", text(copy.problems.join("; "))),
+        ("stops_search", flag(stops_search(facts, copy))),
+    ]
+}
+
+/// Whether the search of a plain dlopen, or of a program that asks, is refused at the file.
+fn stops_search(facts: &ImageFacts, copy: &facts::Copy) -> bool {
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let here = |step: &Step| match step {
+        Step::Tried {
+            path,
+            tried: Tried::Refused(_),
+            ..
+        } => rootfs
+            .lookup(path)
+            .is_ok_and(|found| found.path == copy.real_path),
+        _ => false,
+    };
+    let plain = facts::failures(&facts.plain.as_is.resolution);
+    let asked = facts
+        .consumers
+        .iter()
+        .map(|consumer| &consumer.outcome.as_is);
+    plain
+        .map(|failure| &failure.trace)
+        .chain(
+            asked
+                .filter(|gets| gets.outcome == Outcome::Refused)
+                .map(|gets| &gets.trace),
+        )
+        .any(|trace| trace.iter().any(here))
+}
+
+/// What processor the copy is for, and whether the image's loader passes it over.
+fn machine(facts: &ImageFacts, copy: &facts::Copy) -> Fields<3> {
+    let arch = Arch::of_platform(&facts.image.platform.architecture);
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let elf = rootfs
+        .file(&copy.real_path.absolute())
+        .and_then(|file| file.elf.as_ref());
+    let differs = elf
+        .zip(arch)
+        .is_some_and(|(elf, arch)| elf.machine != arch.machine || elf.class() != arch.class);
+    [
+        ("machine", text(copy.machine.clone().unwrap_or_default())),
+        (
+            "image_machine",
+            text(arch.map(|arch| arch.name).unwrap_or_default()),
+        ),
+        ("wrong_machine", flag(differs)),
+    ]
+}
+
+/// The CUDA runtime that the copy is used with. A copy that a tool brings for itself goes with that tool.
+fn runtime(copy: &facts::Copy, runtimes: &[Cudart]) -> Fields<3> {
+    let beside = cuda::beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
+    let own = copy.version.as_ref();
+    let own = own.and_then(|(version, _)| cuda::version(version));
+    let other = beside.and_then(|runtime| cuda::version(&runtime.version));
+    let versions = own.zip(other);
+    let cudart = beside.map(|runtime| runtime.version.clone());
+    [
+        ("cudart", escaped(&cudart.unwrap_or_default())),
+        (
+            "other_cudart",
+            flag(versions.is_some_and(|(own, other)| own != other)),
+        ),
+        (
+            "other_cudart_major",
+            flag(versions.is_some_and(|(own, other)| own.0 != other.0)),
+        ),
+    ]
+}

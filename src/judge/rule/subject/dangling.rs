@@ -1,0 +1,35 @@
+//! A link named as libcupti that leads nowhere.
+
+use super::{Evidence, Kind, Location, Subject, fields, flag, text};
+use crate::judge::facts::{ImageFacts, Status};
+use image_linkage::escape;
+
+/// The fields of such a link.
+pub(super) const FIELDS: &[&str] = &["path", "target", "dev_link"];
+
+/// The links.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let links = facts.dangling.iter();
+    links
+        .map(|link| Subject {
+            kind: Kind::DanglingLink,
+            fields: fields([
+                ("path", text(link.path.to_string())),
+                ("target", text(escape::text(&link.target))),
+                // The name that compilers look for; no program opens it where the soname is there.
+                (
+                    "dev_link",
+                    flag(
+                        link.path.name() == b"libcupti.so"
+                            && facts.status.as_is == Status::Loadable,
+                    ),
+                ),
+            ]),
+            locations: vec![Location {
+                path: link.path.clone(),
+                layer: Some(link.layer),
+            }],
+            evidence: vec![Evidence::Words(format!("{}: {}", link.path, link.why))],
+        })
+        .collect()
+}

@@ -1,0 +1,34 @@
+//! A search path with an empty element.
+
+use super::{Kind, Location, Subject, fields, text};
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::search_path::{self, EmptyElement};
+use image_linkage::escape;
+
+/// The fields of such a path.
+pub(super) const FIELDS: &[&str] = &["of", "value", "working_dir"];
+
+/// The paths with an empty element.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let ground = &facts.grounds.as_is;
+    let found = search_path::empty_elements(ground, &facts.consumers, &facts.copies);
+    let working_dir = escape::text(&ground.environment.working_dir);
+    found
+        .into_iter()
+        .map(|element| subject(element, &working_dir))
+        .collect()
+}
+
+fn subject(element: EmptyElement, working_dir: &str) -> Subject {
+    let location = |path| Location { path, layer: None };
+    Subject {
+        kind: Kind::EmptyElement,
+        fields: fields([
+            ("of", text(element.of)),
+            ("value", text(escape::text(&element.value))),
+            ("working_dir", text(working_dir)),
+        ]),
+        locations: element.object.map(location).into_iter().collect(),
+        evidence: Vec::new(),
+    }
+}

@@ -1,0 +1,54 @@
+//! What shows that a finding is true: sentences and the steps of a search.
+
+use crate::judge::facts::{self, PlainOpen};
+use image_linkage::escape;
+use image_linkage::loader::words::{self, Line};
+use image_linkage::loader::{Resolution, Unresolved};
+
+/// What shows that a finding is true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Evidence {
+    /// A sentence, such as the loader's own words.
+    Words(String),
+    /// A step of the loader's search.
+    Searched(Line),
+}
+
+impl Evidence {
+    /// The evidence as one line.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Words(words) => words.clone(),
+            Self::Searched(line) => line.text(),
+        }
+    }
+}
+
+/// What a plain dlopen is told, and the search before it.
+pub(super) fn of_plain(plain: &PlainOpen) -> Vec<Evidence> {
+    match facts::failures(&plain.resolution).next() {
+        Some(failure) => {
+            let words = Evidence::Words(format!(
+                "dlopen(\"{}\"): {}",
+                escape::text(&plain.name),
+                failure.message
+            ));
+            std::iter::once(words)
+                .chain(of_search(failure, &plain.resolution))
+                .collect()
+        }
+        None if plain.resolution.root.is_none() => {
+            vec![Evidence::Words(
+                "the image has no dynamic loader: no linked program can start in it".to_owned(),
+            )]
+        }
+        None => Vec::new(),
+    }
+}
+
+pub(super) fn of_search(failure: &Unresolved, resolution: &Resolution) -> Vec<Evidence> {
+    words::lines(&failure.trace, &resolution.objects)
+        .into_iter()
+        .map(Evidence::Searched)
+        .collect()
+}

@@ -1,0 +1,212 @@
+//! What keeps libcupti, or a program that asks for it, from being loaded.
+
+use super::{Evidence, Kind, Location, Subject, evidence, fields, flag, text};
+use crate::judge::facts::cuda::{site, version};
+use crate::judge::facts::{self, Asks, Consumer, ImageFacts, Outcome, Required, Status};
+use image_linkage::escape;
+use image_linkage::loader::words;
+use image_linkage::loader::{Libc, Unresolved};
+
+/// The fields of what is not loaded.
+pub(super) const FIELDS: &[&str] = &[
+    "object",
+    // What that breaks: `cupti`, or `import` or `profiling` of a program.
+    "breaks",
+    "words",
+    // Whether all that is missing is a newer glibc, which one is needed and which one is there.
+    "glibc",
+    "glibc_needed",
+    "glibc_here",
+    // Whether the C library of the image is musl.
+    "musl",
+];
+
+/// The fields of a program that opens libcupti and does not get it.
+pub(super) const UNSERVED: &[&str] = &[
+    "name",
+    "object",
+    "wants",
+    "words",
+    // Whether another program of the same Python environment gets one.
+    "others_served",
+];
+
+/// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let idle = |copy: &&facts::Copy| facts.status.as_is == Status::Loadable && copy.how.is_none();
+    let copies = facts
+        .own_copies()
+        .filter(|copy| !idle(copy))
+        .filter_map(|copy| of_copy(facts, copy));
+    let consumers = facts.consumers.iter();
+    copies
+        .chain(consumers.filter_map(|consumer| of_consumer(facts, consumer)))
+        .collect()
+}
+
+/// Whether a program asks for libcupti and does not get it in the image as it is.
+pub(super) fn fails(consumer: &Consumer) -> bool {
+    matches!(
+        consumer.outcome.as_is.outcome,
+        Outcome::NotFound | Outcome::Refused
+    )
+}
+
+/// What a copy needs and does not get; nothing for one that the loader does not even map.
+fn of_copy(facts: &ImageFacts, copy: &facts::Copy) -> Option<Subject> {
+    let resolution = &copy.by_path.as_is;
+    resolution.root?;
+    let failures: Vec<&Unresolved> = facts::failures(resolution).collect();
+    let words: Vec<&str> = failures
+        .iter()
+        .map(|failure| failure.message.as_str())
+        .collect();
+    let shown = || {
+        failures
+            .iter()
+            .flat_map(|failure| evidence::of_search(failure, resolution))
+            .collect()
+    };
+    let location = Location {
+        path: copy.real_path.clone(),
+        layer: Some(copy.layer),
+    };
+    let object = copy.real_path.to_string();
+    (!failures.is_empty()).then(|| failure(facts, object, "cupti", &words, location, shown()))
+}
+
+/// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
+fn of_consumer(facts: &ImageFacts, consumer: &Consumer) -> Option<Subject> {
+    let gets = &consumer.outcome.as_is;
+    let lines = words::lines(&gets.trace, &gets.objects);
+    let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
+    let location = Location {
+        path: consumer.object.clone(),
+        layer: None,
+    };
+    let object = format!("{} ({})", consumer.name, consumer.object);
+    let breaks = consumer.required.name();
+    if fails(consumer) {
+        return Some(match consumer.asks {
+            Asks::Needed => failure(facts, object, breaks, &[&gets.message], location, searched),
+            Asks::Dlopen => unserved(facts, consumer, location, searched),
+        });
+    }
+    // What else is missing may be loaded by the program beforehand; a version of glibc never is.
+    let old: Vec<&str> = gets
+        .other_failures
+        .iter()
+        .map(String::as_str)
+        .filter(|message| glibc_needed(message).is_some())
+        .collect();
+    let breaks = Required::Import.name();
+    (!old.is_empty()).then(|| failure(facts, object, breaks, &old, location, Vec::new()))
+}
+
+fn failure(
+    facts: &ImageFacts,
+    object: String,
+    breaks: &str,
+    messages: &[&str],
+    location: Location,
+    evidence: Vec<Evidence>,
+) -> Subject {
+    let needed: Vec<_> = messages
+        .iter()
+        .map(|message| glibc_needed(message))
+        .collect();
+    let newest = needed.iter().flatten().max();
+    let (libc, here) = libc(facts);
+    let is_glibc = needed.iter().all(Option::is_some);
+    // The sentence on glibc says what is needed; the loader's words say by whom.
+    let words = messages.iter().filter(|_| is_glibc);
+    let words = words.map(|message| Evidence::Words((*message).to_owned()));
+    Subject {
+        kind: Kind::Failure,
+        fields: fields([
+            ("object", text(object)),
+            ("breaks", text(breaks)),
+            ("words", text(messages.join("; "))),
+            ("glibc", flag(is_glibc)),
+            (
+                "glibc_needed",
+                text(newest.map(|newest| number(*newest)).unwrap_or_default()),
+            ),
+            ("glibc_here", text(here)),
+            ("musl", flag(libc == "musl")),
+        ]),
+        locations: vec![location],
+        evidence: words.chain(evidence).collect(),
+    }
+}
+
+fn unserved(
+    facts: &ImageFacts,
+    consumer: &Consumer,
+    location: Location,
+    evidence: Vec<Evidence>,
+) -> Subject {
+    let gets = &consumer.outcome.as_is;
+    let site = site(&consumer.object);
+    let others_served = site.is_some()
+        && facts.consumers.iter().any(|other| {
+            other.outcome.as_is.outcome == Outcome::Loaded && self::site(&other.object) == site
+        });
+    Subject {
+        kind: Kind::Unserved,
+        fields: fields([
+            ("name", text(consumer.name.clone())),
+            ("object", text(consumer.object.to_string())),
+            ("wants", text(escape::text(&consumer.wants))),
+            ("words", text(gets.message.clone())),
+            ("others_served", flag(others_served)),
+        ]),
+        locations: vec![location],
+        evidence,
+    }
+}
+
+/// The name of the image's C library, and the version of glibc.
+pub(super) fn libc(facts: &ImageFacts) -> (&'static str, String) {
+    match facts
+        .grounds
+        .as_is
+        .linker
+        .as_ref()
+        .map(|linker| linker.libc)
+    {
+        Some(Libc::Glibc(version)) => {
+            let unknown = || "an older one".to_owned();
+            ("glibc", version.map_or_else(unknown, number))
+        }
+        Some(Libc::Musl) => ("musl", String::new()),
+        None => ("none", String::new()),
+    }
+}
+
+fn number((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
+}
+
+/// The version of glibc that the loader misses, from its own words (glibc elf/dl-version.c, `match_symbol`).
+fn glibc_needed(message: &str) -> Option<(u32, u32)> {
+    let (_, rest) = message.split_once("version `GLIBC_")?;
+    let (number, _) = rest.split_once("' not found")?;
+    version(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glibc_needed;
+
+    #[test]
+    fn only_a_missing_version_of_glibc_is_an_old_glibc() {
+        let words =
+            "/lib64/libc.so.6: version `GLIBC_2.25' not found (required by /opt/libcupti.so.13)";
+        assert_eq!(glibc_needed(words), Some((2, 25)));
+        let other = "/lib64/libcupti.so.12: version `libcupti.so.12' not found (required by /x)";
+        assert_eq!(glibc_needed(other), None);
+        let absent = "libgcc_s.so.1: cannot open shared object file: No such file or directory";
+        assert_eq!(glibc_needed(absent), None);
+    }
+}

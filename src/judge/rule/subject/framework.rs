@@ -1,0 +1,91 @@
+//! A framework that brings a profiler.
+
+use super::{Kind, Location, Subject, escaped, fields, flag, text};
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::python::Distribution;
+
+/// The fields of a framework.
+pub(super) const FIELDS: &[&str] = &[
+    // The distribution: `torch` or `tensorflow`.
+    "name",
+    "version",
+    // Whether a program of the image asks for CUPTI under the framework's name.
+    "asks_for_cupti",
+    // Whether TensorBoard is in the same environment, and whether the plugin that shows profiles is.
+    "tensorboard",
+    "has_plugin",
+    "plugin",
+    // Whether the environment lets a daemon start profiles.
+    "daemon",
+];
+
+/// A framework's distributions, the name of its program, and its plugins for `TensorBoard`, the first of which
+/// is the one to install.
+struct Known {
+    names: &'static [&'static str],
+    program: &'static str,
+    plugins: &'static [&'static str],
+}
+
+const KNOWN: [Known; 2] = [
+    Known {
+        names: &["torch"],
+        program: "PyTorch",
+        plugins: &["torch-tb-profiler"],
+    },
+    Known {
+        names: &["tensorflow", "tensorflow-gpu"],
+        program: "TensorFlow",
+        plugins: &["xprof", "tensorboard-plugin-profile"],
+    },
+];
+
+/// The frameworks of each Python environment.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let all = &facts.around.distributions;
+    let known = |dist: &Distribution| {
+        KNOWN
+            .iter()
+            .find(|known| known.names.contains(&dist.name.as_str()))
+    };
+    let frameworks = all.iter().filter_map(|dist| Some((dist, known(dist)?)));
+    frameworks
+        .map(|(dist, known)| subject(facts, dist, known))
+        .collect()
+}
+
+fn subject(facts: &ImageFacts, framework: &Distribution, known: &Known) -> Subject {
+    let all = &facts.around.distributions;
+    let has = |name: &str| {
+        all.iter()
+            .any(|dist| dist.site == framework.site && dist.name == name)
+    };
+    let asks = facts
+        .consumers
+        .iter()
+        .any(|consumer| consumer.name == known.program);
+    let daemon = facts.image.config.env("KINETO_USE_DAEMON");
+    Subject {
+        kind: Kind::Framework,
+        fields: fields([
+            ("name", text(framework.name.clone())),
+            ("version", escaped(&framework.version)),
+            ("asks_for_cupti", flag(asks)),
+            ("tensorboard", flag(has("tensorboard"))),
+            (
+                "has_plugin",
+                flag(known.plugins.iter().any(|plugin| has(plugin))),
+            ),
+            (
+                "plugin",
+                text(known.plugins.first().copied().unwrap_or_default()),
+            ),
+            ("daemon", flag(daemon.is_some())),
+        ]),
+        locations: vec![Location {
+            path: framework.metadata.clone(),
+            layer: Some(framework.layer),
+        }],
+        evidence: Vec::new(),
+    }
+}

@@ -1,0 +1,47 @@
+//! The image as a whole.
+
+use super::failure::{fails, libc};
+use super::{Kind, Location, Subject, evidence, fields, flag, text};
+use crate::judge::facts::{ImageFacts, Required, Status};
+
+/// The fields of the image.
+pub(super) const FIELDS: &[&str] = &[
+    "status",
+    "status_nvidia",
+    "import_broken",
+    // Whether a copy, a link to none or a program that asks is there.
+    "concerns_cupti",
+    // `glibc`, `musl` or `none`: the dynamic loader.
+    "libc",
+];
+
+/// The image.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let broken = facts
+        .consumers
+        .iter()
+        .any(|consumer| consumer.required == Required::Import && fails(consumer));
+    let headers = if facts.status.as_is == Status::HeadersOnly {
+        facts.headers.as_slice()
+    } else {
+        &[]
+    };
+    vec![Subject {
+        kind: Kind::Image,
+        fields: fields([
+            ("status", text(facts.status.as_is.name())),
+            ("status_nvidia", text(facts.status.nvidia.name())),
+            ("import_broken", flag(broken)),
+            ("concerns_cupti", flag(facts.concerns_cupti())),
+            ("libc", text(libc(facts).0)),
+        ]),
+        locations: headers
+            .iter()
+            .map(|(path, layer)| Location {
+                path: path.clone(),
+                layer: Some(*layer),
+            })
+            .collect(),
+        evidence: evidence::of_plain(&facts.plain.as_is),
+    }]
+}

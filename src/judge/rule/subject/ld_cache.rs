@@ -1,0 +1,69 @@
+//! Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
+
+use super::{Evidence, Kind, Location, Subject, fields, flag, text};
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::ld_cache::{self, StaleEntry, Staleness};
+use image_linkage::escape;
+use image_linkage::path::RootPath;
+
+/// The fields of the entries.
+pub(super) const FIELDS: &[&str] = &[
+    // What is wrong, as the end of a sentence.
+    "words",
+    // Whether a fresh run of `ldconfig` makes the names found.
+    "repaired_by_ldconfig",
+];
+
+/// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let stale = ld_cache::stale(&facts.grounds);
+    [Staleness::Gone, Staleness::NotEntered]
+        .into_iter()
+        .filter_map(|kind| {
+            let of_kind: Vec<&StaleEntry> =
+                stale.iter().filter(|entry| entry.kind == kind).collect();
+            (!of_kind.is_empty()).then(|| subject(facts, kind, &of_kind))
+        })
+        .collect()
+}
+
+fn subject(facts: &ImageFacts, kind: Staleness, entries: &[&StaleEntry]) -> Subject {
+    let names: Vec<String> = entries
+        .iter()
+        .map(|entry| escape::text(&entry.name))
+        .collect();
+    let names = names.join(", ");
+    let (words, shown) = match kind {
+        Staleness::Gone => (
+            format!("names {names}, of which nothing is left in the image"),
+            "is in the cache and not in the image",
+        ),
+        Staleness::NotEntered => (
+            format!("does not lead to {names}, as it would after a run of ldconfig"),
+            "would be in the cache after a run of ldconfig",
+        ),
+    };
+    let line =
+        |entry: &&StaleEntry| Evidence::Words(format!("{} {shown}", escape::text(&entry.path)));
+    let cache = RootPath::from("etc/ld.so.cache");
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let layer = rootfs
+        .lookup(&cache.absolute())
+        .ok()
+        .map(|found| rootfs.node(found.node).layer);
+    Subject {
+        kind: Kind::LdCache,
+        fields: fields([
+            ("words", text(words)),
+            ("repaired_by_ldconfig", flag(kind == Staleness::NotEntered)),
+        ]),
+        locations: layer
+            .map(|layer| Location {
+                path: cache,
+                layer: Some(layer),
+            })
+            .into_iter()
+            .collect(),
+        evidence: entries.iter().map(line).collect(),
+    }
+}

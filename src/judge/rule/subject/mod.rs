@@ -1,0 +1,218 @@
+//! What rules speak of: the facts of an image as flat subjects with named fields.
+//!
+//! One file per kind of subject: it lists the fields and fills them from the facts.
+
+mod baggage;
+mod consumer;
+mod copies;
+mod copy;
+mod cuda;
+mod dangling;
+mod empty_element;
+mod evidence;
+mod failure;
+mod framework;
+mod image;
+mod ld_cache;
+mod misnamed;
+mod nvperf;
+mod runtime;
+mod stub;
+mod suppression;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+pub use evidence::Evidence;
+
+use super::Location;
+use crate::judge::facts::ImageFacts;
+use image_linkage::escape;
+
+/// The kinds of subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The image as a whole.
+    Image,
+    /// A copy of libcupti.
+    Copy,
+    /// The copies of libcupti together, where there are several.
+    Copies,
+    /// A link named as libcupti that leads nowhere.
+    DanglingLink,
+    /// A file or link whose name says another soname than the file has.
+    Misnamed,
+    /// Something that keeps libcupti, or a program that links it, from being loaded.
+    Failure,
+    /// A program that opens libcupti at run time and does not get it.
+    Unserved,
+    /// Something that a phase needs, wants or forbids, and that is not so.
+    Need,
+    /// A program that gets libcupti.
+    Consumer,
+    /// Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
+    LdCache,
+    /// A search path with an empty element.
+    EmptyElement,
+    /// A stub of the driver's library that a search path leads to.
+    Stub,
+    /// Something of the GPU that the image tells the container runtime to leave out.
+    Runtime,
+    /// The CUDA version that the image needs a driver for.
+    Cuda,
+    /// A framework that brings a profiler.
+    Framework,
+    /// A process that gets libcupti and not the library behind its counters.
+    Nvperf,
+    /// Files of one kind of weight that nothing in the image is known to need.
+    Baggage,
+    /// A suppression of the config that is over or was for nothing.
+    Suppression,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 18] = [
+        Self::Image,
+        Self::Copy,
+        Self::Copies,
+        Self::DanglingLink,
+        Self::Misnamed,
+        Self::Failure,
+        Self::Unserved,
+        Self::Need,
+        Self::Consumer,
+        Self::LdCache,
+        Self::EmptyElement,
+        Self::Stub,
+        Self::Runtime,
+        Self::Cuda,
+        Self::Framework,
+        Self::Nvperf,
+        Self::Baggage,
+        Self::Suppression,
+    ];
+
+    /// The name used in rules.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Copy => "copy",
+            Self::Copies => "copies",
+            Self::DanglingLink => "dangling-link",
+            Self::Misnamed => "misnamed",
+            Self::Failure => "failure",
+            Self::Unserved => "unserved",
+            Self::Need => "need",
+            Self::Consumer => "consumer",
+            Self::LdCache => "ld-cache",
+            Self::EmptyElement => "empty-element",
+            Self::Stub => "stub",
+            Self::Runtime => "runtime",
+            Self::Cuda => "cuda",
+            Self::Framework => "framework",
+            Self::Nvperf => "nvperf",
+            Self::Baggage => "baggage",
+            Self::Suppression => "suppression",
+        }
+    }
+
+    /// The fields that a subject of this kind has.
+    pub fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Image => image::FIELDS,
+            Self::Copy => copy::FIELDS,
+            Self::Copies => copies::FIELDS,
+            Self::DanglingLink => dangling::FIELDS,
+            Self::Misnamed => misnamed::FIELDS,
+            Self::Failure => failure::FIELDS,
+            Self::Unserved => failure::UNSERVED,
+            Self::Need => crate::judge::plan::need::FIELDS,
+            Self::Consumer => consumer::FIELDS,
+            Self::LdCache => ld_cache::FIELDS,
+            Self::EmptyElement => empty_element::FIELDS,
+            Self::Stub => stub::FIELDS,
+            Self::Runtime => runtime::FIELDS,
+            Self::Cuda => cuda::FIELDS,
+            Self::Framework => framework::FIELDS,
+            Self::Nvperf => nvperf::FIELDS,
+            Self::Baggage => baggage::FIELDS,
+            Self::Suppression => suppression::FIELDS,
+        }
+    }
+}
+
+/// The value of a field.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Yes or no.
+    Flag(bool),
+    /// A word.
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// Something a rule can speak of.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its fields.
+    pub fields: BTreeMap<&'static str, Value>,
+    /// Where it is.
+    pub locations: Vec<Location>,
+    /// What shows it.
+    pub evidence: Vec<Evidence>,
+}
+
+/// The subjects of an image.
+pub fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let of = [
+        image::subjects,
+        copy::subjects,
+        copies::subjects,
+        dangling::subjects,
+        misnamed::subjects,
+        failure::subjects,
+        consumer::subjects,
+        ld_cache::subjects,
+        empty_element::subjects,
+        stub::subjects,
+        runtime::subjects,
+        cuda::subjects,
+        framework::subjects,
+        nvperf::subjects,
+        baggage::subjects,
+    ];
+    of.iter().flat_map(|subjects| subjects(facts)).collect()
+}
+
+fn text(value: impl Into<String>) -> Value {
+    Value::Text(value.into())
+}
+
+/// Text from a file or the environment of the image.
+fn escaped(value: &str) -> Value {
+    Value::Text(escape::text(value.as_bytes()))
+}
+
+fn flag(value: bool) -> Value {
+    Value::Flag(value)
+}
+
+/// The fields by name.
+fn fields<const N: usize>(pairs: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
+    BTreeMap::from(pairs)
+}

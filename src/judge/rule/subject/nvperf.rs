@@ -1,0 +1,81 @@
+//! A process that gets libcupti and not `libnvperf_host.so`, which CUPTI opens by its bare name for counters.
+
+use super::{Evidence, Kind, Location, Subject, fields, flag, text};
+use crate::judge::facts::{Asker, Companion, ImageFacts, Outcome, Reach};
+use crate::knowledge::api::Got;
+use image_linkage::loader::words;
+
+/// The fields of such a process.
+pub(super) const FIELDS: &[&str] = &[
+    // Who asks: a program, or any process that opens CUPTI by its soname.
+    "name",
+    // Where the library is, as the end of a sentence.
+    "words",
+    // Whether another process of the image gets it.
+    "others_get_it",
+];
+
+/// The library.
+const HOST: &str = "libnvperf_host.so";
+
+/// The processes that get libcupti and not the library.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let askers = || {
+        facts
+            .apis
+            .iter()
+            .filter_map(|asker| Some((asker, host(&asker.reach.as_is)?)))
+    };
+    let gets = |companion: &Companion| companion.outcome == Outcome::Loaded;
+    let others = askers().any(|(_, companion)| gets(companion));
+    askers()
+        .filter(|(_, companion)| !gets(companion))
+        .map(|(asker, companion)| subject(facts, asker, companion, others))
+        .collect()
+}
+
+/// The request for the library, of a process that gets libcupti.
+fn host(reach: &Reach) -> Option<&Companion> {
+    reach.cupti.as_ref()?;
+    let is_host =
+        |companion: &&Companion| companion.library == HOST && companion.got == Got::ByCupti;
+    reach.companions.iter().find(is_host)
+}
+
+fn subject(facts: &ImageFacts, asker: &Asker, companion: &Companion, others: bool) -> Subject {
+    let consumer = asker
+        .consumer
+        .and_then(|number| facts.consumers.get(number));
+    let name = consumer.map_or("a process that opens it by its soname", |consumer| {
+        &consumer.name
+    });
+    let files: Vec<_> = facts
+        .baggage
+        .iter()
+        .filter(|file| file.path.name() == HOST.as_bytes())
+        .collect();
+    let words = match files.first() {
+        Some(file) => format!("it lies in {}, on no search path of it", file.path.parent()),
+        None => "it is not in the image".to_owned(),
+    };
+    let lines = words::lines(&companion.trace, &companion.objects);
+    let message = Evidence::Words(companion.message.clone());
+    Subject {
+        kind: Kind::Nvperf,
+        fields: fields([
+            ("name", text(name)),
+            ("words", text(words)),
+            ("others_get_it", flag(others)),
+        ]),
+        locations: consumer
+            .map(|consumer| Location {
+                path: consumer.object.clone(),
+                layer: None,
+            })
+            .into_iter()
+            .collect(),
+        evidence: std::iter::once(message)
+            .chain(lines.into_iter().map(Evidence::Searched))
+            .collect(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Something of the GPU that the image tells the container runtime to leave out.
+
+use super::{Kind, Subject, escaped, fields, text};
+use crate::judge::facts::ImageFacts;
+
+/// The fields of what is left out.
+pub(super) const FIELDS: &[&str] = &[
+    "variable", "value", // `devices`, `compute` or `utility`.
+    "lacks", // What that means, as the end of a sentence.
+    "words",
+];
+
+/// What the environment of the image leaves out.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let ground = &facts.grounds.as_is;
+    let capabilities = ground.capabilities.as_deref();
+    let visible = facts.image.config.env("NVIDIA_VISIBLE_DEVICES");
+    let mut found = Vec::new();
+    if let Some(value) = visible.filter(|value| hides_devices(value)) {
+        let words = "no GPU is visible unless the one who starts the container says otherwise";
+        found.push(subject("NVIDIA_VISIBLE_DEVICES", value, "devices", words));
+    }
+    let lacking = [
+        ("compute", "libcuda.so.1 is not brought from the host"),
+        (
+            "utility",
+            "libnvidia-ml.so.1 and nvidia-smi are not brought from the host",
+        ),
+    ];
+    for (capability, words) in lacking {
+        if let Some(value) = capabilities.filter(|value| lacks(value, capability)) {
+            let variable = "NVIDIA_DRIVER_CAPABILITIES";
+            found.push(subject(variable, value, capability, words));
+        }
+    }
+    found
+}
+
+/// `void`, `none` and an empty value give no device (container-toolkit, "Environment variables").
+fn hides_devices(value: &str) -> bool {
+    matches!(value, "" | "void" | "none")
+}
+
+/// Whether a list of capabilities leaves one out; an empty one stands for the default, `utility,compute`.
+fn lacks(value: &str, capability: &str) -> bool {
+    let mut words = value.split(',').map(str::trim);
+    !value.is_empty() && !words.any(|word| word == "all" || word == capability)
+}
+
+fn subject(variable: &str, value: &str, lacks: &str, words: &str) -> Subject {
+    Subject {
+        kind: Kind::Runtime,
+        fields: fields([
+            ("variable", text(variable)),
+            ("value", escaped(value)),
+            ("lacks", text(lacks)),
+            ("words", text(words)),
+        ]),
+        locations: Vec::new(),
+        evidence: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hides_devices, lacks};
+
+    #[test]
+    fn which_values_leave_something_out() {
+        assert!(hides_devices("void") && hides_devices("") && hides_devices("none"));
+        assert!(!hides_devices("all") && !hides_devices("0,1"));
+        assert!(lacks("utility", "compute") && lacks("graphics,video", "utility"));
+        assert!(!lacks("compute, utility", "utility"));
+        assert!(!lacks("all", "compute") && !lacks("", "compute"));
+    }
+}

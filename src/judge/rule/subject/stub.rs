@@ -1,0 +1,43 @@
+//! A stub of the driver's library that a search path leads to.
+
+use super::{Kind, Location, Subject, fields, flag, text};
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::search_path::{self, Stub, StubBy};
+use image_linkage::escape;
+
+/// The fields of a stub.
+pub(super) const FIELDS: &[&str] = &[
+    "path",
+    "name",
+    // `LD_LIBRARY_PATH` or `ld.so.cache`.
+    "by",
+    // Whether it has the soname of the driver's library: then programs get it instead.
+    "is_soname",
+];
+
+/// The stubs that are found.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let stubs = search_path::stubs(&facts.grounds);
+    stubs.into_iter().map(subject).collect()
+}
+
+fn subject(stub: Stub) -> Subject {
+    let by = match stub.by {
+        StubBy::LdLibraryPath => "LD_LIBRARY_PATH",
+        StubBy::Cache => "ld.so.cache",
+    };
+    Subject {
+        kind: Kind::Stub,
+        fields: fields([
+            ("path", text(stub.path.to_string())),
+            ("name", text(escape::text(stub.path.name()))),
+            ("by", text(by)),
+            ("is_soname", flag(stub.path.name() == b"libcuda.so.1")),
+        ]),
+        locations: vec![Location {
+            path: stub.path,
+            layer: None,
+        }],
+        evidence: Vec::new(),
+    }
+}

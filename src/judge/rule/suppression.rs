@@ -1,0 +1,98 @@
+//! Suppressions: findings that a project knows of and lives with, for a reason and perhaps for a time.
+
+use std::fmt;
+
+use globset::{GlobBuilder, GlobMatcher};
+use jiff::civil::Date;
+
+use crate::judge::rule::{Finding, Suppressed};
+
+/// A finding that is known and shall not fail a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suppression {
+    /// The rule whose findings it is for.
+    pub rule: String,
+    /// The images it is for, as they are named on the command line; all of them without it.
+    pub image: Option<Pattern>,
+    /// The paths it is for; with it, a finding matches when all its places do.
+    pub path: Option<Pattern>,
+    /// Why.
+    pub reason: String,
+    /// The last day on which it holds.
+    pub until: Option<Date>,
+    /// The line of the config on which it names its rule.
+    pub line: u32,
+}
+
+/// What `*`, `**`, `?`, `[…]` and `{…}` make of a name; only `**` goes across a slash.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    text: String,
+    matcher: GlobMatcher,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let glob = GlobBuilder::new(text).literal_separator(true).build();
+        let glob = glob.map_err(|error| error.to_string())?;
+        Ok(Self {
+            text: text.to_owned(),
+            matcher: glob.compile_matcher(),
+        })
+    }
+
+    /// Whether it stands for `name`.
+    pub fn fits(&self, name: &str) -> bool {
+        self.matcher.is_match(name)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl Suppression {
+    /// Whether it is for an image of this name.
+    pub fn is_for(&self, image: &str) -> bool {
+        self.image
+            .as_ref()
+            .is_none_or(|pattern| pattern.fits(image))
+    }
+
+    /// Whether its last day is over on the day `today`.
+    pub fn is_over(&self, today: Date) -> bool {
+        self.until.is_some_and(|until| until < today)
+    }
+
+    /// Whether it is for a finding in an image that it is for.
+    pub fn fits(&self, finding: &Finding) -> bool {
+        let everywhere = |pattern: &Pattern| {
+            let mut places = finding.locations.iter();
+            !finding.locations.is_empty()
+                && places.all(|place| pattern.fits(&place.path.to_string()))
+        };
+        self.rule == finding.rule && self.path.as_ref().is_none_or(everywhere)
+    }
+
+    /// What it makes of a finding.
+    pub fn mark(&self) -> Suppressed {
+        Suppressed {
+            reason: self.reason.clone(),
+            until: self.until,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A phase of a project: what an image is for, and what it needs, wants, allows and forbids for it.
+
+use serde::Deserialize;
+
+use super::{api, baggage};
+use yaml_mistakes::{Document, Mistake, unknown};
+
+/// The phases that rules have severities for.
+pub const COLUMNS: [&str; 3] = ["inference", "training", "profiling"];
+
+/// A phase that an image is for (`profiles/phases/<name>.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// The stem of its file.
+    pub name: String,
+    /// What is done in it, in one line.
+    pub summary: String,
+    /// The phase whose severities the rules take for it.
+    pub like: String,
+    /// The APIs of CUPTI, by the ids of `profiles/cupti/apis.yaml`.
+    pub apis: Wishes,
+    /// The profiling tools, by the ids of `profiles/profilers`.
+    pub profilers: Wishes,
+    /// The kinds of file of `profiles/cupti/baggage.yaml`.
+    pub baggage: Weights,
+}
+
+/// What a phase says of APIs or of tools.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wishes {
+    /// Without these the image does not serve the phase.
+    #[serde(default)]
+    pub needs: Vec<Wish>,
+    /// Without these something is missing.
+    #[serde(default)]
+    pub wants: Vec<Wish>,
+    /// What they need stays, and it is no matter when they are missing.
+    #[serde(default)]
+    pub allows: Vec<String>,
+    /// What must not be there.
+    #[serde(default)]
+    pub forbids: Vec<String>,
+}
+
+/// One id, or several of which the first that is there at all counts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Wish {
+    /// This one.
+    One(String),
+    /// One of these.
+    Any(Vec<String>),
+}
+
+/// What a phase says of files.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    /// Kinds that stay.
+    #[serde(default)]
+    pub allows: Vec<String>,
+    /// Kinds that are dead weight, but for what is needed.
+    #[serde(default)]
+    pub forbids: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    summary: String,
+    #[serde(default)]
+    like: Option<String>,
+    #[serde(default)]
+    apis: Wishes,
+    #[serde(default)]
+    profilers: Wishes,
+    #[serde(default)]
+    baggage: Weights,
+}
+
+impl Wish {
+    /// The ids, in order.
+    pub fn ids(&self) -> &[String] {
+        match self {
+            Self::One(id) => std::slice::from_ref(id),
+            Self::Any(ids) => ids,
+        }
+    }
+}
+
+impl Wishes {
+    /// The ids that the phase wants in the image, or allows there.
+    pub fn welcome(&self) -> impl Iterator<Item = &str> {
+        let wished = self.needs.iter().chain(&self.wants).flat_map(Wish::ids);
+        wished.chain(&self.allows).map(String::as_str)
+    }
+}
+
+impl Phase {
+    /// Reads the phase `name` from its file. `profilers` are the ids of the tools that it may name.
+    ///
+    /// # Errors
+    /// All mistakes in the file, with line and column: keys that no phase has, ids that nothing has.
+    pub fn read(name: &str, document: &Document, profilers: &[&str]) -> Result<Self, Vec<Mistake>> {
+        document.read_and(|source: Source| {
+            let mistakes = mistakes(document, name, &source, profilers);
+            let phase = Self {
+                name: name.to_owned(),
+                summary: source.summary,
+                like: source.like.unwrap_or_else(|| name.to_owned()),
+                apis: source.apis,
+                profilers: source.profilers,
+                baggage: source.baggage,
+            };
+            (phase, mistakes)
+        })
+    }
+}
+
+fn mistakes(document: &Document, name: &str, source: &Source, profilers: &[&str]) -> Vec<Mistake> {
+    let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
+    let kinds: Vec<&str> = baggage::kinds().iter().map(|kind| &*kind.id).collect();
+    let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
+    mistakes.extend(of_wishes(
+        document,
+        "profilers",
+        &source.profilers,
+        ("profiler", profilers),
+    ));
+    for (key, ids) in [
+        ("allows", &source.baggage.allows),
+        ("forbids", &source.baggage.forbids),
+    ] {
+        mistakes.extend(of_ids(
+            document,
+            &["baggage", key],
+            ids,
+            ("kind of baggage", &kinds),
+        ));
+    }
+    match source.like.as_deref() {
+        Some(like) if !COLUMNS.contains(&like) => {
+            mistakes.push(document.mistake(&["like"], unknown("phase", like, &COLUMNS)));
+        }
+        None if !COLUMNS.contains(&name) => {
+            let what = format!(
+                "the key \"like\" is missing: the phase whose severities count; there is {}",
+                COLUMNS.join(", ")
+            );
+            mistakes.push(document.mistake(&[], what));
+        }
+        _ => {}
+    }
+    mistakes
+}
+
+fn of_wishes(
+    document: &Document,
+    part: &str,
+    wishes: &Wishes,
+    known: (&str, &[&str]),
+) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    for (key, list) in [("needs", &wishes.needs), ("wants", &wishes.wants)] {
+        for (number, wish) in list.iter().enumerate() {
+            let number = number.to_string();
+            match wish {
+                Wish::One(id) => mistakes.extend(of_id(document, &[part, key, &number], id, known)),
+                Wish::Any(ids) => {
+                    mistakes.extend(of_ids(document, &[part, key, &number], ids, known));
+                }
+            }
+        }
+    }
+    for (key, list) in [("allows", &wishes.allows), ("forbids", &wishes.forbids)] {
+        mistakes.extend(of_ids(document, &[part, key], list, known));
+    }
+    mistakes
+}
+
+fn of_ids(
+    document: &Document,
+    path: &[&str],
+    ids: &[String],
+    known: (&str, &[&str]),
+) -> Vec<Mistake> {
+    let one = |(number, id): (usize, &String)| {
+        of_id(
+            document,
+            &[path, &[&number.to_string()]].concat(),
+            id,
+            known,
+        )
+    };
+    ids.iter().enumerate().filter_map(one).collect()
+}
+
+fn of_id(
+    document: &Document,
+    path: &[&str],
+    id: &str,
+    (kind, known): (&str, &[&str]),
+) -> Option<Mistake> {
+    (!known.contains(&id)).then(|| document.mistake(path, unknown(kind, id, known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Phase, Wish};
+    use yaml_mistakes::Document;
+
+    fn read(text: &str) -> Result<Phase, Vec<String>> {
+        let document = Document::parse(text).map_err(|mistake| vec![mistake.to_string()])?;
+        let read = Phase::read("nightly", &document, &["nsight-systems"]);
+        read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn a_users_phase_names_apis_tools_and_the_column_of_severities() {
+        let phase = read(
+            "summary: s\nlike: training\napis: {needs: [activity, [range-profiling, profiling]]}\n\
+             profilers: {wants: [nsight-systems]}\nbaggage: {forbids: [stubs]}\n",
+        )
+        .unwrap();
+        assert_eq!((&*phase.name, &*phase.like), ("nightly", "training"));
+        assert_eq!(phase.apis.needs.len(), 2);
+        assert_eq!(
+            phase.apis.needs.last().map(Wish::ids),
+            Some(["range-profiling".to_owned(), "profiling".to_owned()].as_slice())
+        );
+        assert_eq!(
+            phase.profilers.welcome().collect::<Vec<_>>(),
+            ["nsight-systems"]
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_found_at_once_each_with_its_place() {
+        let mistakes = read(
+            "summary: s\napis:\n  needs: [activty, [profiling, x-rays]]\nprofilers: {allows: [nsight]}\n\
+             baggage: {forbids: [lead]}\n",
+        )
+        .unwrap_err();
+        let starts: Vec<&str> = mistakes
+            .iter()
+            .map(|mistake| mistake.split("; ").next().unwrap())
+            .collect();
+        assert_eq!(
+            starts,
+            [
+                "1:1: the key \"like\" is missing: the phase whose severities count",
+                "3:11: there is no API \"activty\"",
+                "3:32: there is no API \"x-rays\"",
+                "4:22: there is no profiler \"nsight\"",
+                "5:21: there is no kind of baggage \"lead\"",
+            ]
+        );
+        let unknown = read("summary: s\nlike: training\nsalary: 3\n").unwrap_err();
+        assert!(unknown[0].contains("salary"), "{unknown:?}");
+    }
+}

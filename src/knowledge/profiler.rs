@@ -1,0 +1,327 @@
+//! A profiling tool: whether it needs CUPTI in the image, what else, what it costs and what to take instead.
+
+use serde::Deserialize;
+
+use super::api::Certainty;
+use yaml_mistakes::{Document, Mistake, unknown};
+
+/// A profiling tool (`profiles/profilers/<id>.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profiler {
+    /// The stem of its file.
+    pub id: String,
+    /// What the file says.
+    pub said: ProfilerFile,
+}
+
+/// The file of a profiling tool, as written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfilerFile {
+    /// The name for people.
+    pub name: String,
+    /// Other names by which it is asked for.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// What it shows.
+    pub gives: String,
+    /// What is left without it.
+    pub without: String,
+    /// Whether it needs CUPTI in the image.
+    pub cupti: CuptiNeed,
+    /// The APIs of CUPTI that it cannot do without (`profiles/cupti/apis.yaml`).
+    #[serde(default)]
+    pub apis: Vec<String>,
+    /// The APIs that some of its options need.
+    #[serde(default)]
+    pub optional_apis: Vec<String>,
+    /// The program through which it gets CUPTI (`profiles/consumers`); without one it opens CUPTI itself.
+    #[serde(default)]
+    pub consumer: Option<String>,
+    /// Programs that it runs in: where one of them is in the image and cannot start, neither can the tool.
+    #[serde(default)]
+    pub runs_in: Vec<String>,
+    /// The tools whose traces it reads; one of them is enough.
+    #[serde(default)]
+    pub traces_of: Vec<String>,
+    /// What makes it a question at all: all of them, else the tool is not applicable.
+    #[serde(default)]
+    pub applies: Vec<Condition>,
+    /// What shows that it is not applicable.
+    #[serde(default)]
+    pub excludes: Vec<Exclusion>,
+    /// What has to be in the image besides CUPTI: all of them.
+    #[serde(default)]
+    pub needs: Vec<Condition>,
+    /// The driver capabilities that it needs (`NVIDIA_DRIVER_CAPABILITIES`).
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// What it costs.
+    pub overhead: Overhead,
+    /// What it needs that an image does not show, in words.
+    #[serde(default)]
+    pub besides: Vec<String>,
+    /// The conditions of the host that bear on it (`profiles/cupti/host.yaml`).
+    #[serde(default)]
+    pub host: Vec<String>,
+    /// What to take instead, the best first.
+    #[serde(default)]
+    pub fallbacks: Vec<String>,
+}
+
+/// Whether a tool needs CUPTI in the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CuptiNeed {
+    /// It opens or links the copy that is in the image.
+    InImage,
+    /// It has a copy of its own.
+    BringsItsOwn,
+    /// It reads what another tool wrote.
+    ReadsTraces,
+    /// It does without.
+    None,
+}
+
+impl CuptiNeed {
+    /// The name used in profiles and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InImage => "in-image",
+            Self::BringsItsOwn => "brings-its-own",
+            Self::ReadsTraces => "reads-traces",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Something that has to be there; one of the things named is enough.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// File names of ELF objects; a final `*` stands for any rest.
+    #[serde(default)]
+    pub objects: Vec<String>,
+    /// Names of Python distributions, in normal form.
+    #[serde(default)]
+    pub distributions: Vec<String>,
+    /// Names of programs, looked for on `PATH` and in `folders`.
+    #[serde(default)]
+    pub executables: Vec<String>,
+    /// Folders outside of `PATH`; a `*` at the end of a component stands for any rest of it.
+    #[serde(default)]
+    pub folders: Vec<String>,
+    /// Variables that are set, to whatever value.
+    #[serde(default)]
+    pub environment: Vec<String>,
+    /// Programs that ask for CUPTI (`profiles/consumers`).
+    #[serde(default)]
+    pub consumers: Vec<String>,
+    /// What is the matter when none of it is there.
+    pub otherwise: String,
+}
+
+/// Something that must not be there.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exclusion {
+    /// Names of Python distributions, in normal form.
+    pub distributions: Vec<String>,
+    /// What is the matter when one of them is there.
+    pub because: String,
+}
+
+/// What a tool costs while it records.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overhead {
+    /// The figure, in words.
+    pub figure: String,
+    /// How sure it is.
+    pub certainty: Certainty,
+    /// Where it is from.
+    pub source: String,
+}
+
+/// What the files of profilers may refer to.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The ids of `profiles/cupti/apis.yaml`.
+    pub apis: &'a [&'a str],
+    /// The ids of `profiles/consumers`.
+    pub consumers: &'a [&'a str],
+    /// The ids of `profiles/cupti/host.yaml`.
+    pub host: &'a [&'a str],
+    /// The ids of `profiles/profilers`.
+    pub profilers: &'a [&'a str],
+}
+
+impl Profiler {
+    /// Reads the profiler `id` from its file.
+    ///
+    /// # Errors
+    /// All mistakes in the file: keys that no profiler has, ids that nothing has.
+    pub fn read(id: &str, document: &Document, known: Known<'_>) -> Result<Self, Vec<Mistake>> {
+        document.read_and(|said: ProfilerFile| {
+            let mistakes = mistakes(document, &said, known);
+            let id = id.to_owned();
+            (Self { id, said }, mistakes)
+        })
+    }
+}
+
+/// What a type cannot say.
+fn mistakes(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Vec<Mistake> {
+    let mut mistakes = unknown_ids(document, said, known);
+    let conditions = [("applies", &said.applies), ("needs", &said.needs)];
+    for (key, conditions) in conditions {
+        for (number, condition) in conditions.iter().enumerate() {
+            let number = number.to_string();
+            if condition.names_nothing() {
+                mistakes.push(document.mistake(
+                    &[key, &number],
+                    "the condition names nothing to look for".to_owned(),
+                ));
+            }
+            for (at, id) in condition.consumers.iter().enumerate() {
+                if !known.consumers.contains(&id.as_str()) {
+                    mistakes.push(document.mistake(
+                        &[key, &number, "consumers", &at.to_string()],
+                        unknown("consumer", id, known.consumers),
+                    ));
+                }
+            }
+        }
+    }
+    if (said.cupti == CuptiNeed::InImage) == said.apis.is_empty() {
+        mistakes.push(
+            document.mistake_in_key(
+                &["cupti"],
+                "a tool that needs CUPTI in the image names its apis, and no other tool does"
+                    .to_owned(),
+            ),
+        );
+    }
+    mistakes
+}
+
+fn unknown_ids(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Vec<Mistake> {
+    let consumer: Vec<String> = said.consumer.iter().cloned().collect();
+    let lists = [
+        ("apis", &said.apis, "API", known.apis),
+        ("optional_apis", &said.optional_apis, "API", known.apis),
+        ("consumer", &consumer, "consumer", known.consumers),
+        ("runs_in", &said.runs_in, "consumer", known.consumers),
+        ("traces_of", &said.traces_of, "profiler", known.profilers),
+        ("host", &said.host, "condition of the host", known.host),
+        ("fallbacks", &said.fallbacks, "profiler", known.profilers),
+    ];
+    let mut mistakes = Vec::new();
+    for (key, asked, kind, known) in lists {
+        for (number, id) in asked.iter().enumerate() {
+            if !known.contains(&id.as_str()) {
+                let at = [key, &number.to_string()];
+                mistakes.push(document.mistake(&at, unknown(kind, id, known)));
+            }
+        }
+    }
+    mistakes
+}
+
+impl Condition {
+    fn names_nothing(&self) -> bool {
+        [
+            &self.objects,
+            &self.distributions,
+            &self.executables,
+            &self.environment,
+            &self.consumers,
+        ]
+        .iter()
+        .all(|things| things.is_empty())
+    }
+}
+
+impl Profiler {
+    /// Whether this is the tool that `name` stands for: its id or one of its aliases.
+    pub fn answers_to(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.names().any(|own| own == name)
+    }
+
+    /// The names by which it can be asked for, its id first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.id).chain(self.said.aliases.iter().map(String::as_str))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, Profiler};
+    use yaml_mistakes::Document;
+
+    const KNOWN: Known<'_> = Known {
+        apis: &["activity"],
+        consumers: &["pytorch"],
+        host: &["driver"],
+        profilers: &["mine", "other"],
+    };
+
+    const RIGHT: &str = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activity]\nconsumer: pytorch\n\
+                         needs:\n  - {objects: [x], otherwise: o}\n\
+                         overhead: {figure: f, certainty: seen, source: s}\nhost: [driver]\nfallbacks: [other]\n";
+
+    fn read(text: &str) -> Result<Profiler, Vec<String>> {
+        let document = Document::parse(text).unwrap();
+        let read = Profiler::read("mine", &document, KNOWN);
+        read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn a_right_file_is_read_and_answers_to_its_names() {
+        let profiler = read(&RIGHT.replace("name: n", "name: n\naliases: [else]")).unwrap();
+        assert!(profiler.answers_to("MINE") && profiler.answers_to("else"));
+        assert!(!profiler.answers_to("other"));
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once_with_their_places() {
+        let wrong = RIGHT
+            .replace("gives: g", "give: g")
+            .replace("apis: [activity]", "apis: [activty]")
+            .replace("consumer: pytorch", "consumer: torch")
+            .replace(
+                "{objects: [x], otherwise: o}",
+                "{folders: [/opt], otherwise: o}",
+            )
+            .replace("fallbacks: [other]", "fallbacks: [third]");
+        assert_eq!(
+            read(&wrong).unwrap_err(),
+            [
+                "1:1: the key \"gives\" is missing",
+                "2:1: there is no key \"give\"; did you mean \"gives\"?; there is name, \
+                 aliases, gives, without, cupti, apis, optional_apis, consumer, runs_in, traces_of, applies, excludes, needs, \
+                 capabilities, overhead, besides, host, fallbacks",
+                "5:8: there is no API \"activty\"; did you mean \"activity\"?; there is activity",
+                "6:11: there is no consumer \"torch\"; did you mean \"pytorch\"?; there is pytorch",
+                "8:5: the condition names nothing to look for",
+                "11:13: there is no profiler \"third\"; there is mine, other",
+            ]
+        );
+        let unread = read(&RIGHT.replace("in-image", "maybe")).unwrap_err();
+        assert_eq!(
+            unread,
+            [
+                "4:8: there is no value \"maybe\"; there is in-image, brings-its-own, reads-traces, none"
+            ]
+        );
+    }
+
+    #[test]
+    fn only_a_tool_that_needs_cupti_in_the_image_names_apis() {
+        let none = RIGHT.replace("cupti: in-image", "cupti: none");
+        assert!(read(&none).is_err());
+        assert!(read(&none.replace("apis: [activity]\n", "")).is_ok());
+        assert!(read(&RIGHT.replace("apis: [activity]\n", "")).is_err());
+    }
+}

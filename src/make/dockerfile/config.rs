@@ -1,0 +1,189 @@
+//! The instructions that give an image made of files the config of the one that they come from.
+
+use super::quote;
+use crate::make::remedy::Refusal;
+use image_source::ImageConfig;
+use image_source::config::Healthcheck;
+
+/// The instructions, in the order in which Docker writes a config. `library_path` stands in for the value of
+/// `LD_LIBRARY_PATH`.
+///
+/// # Errors
+/// [`Refusal::Name`], for a value with a line break, which no Dockerfile can hold.
+pub fn instructions(
+    config: &ImageConfig,
+    library_path: Option<&str>,
+) -> Result<Vec<String>, Refusal> {
+    let mut lines = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for (key, _) in &config.env {
+        if seen.contains(&key.as_str()) {
+            continue;
+        }
+        seen.push(key);
+        let own = config.env(key).unwrap_or_default();
+        let value = library_path
+            .filter(|_| key == "LD_LIBRARY_PATH")
+            .unwrap_or(own);
+        let key = quote::plain("a variable of the environment", key.as_bytes())?;
+        let value = writable(&format!("the variable {key}"), value)?;
+        lines.push(format!("ENV {key}={}", quote::env(value)));
+    }
+    for (key, value) in &config.settings.labels {
+        let key = writable("a label", key)?;
+        let value = writable(&format!("the label {key}"), value)?;
+        lines.push(format!("LABEL {}={}", quote::env(key), quote::env(value)));
+    }
+    for port in &config.settings.ports {
+        lines.push(format!(
+            "EXPOSE {}",
+            quote::plain("a port", port.as_bytes())?
+        ));
+    }
+    for volume in &config.settings.volumes {
+        lines.push(format!("VOLUME {}", array(std::slice::from_ref(volume))));
+    }
+    if let Some(folder) = &config.working_dir {
+        lines.push(format!(
+            "WORKDIR {}",
+            quote::plain("the working directory", folder.as_bytes())?
+        ));
+    }
+    if let Some(user) = &config.user {
+        lines.push(format!(
+            "USER {}",
+            quote::plain("the user of the image", user.as_bytes())?
+        ));
+    }
+    if let Some(signal) = &config.settings.stop_signal {
+        lines.push(format!(
+            "STOPSIGNAL {}",
+            quote::plain("the stop signal", signal.as_bytes())?
+        ));
+    }
+    for (name, words) in [
+        ("SHELL", &config.settings.shell),
+        ("ENTRYPOINT", &config.settings.entrypoint),
+        ("CMD", &config.settings.cmd),
+    ] {
+        if !words.is_empty() {
+            lines.push(format!("{name} {}", array(words)));
+        }
+    }
+    lines.extend(
+        config
+            .settings
+            .healthcheck
+            .as_ref()
+            .map(healthcheck)
+            .transpose()?,
+    );
+    for line in &config.settings.on_build {
+        lines.push(format!("ONBUILD {}", writable("a trigger", line)?));
+    }
+    Ok(lines)
+}
+
+/// The check whether a container is well. Times are in nanoseconds, which Docker takes as well as it gives them.
+fn healthcheck(check: &Healthcheck) -> Result<String, Refusal> {
+    let options = [
+        ("interval", check.interval, "ns"),
+        ("timeout", check.timeout, "ns"),
+        ("start-period", check.start_period, "ns"),
+        ("retries", u64::from(check.retries), ""),
+    ];
+    let set = options.iter().filter(|(_, value, _)| *value > 0);
+    let set: Vec<String> = set
+        .map(|(name, value, unit)| format!("--{name}={value}{unit} "))
+        .collect();
+    let set = set.concat();
+    let (kind, words) = check
+        .test
+        .split_first()
+        .map_or(("NONE", &[][..]), |(kind, words)| (kind.as_str(), words));
+    Ok(match (kind, words) {
+        ("CMD-SHELL", [line]) => format!(
+            "HEALTHCHECK {set}CMD {}",
+            writable("the health check", line)?
+        ),
+        ("CMD", words) => format!("HEALTHCHECK {set}CMD {}", array(words)),
+        _ => "HEALTHCHECK NONE".to_owned(),
+    })
+}
+
+fn writable<'t>(what: &str, text: &'t str) -> Result<&'t str, Refusal> {
+    let can = quote::is_writable(text.as_bytes());
+    can.then_some(text).ok_or_else(|| Refusal::Name {
+        what: what.to_owned(),
+        name: image_linkage::escape::text(text.as_bytes()),
+    })
+}
+
+/// The words in the form of JSON, in which Docker replaces nothing (Dockerfile reference, "Shell and exec form").
+fn array(words: &[String]) -> String {
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| serde_json::Value::from(word.as_str()).to_string())
+        .collect();
+    format!("[{}]", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::instructions;
+    use image_source::ImageConfig;
+    use image_source::config::{Healthcheck, Settings};
+
+    #[test]
+    fn a_config_is_written_so_that_nothing_in_it_is_replaced() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let config = ImageConfig {
+            env: vec![
+                pair("A", "old"),
+                pair("LD_LIBRARY_PATH", "/a:"),
+                pair("A", "$HOME \"x\""),
+            ],
+            working_dir: Some("/srv".to_owned()),
+            user: Some("app:app".to_owned()),
+            settings: Settings {
+                entrypoint: words(&["/bin/sh", "-c", "echo \"$1\""]),
+                cmd: words(&["a b"]),
+                labels: [pair("by", "me & $you")].into_iter().collect(),
+                ports: words(&["80/tcp"]),
+                healthcheck: Some(Healthcheck {
+                    test: words(&["CMD-SHELL", "curl -f http://localhost || exit 1"]),
+                    interval: 30_000_000_000,
+                    retries: 2,
+                    ..Healthcheck::default()
+                }),
+                on_build: words(&["RUN make"]),
+                ..Settings::default()
+            },
+            ..ImageConfig::default()
+        };
+        let lines = instructions(&config, Some("/a")).unwrap();
+        let expected = [
+            r#"ENV A="\$HOME \"x\"""#,
+            r#"ENV LD_LIBRARY_PATH="/a""#,
+            r#"LABEL "by"="me & \$you""#,
+            "EXPOSE 80/tcp",
+            "WORKDIR /srv",
+            "USER app:app",
+            r#"ENTRYPOINT ["/bin/sh", "-c", "echo \"$1\""]"#,
+            r#"CMD ["a b"]"#,
+            "HEALTHCHECK --interval=30000000000ns --retries=2 CMD curl -f http://localhost || exit 1",
+            "ONBUILD RUN make",
+        ];
+        assert_eq!(lines, expected);
+        let config = ImageConfig {
+            env: vec![pair("A", "1\nRUN rm -rf /")],
+            ..ImageConfig::default()
+        };
+        let refused = instructions(&config, None).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "the variable A cannot be written into a Dockerfile: 1\\x0aRUN rm -rf /"
+        );
+    }
+}

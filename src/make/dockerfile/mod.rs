@@ -1,0 +1,47 @@
+//! A remedy as a Dockerfile: templates filled with a recipe, each line with its reason.
+
+pub mod config;
+pub mod name;
+mod page;
+pub mod project;
+mod quote;
+mod templates;
+
+pub use page::{Page, page};
+pub use templates::{TemplateError, Templates};
+
+/// Why there is no Dockerfile.
+#[derive(Debug, thiserror::Error)]
+pub enum DockerfileError {
+    /// The image cannot be helped, or not in the way that is asked for.
+    #[error(transparent)]
+    Refusal(#[from] crate::make::remedy::Refusal),
+    /// A template cannot be used.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
+/// The Dockerfile for one phase.
+///
+/// # Errors
+/// [`TemplateError`], when a template cannot be used.
+pub fn phase(templates: &Templates, page: &Page) -> Result<String, TemplateError> {
+    templates.render("phase.j2", page).map(|text| tidy(&text))
+}
+
+/// The text with no more than one empty line between two others, none at the start and no space at the end of a line.
+fn tidy(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut empty = true;
+    for line in text.lines().map(str::trim_end) {
+        if !(line.is_empty() && empty) {
+            out.push_str(line);
+            out.push('\n');
+        }
+        empty = line.is_empty();
+    }
+    while out.ends_with("\n\n") {
+        out.pop();
+    }
+    out
+}

@@ -1,0 +1,72 @@
+//! The name of an image as `FROM` takes it.
+
+use super::quote;
+use crate::make::remedy::Refusal;
+use image_source::{Image, SourceKind};
+
+/// The name that `FROM` takes for an image; `None` for an image in a file or a folder, which has none. One of a
+/// registry is pinned by the digest of what was read.
+///
+/// # Errors
+/// [`Refusal::Name`], for a name that means more than itself.
+pub fn of(image: &Image) -> Result<Option<String>, Refusal> {
+    let written = image.reference.as_str();
+    let name = match image.source {
+        SourceKind::Docker => written.strip_prefix("docker://").unwrap_or(written),
+        SourceKind::DockerDaemon => written.strip_prefix("docker-daemon:").unwrap_or(written),
+        SourceKind::Podman => written.strip_prefix("podman:").unwrap_or(written),
+        _ => return Ok(None),
+    };
+    let name = quote::plain("the name of an image", name.as_bytes())?;
+    Ok(Some(match &image.digest {
+        Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {
+            format!("{name}@{digest}")
+        }
+        _ => name,
+    }))
+}
+
+/// The name that a user gives.
+///
+/// # Errors
+/// [`Refusal::Name`], for a name that means more than itself.
+pub fn plain(name: &str) -> Result<String, Refusal> {
+    quote::plain("the name of an image", name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+    use image_source::{Image, ImageConfig, Platform, SourceKind};
+
+    fn name(reference: &str, source: SourceKind) -> Result<Option<String>, String> {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let image = Image {
+            reference: reference.to_owned(),
+            source,
+            digest: digest.parse().ok(),
+            platform: Platform::host(),
+            config: ImageConfig::default(),
+            layers: Vec::new(),
+        };
+        let name = of(&image).map_err(|refusal| refusal.to_string())?;
+        Ok(name.map(|name| name.replace(&digest, "DIGEST")))
+    }
+
+    #[test]
+    fn an_image_of_a_registry_is_pinned_and_one_in_a_file_has_no_name() {
+        let some = |name: &str| Ok(Some(name.to_owned()));
+        assert_eq!(
+            name("docker://x/y:1", SourceKind::Docker),
+            some("x/y:1@DIGEST")
+        );
+        assert_eq!(name("x@sha256:b", SourceKind::Docker), some("x@sha256:b"));
+        assert_eq!(
+            name("docker-daemon:x:1", SourceKind::DockerDaemon),
+            some("x:1")
+        );
+        assert_eq!(name("podman:x:1", SourceKind::Podman), some("x:1"));
+        assert_eq!(name("oci:x", SourceKind::Oci), Ok(None));
+        assert!(name("docker-daemon:x AS y", SourceKind::DockerDaemon).is_err());
+    }
+}

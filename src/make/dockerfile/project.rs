@@ -1,0 +1,290 @@
+//! One file with a target for each phase of a project's life, and the Cloud Build that goes with it.
+
+use serde::Serialize;
+
+use super::page::{FilePage, LeadPage, Line, Page, Release, WayPage};
+use super::{DockerfileError, TemplateError, Templates, tidy};
+use crate::knowledge::packages::Sources;
+
+/// The folder of the stage that CUPTI is installed in, out of which the phases take it.
+const GATHERED: &str = "/cupti";
+
+/// What a file for a project is made of.
+pub struct Project {
+    /// The pages of training, profiling and inference, in this order; each target shares what the one before has.
+    pub pages: Vec<Page>,
+    /// The stage that compiles.
+    pub builder: Option<Builder>,
+}
+
+/// The stage that compiles against CUPTI.
+#[derive(Debug, Clone, Serialize)]
+pub struct Builder {
+    /// The image that has the headers and the library.
+    pub from: String,
+    /// Where a header of CUPTI may lie in it.
+    pub headers: Vec<String>,
+    /// The loader.
+    pub loader: String,
+    /// The soname of libcupti.
+    pub soname: String,
+    /// What PyTorch is built from, where it is to be built.
+    pub pytorch: Option<Sources>,
+}
+
+/// A target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Target {
+    /// Its name, which is that of its phase.
+    pub name: String,
+    /// What it is for.
+    pub says: String,
+    /// Whether it is audited.
+    pub audited: bool,
+    /// How long it may take to build.
+    pub seconds: u32,
+}
+
+#[derive(Serialize)]
+struct Section {
+    name: String,
+    verdict: &'static str,
+    because: Vec<String>,
+    adds: Option<u64>,
+    saves: Option<Saves>,
+    leaves: Vec<String>,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Saves {
+    before: u64,
+    after: u64,
+    layers: usize,
+}
+
+#[derive(Serialize)]
+struct AllPage {
+    image: String,
+    targets: Vec<Target>,
+    considered: Vec<Line>,
+    release: Option<Release>,
+    source: String,
+    builder: String,
+    sections: Vec<Section>,
+}
+
+#[derive(Serialize)]
+struct Gather<'p> {
+    #[serde(flatten)]
+    page: &'p Page,
+    soname: &'p str,
+    beside: Vec<&'p str>,
+}
+
+impl Project {
+    /// The targets, in the order of the file.
+    pub fn targets(&self) -> Vec<Target> {
+        let builds = self
+            .builder
+            .as_ref()
+            .is_some_and(|builder| builder.pytorch.is_some());
+        let builder = self.builder.iter().map(|builder| Target {
+            name: "builder".to_owned(),
+            says: match builder.pytorch {
+                Some(_) => "compiles PyTorch against CUPTI".to_owned(),
+                None => "has what compiles against CUPTI".to_owned(),
+            },
+            audited: false,
+            // Hours for PyTorch, on the few cores that a build has.
+            seconds: if builds { 6 * 3600 } else { 1800 },
+        });
+        let phases = self.pages.iter().map(|page| Target {
+            name: page.phase.clone(),
+            says: page.summary.clone(),
+            audited: true,
+            seconds: 1800,
+        });
+        builder.chain(phases).collect()
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    /// [`TemplateError`], when a template cannot be used.
+    pub fn dockerfile(&self, templates: &Templates) -> Result<String, DockerfileError> {
+        let brings = self.pages.iter().filter(|page| page.way.is_some());
+        let brings = brings.max_by_key(|page| page.needs.len());
+        let source = match brings {
+            Some(page) => source(templates, page)?,
+            None => String::new(),
+        };
+        let mut sections = Vec::new();
+        let mut before: Option<Page> = None;
+        for page in &self.pages {
+            let page = self.shared(page, before.as_ref());
+            sections.push(section(templates, &page)?);
+            before = before.or(Some(page));
+        }
+        let builder = match &self.builder {
+            Some(builder) => templates.render("builder.j2", builder)?,
+            None => String::new(),
+        };
+        let all = AllPage {
+            image: self
+                .pages
+                .first()
+                .map(|page| page.image.clone())
+                .unwrap_or_default(),
+            targets: self.targets(),
+            considered: brings
+                .map(|page| page.considered.clone())
+                .unwrap_or_default(),
+            release: brings.and_then(|page| page.release.clone()),
+            source,
+            builder,
+            sections,
+        };
+        Ok(tidy(&templates.render("all.j2", all)?))
+    }
+
+    /// A page whose files come out of the stage that all share, on top of the first target where that has some of
+    /// them already.
+    fn shared(&self, page: &Page, first: Option<&Page>) -> Page {
+        let mut page = gathered(page);
+        let builds = self
+            .builder
+            .as_ref()
+            .is_some_and(|builder| builder.pytorch.is_some());
+        if let Some(first) = first.filter(|_| builds && page.way.is_none()) {
+            // The PyTorch of the builder links libcupti, whatever else the phase needs.
+            page.way.clone_from(&first.way);
+            page.lead.clone_from(&first.lead);
+            page.proof.names.clone_from(&first.proof.names);
+        }
+        page.pytorch = builds && first.is_none();
+        let Some(first) = first.filter(|_| page.fresh.is_none()) else {
+            page.pytorch |= builds;
+            return page;
+        };
+        let had = files(first).to_vec();
+        if let Some(WayPage::Copy { files, links, .. }) = &mut page.way
+            && !had.is_empty()
+        {
+            files.retain(|file| !had.iter().any(|other| other.to == file.to));
+            links.clear();
+            page.base.clone_from(&first.phase);
+            if files.is_empty() {
+                page.way = None;
+            } else if matches!(page.lead, LeadPage::Folder { .. }) {
+                page.lead = LeadPage::Again;
+            }
+            page.pytorch = false;
+        } else {
+            page.pytorch |= builds;
+        }
+        page
+    }
+
+    /// The Cloud Build for a file of this name.
+    ///
+    /// # Errors
+    /// [`TemplateError`], when a template cannot be used.
+    pub fn cloudbuild(&self, templates: &Templates, file: &str) -> Result<String, TemplateError> {
+        #[derive(Serialize)]
+        struct CloudBuild<'f> {
+            file: &'f str,
+            name: &'static str,
+            seconds: u32,
+            targets: Vec<Target>,
+        }
+        let targets = self.targets();
+        let page = CloudBuild {
+            file,
+            name: "project",
+            seconds: targets.iter().map(|target| target.seconds + 600).sum(),
+            targets,
+        };
+        Ok(tidy(&templates.render("cloudbuild.yaml.j2", page)?))
+    }
+}
+
+fn files(page: &Page) -> &[FilePage] {
+    match &page.way {
+        Some(WayPage::Copy { files, .. }) => files,
+        _ => &[],
+    }
+}
+
+fn is_installed(way: &WayPage) -> bool {
+    !matches!(way, WayPage::Copy { .. } | WayPage::Place { .. })
+}
+
+/// The stage that the files come from: the image that has them, or one in which they are installed.
+fn source(templates: &Templates, page: &Page) -> Result<String, TemplateError> {
+    if !page.way.as_ref().is_some_and(is_installed) {
+        return templates.render("stages.j2", page);
+    }
+    let whole = Page {
+        spare: Vec::new(),
+        lead: LeadPage::Nothing {
+            because: String::new(),
+        },
+        ..page.clone()
+    };
+    let stages = templates.render("stages.j2", page)?;
+    let names = page.needs.iter().map(|need| need.name.as_str());
+    let gather = Gather {
+        page: &whole,
+        soname: &page.soname,
+        beside: names
+            .filter(|name| *name != crate::make::remedy::need::CUPTI)
+            .collect(),
+    };
+    Ok(stages + &templates.render("gather.j2", gather)?)
+}
+
+/// The page with its files copied out of the stage that they were gathered in.
+fn gathered(page: &Page) -> Page {
+    let mut page = page.clone();
+    if !page.way.as_ref().is_some_and(is_installed) {
+        return page;
+    }
+    let folder = page.folder.clone();
+    let file = |need: &Line| {
+        let is_cupti = need.name == crate::make::remedy::need::CUPTI;
+        let name = if is_cupti { &page.soname } else { &need.name };
+        FilePage {
+            from: format!("{GATHERED}/{name}"),
+            to: format!("{folder}/{name}"),
+            because: format!("{name}: {}", need.because),
+        }
+    };
+    page.way = Some(WayPage::Copy {
+        from: String::new(),
+        files: page.needs.iter().map(file).collect(),
+        links: Vec::new(),
+    });
+    page.lead = LeadPage::Folder {
+        conf: format!("/{}", crate::make::remedy::search::CONF),
+        folder,
+        because: "ldconfig finds it for every process".to_owned(),
+    };
+    page
+}
+
+fn section(templates: &Templates, page: &Page) -> Result<Section, TemplateError> {
+    Ok(Section {
+        name: page.phase.clone(),
+        verdict: page.verdict,
+        because: page.because.clone(),
+        adds: page.adds,
+        saves: page.fresh.as_ref().map(|fresh| Saves {
+            before: fresh.before,
+            after: fresh.after,
+            layers: fresh.layers,
+        }),
+        leaves: page.leaves.clone(),
+        text: templates.render("section.j2", page)?,
+    })
+}

@@ -1,0 +1,93 @@
+//! Text as the shell, the words of a Dockerfile and JSON in it take it.
+//!
+//! Names of an image reach a Dockerfile only through [`plain`] or [`sh`].
+
+use crate::make::remedy::Refusal;
+
+/// Whether every byte means itself to the shell, to `COPY`, `FROM` and `USER`.
+fn is_plain(name: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+@%=:,-".contains(byte);
+    !name.is_empty() && !name.starts_with(b"-") && name.iter().all(plain)
+}
+
+/// The name as it is, when every byte of it means itself wherever it stands.
+///
+/// # Errors
+/// [`Refusal::Name`], for any other name.
+pub fn plain(what: &str, name: &[u8]) -> Result<String, Refusal> {
+    let text = std::str::from_utf8(name).ok().filter(|_| is_plain(name));
+    text.map(str::to_owned).ok_or_else(|| Refusal::Name {
+        what: what.to_owned(),
+        name: image_linkage::escape::text(name),
+    })
+}
+
+/// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
+pub fn is_writable(name: &[u8]) -> bool {
+    let without: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
+    image_linkage::escape::text(&without).as_bytes() == without
+}
+
+/// A word of the shell (POSIX.1, Shell Command Language, 2.2): as it is where that is safe, else in single quotes.
+pub fn sh(text: &str) -> String {
+    if is_plain(text.as_bytes()) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// A value of `ENV` or `LABEL` (Dockerfile reference, "Environment replacement"): in double quotes, nothing replaced.
+pub fn env(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        if matches!(c, '\\' | '"' | '$') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out + "\""
+}
+
+/// A comment: one line of printable text.
+pub fn comment(text: &str) -> String {
+    // What came out of `escape` already stays as it is.
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{comment, env, is_writable, plain, sh};
+
+    #[test]
+    fn names_that_could_mean_more_are_quoted_or_refused() {
+        assert_eq!(sh("/opt/lib/libcupti.so.12"), "/opt/lib/libcupti.so.12");
+        assert_eq!(sh("/a b"), "'/a b'");
+        assert_eq!(sh("$(reboot)"), "'$(reboot)'");
+        assert_eq!(sh("it's"), r"'it'\''s'");
+        assert_eq!(sh("-rf"), "'-rf'");
+        assert_eq!(sh(""), "''");
+        assert_eq!(env(r#"a"b\c$D"#), r#""a\"b\\c\$D""#);
+        assert_eq!(comment("a\nRUN rm"), "a RUN rm");
+        assert!(plain("a file", b"/usr/lib/x.so").is_ok());
+        for name in [
+            &b"/a b"[..],
+            b"$HOME",
+            b"/x\n",
+            b"\xff",
+            b"",
+            b"--from=x",
+            b"/a*",
+        ] {
+            assert!(plain("a file", name).is_err(), "{name:?}");
+        }
+        assert!(is_writable("/süß und 'so'".as_bytes()));
+        assert!(is_writable(br"/a\b"));
+        for name in ["/a\nb", "/a\u{202e}b", "/\u{1b}[31m"] {
+            assert!(!is_writable(name.as_bytes()), "{name:?}");
+        }
+        assert!(!is_writable(b"\xff"));
+    }
+}

@@ -1,0 +1,161 @@
+//! The templates of `Dockerfile.templates/`, and those of a user in place of them.
+
+use std::collections::BTreeMap;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+use serde::Serialize;
+
+use super::quote;
+
+/// What a template may take to be rendered, in instructions: some thousand times what those of the program take.
+const FUEL: u64 = 10_000_000;
+
+/// The templates, ready to be rendered.
+pub struct Templates(Environment<'static>);
+
+/// A template that cannot be used, or not with what there is to say.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// It cannot be read.
+    #[error("template {name}: {why}")]
+    Syntax {
+        /// Its name.
+        name: String,
+        /// What is wrong, and in which line.
+        why: String,
+    },
+    /// Rendering it failed.
+    #[error("template {name}: {why}")]
+    Render {
+        /// Its name.
+        name: String,
+        /// What is wrong, and in which line.
+        why: String,
+    },
+}
+
+impl Templates {
+    /// The program's templates, those of the user in place of the ones of the same name.
+    ///
+    /// # Errors
+    /// [`TemplateError::Syntax`] for the first, by name, that cannot be read.
+    pub fn with(own: &BTreeMap<String, String>) -> Result<Self, TemplateError> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_fuel(Some(FUEL));
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .keep_trailing_newline(true)
+            .build();
+        let syntax = syntax.map_err(|error| TemplateError::Syntax {
+            name: String::new(),
+            why: error.to_string(),
+        })?;
+        environment.set_syntax(syntax);
+        filters(&mut environment);
+        let built_in = crate::knowledge::data_files::TEMPLATES.iter();
+        let built_in = built_in.map(|(name, text)| (format!("{name}.j2"), (*text).to_owned()));
+        let mut all: BTreeMap<String, String> = built_in.collect();
+        all.extend(own.iter().map(|(name, text)| (name.clone(), text.clone())));
+        for (name, text) in all {
+            environment
+                .add_template_owned(name.clone(), text)
+                .map_err(|error| TemplateError::Syntax {
+                    why: words(&error),
+                    name,
+                })?;
+        }
+        Ok(Self(environment))
+    }
+
+    /// Renders a template.
+    ///
+    /// # Errors
+    /// [`TemplateError::Render`], as when a template names what there is not.
+    pub fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {
+        let template = self.0.get_template(name);
+        let text = template.and_then(|template| template.render(Value::from(Serde(&page))));
+        text.map_err(|error| TemplateError::Render {
+            name: name.to_owned(),
+            why: words(&error),
+        })
+    }
+}
+
+/// An error in one line, with the line of the template; that of an included template comes first.
+fn words(error: &Error) -> String {
+    let inner = std::error::Error::source(error).and_then(|inner| inner.downcast_ref::<Error>());
+    if let Some(inner) = inner {
+        return words(inner);
+    }
+    let place = error.name().zip(error.line());
+    let place = place.map(|(name, line)| format!(" ({name}, line {line})"));
+    let detail = error.detail().map(|detail| format!(": {detail}"));
+    format!(
+        "{}{}{}",
+        error.kind(),
+        detail.unwrap_or_default(),
+        place.unwrap_or_default()
+    )
+}
+
+fn filters(environment: &mut Environment<'static>) {
+    environment.add_filter("sh", |text: &str| quote::sh(text));
+    environment.add_filter("env", |text: &str| quote::env(text));
+    environment.add_filter("comment", |text: &str| quote::comment(text));
+    environment.add_filter("size", crate::size::size);
+    environment.add_filter("json", |value: Value, options: Kwargs| {
+        options.assert_all_used()?;
+        let text = serde_json::to_string(&value);
+        text.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::Templates;
+
+    fn own(name: &str, text: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([(name.to_owned(), text.to_owned())])
+    }
+
+    #[test]
+    fn the_templates_of_the_program_can_be_read_and_a_user_replaces_them_by_name() {
+        assert!(Templates::with(&BTreeMap::new()).is_ok());
+        let mine = Templates::with(&own("head.j2", "# {{ word | sh }}\n")).unwrap();
+        let page = serde_json::json!({"word": "a b"});
+        assert_eq!(mine.render("head.j2", page).unwrap(), "# 'a b'\n");
+    }
+
+    #[test]
+    fn a_mistake_in_a_template_is_one_line_with_its_place() {
+        let broken = Templates::with(&own("head.j2", "a\n{% if %}\n"))
+            .err()
+            .unwrap();
+        let said = broken.to_string();
+        assert!(
+            said.starts_with("template head.j2: ") && said.contains("line 2"),
+            "{said}"
+        );
+        let unknown = Templates::with(&own("head.j2", "{{ nobody.knows }}")).unwrap();
+        let said = unknown
+            .render("head.j2", serde_json::json!({}))
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("undefined") && !said.contains('\n'), "{said}");
+        let endless =
+            "{% for a in range(9999) %}{% for b in range(9999) %}{{ b }}{% endfor %}{% endfor %}";
+        let endless = Templates::with(&own("head.j2", endless)).unwrap();
+        let said = endless
+            .render("head.j2", serde_json::json!({}))
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("fuel"), "{said}");
+    }
+}

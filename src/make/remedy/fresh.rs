@@ -1,0 +1,182 @@
+//! An image without its dead weight: the paths to remove, as few as will do, and the sizes before and after.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::judge::facts::ImageFacts;
+use crate::judge::plan::{Item, Plan};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
+
+/// What is removed, and what that saves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fresh {
+    /// What is removed, by reason.
+    pub groups: Vec<Group>,
+    /// The bytes of all layers as they are, uncompressed.
+    pub before: u64,
+    /// The bytes of the one layer that is left, uncompressed.
+    pub after: u64,
+    /// The number of layers as they are.
+    pub layers: usize,
+}
+
+/// Paths that are removed for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The kind of file.
+    pub kind: &'static str,
+    /// Why nothing needs them.
+    pub because: String,
+    /// The bytes of the files.
+    pub bytes: u64,
+    /// The paths: files, links, and folders that hold nothing else.
+    pub paths: Vec<RootPath>,
+}
+
+/// What is removed from an image for a phase; `None` when that is nothing.
+pub fn fresh(facts: &ImageFacts, plan: &Plan) -> Option<Fresh> {
+    if plan.drop.is_empty() {
+        return None;
+    }
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let gone: BTreeSet<RootPath> = plan.drop.iter().flat_map(paths_of).cloned().collect();
+    let (whole, left) = whole_folders(rootfs, &gone);
+    let mut groups: BTreeMap<(&'static str, &str), Group> = BTreeMap::new();
+    for item in &plan.drop {
+        let key = (item.kind, item.because.as_str());
+        let group = groups.entry(key).or_insert_with(|| Group {
+            kind: item.kind,
+            because: item.because.clone(),
+            bytes: 0,
+            paths: Vec::new(),
+        });
+        group.bytes += item.bytes;
+        group
+            .paths
+            .extend(paths_of(item).map(|path| highest(&whole, path)));
+    }
+    let mut seen = BTreeSet::new();
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    for group in &mut groups {
+        group.paths.sort();
+        group.paths.retain(|path| seen.insert(path.clone()));
+    }
+    Some(Fresh {
+        groups,
+        before: facts.layers.iter().map(|layer| layer.bytes).sum(),
+        after: left,
+        layers: facts.layers.len(),
+    })
+}
+
+fn paths_of(item: &Item) -> impl Iterator<Item = &RootPath> {
+    std::iter::once(&item.path).chain(&item.links)
+}
+
+/// The highest folder that goes as a whole and holds the path, or the path itself.
+fn highest(whole: &BTreeSet<RootPath>, path: &RootPath) -> RootPath {
+    let mut highest = path.clone();
+    let mut folder = path.parent();
+    while folder != RootPath::default() {
+        if whole.contains(&folder) {
+            highest = folder.clone();
+        }
+        folder = folder.parent();
+    }
+    highest
+}
+
+/// The folders that hold nothing but what is gone, and the bytes that a tar of the rest takes.
+fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPath>, u64) {
+    // Per folder: whether something goes, and whether something stays.
+    let mut holds: BTreeMap<RootPath, (bool, bool)> = BTreeMap::new();
+    let mut tar = Tar::default();
+    rootfs.visit(|path, id, node| {
+        let goes = gone.contains(path);
+        if !goes {
+            tar.take(rootfs, path, id);
+        }
+        if !matches!(node.kind, NodeKind::Directory(_)) {
+            let held = holds.entry(path.parent()).or_default();
+            *held = (held.0 || goes, held.1 || !goes);
+        }
+    });
+    // A folder stands before what is below it, so that backwards each has gathered all when it is told upwards.
+    let below: BTreeSet<RootPath> = holds.keys().flat_map(folders_above).collect();
+    for folder in &below {
+        holds.entry(folder.clone()).or_default();
+    }
+    let folders: Vec<RootPath> = holds.keys().rev().cloned().collect();
+    for folder in folders
+        .iter()
+        .filter(|folder| **folder != RootPath::default())
+    {
+        let (goes, stays) = holds.get(folder).copied().unwrap_or_default();
+        let above = holds.entry(folder.parent()).or_default();
+        *above = (above.0 || goes, above.1 || stays);
+    }
+    holds.remove(&RootPath::default());
+    let whole = holds.into_iter().filter(|(_, held)| *held == (true, false));
+    (whole.map(|(path, _)| path).collect(), tar.bytes)
+}
+
+/// The folders that a folder lies in, without the root.
+fn folders_above(folder: &RootPath) -> Vec<RootPath> {
+    let mut above = Vec::new();
+    let mut next = folder.parent();
+    while next != RootPath::default() {
+        above.push(next.clone());
+        next = next.parent();
+    }
+    above
+}
+
+/// The size of a tar (POSIX.1, pax Interchange Format): a block of 512 bytes per entry, contents padded to blocks.
+#[derive(Default)]
+struct Tar {
+    bytes: u64,
+    inodes: BTreeSet<usize>,
+}
+
+impl Tar {
+    fn take(&mut self, rootfs: &Rootfs, path: &RootPath, id: NodeId) {
+        const BLOCK: u64 = 512;
+        // A name or a target of more than 100 bytes takes two more blocks.
+        let long = path.as_bytes().len() > 100;
+        self.bytes += BLOCK * if long { 3 } else { 1 };
+        if let NodeKind::File(facts) = &rootfs.node(id).kind
+            && self.inodes.insert(Arc::as_ptr(facts).addr())
+        {
+            self.bytes += facts.bytes.div_ceil(BLOCK) * BLOCK;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{highest, whole_folders};
+    use image_linkage::layer::{Entry, LayerIndex};
+    use image_linkage::path::RootPath;
+
+    #[test]
+    fn a_folder_goes_as_a_whole_only_if_nothing_in_it_stays() {
+        let mut layer = LayerIndex::empty();
+        for path in ["a/x/1", "a/x/y/2", "a/stays", "b/z/3", "a-b/4"] {
+            let file = Entry::File(std::sync::Arc::default());
+            layer.entries.insert(RootPath::from(path), file);
+        }
+        let (rootfs, _) = image_linkage::rootfs::merge([&layer]);
+        let gone = ["a/x/1", "a/x/y/2", "b/z/3"].map(RootPath::from);
+        let (whole, _) = whole_folders(&rootfs, &BTreeSet::from(gone.clone()));
+        let named: Vec<String> = gone
+            .iter()
+            .map(|path| highest(&whole, path).to_string())
+            .collect();
+        assert_eq!(named, ["/a/x", "/a/x", "/b"]);
+        let (whole, _) = whole_folders(&rootfs, &BTreeSet::new());
+        assert_eq!(whole, BTreeSet::new());
+    }
+}

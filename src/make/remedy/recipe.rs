@@ -1,0 +1,256 @@
+//! All that a Dockerfile does to an image for one phase, and why.
+
+use super::Refusal;
+use super::bring::{Bring, Means, linker};
+use super::choose::{Choice, Question, choose};
+use super::fresh::{Fresh, fresh};
+use super::lead::{Lead, lead, library_path};
+use super::need::{self, CUPTI, Need};
+use super::proof::{self, Proof, names};
+use super::release::{machine, release_for};
+use super::search::{SearchBy, search};
+use super::system::{System, system};
+use super::way::{Via, Way};
+use crate::judge::facts::cuda::{CudaVersion, version};
+use crate::judge::facts::{ImageFacts, release};
+use crate::judge::plan::{Plan, Verdict};
+use crate::knowledge::Phase;
+use image_linkage::loader::Linker;
+use image_linkage::path::RootPath;
+
+/// What is asked.
+pub struct Request<'a> {
+    /// The image.
+    pub target: &'a ImageFacts,
+    /// The phase.
+    pub phase: &'a Phase,
+    /// What the image makes of the phase now.
+    pub plan: &'a Plan,
+    /// The way that is asked for; `None` for the cheapest.
+    pub via: Option<Via>,
+    /// The version of CUDA that is asked for.
+    pub cuda: Option<CudaVersion>,
+    /// The image to copy from, by the name that `FROM` takes, and its facts.
+    pub source: Option<(String, &'a ImageFacts)>,
+}
+
+/// What is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    /// How CUPTI comes in; `None` where nothing has to be brought.
+    pub choice: Option<Choice>,
+    /// The release, where it is known, and what says so.
+    pub release: Option<(String, String)>,
+    /// The libraries that are needed.
+    pub needs: Vec<Need>,
+    /// The libraries of a package that are not, by their stems.
+    pub spare: Vec<&'static str>,
+    /// The bytes that are added, as far as the sizes of the release are known.
+    pub adds: Option<u64>,
+    /// The folder that files are copied into.
+    pub folder: RootPath,
+    /// How the loader comes to find it.
+    pub lead: Lead,
+    /// What `LD_LIBRARY_PATH` is set to, and why.
+    pub library_path: Option<(String, String)>,
+    /// What is removed.
+    pub fresh: Option<Fresh>,
+    /// What is asked of the image's own loader at the end of the build.
+    pub proof: Proof,
+    /// What stays as it is: rules that made the verdict, and APIs that the release does not have.
+    pub leaves: Vec<String>,
+    /// The system of the image.
+    pub system: System,
+}
+
+/// The rules whose findings are gone once CUPTI is there and found.
+const CURED: [&str; 13] = [
+    "consumer-without-cupti",
+    "cupti-absent",
+    "cupti-not-on-search-path",
+    "cupti-wrong-machine",
+    "damaged-cupti",
+    "dangling-cupti-link",
+    "headers-only-cupti",
+    "missing-dependency",
+    "nvperf-not-loadable",
+    "phase-need-unmet",
+    "soname-mismatch",
+    "stale-ld-so-cache",
+    "cupti-symbol-mismatch",
+];
+/// The rule that a cleaned `LD_LIBRARY_PATH` satisfies.
+const EMPTY_ELEMENT: &str = "empty-search-path-element";
+
+/// What is to be done, so that the image serves the phase.
+///
+/// # Errors
+/// A [`Refusal`]: the image cannot be helped, or not in the way that is asked for.
+pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
+    let Request {
+        target,
+        phase,
+        plan,
+        ..
+    } = *request;
+    let linker = linker(target)?;
+    let system = system(target);
+    let cured = |rule: &&String| CURED.contains(&rule.as_str());
+    let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
+    let release = release_for(target, linker, request.cuda);
+    let cuda = release.map_or((12, 0), |release| release.cuda);
+    let needs = need::needs(phase, &target.consumers, need::since(cuda));
+    let mut recipe = Recipe {
+        choice: None,
+        release: None,
+        needs: Vec::new(),
+        spare: Vec::new(),
+        adds: None,
+        folder: search(target, linker, Means::Build).folder,
+        lead: Lead::Nothing("nothing is brought".to_owned()),
+        library_path: None,
+        fresh: fresh(target, plan).filter(|_| phase.like == "inference" && system.shell),
+        proof: proof::before(target, linker, plan, &needs),
+        leaves: plan
+            .because
+            .iter()
+            .filter(|rule| !cured(rule) && *rule != EMPTY_ELEMENT)
+            .cloned()
+            .collect(),
+        system: system.clone(),
+    };
+    if to_cure {
+        bring_in(request, linker, system, &mut recipe)?;
+    }
+    if phase.like == "inference" && !recipe.system.shell && !plan.drop.is_empty() {
+        let why = "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none";
+        recipe.leaves.push(why.to_owned());
+    }
+    recipe.library_path = library_path(target, &recipe.lead);
+    Ok(recipe)
+}
+
+/// Chooses the way, and what follows from it.
+fn bring_in(
+    request: &Request<'_>,
+    linker: &Linker,
+    system: System,
+    recipe: &mut Recipe,
+) -> Result<(), Refusal> {
+    let Request { target, phase, .. } = *request;
+    let release = release_for(target, linker, request.cuda);
+    let question = Question {
+        target,
+        linker,
+        system,
+        phase,
+        release: release.clone(),
+        source: request.source.clone(),
+    };
+    let via = request.via.or(request.source.as_ref().map(|_| Via::Copy));
+    let choice = choose(&question, via)?;
+    let cuda = cuda_of(&choice.way).or(release.as_ref().map(|release| release.cuda));
+    recipe.needs = match &choice.way {
+        Way::Place(super::way::Place { bring, .. }) | Way::Copy { bring, .. } => needs_of(bring),
+        _ => question.needs(cuda.unwrap_or((12, 0))),
+    };
+    let needed = |stem: &&&'static str| recipe.needs.iter().any(|need| need.stem == **stem);
+    recipe.spare = super::COMPANIONS
+        .iter()
+        .filter(|stem| !needed(stem))
+        .copied()
+        .collect();
+    recipe.leaves.extend(
+        cuda.iter()
+            .flat_map(|cuda| need::too_new(phase, need::since(*cuda))),
+    );
+    recipe.release = said(&choice.way, release);
+    recipe.adds = adds(&choice.way, recipe, linker);
+    recipe.lead = lead(&question, &choice.way, &recipe.needs);
+    if !matches!(&recipe.lead, Lead::Nothing(_)) || is_default(&choice.way) {
+        recipe.proof.names = names(&choice.way, &recipe.needs);
+    }
+    recipe.proof.elsewhere = match (&choice.way, &request.source) {
+        (Way::Copy { .. }, Some((_, source))) => super::system::system(source).shell,
+        (Way::Devel { .. }, _) => true,
+        _ => false,
+    };
+    recipe.choice = Some(choice);
+    Ok(())
+}
+
+/// The needs that a list of files answers.
+fn needs_of(bring: &Bring) -> Vec<Need> {
+    let stems = [CUPTI].into_iter().chain(super::COMPANIONS);
+    let need = |stem: &'static str| {
+        let file = bring
+            .files
+            .iter()
+            .find(|file| file.name.starts_with(stem.as_bytes()))?;
+        Some(Need {
+            stem,
+            because: vec![file.because.clone()],
+        })
+    };
+    stems.filter_map(need).collect()
+}
+
+/// The version of CUDA that a way is bound to.
+fn cuda_of(way: &Way) -> Option<CudaVersion> {
+    match way {
+        Way::Package(package) => version(&package.version),
+        Way::Place(place) => version(place.bring.release.as_ref()?),
+        Way::Copy { bring, .. } => version(bring.release.as_ref()?),
+        _ => None,
+    }
+}
+
+/// The release that a way brings, and what says that it is the right one.
+fn said(way: &Way, release: Option<super::release::Release>) -> Option<(String, String)> {
+    let is_read = matches!(way, Way::Place(_) | Way::Copy { .. });
+    let certain = release.as_ref().filter(|it| !(is_read && it.is_guess));
+    let because = certain.map(|release| release.because.clone());
+    let version = match way {
+        Way::Place(place) => place.bring.release.clone(),
+        Way::Copy { bring, .. } => bring.release.clone(),
+        Way::Package(package) => Some(package.version.clone()),
+        Way::Pip(pip) => Some(pip.version.clone()),
+        Way::Conda(_) | Way::Devel { .. } => release.map(|release| release.wheel()),
+    };
+    let nothing = || "nothing in the image asks for another".to_owned();
+    Some((version?, because.unwrap_or_else(nothing)))
+}
+
+/// The bytes that a way adds.
+fn adds(way: &Way, recipe: &Recipe, linker: &Linker) -> Option<u64> {
+    match way {
+        Way::Place(_) => Some(0),
+        Way::Copy { bring, .. } => Some(bring.files.iter().map(|file| file.bytes).sum()),
+        _ => {
+            let (release, _) = recipe.release.as_ref()?;
+            let cuda = version(release)?;
+            let known = release::versions(machine(linker));
+            let exact = known
+                .iter()
+                .rev()
+                .find(|known| version(known) == Some(cuda))?;
+            let sizes = release::files(exact, machine(linker));
+            let size = |need: &Need| {
+                let mut files = sizes.iter();
+                files
+                    .find(|(name, _)| name.starts_with(need.stem))
+                    .map(|(_, bytes)| *bytes)
+            };
+            Some(recipe.needs.iter().filter_map(size).sum())
+        }
+    }
+}
+
+fn is_default(way: &Way) -> bool {
+    match way {
+        Way::Package(package) => package.is_default_folder,
+        Way::Copy { bring, .. } => bring.search.by == SearchBy::Default,
+        Way::Devel { .. } => true,
+        _ => false,
+    }
+}

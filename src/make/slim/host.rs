@@ -1,0 +1,28 @@
+//! Files of the host that hold what is made on the way.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "layers are written to files of their own before the image is put together"
+)]
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use super::SlimError;
+use image_source::ImageError;
+
+/// The error of the host at `path`.
+pub(super) fn io_error(path: &Path, source: io::Error) -> SlimError {
+    let what = path.display().to_string();
+    ImageError::Io { what, source }.into()
+}
+
+/// Makes a file, or empties the one that is there.
+pub(super) fn create(path: &Path) -> Result<File, SlimError> {
+    File::create(path).map_err(|error| io_error(path, error))
+}
+
+/// Opens a file.
+pub(super) fn open(path: &Path) -> Result<File, SlimError> {
+    File::open(path).map_err(|error| io_error(path, error))
+}

@@ -1,0 +1,41 @@
+//! Makes an image that serves a phase of one that does not, and a smaller one of one that carries dead weight.
+//!
+//! The way is one: the image is read ([`original`]), what is brought and what goes is decided ([`decide`]), the new
+//! layers are written beside the output ([`make`]), what they come to is audited as any image is ([`check`]), and only
+//! then it is put where it belongs ([`output`]). A [`proof`] of what was done travels with it.
+
+pub mod blob;
+pub mod check;
+pub mod decide;
+pub mod documents;
+mod host;
+pub mod interrupt;
+pub mod layer;
+pub mod made;
+pub mod make;
+pub mod members;
+pub mod original;
+pub mod output;
+pub mod proof;
+pub mod supplier;
+pub mod words;
+
+use crate::make::remedy::Refusal;
+use image_source::ImageError;
+
+/// Why no image was made.
+#[derive(Debug, thiserror::Error)]
+pub enum SlimError {
+    /// An image could not be read, or its place could not be reached.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The image cannot be helped with what there is.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The output is there already.
+    #[error("{0} is there already; --force replaces it")]
+    Exists(String),
+    /// Anything else, in one sentence.
+    #[error("{0}")]
+    Cannot(String),
+}

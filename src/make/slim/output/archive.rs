@@ -1,0 +1,152 @@
+//! Archives: written beside their place and given their name when they are whole.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the image is written where the user wants it"
+)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::Existing;
+use super::layout::{LAYOUT, index};
+use crate::make::slim::host::io_error;
+use crate::make::slim::made::Made;
+use crate::make::slim::{SlimError, interrupt};
+use image_linkage::digest::Digest;
+use image_linkage::layer::write::LayerWriter;
+use image_linkage::path::RootPath;
+
+/// Looks whether a file is there.
+pub(super) fn check(file: &Path, existing: Existing) -> Result<(), SlimError> {
+    match fs::symlink_metadata(file) {
+        Ok(there) if there.is_dir() => {
+            let text = format!("{} is a folder, and an archive is a file", file.display());
+            Err(SlimError::Cannot(text))
+        }
+        Ok(_) if existing == Existing::Stays => Err(SlimError::Exists(file.display().to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// Writes an archive by `write` and puts it into its place.
+pub(super) fn put(
+    file: &Path,
+    existing: Existing,
+    folder: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), SlimError>,
+) -> Result<String, SlimError> {
+    let failed = |error| io_error(file, error);
+    // Readable as the user's other new files are.
+    let whole = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(failed)?;
+    let mut out = BufWriter::new(whole);
+    write(&mut out)?;
+    let whole = out
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    whole.as_file().sync_all().map_err(failed)?;
+    let put = match existing {
+        Existing::Stays => whole.persist_noclobber(file),
+        Existing::Replaced => whole.persist(file),
+    };
+    match put {
+        Ok(_) => Ok(file.display().to_string()),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(SlimError::Exists(file.display().to_string()))
+        }
+        Err(error) => Err(failed(error.error)),
+    }
+}
+
+/// An OCI image layout as a tar (image-spec, image-layout.md).
+pub(super) fn layout(
+    made: &Made<'_>,
+    tag: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<(), SlimError> {
+    let mut writer = LayerWriter::new(out);
+    let config = made.config_digest()?;
+    let manifest = super::super::made::digest(&made.manifest)?;
+    let index = index(made, &manifest, tag, Vec::new());
+    small(&mut writer, "oci-layout", LAYOUT)?;
+    small(&mut writer, "index.json", index.to_string().as_bytes())?;
+    small(&mut writer, &name(&manifest), &made.manifest)?;
+    small(&mut writer, &name(&config), &made.config)?;
+    let mut written = BTreeSet::new();
+    for layer in &made.layers {
+        let name = name(&layer.blob.digest);
+        if !written.insert(name.clone()) {
+            continue;
+        }
+        let path = RootPath::from(name.as_str());
+        let mut blob = made.blob(layer)?;
+        writer
+            .file_by(&path, layer.blob.size, |out| {
+                interrupt::copy(&mut *blob, out).map(drop)
+            })
+            .map_err(|error: io::Error| archived(&path, &error))?;
+    }
+    writer
+        .end()
+        .map_err(|error| archived(&RootPath::default(), &error))
+}
+
+/// An archive as `docker save` wrote it before it wrote OCI layouts; every engine and every tool reads it.
+pub(super) fn docker(
+    made: &Made<'_>,
+    tag: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<(), SlimError> {
+    let mut writer = LayerWriter::new(out);
+    let config = format!("{}.json", made.config_digest()?.digest());
+    small(&mut writer, &config, &made.config)?;
+    let mut layers: Vec<String> = Vec::new();
+    for layer in &made.layers {
+        let name = format!("{}.tar", layer.blob.diff_id.digest());
+        let is_new = !layers.contains(&name);
+        layers.push(name.clone());
+        if is_new {
+            let path = RootPath::from(name.as_str());
+            writer.file_by(&path, layer.blob.bytes, |out| made.tar(layer, out))?;
+        }
+    }
+    let tags: Vec<&str> = tag.into_iter().collect();
+    let manifest = json!([{"Config": config, "RepoTags": tags, "Layers": layers}]);
+    // Last: without it the archive is none.
+    small(
+        &mut writer,
+        "manifest.json",
+        manifest.to_string().as_bytes(),
+    )?;
+    writer
+        .end()
+        .map_err(|error| archived(&RootPath::default(), &error))
+}
+
+/// The name of a blob in a layout.
+pub(super) fn name(digest: &Digest) -> String {
+    format!("blobs/{}/{}", digest.algorithm(), digest.digest())
+}
+
+fn small<W: Write>(writer: &mut LayerWriter<W>, name: &str, bytes: &[u8]) -> Result<(), SlimError> {
+    let path = RootPath::from(name);
+    let written = writer.file(&path, 0o644, bytes.len() as u64, bytes);
+    written.map_err(|error| archived(&path, &error))
+}
+
+fn archived(path: &RootPath, error: &io::Error) -> SlimError {
+    SlimError::Cannot(format!("the archive cannot be written, at {path}: {error}"))
+}
+
+impl From<io::Error> for SlimError {
+    fn from(error: io::Error) -> Self {
+        Self::Cannot(format!("the archive cannot be written: {error}"))
+    }
+}

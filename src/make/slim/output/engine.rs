@@ -1,0 +1,66 @@
+//! A Docker Engine: the archive is sent as it is written, and lies nowhere in between.
+
+use std::io::{self, BufWriter, Write as _};
+
+use reqwest::blocking::Body;
+
+use super::{Existing, Reach, archive};
+use crate::make::slim::SlimError;
+use crate::make::slim::made::Made;
+use image_linkage::limits::Limits;
+use image_source::engine::{Brand, Engine};
+
+fn engine(name: &str, reach: &Reach<'_>) -> Engine {
+    Engine {
+        reference: format!("docker-daemon:{name}"),
+        name: name.to_owned(),
+        brand: Brand::Docker,
+        environment: reach.engine.clone(),
+    }
+}
+
+/// Looks whether the engine has the image.
+pub(super) fn check(name: &str, reach: &Reach<'_>) -> Result<(), SlimError> {
+    let there = engine(name, reach).has_image(&Limits::default())?;
+    if there && reach.existing == Existing::Stays {
+        return Err(SlimError::Exists(format!("docker-daemon:{name}")));
+    }
+    Ok(())
+}
+
+/// Loads the image. An archive that breaks off has no `manifest.json` yet, and an engine takes nothing of it.
+pub(super) fn put(made: &Made<'_>, name: &str, reach: &Reach<'_>) -> Result<String, SlimError> {
+    check(name, reach)?;
+    let (reader, writer) =
+        io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
+    let engine = engine(name, reach);
+    let (written, loaded) = std::thread::scope(|scope| {
+        let write = move || {
+            let mut out = BufWriter::with_capacity(256 << 10, writer);
+            archive::docker(made, Some(name), &mut out)?;
+            out.flush()
+                .map_err(|error| SlimError::Cannot(format!("the engine hung up: {error}")))
+        };
+        let writing = scope.spawn(write);
+        let loaded = engine.load(Body::new(reader), &Limits::default());
+        (writing.join(), loaded)
+    });
+    let written = written.unwrap_or_else(|_panic| {
+        Err(SlimError::Cannot(
+            "the archive could not be written".to_owned(),
+        ))
+    });
+    // Where the engine refuses, that its end of the pipe is gone says nothing.
+    match (loaded, written) {
+        (Ok(()), written) => written?,
+        (Err(error), Err(written)) if !is_broken_pipe(&written) => {
+            return Err(SlimError::Cannot(format!("{written}; {error}")));
+        }
+        (Err(error), _) => return Err(error.into()),
+    }
+    Ok(format!("docker-daemon:{name} ({})", made.config_digest()?))
+}
+
+fn is_broken_pipe(error: &SlimError) -> bool {
+    error.to_string().contains("Broken pipe")
+}

@@ -1,0 +1,218 @@
+//! An OCI image layout in a folder: a new folder is put into its place as a whole, and in one that is there the index is
+//! replaced last.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the image is written where the user wants it"
+)]
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::Existing;
+use super::archive::name;
+use crate::make::slim::host::io_error;
+use crate::make::slim::made::{Made, Origin, digest};
+use crate::make::slim::{SlimError, interrupt};
+use image_linkage::digest::Digest;
+use image_linkage::limits::Limits;
+
+/// The file that says that a folder is a layout.
+pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
+/// The annotation that names an image in an index.
+const NAME: &str = "org.opencontainers.image.ref.name";
+
+/// Looks whether an image of this name is in the folder.
+pub(super) fn check(dir: &Path, tag: Option<&str>, existing: Existing) -> Result<(), SlimError> {
+    let others = images(dir)?;
+    let is_named = |image: &Value| named(image) == tag;
+    if existing == Existing::Stays && others.iter().any(is_named) {
+        let what = tag.map_or_else(
+            || format!("an image without a tag in {}", dir.display()),
+            |tag| format!("{tag} in {}", dir.display()),
+        );
+        return Err(SlimError::Exists(what));
+    }
+    Ok(())
+}
+
+/// The images that a folder holds; none where it is empty or not there.
+fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
+    let failed = |error| io_error(dir, error);
+    match fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+        Ok(_) => {}
+    }
+    if fs::read_dir(dir).map_err(failed)?.next().is_none() {
+        return Ok(Vec::new());
+    }
+    let no_layout = || {
+        let text = format!(
+            "{} is there and is no OCI image layout; it is left alone",
+            dir.display()
+        );
+        SlimError::Cannot(text)
+    };
+    if !dir.join("oci-layout").is_file() {
+        return Err(no_layout());
+    }
+    let index = dir.join("index.json");
+    let bytes = fs::metadata(&index)
+        .map_err(|error| io_error(&index, error))?
+        .len();
+    if bytes > Limits::default().document {
+        return Err(no_layout());
+    }
+    let text = fs::read(&index).map_err(|error| io_error(&index, error))?;
+    let index: Map<String, Value> =
+        serde_json::from_slice(&text).map_err(|_malformed| no_layout())?;
+    let images = index.get("manifests").and_then(Value::as_array);
+    images.cloned().ok_or_else(no_layout)
+}
+
+fn named(image: &Value) -> Option<&str> {
+    image.get("annotations")?.get(NAME)?.as_str()
+}
+
+/// An index with the image behind `others`.
+pub(super) fn index(
+    made: &Made<'_>,
+    manifest: &Digest,
+    tag: Option<&str>,
+    others: Vec<Value>,
+) -> Value {
+    let platform = &made.image.platform;
+    let mut described = Map::from_iter([
+        (
+            "architecture".to_owned(),
+            platform.architecture.clone().into(),
+        ),
+        ("os".to_owned(), platform.os.clone().into()),
+    ]);
+    if let Some(variant) = &platform.variant {
+        described.insert("variant".to_owned(), variant.clone().into());
+    }
+    let mut image = Map::from_iter([
+        ("mediaType".to_owned(), made.manifest_type.into()),
+        ("digest".to_owned(), manifest.to_string().into()),
+        ("size".to_owned(), made.manifest.len().into()),
+        ("platform".to_owned(), Value::Object(described)),
+    ]);
+    if let Some(tag) = tag {
+        image.insert("annotations".to_owned(), json!({NAME: tag}));
+    }
+    let mut images = others;
+    images.push(Value::Object(image));
+    json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": images,
+    })
+}
+
+/// Writes the layout and puts it into its place.
+pub(super) fn put(
+    made: &Made<'_>,
+    dir: &Path,
+    tag: Option<&str>,
+    existing: Existing,
+    folder: &Path,
+) -> Result<String, SlimError> {
+    check(dir, tag, existing)?;
+    let mut others = images(dir)?;
+    others.retain(|image| named(image) != tag);
+    let new = folder.join("layout");
+    let blobs = write(made, &new)?;
+    let manifest = digest(&made.manifest)?;
+    let index = index(made, &manifest, tag, others).to_string();
+    file(&new.join("index.json"), index.as_bytes())?;
+    file(&new.join("oci-layout"), LAYOUT)?;
+    interrupt::check().map_err(|error| io_error(dir, error))?;
+    // An empty folder is replaced by this; one that holds something is not.
+    match fs::rename(&new, dir) {
+        Ok(()) => {}
+        Err(_) if dir.join("oci-layout").is_file() => add(&new, dir, &blobs)?,
+        Err(error) => return Err(io_error(dir, error)),
+    }
+    Ok(format!("{} ({manifest})", dir.display()))
+}
+
+/// Writes the blobs below a new folder; gives their names.
+fn write(made: &Made<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
+    let folder = new.join("blobs/sha256");
+    fs::create_dir_all(&folder).map_err(|error| io_error(&folder, error))?;
+    let mut names = Vec::new();
+    for layer in &made.layers {
+        let name = name(&layer.blob.digest);
+        let path = new.join(&name);
+        if names.contains(&name) {
+            continue;
+        }
+        match &layer.origin {
+            Origin::Staged(staged) => {
+                fs::rename(staged, &path).map_err(|error| io_error(&path, error))?;
+            }
+            _ => copy(made, layer, &path)?,
+        }
+        names.push(name);
+    }
+    for bytes in [&made.config, &made.manifest] {
+        let name = name(&digest(bytes)?);
+        file(&new.join(&name), bytes)?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn copy(
+    made: &Made<'_>,
+    layer: &crate::make::slim::made::MadeLayer,
+    path: &PathBuf,
+) -> Result<(), SlimError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| io_error(folder, error))?;
+    }
+    let mut blob = made.blob(layer)?;
+    let mut out = File::create(path).map_err(|error| io_error(path, error))?;
+    let copied = interrupt::copy(&mut *blob, &mut out);
+    copied.map(drop).map_err(|error| io_error(path, error))
+}
+
+fn file(path: &Path, bytes: &[u8]) -> Result<(), SlimError> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|error: io::Error| io_error(path, error))
+}
+
+/// Adds what was written to a layout that is there: blobs first, then the index. Blobs that were added are taken back when
+/// the index cannot be replaced.
+fn add(new: &Path, dir: &Path, blobs: &[String]) -> Result<(), SlimError> {
+    let mut added = Vec::new();
+    let mut move_all = || {
+        for name in blobs {
+            let place = dir.join(name);
+            if place.exists() {
+                continue;
+            }
+            if let Some(folder) = place.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            fs::rename(new.join(name), &place)?;
+            added.push(place);
+        }
+        fs::rename(new.join("index.json"), dir.join("index.json"))
+    };
+    let moved = move_all();
+    moved.map_err(|error| {
+        for blob in &added {
+            let _ = fs::remove_file(blob);
+        }
+        io_error(dir, error)
+    })
+}

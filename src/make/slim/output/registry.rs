@@ -1,0 +1,83 @@
+//! A registry: blobs that it has are not sent, and the manifest comes last.
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+
+use oci_spec::distribution::Reference;
+
+use super::{Existing, Reach, home};
+use crate::make::slim::made::{Made, Origin, digest};
+use crate::make::slim::{SlimError, interrupt};
+use image_source::ImageError;
+use image_source::registry::{Push, Pushed};
+
+/// Looks whether the tag is there.
+pub(super) fn check(
+    reference: &Reference,
+    written: &str,
+    reach: &Reach<'_>,
+) -> Result<(), SlimError> {
+    let push = Push::new(reference, written, None, reach.registry)?;
+    free(&push, written, reach.existing)
+}
+
+fn free(push: &Push, written: &str, existing: Existing) -> Result<(), SlimError> {
+    if push.is_there()? && existing == Existing::Stays {
+        return Err(SlimError::Exists(written.to_owned()));
+    }
+    Ok(())
+}
+
+/// Pushes the image.
+pub(super) fn put(
+    made: &Made<'_>,
+    reference: &Reference,
+    written: &str,
+    reach: &Reach<'_>,
+) -> Result<String, SlimError> {
+    let push = Push::new(
+        reference,
+        written,
+        home(made.original, reference),
+        reach.registry,
+    )?;
+    free(&push, written, reach.existing)?;
+    let mut done: BTreeMap<Pushed, usize> = BTreeMap::new();
+    for layer in &made.layers {
+        let open = || {
+            interrupt::check().map_err(|source| ImageError::Io {
+                what: written.to_owned(),
+                source,
+            })?;
+            made.blob(layer).map_err(of_image)
+        };
+        let is_kept = matches!(layer.origin, Origin::Kept(_));
+        let (digest, size) = (&layer.blob.digest, layer.blob.size);
+        let pushed = if is_kept {
+            push.blob(digest, size, &open)?
+        } else {
+            push.new_blob(digest, size, &open)?
+        };
+        *done.entry(pushed).or_default() += 1;
+    }
+    let config = made.config.clone();
+    push.new_blob(&made.config_digest()?, config.len() as u64, &|| {
+        Ok(Box::new(Cursor::new(config.clone())) as Box<dyn Read + Send>)
+    })?;
+    push.manifest(made.manifest_type, &made.manifest)?;
+    let count = |pushed| done.get(&pushed).copied().unwrap_or(0);
+    Ok(format!(
+        "{written} ({}; {} layers sent, {} mounted, {} there already)",
+        digest(&made.manifest)?,
+        count(Pushed::Sent),
+        count(Pushed::Mounted),
+        count(Pushed::There)
+    ))
+}
+
+fn of_image(error: SlimError) -> ImageError {
+    match error {
+        SlimError::Image(error) => error,
+        other => ImageError::Remote(other.to_string()),
+    }
+}

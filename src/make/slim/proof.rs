@@ -1,0 +1,150 @@
+//! The proof that travels with an image: what was brought and what went, from where, and why.
+//!
+//! It holds nothing of the host and no time, so that the same run gives the same image.
+
+use serde::Serialize;
+
+use image_source::Image;
+
+/// Where it lies in the image.
+pub const PLACE: &str = "usr/share/cupti-audit/proof.json";
+
+/// What was done to an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proof {
+    /// The version of this form.
+    pub proof_version: u32,
+    /// The program, with its version.
+    pub made_by: String,
+    /// The phase that the image is for.
+    pub phase: String,
+    /// The image it was made of.
+    pub image: From,
+    /// The files that were brought, by path.
+    pub added: Vec<Added>,
+    /// The links and the files that were written, by path.
+    pub written: Vec<Written>,
+    /// The files that are gone, by path.
+    pub dropped: Vec<Dropped>,
+}
+
+/// An image, a wheel or a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct From {
+    /// What it is: the scheme of a reference, `wheel` or `folder`.
+    pub kind: String,
+    /// Its name, where that is the same on every host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The digest of its manifest, or of the wheel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The digests of its uncompressed layers, of an image without a manifest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub diff_ids: Vec<String>,
+}
+
+impl From {
+    /// An image. Its name is left out where it is a path of this host.
+    pub fn image(image: &Image) -> Self {
+        use image_source::SourceKind as Kind;
+        let named = matches!(
+            image.source,
+            Kind::Docker | Kind::DockerDaemon | Kind::Podman
+        );
+        let diff_ids = match image.digest {
+            Some(_) => Vec::new(),
+            None => image
+                .config
+                .diff_ids
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        };
+        Self {
+            kind: image.source.name().to_owned(),
+            name: named.then(|| image.reference.clone()),
+            digest: image.digest.as_ref().map(ToString::to_string),
+            diff_ids,
+        }
+    }
+
+    /// A wheel by its file name and its SHA-256.
+    pub fn wheel(name: &str, sha256: &str) -> Self {
+        Self {
+            kind: "wheel".to_owned(),
+            name: Some(name.to_owned()),
+            digest: Some(format!("sha256:{sha256}")),
+            diff_ids: Vec::new(),
+        }
+    }
+
+    /// A folder.
+    pub fn folder() -> Self {
+        Self {
+            kind: "folder".to_owned(),
+            name: None,
+            digest: None,
+            diff_ids: Vec::new(),
+        }
+    }
+}
+
+/// A file that was brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Added {
+    /// Its place in the image.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// Its permission bits, in octal.
+    pub mode: String,
+    /// Where it is from.
+    pub from: From,
+    /// Its place there, without links.
+    pub was: String,
+    /// Why it was brought.
+    pub because: String,
+}
+
+/// Something small that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// Its place in the image.
+    pub path: String,
+    /// The target of a link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The SHA-256 of a file in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Why it was written.
+    pub because: String,
+}
+
+/// A file or a link that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// Where it was.
+    pub path: String,
+    /// Its size in bytes; 0 for a link.
+    pub bytes: u64,
+    /// The layer that held it, counted from 0 at the bottom.
+    pub layer: usize,
+    /// What kind of file it was.
+    pub kind: String,
+    /// Why it could go.
+    pub because: String,
+}
+
+impl Proof {
+    /// The proof as it is written.
+    pub fn text(&self) -> String {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text + "\n"
+    }
+}

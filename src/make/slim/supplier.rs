@@ -1,0 +1,299 @@
+//! Where CUPTI is brought from: an image, a wheel, or a folder with a wheel's or a toolkit's files.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "wheels and folders are read from the host"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::SlimError;
+use super::host::{create, io_error, open};
+use super::interrupt;
+use super::original::Original;
+use super::proof::From;
+use crate::judge::facts::{self, ImageFacts, ReadLayers};
+use crate::judge::read::{self, Options};
+use image_linkage::digest::hex;
+use image_linkage::layer::rewrite::extract;
+use image_linkage::layer::{Entry, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file};
+use image_linkage::limits::Limits;
+use image_linkage::path::RootPath;
+use image_source::reference::{self, Target};
+use image_source::{Image, ImageConfig, LayerDescriptor, Layers, Platform, SourceKind, look};
+
+/// The bytes that a wheel's files may have for each of its own; the largest seen have 4.
+const RATIO: u64 = 100;
+
+/// A source of CUPTI that was read.
+pub struct Supplier {
+    /// What is known of it.
+    pub facts: ImageFacts,
+    /// What a proof says of it: nothing of this host.
+    pub from: From,
+    kind: Kind,
+}
+
+enum Kind {
+    Image(Box<Original>),
+    Wheel(PathBuf),
+    Folder(PathBuf),
+}
+
+/// A file that was taken out of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Where it lies on the host.
+    pub path: PathBuf,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl Supplier {
+    /// Reads the source that `written` names: a wheel by its ending, else an image or a folder.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn read(written: &str, options: &Options<'_>, folder: &Path) -> Result<Self, SlimError> {
+        let is_wheel = Path::new(written).extension().is_some_and(|it| it == "whl");
+        if is_wheel && Path::new(written).is_file() {
+            return Self::wheel(Path::new(written), options);
+        }
+        if let Target::Rootfs(dir) = reference::parse(written, look::path_kind)? {
+            return Self::folder(dir, written, options);
+        }
+        let original = Original::read(written, options, folder)?;
+        Ok(Self {
+            facts: original.facts(&options.conditions),
+            from: From::image(&original.image),
+            kind: Kind::Image(Box::new(original)),
+        })
+    }
+
+    fn folder(dir: PathBuf, written: &str, options: &Options<'_>) -> Result<Self, SlimError> {
+        let opened = read::open(Target::Rootfs(dir.clone()), written, options)?;
+        let Layers::Indexed(layers) = opened.layers else {
+            return Err(SlimError::Cannot(format!("{written} is no folder")));
+        };
+        let layers = layers.into_iter().map(Ok).collect();
+        Ok(Self {
+            facts: facts::gather(opened.image, ReadLayers { layers }, &options.conditions),
+            from: From::folder(),
+            kind: Kind::Folder(dir),
+        })
+    }
+
+    fn wheel(path: &Path, options: &Options<'_>) -> Result<Self, SlimError> {
+        let index = wheel_index(path, &options.limits)?;
+        let image = Image {
+            reference: path.display().to_string(),
+            source: SourceKind::Rootfs,
+            digest: None,
+            platform: Platform::host(),
+            config: ImageConfig::default(),
+            layers: vec![LayerDescriptor {
+                digest: None,
+                diff_id: None,
+                media_type: "wheel".to_owned(),
+                size: None,
+                created_by: None,
+                urls: Vec::new(),
+            }],
+        };
+        let (sha256, _) = hashed(&mut open(path)?, &mut io::sink()).map_err(at(path))?;
+        let layers = vec![Ok(index)];
+        let name = path.file_name().unwrap_or_default();
+        Ok(Self {
+            facts: facts::gather(image, ReadLayers { layers }, &options.conditions),
+            from: From::wheel(&image_linkage::escape::text(name.as_bytes()), &sha256),
+            kind: Kind::Wheel(path.to_owned()),
+        })
+    }
+
+    /// Takes files out and puts them into `folder`; `paths` are those of the source, without links.
+    ///
+    /// # Errors
+    /// Why one cannot be read, or that the source has changed.
+    pub fn take(
+        &self,
+        paths: &BTreeSet<RootPath>,
+        limits: &Limits,
+        folder: &Path,
+    ) -> Result<BTreeMap<RootPath, Taken>, SlimError> {
+        match &self.kind {
+            Kind::Image(original) => from_image(original, paths, limits, folder),
+            Kind::Wheel(wheel) => {
+                let mut archive = archive(wheel)?;
+                one_by_one(paths, folder, |path, to| {
+                    let name = image_linkage::escape::text(path.as_bytes());
+                    let file = archive.by_name(&name);
+                    let mut file = file.map_err(|error| broken(wheel, &error))?;
+                    hashed(&mut file, to).map_err(at(wheel))
+                })
+            }
+            Kind::Folder(dir) => one_by_one(paths, folder, |path, to| {
+                let file = dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
+                hashed(&mut open(&file)?, to).map_err(at(&file))
+            }),
+        }
+    }
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> SlimError + '_ {
+    move |error| io_error(path, error)
+}
+
+fn broken(wheel: &Path, error: &zip::result::ZipError) -> SlimError {
+    SlimError::Cannot(format!("{} is no wheel: {error}", wheel.display()))
+}
+
+fn archive(wheel: &Path) -> Result<zip::ZipArchive<File>, SlimError> {
+    zip::ZipArchive::new(open(wheel)?).map_err(|error| broken(wheel, &error))
+}
+
+/// What a wheel holds, as pip would put it into a folder.
+fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
+    let mut archive = archive(wheel)?;
+    if archive.len() > limits.layer_entries {
+        let limit = limits.layer_entries;
+        let text = format!(
+            "{} holds more than the limit of {limit} files",
+            wheel.display()
+        );
+        return Err(SlimError::Cannot(text));
+    }
+    let most = open(wheel)?.metadata().map_err(at(wheel))?.len();
+    let most = most.saturating_mul(RATIO);
+    let mut index = LayerIndex::empty();
+    let mut kept = Kept::default();
+    for number in 0..archive.len() {
+        let file = archive
+            .by_index(number)
+            .map_err(|error| broken(wheel, &error))?;
+        if !file.is_file() {
+            continue;
+        }
+        let path = RootPath::new(file.name_raw());
+        let mode = file.unix_mode().unwrap_or(0o644) & 0o7777;
+        let mode = u16::try_from(mode).unwrap_or(0o644);
+        let left = most.saturating_sub(index.bytes);
+        let mut bounded = file.take(left);
+        let (mut facts, large) =
+            facts_of_file(&path, mode, &mut bounded, limits).map_err(at(wheel))?;
+        if bounded.limit() == 0 && left > 0 {
+            let text = format!(
+                "{} holds more than {most} bytes, the limit for its size",
+                wheel.display()
+            );
+            return Err(SlimError::Cannot(text));
+        }
+        index.bytes = index.bytes.saturating_add(facts.bytes);
+        if let Some(what) = kept.admit(&mut facts, large, limits) {
+            let (path, kind) = (path.clone(), ProblemKind::Unread);
+            index.problems.push(LayerProblem { path, what, kind });
+        }
+        index.entries.insert(path, Entry::File(Arc::new(facts)));
+    }
+    Ok(index)
+}
+
+/// Copies what `from` gives; gives its SHA-256 and its size.
+fn hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
+    let mut hashing = Hashing {
+        to,
+        hasher: Sha256::new(),
+    };
+    let bytes = interrupt::copy(from, &mut hashing)?;
+    Ok((hex(&hashing.hasher.finalize()), bytes))
+}
+
+struct Hashing<'a> {
+    to: &'a mut dyn Write,
+    hasher: Sha256,
+}
+
+impl Write for Hashing<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let n = self.to.write(buf)?;
+        self.hasher.update(buf.get(..n).unwrap_or_default());
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+fn one_by_one(
+    paths: &BTreeSet<RootPath>,
+    folder: &Path,
+    mut copy: impl FnMut(&RootPath, &mut File) -> Result<(String, u64), SlimError>,
+) -> Result<BTreeMap<RootPath, Taken>, SlimError> {
+    let mut taken = BTreeMap::new();
+    for (number, path) in paths.iter().enumerate() {
+        let place = folder.join(format!("file-{number}"));
+        let mut to = create(&place)?;
+        let (sha256, bytes) = copy(path, &mut to)?;
+        let one = Taken {
+            path: place,
+            sha256,
+            bytes,
+        };
+        taken.insert(path.clone(), one);
+    }
+    Ok(taken)
+}
+
+/// Takes files out of an image, reading each layer that holds some once.
+fn from_image(
+    original: &Original,
+    paths: &BTreeSet<RootPath>,
+    limits: &Limits,
+    folder: &Path,
+) -> Result<BTreeMap<RootPath, Taken>, SlimError> {
+    let mut layers: BTreeMap<usize, BTreeMap<RootPath, &RootPath>> = BTreeMap::new();
+    for path in paths {
+        let (layer, stored) = original
+            .place(path)
+            .ok_or_else(|| SlimError::Cannot(format!("{path} is no file of the source")))?;
+        layers.entry(layer).or_default().insert(stored, path);
+    }
+    let mut taken = BTreeMap::new();
+    for (layer, wanted) in layers {
+        let stored: BTreeSet<RootPath> = wanted.keys().cloned().collect();
+        let place = |path: &RootPath| {
+            let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
+            folder.join(format!("layer-{layer}-file-{number}"))
+        };
+        let mut files: BTreeMap<RootPath, File> = BTreeMap::new();
+        extract(original.tar(layer)?, &stored, limits, |path, piece| {
+            if piece.is_empty() {
+                // Another member of the same path takes the place of the one before.
+                files.insert(path.clone(), File::create(place(path))?);
+            }
+            files
+                .get_mut(path)
+                .map_or(Ok(()), |file| file.write_all(piece))
+        })
+        .map_err(SlimError::Cannot)?;
+        for (stored, path) in &wanted {
+            let file = place(stored);
+            let (sha256, bytes) = hashed(&mut open(&file)?, &mut io::sink()).map_err(at(&file))?;
+            let one = Taken {
+                path: file,
+                sha256,
+                bytes,
+            };
+            taken.insert((*path).clone(), one);
+        }
+    }
+    Ok(taken)
+}
