@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::ReadArgs;
-use crate::make::remedy::way::Via;
+use crate::make::remedy::install_method::Via;
 
 const HELP: &str = "\
 Without --via the ways are tried from the cheapest on, and a comment says why each was taken or not: what is in

@@ -6,16 +6,16 @@ pub mod progress;
 
 mod audit;
 mod dockerfile;
-mod groups;
 mod rules;
+mod shared_args;
 mod slim;
 mod tools;
 mod tree;
 
 pub use audit::{AuditArgs, FailOnArg, Format, OutputFile};
 pub use dockerfile::{DockerfileArgs, ViaArg};
-pub use groups::{ColorArg, ImageArgs, OutputArgs, OwnArgs, PlatformArg, ReadArgs};
 pub use rules::{RulesAction, RulesArgs};
+pub use shared_args::{ColorArg, ImageArgs, OutputArgs, OwnArgs, PlatformArg, ReadArgs};
 pub use slim::SlimArgs;
 pub use tools::{AdviseArgs, PageFormat, ProfilersArgs};
 pub use tree::{TreeArgs, TreeFormat, WorldArg};

@@ -1,8 +1,8 @@
 //! From the facts of an image to what is said of it: findings, and a plan for each phase.
 
-use crate::judge::facts::{ImageFacts, tools};
+use crate::judge::facts::{ImageFacts, installed_tools};
 use crate::judge::outcome::Audit;
-use crate::judge::plan::{self, Known, need};
+use crate::judge::plan::{self, Known, unmet_need};
 use crate::judge::rule::{self, Subject};
 use crate::knowledge::Knowledge;
 
@@ -15,7 +15,7 @@ pub fn audit(
     environment: &[(String, String)],
 ) -> Audit {
     let subjects = rule::subjects(&facts);
-    let installed = tools::find(&facts, &knowledge.profilers, environment);
+    let installed = installed_tools::find(&facts, &knowledge.profilers, environment);
     let tools = plan::profilers::judge(&facts, &installed, &knowledge.profilers);
     let known = Known {
         facts: &facts,
@@ -29,7 +29,7 @@ pub fn audit(
     let asked = knowledge.phases_named(phases);
     let needs = asked
         .iter()
-        .flat_map(|phase| need::subjects(&facts, &tools, phase));
+        .flat_map(|phase| unmet_need::subjects(&facts, &tools, phase));
     let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
     let findings = rule::judge(&knowledge.rules, &subjects, &asked);
     Audit {

@@ -2,8 +2,8 @@
 
 pub mod audit;
 pub mod facts;
-pub mod gate;
+pub mod image_reading;
 pub mod outcome;
 pub mod plan;
-pub mod read;
 pub mod rule;
+pub mod suppression_gate;

@@ -5,16 +5,16 @@
 
 pub mod advice;
 pub mod api;
-pub mod baggage;
 mod catalog;
 pub(crate) mod data_files;
-pub mod driver;
+pub mod dead_weight;
 pub mod driver_libraries;
-pub mod folder;
-pub mod host;
+pub mod host_conditions;
+pub mod minimum_driver;
 pub mod packages;
 mod phase;
 mod profiler;
+pub mod user_folders;
 
 use std::fmt;
 
@@ -150,7 +150,10 @@ fn profilers(catalog: &mut Catalog) -> Vec<Profiler> {
     let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
     let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
     let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
-    let host: Vec<&str> = host::conditions().iter().map(|known| &*known.id).collect();
+    let host: Vec<&str> = host_conditions::conditions()
+        .iter()
+        .map(|known| &*known.id)
+        .collect();
     let known = Known {
         apis: &apis,
         consumers: &consumers,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{api, baggage};
+use super::{api, dead_weight};
 use yaml_mistakes::{Document, Mistake, unknown};
 
 /// The phases that rules have severities for.
@@ -120,7 +120,7 @@ impl Phase {
 
 fn mistakes(document: &Document, name: &str, source: &Source, profilers: &[&str]) -> Vec<Mistake> {
     let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
-    let kinds: Vec<&str> = baggage::kinds().iter().map(|kind| &*kind.id).collect();
+    let kinds: Vec<&str> = dead_weight::kinds().iter().map(|kind| &*kind.id).collect();
     let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
     mistakes.extend(of_wishes(
         document,

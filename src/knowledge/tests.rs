@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::folder::Folders;
+use super::user_folders::Folders;
 use super::{DataFile, Kind, Knowledge};
 use crate::judge::rule;
 

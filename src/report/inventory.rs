@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled, table};
 use super::text::{Layout, layer_words};
+use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled, table};
 use crate::judge::facts::{Asks, Consumer, Copy, Gets, ImageFacts};
 use crate::size::size;
 use image_linkage::escape;
-use image_linkage::loader::{Libc, Outcome, words};
+use image_linkage::loader::{Libc, Outcome, trace_text};
 
 /// The copies of libcupti and who gets to them.
 pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: Layout) {
@@ -77,7 +77,7 @@ fn owner(copy: &Copy) -> String {
 fn reach(copy: &Copy, facts: &ImageFacts) -> String {
     let found = copy
         .how
-        .map(|how| words::part(how, &[]))
+        .map(|how| trace_text::part(how, &[]))
         .unwrap_or_default();
     let users: Vec<&str> = copy
         .used_by
@@ -147,7 +147,10 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: Layout) {
             let _ = writeln!(out, "    {}", styled(DIM, format!("also: {failure}")));
         }
         if layout.verbose {
-            out.push_str(&table(&words::lines(&gets.trace, &gets.objects), "      "));
+            out.push_str(&table(
+                &trace_text::lines(&gets.trace, &gets.objects),
+                "      ",
+            ));
         }
     }
     out.push('\n');
@@ -156,7 +159,7 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: Layout) {
 /// The path that a consumer gets, and what led there.
 pub(super) fn path_and_way(gets: &Gets) -> String {
     let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
-    let way = gets.how.map(|how| words::part(how, &gets.objects));
+    let way = gets.how.map(|how| trace_text::part(how, &gets.objects));
     format!("{path}, through {}", way.unwrap_or_default())
 }
 

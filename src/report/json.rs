@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Report;
-use super::pieces::{Gap, Image, Tool, Worlds, gaps, worlds};
+use super::json_parts::{Gap, Image, Tool, Worlds, gaps, worlds};
 use crate::judge::facts::{Asker, ByWorld, Companion, Consumer, Copy, ImageFacts, Reach};
 use crate::judge::outcome::{Audit, Exit, Unread};
 use crate::judge::plan::{Item, Plan};

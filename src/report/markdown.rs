@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::style::count;
 use super::text::{layer_words, mark};
+use super::text_layout::count;
 use super::{Report, because, gets};
 use crate::judge::facts::{Asks, ImageFacts};
 use crate::judge::outcome::{Audit, Exit, Unread};

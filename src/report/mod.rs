@@ -8,15 +8,15 @@ pub mod github;
 pub mod html;
 mod inventory;
 pub mod json;
+mod json_parts;
 pub mod junit;
 pub mod markdown;
 mod phases;
-mod pieces;
 pub mod profilers;
 pub mod rules;
 pub mod sarif;
-mod style;
 pub mod text;
+mod text_layout;
 pub mod tree;
 
 use std::io;

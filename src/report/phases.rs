@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 
-use super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled};
 use super::text::Layout;
+use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled};
 use crate::judge::outcome::Audit;
 use crate::judge::plan::{Item, Plan, Verdict};
-use crate::knowledge::baggage;
+use crate::knowledge::dead_weight;
 use crate::size::size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.
@@ -83,7 +83,7 @@ fn kinds(out: &mut String, word: &str, items: &[Item]) {
     let mut kinds: Vec<(&str, Vec<&Item>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
-        let what = baggage::by_id(kind).map_or(kind, |kind| &kind.what);
+        let what = dead_weight::by_id(kind).map_or(kind, |kind| &kind.what);
         let _ = writeln!(
             out,
             "  {word:6}  {:>8}  {what}, {}",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::style::{BOLD, paragraph, styled};
+use super::text_layout::{BOLD, paragraph, styled};
 use crate::judge::rule::Rule;
 use crate::knowledge::Phase;
 

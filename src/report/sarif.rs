@@ -4,7 +4,7 @@
 //! whole has the image's name. GitHub shows no result without a line, so each place is line 1.
 //! (OASIS, "Static Analysis Results Interchange Format Version 2.1.0"; GitHub, "SARIF support for code scanning".)
 
-mod log;
+mod object_model;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::io;
 
 use sha2::{Digest as _, Sha256};
 
-use self::log::{
+use self::object_model::{
     ArtifactLocation, Base, Configuration, Descriptor, DescriptorReference, Driver,
     ImageProperties, Invocation, Location, Log, LogicalLocation, Message, MultiMessage,
     Notification, PhysicalLocation, Region, ResultProperties, RuleProperties, Run, RunProperties,

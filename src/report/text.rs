@@ -5,7 +5,7 @@ use std::io;
 
 use anstyle::Style;
 
-use super::style::{
+use super::text_layout::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
 use super::{Report, because, inventory, phases};
@@ -14,7 +14,7 @@ use crate::judge::outcome::{Audit, Exit, Unread};
 use crate::judge::rule::{Evidence, Finding, Severity, Suppressed};
 use crate::size::size;
 use image_linkage::escape;
-use image_linkage::loader::{Outcome, words};
+use image_linkage::loader::{Outcome, trace_text};
 
 /// How a report is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -174,7 +174,7 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layo
             let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
         }
     }
-    let searched: Vec<words::Line> = finding
+    let searched: Vec<trace_text::Line> = finding
         .evidence
         .iter()
         .filter_map(|evidence| match evidence {

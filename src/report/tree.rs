@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use cache::CacheReport;
 
-use super::style::{BOLD, DIM, DOUBTFUL, count, styled, table};
+use super::text_layout::{BOLD, DIM, DOUBTFUL, count, styled, table};
 use crate::judge::facts::{self, ByWorld, Ground};
 use image_linkage::escape;
-use image_linkage::loader::{How, Object, Outcome, Resolution, Unresolved, World, words};
+use image_linkage::loader::{How, Object, Outcome, Resolution, Unresolved, World, trace_text};
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/tree/v1";
@@ -54,7 +54,7 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
     for missing in resolution.preload_warnings.iter().chain(loose(resolution)) {
         let _ = writeln!(out, "{}", styled(BOLD, &missing.message));
         out.push_str(&table(
-            &words::lines(&missing.trace, &resolution.objects),
+            &trace_text::lines(&missing.trace, &resolution.objects),
             "  ",
         ));
     }
@@ -147,7 +147,7 @@ impl Walk<'_> {
     fn found(&mut self, object: &Object, name: &str, depth: usize) {
         let objects = &self.tree.resolution.objects;
         let indent = "  ".repeat(depth + 1);
-        let how = styled(DIM, format!("[{}]", words::part(object.how, objects)));
+        let how = styled(DIM, format!("[{}]", trace_text::part(object.how, objects)));
         let name = if name.is_empty() {
             String::new()
         } else {
@@ -159,7 +159,7 @@ impl Walk<'_> {
             escape::text(&object.path)
         );
         if self.verbose {
-            let lines = words::lines(&object.trace, objects);
+            let lines = trace_text::lines(&object.trace, objects);
             self.out.push_str(&table(&lines, &format!("{indent}    ")));
         }
     }
@@ -186,7 +186,7 @@ impl Walk<'_> {
         );
         if missing.outcome != Outcome::ProvidedAtRuntime {
             let _ = writeln!(self.out, "{indent}    {}", missing.message);
-            let lines = words::lines(&missing.trace, &resolution.objects);
+            let lines = trace_text::lines(&missing.trace, &resolution.objects);
             self.out
                 .push_str(&table(&lines, &format!("{indent}    tried: ")));
         }
@@ -255,9 +255,9 @@ pub fn json(tree: &Tree<'_>) -> serde_json::Result<String> {
             requested_by: missing.requested_by.and_then(path),
             outcome: missing.outcome.name(),
             message: missing.message.clone(),
-            trace: words::lines(&missing.trace, &resolution.objects)
+            trace: trace_text::lines(&missing.trace, &resolution.objects)
                 .iter()
-                .map(words::Line::text)
+                .map(trace_text::Line::text)
                 .collect(),
         });
     serde_json::to_string(&Report {

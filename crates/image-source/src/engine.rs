@@ -4,7 +4,7 @@
 //! not read: `DOCKER_HOST` names another engine.
 
 mod connection;
-mod load;
+mod image_load;
 
 pub use connection::EngineEnvironment;
 

@@ -7,7 +7,7 @@ pub mod archive;
 pub mod config;
 pub mod docker_archive;
 pub mod engine;
-pub mod look;
+pub mod host_path_kind;
 pub mod manifest;
 pub mod oci_archive;
 pub mod oci_layout;

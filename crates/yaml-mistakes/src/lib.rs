@@ -4,9 +4,9 @@
 //! found in one go, each with its line and column, and not only the first. What a type cannot say, such as the
 //! names of other files, its reader checks afterwards and asks [`Document::mistake`] for the place.
 
+mod node_reader;
 mod placeholder;
 mod tree;
-mod typed;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -78,7 +78,7 @@ impl Document {
         &self,
         check: impl FnOnce(T) -> (U, Vec<Mistake>),
     ) -> Result<U, Vec<Mistake>> {
-        let (value, mut mistakes) = typed::read(&self.root);
+        let (value, mut mistakes) = node_reader::read(&self.root);
         let checked = value.map(check);
         let wrong: BTreeSet<Place> = mistakes.iter().map(|mistake| mistake.place).collect();
         match checked {

@@ -4,7 +4,7 @@ use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::typed::Wrong;
+use super::node_reader::Wrong;
 
 /// Numbers take zero, of any width.
 macro_rules! zero {

@@ -7,12 +7,12 @@ use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
 use crate::report::advice::{json, markdown, text};
 
-use super::{color, fail, json_line, start, width, write};
+use super::{color, fail, json_line, project_config, width, write};
 
 /// Advises on the tools that were named, or lists those that can be.
 pub fn advise(args: &AdviseArgs) -> Exit {
     color(args.color);
-    let known = match start::known(&args.own) {
+    let known = match project_config::known(&args.own) {
         Ok(known) => known,
         Err(exit) => return exit,
     };

@@ -2,15 +2,15 @@
 
 use crate::cli::{AuditArgs, FailOnArg};
 use crate::judge::audit::audit as judged;
-use crate::judge::gate::Gate;
 use crate::judge::outcome::{Audit, Exit, FailOn, Unread};
 use crate::judge::rule;
 use crate::judge::rule::suppression::Suppression;
+use crate::judge::suppression_gate::Gate;
 use crate::knowledge::Knowledge;
 use image_source::{ImageError, Platform};
 
-use super::output::Outputs;
-use super::{Reader, color, fail, start};
+use super::report_outputs::Outputs;
+use super::{Reader, color, fail, project_config};
 
 /// Audits the images, one after the other; the gravest outcome counts.
 pub fn audit(mut args: AuditArgs) -> Exit {
@@ -23,8 +23,8 @@ pub fn audit(mut args: AuditArgs) -> Exit {
 
 /// Reads what the user brings, and fills what the command line leaves open.
 fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> {
-    let file = start::config(&args.read.own)?;
-    let knowledge = start::knowledge(&args.read.own, file.as_ref())?;
+    let file = project_config::config(&args.read.own)?;
+    let knowledge = project_config::knowledge(&args.read.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
     config.fill_audit(args);
     let strange = args
@@ -38,7 +38,7 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> 
 }
 
 fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> Exit {
-    let today = match start::today() {
+    let today = match project_config::today() {
         Ok(today) => today,
         Err(error) => return fail(&error),
     };

@@ -8,14 +8,14 @@ use std::path::Path;
 use crate::cli::DockerfileArgs;
 use crate::judge::audit::audit;
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::cuda::{CudaVersion, version};
+use crate::judge::facts::cuda_runtime::{CudaVersion, version};
 use crate::judge::outcome::Exit;
 use crate::judge::plan::Plan;
 use crate::knowledge::Knowledge;
-use crate::make::dockerfile::{self, Page, Templates, config, name};
+use crate::make::dockerfile::{self, Page, Templates, config_instructions, image_name};
 use crate::make::remedy::recipe::{Request, recipe};
 
-use super::new_file::{self, Existing};
+use super::output_file::{self, Existing};
 use super::{ONE_PLATFORM, Prepared, color, fail, write};
 
 /// Writes the Dockerfile for an image.
@@ -50,7 +50,7 @@ fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
     args.file = args.file.take().filter(|file| file.as_os_str() != "-");
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
-    new_file::check(&files, existing).map_err(Stop::Why)?;
+    output_file::check(&files, existing).map_err(Stop::Why)?;
     let templates = templates(args).map_err(Stop::Why)?;
     let prepared = Prepared::new(&mut args.read, ONE_PLATFORM).map_err(Stop::Said)?;
     let facts = prepared.read(&args.image_name).map_err(Stop::Said)?;
@@ -74,12 +74,12 @@ fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
         None => project::texts(&asked, &templates)?,
     };
     if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
-        new_file::write(file, &text, existing).map_err(Stop::Why)?;
+        output_file::write(file, &text, existing).map_err(Stop::Why)?;
     }
     let written = match &args.file {
         None => write(Ok(text), Exit::Clean),
         Some(file) => {
-            new_file::write(file, &text, existing).map_err(Stop::Why)?;
+            output_file::write(file, &text, existing).map_err(Stop::Why)?;
             Exit::Clean
         }
     };
@@ -98,7 +98,7 @@ fn open(facts: &ImageFacts) -> Exit {
 
 fn templates(args: &DockerfileArgs) -> Result<Templates, String> {
     let own = match &args.templates {
-        Some(folder) => new_file::templates(folder)?,
+        Some(folder) => output_file::templates(folder)?,
         None => Vec::new(),
     };
     let own: BTreeMap<String, String> = own.into_iter().collect();
@@ -136,7 +136,8 @@ impl Asked<'_> {
         if recipe.fresh.is_some() {
             let library_path = recipe.library_path.as_ref();
             let library_path = library_path.map(|(value, _)| value.as_str());
-            page.config = config::instructions(&self.facts.image.config, library_path)?;
+            page.config =
+                config_instructions::instructions(&self.facts.image.config, library_path)?;
         }
         Ok(page)
     }
@@ -150,8 +151,8 @@ fn read_source(
 ) -> Result<(String, ImageFacts), Stop> {
     let facts = prepared.read(from).map_err(Stop::Said)?;
     let name = match &args.from_name {
-        Some(name) => Some(name::plain(name)?),
-        None => name::of(&facts.image)?,
+        Some(name) => Some(image_name::plain(name)?),
+        None => image_name::of(&facts.image)?,
     };
     let why = || format!("{from} has no name that FROM could take; --from-name gives one");
     Ok((name.ok_or_else(|| Stop::Why(why()))?, facts))
@@ -160,8 +161,8 @@ fn read_source(
 /// The name of the image for `FROM`.
 fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, Stop> {
     let name = match &args.base {
-        Some(name) => Some(name::plain(name)?),
-        None => name::of(&facts.image)?,
+        Some(name) => Some(image_name::plain(name)?),
+        None => image_name::of(&facts.image)?,
     };
     let image = &args.image_name;
     let why = || format!("{image} has no name that FROM could take; --base gives one");

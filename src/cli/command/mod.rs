@@ -7,13 +7,13 @@
 mod advise;
 mod audit;
 mod dockerfile;
-mod new_file;
-mod output;
+mod output_file;
 mod profilers;
+mod project_config;
+mod report_outputs;
 mod rules;
 mod schema;
 mod slim;
-mod start;
 mod tree;
 
 use std::io::{self, Write as _};
@@ -21,8 +21,8 @@ use std::io::{self, Write as _};
 use crate::cli::progress::{Bars, Show};
 use crate::cli::{ColorArg, ImageArgs, PlatformArg, ReadArgs};
 use crate::judge::facts::{Conditions, ConsumerProfile, ImageFacts};
+use crate::judge::image_reading::{self, Options};
 use crate::judge::outcome::Exit;
-use crate::judge::read::{self, Options};
 use crate::knowledge::Knowledge;
 use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
@@ -79,7 +79,7 @@ impl Reader {
 
     /// The facts of an image for one platform, or for the platform that is chosen without a wish.
     fn read(&self, image: &str, platform: Option<&Platform>) -> Result<ImageFacts, ImageError> {
-        let facts = read::read(image, &self.options(platform));
+        let facts = image_reading::read(image, &self.options(platform));
         self.bars.clear();
         facts
     }
@@ -88,7 +88,7 @@ impl Reader {
     fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
         match &self.options.platform {
             Some(PlatformArg::All) => {
-                let all = read::platforms(image, &self.options(None))?;
+                let all = image_reading::platforms(image, &self.options(None))?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
                 Ok(if wishes.is_empty() {
                     vec![None]
@@ -116,11 +116,11 @@ impl Prepared {
     /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
     /// said.
     fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, Exit> {
-        let file = start::config(&args.own)?;
+        let file = project_config::config(&args.own)?;
         if let Some(file) = &file {
             file.config.fill_image(&mut args.image);
         }
-        let knowledge = start::knowledge(&args.own, file.as_ref())?;
+        let knowledge = project_config::knowledge(&args.own, file.as_ref())?;
         let platform = match args.image.platform.clone() {
             Some(PlatformArg::All) => return Err(fail(&only_one)),
             Some(PlatformArg::One(platform)) => Some(platform),

@@ -1,9 +1,9 @@
 //! `profilers`: which profiling tools would work in an image.
 
 use crate::cli::{PageFormat, ProfilersArgs};
-use crate::judge::facts::{ImageFacts, tools};
+use crate::judge::facts::{ImageFacts, installed_tools};
 use crate::judge::outcome::Exit;
-use crate::judge::plan::{host, profilers};
+use crate::judge::plan::{host_notes, profilers};
 use crate::knowledge::Profiler;
 use crate::report::profilers::{Matrix, json, markdown, text};
 
@@ -19,9 +19,9 @@ pub fn profilers(mut args: ProfilersArgs) -> Exit {
 }
 
 fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> Exit {
-    let tools = tools::find(facts, known, &args.read.image.environment);
+    let tools = installed_tools::find(facts, known, &args.read.image.environment);
     let entries = profilers::judge(facts, &tools, known);
-    let host = host::notes(facts, &entries);
+    let host = host_notes::notes(facts, &entries);
     let matrix = Matrix {
         facts,
         entries,

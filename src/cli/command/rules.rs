@@ -5,11 +5,11 @@ use crate::judge::outcome::Exit;
 use crate::knowledge::Knowledge;
 use crate::report::{self};
 
-use super::{fail, start, width, write};
+use super::{fail, project_config, width, write};
 
 /// Lists the rules or explains one.
 pub fn rules(args: &RulesArgs) -> Exit {
-    let Knowledge { rules, phases, .. } = match start::known(&args.own) {
+    let Knowledge { rules, phases, .. } = match project_config::known(&args.own) {
         Ok(knowledge) => knowledge,
         Err(exit) => return exit,
     };

@@ -7,19 +7,19 @@ use std::path::Path;
 
 use crate::cli::SlimArgs;
 use crate::judge::audit::audit;
+use crate::judge::image_reading::Options;
 use crate::judge::outcome::{Audit, Exit};
-use crate::judge::read::Options;
 use crate::knowledge::Knowledge;
-use crate::make::slim::check::{check, plan_of};
-use crate::make::slim::decide::{Decision, Dropping, decide};
-use crate::make::slim::layer::{Making, proof};
-use crate::make::slim::made::Made;
-use crate::make::slim::make::make;
-use crate::make::slim::original::Original;
+use crate::make::slim::added_layer::{Making, proof};
+use crate::make::slim::build_image::make;
+use crate::make::slim::decision::{Decision, Dropping, decide};
+use crate::make::slim::final_audit::{check, plan_of};
+use crate::make::slim::new_image::Made;
+use crate::make::slim::original_image::Original;
 use crate::make::slim::output::{Existing, Output, Reach};
-use crate::make::slim::proof::Proof;
+use crate::make::slim::provenance::Proof;
+use crate::make::slim::slim_text::{self, Before};
 use crate::make::slim::supplier::Supplier;
-use crate::make::slim::words::{self, Before};
 use crate::make::slim::{SlimError, interrupt};
 use image_source::engine::EngineEnvironment;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -151,7 +151,7 @@ impl Work<'_> {
             plan,
             from: self.args.cupti_from.as_deref(),
         };
-        let mut text = words::decision(&said, &decision);
+        let mut text = slim_text::decision(&said, &decision);
         let Some(place) = place else {
             return Ok(text);
         };
@@ -168,7 +168,7 @@ impl Work<'_> {
         let made = make(&self.original, &making, place.output.form())?;
         let after = self.check(&made, &decision, supplier)?;
         if let Some(plan) = plan_of(&after, &self.args.phase) {
-            text += &words::result(&said, &made, &after, plan);
+            text += &slim_text::result(&said, &made, &after, plan);
         }
         let put = place.output.put(&made, &place.reach, self.folder)?;
         text.extend(["  written: ", &put, "\n"]);

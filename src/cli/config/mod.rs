@@ -2,8 +2,8 @@
 //!
 //! It fills what the command line and the environment leave open; it is checked whole before an image is read.
 
-mod fill;
-pub mod find;
+mod fill_arguments;
+pub mod locate;
 mod read;
 
 use std::path::PathBuf;

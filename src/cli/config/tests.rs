@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Config, ConfigFile, FILE_NAME, find};
+use super::{Config, ConfigFile, FILE_NAME, locate};
 use crate::cli::{FailOnArg, Format, OutputFile, PlatformArg};
 use crate::judge::rule::suppression::{Pattern, Suppression};
 use crate::knowledge::{FileMistake, Knowledge};
@@ -126,7 +126,7 @@ fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
     let at = |path: &str| dir.path().join(path);
     fs::create_dir_all(at("repository/a/b")).unwrap();
     fs::write(at(FILE_NAME), "").unwrap();
-    let found = || find::find(&at("repository/a/b"));
+    let found = || locate::find(&at("repository/a/b"));
     assert_eq!(
         found(),
         None,

@@ -5,10 +5,10 @@
 
 use serde::Deserialize;
 
-use super::apis::{self, Companion, Wanted};
 use super::copies::{Found, contains, is_library_name, is_needed_name};
-use super::ties::Followed;
-use super::{ByWorld, Ground, owner, symbols};
+use super::cupti_access::{self, Companion, Wanted};
+use super::file_references::Followed;
+use super::{ByWorld, Ground, file_owner, missing_symbols};
 use crate::knowledge;
 use image_linkage::elf::Bytes;
 use image_linkage::loader::{
@@ -169,7 +169,8 @@ pub(super) fn find(
     profiles: &[ConsumerProfile],
     wanted: &[Wanted],
 ) -> Vec<Consumer> {
-    let is_asker = |path: &&RootPath| opens_cupti(profiles, path.name()) || !owner::is_decoy(path);
+    let is_asker =
+        |path: &&RootPath| opens_cupti(profiles, path.name()) || !file_owner::is_decoy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
@@ -341,13 +342,13 @@ fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
             Asks::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
-        gets.companions = apis::companions(&process, Some(object), cupti, wanted);
+        gets.companions = cupti_access::companions(&process, Some(object), cupti, wanted);
         gets.with_other_failures(&loaded, names)
     };
     let mut gets = ground
         .with_setup(run)
         .unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
-    gets.missing_symbols = symbols::missing(&ground.rootfs, object, &gets);
+    gets.missing_symbols = missing_symbols::missing(&ground.rootfs, object, &gets);
     gets
 }
 

@@ -1,11 +1,11 @@
 //! The copies of libcupti, the links to none, and the headers.
 
 use super::consumers::{self, Consumer, ConsumerProfile};
-use super::owner::{self, Owner, OwnerKind};
-use super::release::{self, VersionSource};
+use super::file_owner::{self, Owner, OwnerKind};
+use super::release_files::{self, VersionSource};
 use super::{ByWorld, Ground, PlainOpen, root};
 use image_linkage::elf::Bytes;
-use image_linkage::loader::{How, Outcome, Resolution, words};
+use image_linkage::loader::{How, Outcome, Resolution, trace_text};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{Node, NodeKind, Rootfs};
 
@@ -74,7 +74,7 @@ impl Found {
         self.files
             .iter()
             .map(|(path, _)| path)
-            .filter(|path| !owner::is_decoy(path))
+            .filter(|path| !file_owner::is_decoy(path))
     }
 }
 
@@ -211,8 +211,8 @@ fn describe_one(
         ),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
-        machine: elf.map(|elf| words::machine(elf)),
-        decoy: owner::is_decoy(path)
+        machine: elf.map(|elf| trace_text::machine(elf)),
+        decoy: file_owner::is_decoy(path)
             || owner.kind == OwnerKind::Bundled && owner.name.starts_with("Nsight"),
         owner,
         loadable: ByWorld {
@@ -256,7 +256,7 @@ fn users(consumers: &[Consumer], path: &RootPath) -> Vec<usize> {
 
 fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> Owner {
     let bundle = sha256
-        .and_then(release::by_hash)
+        .and_then(release_files::by_hash)
         .and_then(|release| release.bundle);
     match bundle {
         Some(bundle) => Owner {
@@ -264,7 +264,7 @@ fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> Owner {
             name: bundle.to_owned(),
             version: None,
         },
-        None => owner::of(rootfs, path),
+        None => file_owner::of(rootfs, path),
     }
 }
 
@@ -274,13 +274,12 @@ fn version(
     sha256: Option<&str>,
     owner: &Owner,
 ) -> Option<(String, VersionSource)> {
-    let by_hash =
-        sha256
-            .and_then(release::by_hash)
-            .and_then(|release| match release.versions.as_slice() {
-                [] => None,
-                versions => Some((versions.join(" or "), VersionSource::Hash)),
-            });
+    let by_hash = sha256.and_then(release_files::by_hash).and_then(|release| {
+        match release.versions.as_slice() {
+            [] => None,
+            versions => Some((versions.join(" or "), VersionSource::Hash)),
+        }
+    });
     let by_package = || {
         let version = owner
             .version
@@ -289,8 +288,9 @@ fn version(
         let upstream = version.split(['~', '-']).next().unwrap_or(version);
         Some((upstream.to_owned(), VersionSource::Package))
     };
-    let by_name =
-        || release::by_file_name(path.name()).map(|version| (version, VersionSource::FileName));
+    let by_name = || {
+        release_files::by_file_name(path.name()).map(|version| (version, VersionSource::FileName))
+    };
     by_hash.or_else(by_package).or_else(by_name).or_else(|| {
         let header = [
             &b"include"[..],
@@ -310,6 +310,6 @@ fn version(
                 .concat(),
             )
         })?;
-        release::by_header(header).map(|version| (version, VersionSource::Header))
+        release_files::by_header(header).map(|version| (version, VersionSource::Header))
     })
 }

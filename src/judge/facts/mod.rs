@@ -2,38 +2,38 @@
 //!
 //! Everything is computed from the merged file system and the loader; nothing is judged here.
 
-mod apis;
-mod baggage;
 mod consumers;
 mod copies;
-pub mod cuda;
-mod ground;
+pub mod cuda_runtime;
+mod cupti_access;
+mod dead_weight;
+mod expected_soname;
+mod file_owner;
+mod file_references;
+pub mod installed_tools;
 pub mod ld_cache;
-pub mod meant;
-pub mod misnamed;
-mod owner;
-pub mod python;
-pub mod release;
+pub mod misnamed_libraries;
+mod missing_symbols;
+mod process_context;
+pub mod python_distributions;
+mod related_software;
+pub mod release_files;
+pub mod release_mismatch;
 pub mod search_path;
-mod soname;
-mod surroundings;
-mod symbols;
-mod ties;
-pub mod tools;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use apis::{Asker, Companion, Reach, Usable};
-pub use baggage::{Baggage, BaggageUse};
 pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
 pub use copies::{Copy, DanglingLink};
-pub use ground::Ground;
-pub use owner::{Owner, OwnerKind};
-pub use release::VersionSource;
-pub use soname::of_cuda as soname_of_cuda;
-pub use surroundings::Surroundings;
-pub use ties::{By, Leads, Tie, kept};
+pub use cupti_access::{Asker, Companion, Reach, Usable};
+pub use dead_weight::{Baggage, BaggageUse};
+pub use expected_soname::of_cuda as soname_of_cuda;
+pub use file_owner::{Owner, OwnerKind};
+pub use file_references::{By, Leads, Tie, kept};
+pub use process_context::Ground;
+pub use related_software::Surroundings;
+pub use release_files::VersionSource;
 
 use image_linkage::elf::Bytes;
 use image_linkage::layer::{LayerIndex, ProblemKind};
@@ -215,7 +215,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     let (rootfs, oddities) = merged(&indexes);
     drop(layers);
     let rootfs = Arc::new(rootfs);
-    let grounds = ground::both(&image, &rootfs, conditions);
+    let grounds = process_context::both(&image, &rootfs, conditions);
     let profiles = conditions.consumers.as_slice();
     let Walked {
         found,
@@ -224,18 +224,19 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
         around,
     } = walk(&rootfs, profiles);
     let weight = weight.finish(&image);
-    let wanted = apis::wanted(&rootfs, &weight.files);
+    let wanted = cupti_access::wanted(&rootfs, &weight.files);
     let consumers = consumers::find(&grounds, &found, profiles, &wanted);
-    let expected = soname::expected(&image, &rootfs, &found, &consumers);
+    let expected = expected_soname::expected(&image, &rootfs, &found, &consumers);
     let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
     let status = ByWorld {
         as_is: status_of(&plain.as_is, &found),
         nvidia: status_of(&plain.nvidia, &found),
     };
     let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
-    let apis = apis::find(&grounds, &consumers, &plain, &wanted);
+    let apis = cupti_access::find(&grounds, &consumers, &plain, &wanted);
     let files = &weight.files;
-    let (links, ties) = ties::find(&image, &grounds, files, &inventory, &consumers, profiles);
+    let (links, ties) =
+        file_references::find(&image, &grounds, files, &inventory, &consumers, profiles);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -288,9 +289,9 @@ struct Walked {
     /// What bears on CUPTI.
     found: copies::Found,
     /// What may be dead weight.
-    weight: baggage::Gathered,
+    weight: dead_weight::Gathered,
     /// What may need such files.
-    inventory: ties::Inventory,
+    inventory: file_references::Inventory,
     /// What lies around CUPTI.
     around: Surroundings,
 }

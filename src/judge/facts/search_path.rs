@@ -100,7 +100,7 @@ pub fn stubs(grounds: &ByWorld<Ground>) -> Vec<Stub> {
         .into_iter()
         .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
     let entries = caches
-        .flat_map(image_linkage::loader::cache::Cache::iter)
+        .flat_map(image_linkage::loader::ld_cache::Cache::iter)
         .filter(|(name, _)| DRIVER.contains(name));
     for (_, entry) in entries {
         let stub = stub(&grounds.nvidia.rootfs, &entry.path, StubBy::Cache);

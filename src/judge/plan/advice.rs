@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::release;
+use crate::judge::facts::release_files;
 use crate::knowledge::advice::{self, Source};
 use crate::knowledge::api::{self, Api};
 use crate::knowledge::{CuptiNeed, Phase, Profiler};
@@ -125,8 +125,8 @@ pub fn advise<'p>(
 }
 
 fn choose(cuda: Option<&str>) -> Result<Chosen, String> {
-    let versions = release::versions(ARCH);
-    let of = |version: &str| match release::numbers(version).as_slice() {
+    let versions = release_files::versions(ARCH);
+    let of = |version: &str| match release_files::numbers(version).as_slice() {
         [major, minor, ..] => Some((*major, *minor)),
         _ => None,
     };
@@ -161,7 +161,7 @@ fn choose(cuda: Option<&str>) -> Result<Chosen, String> {
 impl Chosen {
     /// Whether the release has an API.
     fn has(&self, api: &Api) -> bool {
-        let since = api.since.as_deref().map(release::numbers);
+        let since = api.since.as_deref().map(release_files::numbers);
         let (major, minor) = self.cuda;
         since.is_none_or(|since| since <= vec![major, minor])
     }
@@ -186,7 +186,7 @@ impl Chosen {
 }
 
 fn files(tools: &[&Profiler], chosen: &Chosen) -> (Vec<FileNeed>, Vec<&'static Api>) {
-    let sizes = release::files(chosen.sizes_of, ARCH);
+    let sizes = release_files::files(chosen.sizes_of, ARCH);
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
     let mut too_new: Vec<&'static Api> = Vec::new();
     for (api, optional) in apis(tools) {

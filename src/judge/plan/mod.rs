@@ -1,10 +1,10 @@
 //! What a phase may expect of an image: a verdict with its reasons, and the files that stay or may go.
 
 pub mod advice;
-pub mod host;
-pub mod need;
+pub mod host_notes;
 pub mod profilers;
-mod weight;
+mod retention;
+pub mod unmet_need;
 
 use std::collections::BTreeSet;
 
@@ -102,7 +102,7 @@ pub struct Known<'a> {
 pub fn plan(known: &Known<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
     let mut subjects = known.subjects.to_vec();
-    subjects.extend(need::subjects(facts, known.tools, phase));
+    subjects.extend(unmet_need::subjects(facts, known.tools, phase));
     let findings = rule::judge(known.rules, &subjects, std::slice::from_ref(phase));
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
@@ -115,7 +115,7 @@ pub fn plan(known: &Known<'_>, phase: &Phase) -> Plan {
         .iter()
         .filter(|finding| finding.severity >= Severity::Warning);
     let because: BTreeSet<String> = made_it.map(|finding| finding.rule.clone()).collect();
-    let split = weight::split(facts, known.profilers, phase);
+    let split = retention::split(facts, known.profilers, phase);
     Plan {
         phase: phase.name.clone(),
         summary: phase.summary.clone(),

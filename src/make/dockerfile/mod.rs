@@ -1,7 +1,7 @@
 //! A remedy as a Dockerfile: templates filled with a recipe, each line with its reason.
 
-pub mod config;
-pub mod name;
+pub mod config_instructions;
+pub mod image_name;
 mod page;
 pub mod project;
 mod quote;

@@ -238,7 +238,7 @@ fn source(templates: &Templates, page: &Page) -> Result<String, TemplateError> {
         page: &whole,
         soname: &page.soname,
         beside: names
-            .filter(|name| *name != crate::make::remedy::need::CUPTI)
+            .filter(|name| *name != crate::make::remedy::required_libraries::CUPTI)
             .collect(),
     };
     Ok(stages + &templates.render("gather.j2", gather)?)
@@ -252,7 +252,7 @@ fn gathered(page: &Page) -> Page {
     }
     let folder = page.folder.clone();
     let file = |need: &Line| {
-        let is_cupti = need.name == crate::make::remedy::need::CUPTI;
+        let is_cupti = need.name == crate::make::remedy::required_libraries::CUPTI;
         let name = if is_cupti { &page.soname } else { &need.name };
         FilePage {
             from: format!("{GATHERED}/{name}"),
@@ -266,7 +266,7 @@ fn gathered(page: &Page) -> Page {
         links: Vec::new(),
     });
     page.lead = LeadPage::Folder {
-        conf: format!("/{}", crate::make::remedy::search::CONF),
+        conf: format!("/{}", crate::make::remedy::install_folder::CONF),
         folder,
         because: "ldconfig finds it for every process".to_owned(),
     };

@@ -1,18 +1,18 @@
 //! What makes an image serve a phase: the files of CUPTI to bring into it, and the search path that leads to them.
 
-pub mod bring;
-pub mod builder;
-pub mod choose;
-pub mod fresh;
-pub mod lead;
-pub mod need;
-pub mod proof;
+pub mod build_check;
+pub mod builder_stage;
+pub mod copy_plan;
+pub mod image_system;
+pub mod install_folder;
+pub mod install_method;
+pub mod method_choice;
 pub mod recipe;
-pub mod release;
-pub mod search;
-pub mod system;
-pub mod wanted;
-pub mod way;
+pub mod removal;
+pub mod required_libraries;
+pub mod search_path_setup;
+pub mod target_release;
+pub mod wanted_cupti;
 
 /// The libraries that come with libcupti in every package of CUPTI, by their stems.
 pub const COMPANIONS: [&str; 4] = [

@@ -1,18 +1,18 @@
 //! All that a Dockerfile does to an image for one phase, and why.
 
 use super::Refusal;
-use super::bring::{Bring, Means, linker};
-use super::choose::{Choice, Question, choose};
-use super::fresh::{Fresh, fresh};
-use super::lead::{Lead, lead, library_path};
-use super::need::{self, CUPTI, Need};
-use super::proof::{self, Proof, names};
-use super::release::{machine, release_for};
-use super::search::{SearchBy, search};
-use super::system::{System, system};
-use super::way::{Via, Way};
-use crate::judge::facts::cuda::{CudaVersion, version};
-use crate::judge::facts::{ImageFacts, release};
+use super::build_check::{self, Proof, names};
+use super::copy_plan::{Bring, Means, linker};
+use super::image_system::{System, system};
+use super::install_folder::{SearchBy, search};
+use super::install_method::{Via, Way};
+use super::method_choice::{Choice, Question, choose};
+use super::removal::{Fresh, fresh};
+use super::required_libraries::{self, CUPTI, Need};
+use super::search_path_setup::{Lead, lead, library_path};
+use super::target_release::{machine, release_for};
+use crate::judge::facts::cuda_runtime::{CudaVersion, version};
+use crate::judge::facts::{ImageFacts, release_files};
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::Phase;
 use image_linkage::loader::Linker;
@@ -99,7 +99,8 @@ pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
     let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
     let release = release_for(target, linker, request.cuda);
     let cuda = release.map_or((12, 0), |release| release.cuda);
-    let needs = need::needs(phase, &target.consumers, need::since(cuda));
+    let needs =
+        required_libraries::needs(phase, &target.consumers, required_libraries::since(cuda));
     let mut recipe = Recipe {
         choice: None,
         release: None,
@@ -110,7 +111,7 @@ pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
         lead: Lead::Nothing("nothing is brought".to_owned()),
         library_path: None,
         fresh: fresh(target, plan).filter(|_| phase.like == "inference" && system.shell),
-        proof: proof::before(target, linker, plan, &needs),
+        proof: build_check::before(target, linker, plan, &needs),
         leaves: plan
             .because
             .iter()
@@ -151,7 +152,9 @@ fn bring_in(
     let choice = choose(&question, via)?;
     let cuda = cuda_of(&choice.way).or(release.as_ref().map(|release| release.cuda));
     recipe.needs = match &choice.way {
-        Way::Place(super::way::Place { bring, .. }) | Way::Copy { bring, .. } => needs_of(bring),
+        Way::Place(super::install_method::Place { bring, .. }) | Way::Copy { bring, .. } => {
+            needs_of(bring)
+        }
         _ => question.needs(cuda.unwrap_or((12, 0))),
     };
     let needed = |stem: &&&'static str| recipe.needs.iter().any(|need| need.stem == **stem);
@@ -162,7 +165,7 @@ fn bring_in(
         .collect();
     recipe.leaves.extend(
         cuda.iter()
-            .flat_map(|cuda| need::too_new(phase, need::since(*cuda))),
+            .flat_map(|cuda| required_libraries::too_new(phase, required_libraries::since(*cuda))),
     );
     recipe.release = said(&choice.way, release);
     recipe.adds = adds(&choice.way, recipe, linker);
@@ -171,7 +174,7 @@ fn bring_in(
         recipe.proof.names = names(&choice.way, &recipe.needs);
     }
     recipe.proof.elsewhere = match (&choice.way, &request.source) {
-        (Way::Copy { .. }, Some((_, source))) => super::system::system(source).shell,
+        (Way::Copy { .. }, Some((_, source))) => super::image_system::system(source).shell,
         (Way::Devel { .. }, _) => true,
         _ => false,
     };
@@ -206,7 +209,7 @@ fn cuda_of(way: &Way) -> Option<CudaVersion> {
 }
 
 /// The release that a way brings, and what says that it is the right one.
-fn said(way: &Way, release: Option<super::release::Release>) -> Option<(String, String)> {
+fn said(way: &Way, release: Option<super::target_release::Release>) -> Option<(String, String)> {
     let is_read = matches!(way, Way::Place(_) | Way::Copy { .. });
     let certain = release.as_ref().filter(|it| !(is_read && it.is_guess));
     let because = certain.map(|release| release.because.clone());
@@ -229,12 +232,12 @@ fn adds(way: &Way, recipe: &Recipe, linker: &Linker) -> Option<u64> {
         _ => {
             let (release, _) = recipe.release.as_ref()?;
             let cuda = version(release)?;
-            let known = release::versions(machine(linker));
+            let known = release_files::versions(machine(linker));
             let exact = known
                 .iter()
                 .rev()
                 .find(|known| version(known) == Some(cuda))?;
-            let sizes = release::files(exact, machine(linker));
+            let sizes = release_files::files(exact, machine(linker));
             let size = |need: &Need| {
                 let mut files = sizes.iter();
                 files

@@ -4,21 +4,21 @@
 //! layers are written beside the output ([`make`]), what they come to is audited as any image is ([`check`]), and only
 //! then it is put where it belongs ([`output`]). A [`proof`] of what was done travels with it.
 
-pub mod blob;
-pub mod check;
-pub mod decide;
-pub mod documents;
-mod host;
+pub mod added_layer;
+pub mod added_members;
+pub mod blob_writer;
+pub mod build_image;
+pub mod decision;
+pub mod final_audit;
 pub mod interrupt;
-pub mod layer;
-pub mod made;
-pub mod make;
-pub mod members;
-pub mod original;
+pub mod new_documents;
+pub mod new_image;
+pub mod original_image;
 pub mod output;
-pub mod proof;
+pub mod provenance;
+pub mod slim_text;
+mod staging_files;
 pub mod supplier;
-pub mod words;
 
 use crate::make::remedy::Refusal;
 use image_source::ImageError;

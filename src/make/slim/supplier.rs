@@ -14,19 +14,21 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::SlimError;
-use super::host::{create, io_error, open};
 use super::interrupt;
-use super::original::Original;
-use super::proof::From;
+use super::original_image::Original;
+use super::provenance::From;
+use super::staging_files::{create, io_error, open};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
-use crate::judge::read::{self, Options};
+use crate::judge::image_reading::{self, Options};
 use image_linkage::digest::hex;
 use image_linkage::layer::rewrite::extract;
 use image_linkage::layer::{Entry, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_source::reference::{self, Target};
-use image_source::{Image, ImageConfig, LayerDescriptor, Layers, Platform, SourceKind, look};
+use image_source::{
+    Image, ImageConfig, LayerDescriptor, Layers, Platform, SourceKind, host_path_kind,
+};
 
 /// The bytes that a wheel's files may have for each of its own; the largest seen have 4.
 const RATIO: u64 = 100;
@@ -67,7 +69,7 @@ impl Supplier {
         if is_wheel && Path::new(written).is_file() {
             return Self::wheel(Path::new(written), options);
         }
-        if let Target::Rootfs(dir) = reference::parse(written, look::path_kind)? {
+        if let Target::Rootfs(dir) = reference::parse(written, host_path_kind::path_kind)? {
             return Self::folder(dir, written, options);
         }
         let original = Original::read(written, options, folder)?;
@@ -79,7 +81,7 @@ impl Supplier {
     }
 
     fn folder(dir: PathBuf, written: &str, options: &Options<'_>) -> Result<Self, SlimError> {
-        let opened = read::open(Target::Rootfs(dir.clone()), written, options)?;
+        let opened = image_reading::open(Target::Rootfs(dir.clone()), written, options)?;
         let Layers::Indexed(layers) = opened.layers else {
             return Err(SlimError::Cannot(format!("{written} is no folder")));
         };

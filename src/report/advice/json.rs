@@ -6,7 +6,7 @@ use super::{verdict, why};
 use crate::judge::plan::advice::{ARCH, Advice, Chosen, FileNeed};
 use crate::knowledge::Profiler;
 use crate::knowledge::advice::{Source, general};
-use crate::report::pieces::Overhead;
+use crate::report::json_parts::Overhead;
 
 const SCHEMA: &str = "cupti-audit/advice/v1";
 

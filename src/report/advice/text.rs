@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::super::profilers::{need, overhead};
-use super::super::style::{BOLD, DIM, GOOD, REMARK, paragraph, styled};
+use super::super::text_layout::{BOLD, DIM, GOOD, REMARK, paragraph, styled};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict, why};
 use crate::judge::plan::advice::Advice;
 use crate::knowledge::advice::general;
-use crate::knowledge::host;
+use crate::knowledge::host_conditions;
 use crate::knowledge::{COLUMNS, Profiler};
 
 /// The answer, `width` columns wide.
@@ -100,7 +100,7 @@ fn first(out: &mut String, width: usize) {
 
 fn on_the_host(out: &mut String, advice: &Advice<'_>, width: usize) {
     let asked = |id: &String| advice.tools.iter().any(|tool| tool.said.host.contains(id));
-    let mut conditions = host::conditions()
+    let mut conditions = host_conditions::conditions()
         .iter()
         .filter(|condition| asked(&condition.id))
         .peekable();

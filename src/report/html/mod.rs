@@ -3,10 +3,10 @@
 //! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A policy in
 //! the head keeps a browser from loading or running anything, whatever the page holds.
 
-mod image;
-mod layers;
-mod objects;
-mod picture;
+mod copy_picture;
+mod image_section;
+mod layer_picture;
+mod svg_text;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -107,7 +107,7 @@ impl Report for Html {
             verdict: audit.verdict(),
         };
         let number = self.sections.len() + 1;
-        let section = image::section(audit, &self.rules, &entry, number);
+        let section = image_section::section(audit, &self.rules, &entry, number);
         self.sections.push(section.into_string());
         self.summary.push(entry);
         Ok(String::new())

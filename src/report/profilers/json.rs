@@ -6,7 +6,7 @@ use super::Matrix;
 use crate::judge::facts::Usable;
 use crate::judge::plan::profilers::{ApiUse, Entry, Fallback, Readiness};
 use crate::knowledge::{Condition, Profiler};
-use crate::report::pieces::{Gap, Image, Overhead, Tool, Worlds, gaps, worlds};
+use crate::report::json_parts::{Gap, Image, Overhead, Tool, Worlds, gaps, worlds};
 
 const SCHEMA: &str = "cupti-audit/profilers/v1";
 

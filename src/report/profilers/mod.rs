@@ -6,7 +6,7 @@ pub mod markdown;
 pub mod text;
 
 use crate::judge::facts::ImageFacts;
-use crate::judge::plan::host::HostNotes;
+use crate::judge::plan::host_notes::HostNotes;
 use crate::judge::plan::profilers::{ApiUse, Entry, Fallback, Readiness, State};
 use crate::knowledge::CuptiNeed;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 
-use super::super::style::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, paragraph, styled};
+use super::super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, paragraph, styled};
 use super::{Matrix, apis, elsewhere, fallback_names, need, overhead, words};
 use crate::judge::plan::profilers::{Entry, State};
 use image_linkage::escape;

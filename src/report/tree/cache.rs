@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::Tree;
 use crate::judge::facts::Ground;
-use crate::report::style::{BOLD, DIM, count, styled};
+use crate::report::text_layout::{BOLD, DIM, count, styled};
 use image_linkage::escape;
-use image_linkage::loader::cache::{Cache, CacheEntry, Format};
+use image_linkage::loader::ld_cache::{Cache, CacheEntry, Format};
 
 /// The lines that are written of one list; the JSON has all.
 const LINES: usize = 20;

@@ -5,10 +5,10 @@
 //! [`tables`] reads them, [`mentions`] finds names that a program may dlopen. Damage is data: it stands in
 //! [`ElfFacts::problems`], and what could be read is kept.
 
+mod byte_store;
 pub mod mentions;
-mod names;
-mod store;
 pub mod stream;
+mod string_table;
 mod tables;
 
 pub use stream::ElfStream;

@@ -15,9 +15,9 @@ use elf::file::{Class, FileHeader};
 use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
+use super::byte_store::Store;
 use super::mentions::{Interest, Scanner};
-use super::names::Names;
-use super::store::Store;
+use super::string_table::Names;
 use super::tables::{self, Dynamic, Table};
 use super::{ElfFacts, ElfProblem};
 

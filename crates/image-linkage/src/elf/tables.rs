@@ -13,8 +13,8 @@ use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
 use super::mentions::Interest;
-use super::names::Names;
 use super::stream::{Encoding, Range};
+use super::string_table::Names;
 use super::{Bytes, ElfFacts, ElfProblem, Filter, NeededVersion, Symbol, SymbolRole, VersionNeed};
 
 /// The entries of a dynamic section that are read; real objects have some forty.

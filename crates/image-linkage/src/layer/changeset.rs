@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::links::Links;
+use super::layer_links::Links;
 use super::{Entry, LayerProblem, ProblemKind};
 use crate::path::RootPath;
 

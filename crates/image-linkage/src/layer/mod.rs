@@ -5,24 +5,24 @@
 
 mod changeset;
 pub mod decompress;
-mod file;
-mod header;
-mod input;
+mod file_facts;
+mod header_edit;
 pub mod interest;
-mod links;
-mod members;
+mod layer_links;
+pub mod layer_writer;
 mod pax;
 mod pipeline;
 mod read_ahead;
-mod rename;
 pub mod rewrite;
-mod walk;
-pub mod write;
+mod tar_header;
+mod tar_input;
+mod tar_members;
+mod tar_walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use file::{Kept, facts_of_file};
+pub use file_facts::{Kept, facts_of_file};
 pub use pipeline::index;
 
 use crate::digest::Digest;

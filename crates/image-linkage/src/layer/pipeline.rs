@@ -9,7 +9,7 @@ use std::thread::ScopedJoinHandle;
 use super::changeset::Changeset;
 use super::decompress::Decompressed;
 use super::read_ahead::{ReadAhead, read_ahead};
-use super::walk::walk;
+use super::tar_walk::walk;
 use super::{Expected, LayerError, LayerIndex};
 use crate::digest::Digest;
 use crate::digest::{Hasher, HashingReader};

@@ -8,9 +8,9 @@ use std::io::{self, Read, Write};
 
 use tar_core::EntryType;
 
-use super::members::{Found, Members, Next};
-use super::rename::{Change, renamed};
-use super::write::LayerWriter;
+use super::header_edit::{Change, renamed};
+use super::layer_writer::LayerWriter;
+use super::tar_members::{Found, Members, Next};
 use super::{Entry, LayerIndex};
 use crate::limits::Limits;
 use crate::path::RootPath;

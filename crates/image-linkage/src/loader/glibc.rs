@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::open::{Role, open};
+use super::object_check::{Role, open};
 use super::process::{Hit, Map, Miss, Phase, Process};
-use super::{How, Outcome, Refusal, Step, Tried, token};
+use super::{How, Outcome, Refusal, Step, Tried, dynamic_tokens};
 use crate::elf::Bytes;
 use crate::escape;
 use crate::rootfs::{LookupError, NodeKind};
@@ -72,7 +72,7 @@ impl Search<'_, '_> {
     fn direct(&mut self, loader: Option<usize>) -> Flow {
         let own = loader.and_then(|loader| self.process.maps.get(loader));
         let path = match own {
-            Some(own) => token::expand(self.name, &self.process.tokens(own)),
+            Some(own) => dynamic_tokens::expand(self.name, &self.process.tokens(own)),
             None => Some(self.name.to_vec()),
         };
         match path {
@@ -353,7 +353,7 @@ fn directories(process: &Process<'_>, path: &[u8], separators: &[u8], map: &Map)
         let expanded = if element.is_empty() {
             Some(Vec::new())
         } else {
-            token::expand(element, &tokens)
+            dynamic_tokens::expand(element, &tokens)
         };
         let Some(expanded) = expanded.filter(|expanded| element.is_empty() || !expanded.is_empty())
         else {

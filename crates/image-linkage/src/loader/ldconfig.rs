@@ -4,14 +4,14 @@
 //! directory that holds a soname wins. Missing soname links are made, dangling ones are removed.
 
 mod glob;
-mod names;
+mod library_names;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::cache::{Cache, CacheEntry};
-use super::{Arch, Libc, Linker, hardware};
+use super::ld_cache::{Cache, CacheEntry};
+use super::{Arch, Libc, Linker, legacy_hwcaps};
 use crate::elf::{Bytes, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
@@ -298,8 +298,8 @@ impl Run<'_> {
         let is_symlink = matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_));
         let is_hardware = directory.level.is_none() && self.has_hardware(name);
         let is_odd_link = directory.level.is_some() && is_symlink;
-        if !(names::is_library(name) || is_hardware || is_odd_link)
-            || names::is_temporary(name, self.linker.libc)
+        if !(library_names::is_library(name) || is_hardware || is_odd_link)
+            || library_names::is_temporary(name, self.linker.libc)
         {
             return None;
         }
@@ -343,7 +343,7 @@ impl Run<'_> {
     /// Whether a subdirectory of this name is searched for its hardware; since glibc 2.37 none is.
     fn has_hardware(&self, name: &[u8]) -> bool {
         let old = matches!(self.linker.libc, Libc::Glibc(Some(version)) if version < (2, 37));
-        old && matches!(self.linker.arch.machine, 3 | 62) && hardware::bit(name).is_some()
+        old && matches!(self.linker.arch.machine, 3 | 62) && legacy_hwcaps::bit(name).is_some()
     }
 
     /// Makes the link of a library, and its entry.
@@ -355,7 +355,7 @@ impl Run<'_> {
         // In a `glibc-hwcaps` subdirectory there are no links: the entry names the file itself.
         let file = if plain { soname } else { &library.name };
         let hardware = if plain && self.has_hardware(b"tls") {
-            names::path_hardware(&directory.path)
+            library_names::path_hardware(&directory.path)
         } else {
             0
         };
@@ -396,7 +396,7 @@ fn is_preferred(candidate: &Library, known: &Library) -> bool {
     match (candidate.is_link, known.is_link) {
         (false, true) => true,
         (true, false) => false,
-        _ => names::compare(&known.name, &candidate.name) == Ordering::Less,
+        _ => library_names::compare(&known.name, &candidate.name) == Ordering::Less,
     }
 }
 

@@ -5,25 +5,25 @@
 //! reason for each step. Nothing is printed here and nothing is recomputed for display.
 
 pub mod arch;
-pub mod cache;
-mod cache_file;
-pub mod cache_writer;
+pub mod dynamic_loader;
+mod dynamic_tokens;
 mod glibc;
-pub mod hardware;
+pub mod ld_cache;
+mod ld_cache_file;
+pub mod ld_cache_writer;
 pub mod ldconfig;
-pub mod linker;
+pub mod legacy_hwcaps;
+mod load_queue;
 mod musl;
-mod needs;
-mod open;
+mod object_check;
 mod preload;
 mod process;
-mod token;
-mod version;
-pub mod words;
+pub mod trace_text;
+mod version_check;
 
 pub use arch::{Arch, CpuLevel};
-pub use hardware::Hardware;
-pub use linker::{Libc, Linker};
+pub use dynamic_loader::{Libc, Linker};
+pub use legacy_hwcaps::Hardware;
 pub use process::{Environment, Process, Setup, Start};
 
 use std::fmt;

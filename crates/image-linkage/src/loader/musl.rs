@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use super::open::{Opened, Role, open, truncation};
+use super::object_check::{Opened, Role, open, truncation};
 use super::process::{Hit, Map, Miss, Process};
 use super::{How, Linker, Outcome, Refusal, Step, Tried, Unresolved, arch};
 use crate::elf::{Bytes, ElfFacts};

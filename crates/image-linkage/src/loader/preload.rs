@@ -1,6 +1,6 @@
 //! The libraries that are loaded before all others (glibc elf/rtld.c, `dl_main`).
 
-use super::linker::Libc;
+use super::dynamic_loader::Libc;
 use super::process::Setup;
 use crate::elf::Bytes;
 

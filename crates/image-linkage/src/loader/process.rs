@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::linker::{Libc, Linker};
-use super::needs::{Queue, Tie};
-use super::open::{self, Opened, Role};
-use super::token::Tokens;
+use super::dynamic_loader::{Libc, Linker};
+use super::dynamic_tokens::Tokens;
+use super::load_queue::{Queue, Tie};
+use super::object_check::{self, Opened, Role};
 use super::{
     CpuLevel, How, Object, Outcome, Refusal, Resolution, Step, Tried, Unresolved, glibc, musl,
-    preload, version,
+    preload, version_check,
 };
 use crate::elf::{Bytes, ElfFacts, ElfProblem, Filter};
 use crate::layer::FileFacts;
@@ -161,7 +161,8 @@ impl<'a> Process<'a> {
     /// Starts the object at `path` and loads what it needs.
     pub fn start(&mut self, path: &[u8], start: Start) -> Resolution {
         let mut resolution = Resolution::default();
-        let (tried, opened) = open::open(self.setup.rootfs, path, self.setup.linker, Role::Program);
+        let (tried, opened) =
+            object_check::open(self.setup.rootfs, path, self.setup.linker, Role::Program);
         let Some(opened) = opened else {
             resolution.unresolved.push(refusal(path, &tried));
             return resolution;
@@ -312,7 +313,7 @@ impl<'a> Process<'a> {
         needed
             .chain(filters)
             .filter_map(|(name, tie)| {
-                let name = super::token::expand(name, &tokens)?;
+                let name = super::dynamic_tokens::expand(name, &tokens)?;
                 Some((name.into_boxed_slice(), tie))
             })
             .collect()
@@ -457,7 +458,7 @@ impl<'a> Process<'a> {
     /// Checks the versions and turns numbers of maps into numbers of objects.
     fn finish(&self, root: usize, mut resolution: Resolution) -> Resolution {
         resolution.unresolved.extend(match self.setup.linker.libc {
-            Libc::Glibc(_) => version::check(self, &self.order),
+            Libc::Glibc(_) => version_check::check(self, &self.order),
             Libc::Musl => musl::relocate(self, &self.order),
         });
         let number = |map: usize| self.order.iter().position(|&listed| listed == map);

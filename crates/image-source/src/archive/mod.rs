@@ -5,19 +5,19 @@
 //! indexed while they flow by. In both cases the same code chooses the image, from the documents by name.
 
 mod catalog;
-mod compressed;
-mod docker;
+mod decompressed_archive;
+mod docker_manifest;
 mod documents;
-mod file;
 mod members;
-mod oci;
-mod stream;
+mod oci_index;
+mod passed_archive;
+mod scanned_archive;
 
-pub use compressed::{Plain, is_compressed};
+pub use decompressed_archive::{Plain, is_compressed};
 pub(crate) use documents::{Documents, Opened, missing};
-pub(crate) use file::open_file;
 pub(crate) use members::{Kind, Members, SeekFile, Skip, SkipStream};
-pub use stream::open_stream;
+pub use passed_archive::open_stream;
+pub(crate) use scanned_archive::open_file;
 
 use oci_spec::distribution::Reference;
 
@@ -104,9 +104,9 @@ fn choose(
     let layout = find("oci-layout")?.is_some();
     match manifest {
         Some(manifest) if !layout || wanted.first == First::DockerManifest => {
-            docker::open(documents, &manifest, wanted, request)
+            docker_manifest::open(documents, &manifest, wanted, request)
         }
-        _ if layout => oci::open(documents, SourceKind::OciArchive, wanted, request),
+        _ if layout => oci_index::open(documents, SourceKind::OciArchive, wanted, request),
         _ => Err(ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason:
@@ -125,7 +125,7 @@ pub(crate) fn choose_from_layout(
     wanted: &Wanted<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<Chosen, ImageError> {
-    oci::open(documents, SourceKind::Oci, wanted, request)
+    oci_index::open(documents, SourceKind::Oci, wanted, request)
 }
 
 /// Why a sparse member cannot be read.

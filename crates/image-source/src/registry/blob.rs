@@ -11,8 +11,8 @@ use reqwest::blocking::Response;
 use reqwest::header::{CONTENT_RANGE, HeaderMap};
 
 use super::client::Client;
+use super::request_errors::remote;
 use super::retry::{Failure, Waits};
-use super::trouble::remote;
 use crate::{Digest, ImageError};
 
 /// The bytes that must arrive before broken connections are counted anew: a server that breaks each one

@@ -9,10 +9,10 @@ use reqwest::{Method, StatusCode};
 
 use super::credential_files::{self, CredentialSource};
 use super::credentials::Credential;
+use super::request_errors::{is_no_tls, no_answer, remote, said};
 use super::retry::{Failure, Patience};
 use super::transport::{Answer, Authorization, Sent, Transport, asked_wait};
-use super::trouble::{is_no_tls, no_answer, remote, said};
-use super::{RegistryOptions, guard};
+use super::{RegistryOptions, address_guard};
 use crate::ImageError;
 
 /// What requests are signed with, and where the credentials behind it were found.
@@ -158,7 +158,7 @@ impl Client {
         if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
             return Ok(newer.clone());
         }
-        let fresh = super::auth::answer(self, answer)?;
+        let fresh = super::token_exchange::answer(self, answer)?;
         *held = Some(fresh.clone());
         Ok(fresh)
     }
@@ -306,5 +306,5 @@ pub(super) fn passing(host: &str, answer: Answer) -> Failure {
 
 /// Host and port for errors about the token server.
 pub(super) fn host_of(url: &Url) -> String {
-    guard::authority(url)
+    address_guard::authority(url)
 }

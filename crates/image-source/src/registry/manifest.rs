@@ -7,8 +7,8 @@ use oci_spec::image::ImageManifest;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 
 use super::client::Client;
+use super::request_errors::{media_type, remote, shown};
 use super::retry::{Failure, persist};
-use super::trouble::{media_type, remote, shown};
 use crate::manifest::{self, Document};
 use crate::{Digest, ImageError, OpenRequest, verify};
 

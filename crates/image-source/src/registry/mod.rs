@@ -4,18 +4,18 @@
 //! serves the whole image. Credentials go to the registry they belong to and to the token server it names,
 //! never to the place a redirect leads to.
 
-mod auth;
+mod address_guard;
 mod blob;
 mod challenge;
 mod client;
 mod credential_files;
 mod credentials;
-mod guard;
 mod manifest;
 mod push;
+mod request_errors;
 mod retry;
+mod token_exchange;
 mod transport;
-mod trouble;
 
 use std::io::Read;
 use std::path::PathBuf;

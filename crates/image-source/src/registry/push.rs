@@ -12,9 +12,9 @@ use reqwest::{Method, StatusCode, Url};
 
 use super::RegistryOptions;
 use super::client::{Client, passing};
+use super::request_errors::{remote, said};
 use super::retry::{Failure, persist};
 use super::transport::{Answer, without_user};
-use super::trouble::{remote, said};
 use crate::{Digest, ImageError};
 
 /// Opens a blob at its start.

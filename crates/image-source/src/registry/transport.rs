@@ -14,9 +14,9 @@ use reqwest::blocking::{Body, Client, RequestBuilder, Response};
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Certificate, Method, Url, redirect};
 
-use super::guard;
+use super::address_guard;
+use super::request_errors::{no_answer, remote, shown};
 use super::retry::{Failure, Patience};
-use super::trouble::{no_answer, remote, shown};
 use crate::ImageError;
 
 /// Redirects that are followed for one request.
@@ -56,7 +56,7 @@ pub(super) struct Answer {
 impl Answer {
     /// Host and port of the answer, for errors.
     pub(super) fn host(&self) -> String {
-        guard::authority(&self.url)
+        address_guard::authority(&self.url)
     }
 }
 
@@ -96,7 +96,7 @@ impl Transport {
     /// Whether plain HTTP to the host of `url` is allowed.
     pub(super) fn allows_plain(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
-        guard::allows_plain(host, url.port_or_known_default(), &self.insecure)
+        address_guard::allows_plain(host, url.port_or_known_default(), &self.insecure)
     }
 
     /// Checks an address that an answer from `from` names.
@@ -104,7 +104,13 @@ impl Transport {
     /// # Errors
     /// Why it is not asked.
     pub(super) fn check(&self, from: &Url, to: &Url) -> Result<(), String> {
-        guard::check(&self.registry, from, to, &self.insecure, guard::resolve)
+        address_guard::check(
+            &self.registry,
+            from,
+            to,
+            &self.insecure,
+            address_guard::resolve,
+        )
     }
 
     /// Makes a GET request and follows its redirects. The authorization goes to the origin of `url` only:
@@ -128,7 +134,7 @@ impl Transport {
             let response = match request.send() {
                 Ok(response) => response,
                 Err(error) if at == *url => return Err(Sent::NoAnswer(error)),
-                Err(error) => return Err(no_answer(&guard::authority(&at), &error).into()),
+                Err(error) => return Err(no_answer(&address_guard::authority(&at), &error).into()),
             };
             let Some(next) = self.redirect(&at, &response)? else {
                 return Ok(Answer {
@@ -145,7 +151,7 @@ impl Transport {
         Err(Sent::Failed(
             remote(format!(
                 "{} redirects more than {REDIRECTS} times",
-                guard::authority(url)
+                address_guard::authority(url)
             ))
             .into(),
         ))
@@ -173,7 +179,7 @@ impl Transport {
                 url: url.clone(),
                 same_origin: true,
             }),
-            Err(error) => Err(no_answer(&guard::authority(url), &error)),
+            Err(error) => Err(no_answer(&address_guard::authority(url), &error)),
         }
     }
 
@@ -186,7 +192,7 @@ impl Transport {
                 url: url.clone(),
                 same_origin: true,
             }),
-            Err(error) => Err(no_answer(&guard::authority(url), &error)),
+            Err(error) => Err(no_answer(&address_guard::authority(url), &error)),
         }
     }
 
@@ -195,7 +201,7 @@ impl Transport {
         if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
         }
-        let host = guard::authority(at);
+        let host = address_guard::authority(at);
         let location = response
             .headers()
             .get(LOCATION)
@@ -220,8 +226,8 @@ impl Transport {
     fn client(&self, url: &Url) -> Result<Client, ImageError> {
         let host = url.host_str().unwrap_or_default();
         let kind = Kind {
-            insecure: guard::is_insecure(host, url.port_or_known_default(), &self.insecure),
-            loopback: guard::is_loopback(host),
+            insecure: address_guard::is_insecure(host, url.port_or_known_default(), &self.insecure),
+            loopback: address_guard::is_loopback(host),
         };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kind) {

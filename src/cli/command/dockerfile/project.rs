@@ -4,7 +4,7 @@ use crate::knowledge::packages::{Sources, packages};
 use crate::make::dockerfile::Templates;
 use crate::make::dockerfile::project::{Builder, Project};
 use crate::make::remedy::Refusal;
-use crate::make::remedy::builder::stage;
+use crate::make::remedy::builder_stage::stage;
 
 use super::{Asked, Stop, cuda};
 

@@ -5,7 +5,7 @@ use crate::judge::facts::{ByWorld, Consumer, Gets, ImageFacts, Reach, Required, 
 use crate::knowledge::Profiler;
 use crate::knowledge::api::{self, Api};
 use image_linkage::escape;
-use image_linkage::loader::{Outcome, World, words};
+use image_linkage::loader::{Outcome, World, trace_text};
 
 /// The consumers that are the program of this id.
 pub(super) fn consumers<'f>(
@@ -95,7 +95,7 @@ fn of_consumer(profiler: &Profiler, consumer: &Consumer, reach: &Reach, world: W
         return verdict;
     }
     let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
-    let how = gets.how.map(|how| words::part(how, &gets.objects));
+    let how = gets.how.map(|how| trace_text::part(how, &gets.objects));
     let how = how.unwrap_or_default();
     verdict.found.push(format!("{object} gets {path} by {how}"));
     of_apis(&mut verdict, profiler, reach);
@@ -114,7 +114,7 @@ fn of_plain(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler, worl
         verdict.missing.push(format!("dlopen(\"{name}\"): {words}"));
         return;
     };
-    let how = words::part(object.how, &resolution.objects);
+    let how = trace_text::part(object.how, &resolution.objects);
     let path = escape::text(&object.path);
     verdict
         .found

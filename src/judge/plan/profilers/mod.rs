@@ -4,7 +4,7 @@ mod cupti;
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::tools::{Place, Tools};
+use crate::judge::facts::installed_tools::{Place, Tools};
 use crate::judge::facts::{ByWorld, ImageFacts, Usable};
 use crate::knowledge::api::Api;
 use crate::knowledge::{Condition, CuptiNeed, Profiler};

@@ -1,11 +1,11 @@
 //! A program that gets libcupti.
 
 use super::{Evidence, Kind, Location, Subject, escaped, fields, flag, text};
-use crate::judge::facts::meant::{self, Shadowed};
+use crate::judge::facts::release_mismatch::{self, Shadowed};
 use crate::judge::facts::{Consumer, ImageFacts, Outcome};
 use image_linkage::elf::Bytes;
 use image_linkage::escape;
-use image_linkage::loader::words;
+use image_linkage::loader::trace_text;
 
 /// The fields of a program that gets libcupti.
 pub(super) const FIELDS: &[&str] = &[
@@ -39,7 +39,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         .filter(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded);
     served
         .map(|consumer| {
-            let shadowed = meant::shadowed(facts, consumer);
+            let shadowed = release_mismatch::shadowed(facts, consumer);
             subject(consumer, shadowed)
         })
         .collect()
@@ -50,7 +50,7 @@ fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
     let real_path = gets.real_path.iter().map(ToString::to_string).next();
     let is_shadowed = shadowed.is_some();
     let shadowed = shadowed.unwrap_or_default();
-    let how = gets.how.map(|how| words::part(how, &gets.objects));
+    let how = gets.how.map(|how| trace_text::part(how, &gets.objects));
     let evidence = how.map(|how| {
         let path = real_path.clone().unwrap_or_default();
         Evidence::Words(format!("{} gets {path} through {how}", consumer.object))

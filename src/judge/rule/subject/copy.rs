@@ -1,7 +1,7 @@
 //! A copy of libcupti.
 
 use super::{Kind, Location, Subject, escaped, evidence, fields, flag, text};
-use crate::judge::facts::cuda::{self, Cudart};
+use crate::judge::facts::cuda_runtime::{self, Cudart};
 use crate::judge::facts::{self, ImageFacts, Outcome, OwnerKind};
 use image_linkage::escape;
 use image_linkage::loader::{Arch, Step, Tried};
@@ -148,10 +148,11 @@ fn machine(facts: &ImageFacts, copy: &facts::Copy) -> Fields<3> {
 
 /// The CUDA runtime that the copy is used with. A copy that a tool brings for itself goes with that tool.
 fn runtime(copy: &facts::Copy, runtimes: &[Cudart]) -> Fields<3> {
-    let beside = cuda::beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
+    let beside =
+        cuda_runtime::beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
     let own = copy.version.as_ref();
-    let own = own.and_then(|(version, _)| cuda::version(version));
-    let other = beside.and_then(|runtime| cuda::version(&runtime.version));
+    let own = own.and_then(|(version, _)| cuda_runtime::version(version));
+    let other = beside.and_then(|runtime| cuda_runtime::version(&runtime.version));
     let versions = own.zip(other);
     let cudart = beside.map(|runtime| runtime.version.clone());
     [

@@ -2,7 +2,7 @@
 
 use crate::judge::facts::{self, PlainOpen};
 use image_linkage::escape;
-use image_linkage::loader::words::{self, Line};
+use image_linkage::loader::trace_text::{self, Line};
 use image_linkage::loader::{Resolution, Unresolved};
 
 /// What shows that a finding is true.
@@ -47,7 +47,7 @@ pub(super) fn of_plain(plain: &PlainOpen) -> Vec<Evidence> {
 }
 
 pub(super) fn of_search(failure: &Unresolved, resolution: &Resolution) -> Vec<Evidence> {
-    words::lines(&failure.trace, &resolution.objects)
+    trace_text::lines(&failure.trace, &resolution.objects)
         .into_iter()
         .map(Evidence::Searched)
         .collect()

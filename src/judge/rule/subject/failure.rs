@@ -1,10 +1,10 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
 use super::{Evidence, Kind, Location, Subject, evidence, fields, flag, text};
-use crate::judge::facts::cuda::{site, version};
+use crate::judge::facts::cuda_runtime::{site, version};
 use crate::judge::facts::{self, Asks, Consumer, ImageFacts, Outcome, Required, Status};
 use image_linkage::escape;
-use image_linkage::loader::words;
+use image_linkage::loader::trace_text;
 use image_linkage::loader::{Libc, Unresolved};
 
 /// The fields of what is not loaded.
@@ -78,7 +78,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::Copy) -> Option<Subject> {
 /// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
 fn of_consumer(facts: &ImageFacts, consumer: &Consumer) -> Option<Subject> {
     let gets = &consumer.outcome.as_is;
-    let lines = words::lines(&gets.trace, &gets.objects);
+    let lines = trace_text::lines(&gets.trace, &gets.objects);
     let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
     let location = Location {
         path: consumer.object.clone(),

@@ -2,7 +2,7 @@
 
 use super::{Kind, Location, Subject, escaped, fields, flag, text};
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::python::Distribution;
+use crate::judge::facts::python_distributions::Distribution;
 
 /// The fields of a framework.
 pub(super) const FIELDS: &[&str] = &[

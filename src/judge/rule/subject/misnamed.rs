@@ -2,7 +2,7 @@
 
 use super::{Evidence, Kind, Location, Subject, fields, text};
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::misnamed::Misnamed;
+use crate::judge::facts::misnamed_libraries::Misnamed;
 use image_linkage::escape;
 
 /// The fields of such a name.

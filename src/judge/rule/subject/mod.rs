@@ -2,12 +2,14 @@
 //!
 //! One file per kind of subject: it lists the fields and fills them from the facts.
 
-mod baggage;
 mod consumer;
+mod container_runtime;
 mod copies;
 mod copy;
-mod cuda;
+mod cuda_driver;
 mod dangling;
+mod dead_weight;
+mod driver_stub;
 mod empty_element;
 mod evidence;
 mod failure;
@@ -16,8 +18,6 @@ mod image;
 mod ld_cache;
 mod misnamed;
 mod nvperf;
-mod runtime;
-mod stub;
 mod suppression;
 
 use std::collections::BTreeMap;
@@ -130,16 +130,16 @@ impl Kind {
             Self::Misnamed => misnamed::FIELDS,
             Self::Failure => failure::FIELDS,
             Self::Unserved => failure::UNSERVED,
-            Self::Need => crate::judge::plan::need::FIELDS,
+            Self::Need => crate::judge::plan::unmet_need::FIELDS,
             Self::Consumer => consumer::FIELDS,
             Self::LdCache => ld_cache::FIELDS,
             Self::EmptyElement => empty_element::FIELDS,
-            Self::Stub => stub::FIELDS,
-            Self::Runtime => runtime::FIELDS,
-            Self::Cuda => cuda::FIELDS,
+            Self::Stub => driver_stub::FIELDS,
+            Self::Runtime => container_runtime::FIELDS,
+            Self::Cuda => cuda_driver::FIELDS,
             Self::Framework => framework::FIELDS,
             Self::Nvperf => nvperf::FIELDS,
-            Self::Baggage => baggage::FIELDS,
+            Self::Baggage => dead_weight::FIELDS,
             Self::Suppression => suppression::FIELDS,
         }
     }
@@ -189,12 +189,12 @@ pub fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         consumer::subjects,
         ld_cache::subjects,
         empty_element::subjects,
-        stub::subjects,
-        runtime::subjects,
-        cuda::subjects,
+        driver_stub::subjects,
+        container_runtime::subjects,
+        cuda_driver::subjects,
         framework::subjects,
         nvperf::subjects,
-        baggage::subjects,
+        dead_weight::subjects,
     ];
     of.iter().flat_map(|subjects| subjects(facts)).collect()
 }

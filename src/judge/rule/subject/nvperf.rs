@@ -3,7 +3,7 @@
 use super::{Evidence, Kind, Location, Subject, fields, flag, text};
 use crate::judge::facts::{Asker, Companion, ImageFacts, Outcome, Reach};
 use crate::knowledge::api::Got;
-use image_linkage::loader::words;
+use image_linkage::loader::trace_text;
 
 /// The fields of such a process.
 pub(super) const FIELDS: &[&str] = &[
@@ -58,7 +58,7 @@ fn subject(facts: &ImageFacts, asker: &Asker, companion: &Companion, others: boo
         Some(file) => format!("it lies in {}, on no search path of it", file.path.parent()),
         None => "it is not in the image".to_owned(),
     };
-    let lines = words::lines(&companion.trace, &companion.objects);
+    let lines = trace_text::lines(&companion.trace, &companion.objects);
     let message = Evidence::Words(companion.message.clone());
     Subject {
         kind: Kind::Nvperf,

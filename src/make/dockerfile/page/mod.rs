@@ -1,10 +1,10 @@
 //! What the templates have to say: a recipe as text, every name in it checked.
 
-mod fill;
+mod from_recipe;
 
 use serde::Serialize;
 
-pub use fill::page;
+pub use from_recipe::page;
 
 /// What is said of one phase of an image.
 #[derive(Debug, Clone, Serialize)]

@@ -14,11 +14,11 @@ use serde_json::json;
 
 use super::Existing;
 use super::layout::{LAYOUT, index};
-use crate::make::slim::host::io_error;
-use crate::make::slim::made::Made;
+use crate::make::slim::new_image::Made;
+use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use image_linkage::digest::Digest;
-use image_linkage::layer::write::LayerWriter;
+use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
 /// Looks whether a file is there.
@@ -73,7 +73,7 @@ pub(super) fn layout(
 ) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = made.config_digest()?;
-    let manifest = super::super::made::digest(&made.manifest)?;
+    let manifest = super::super::new_image::digest(&made.manifest)?;
     let index = index(made, &manifest, tag, Vec::new());
     small(&mut writer, "oci-layout", LAYOUT)?;
     small(&mut writer, "index.json", index.to_string().as_bytes())?;

@@ -6,7 +6,7 @@ use reqwest::blocking::Body;
 
 use super::{Existing, Reach, archive};
 use crate::make::slim::SlimError;
-use crate::make::slim::made::Made;
+use crate::make::slim::new_image::Made;
 use image_linkage::limits::Limits;
 use image_source::engine::{Brand, Engine};
 

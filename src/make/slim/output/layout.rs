@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::Existing;
 use super::archive::name;
-use crate::make::slim::host::io_error;
-use crate::make::slim::made::{Made, Origin, digest};
+use crate::make::slim::new_image::{Made, Origin, digest};
+use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
@@ -169,7 +169,7 @@ fn write(made: &Made<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
 
 fn copy(
     made: &Made<'_>,
-    layer: &crate::make::slim::made::MadeLayer,
+    layer: &crate::make::slim::new_image::MadeLayer,
     path: &PathBuf,
 ) -> Result<(), SlimError> {
     if let Some(folder) = path.parent() {

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use oci_spec::distribution::Reference;
 
 use super::SlimError;
-use super::made::{Form, Made};
-use super::original::Original;
+use super::new_image::{Form, Made};
+use super::original_image::Original;
 use image_source::engine::EngineEnvironment;
 use image_source::registry::RegistryOptions;
 

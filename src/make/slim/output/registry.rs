@@ -6,7 +6,7 @@ use std::io::{Cursor, Read};
 use oci_spec::distribution::Reference;
 
 use super::{Existing, Reach, home};
-use crate::make::slim::made::{Made, Origin, digest};
+use crate::make::slim::new_image::{Made, Origin, digest};
 use crate::make::slim::{SlimError, interrupt};
 use image_source::ImageError;
 use image_source::registry::{Push, Pushed};

@@ -1,0 +1,122 @@
+//! The dynamic string table, read under a bound on what is kept of it.
+
+use std::collections::BTreeMap;
+
+use super::byte_store::Store;
+use super::mentions::Interest;
+use super::{Bytes, ElfProblem};
+
+/// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
+const STRING: usize = 64 << 10;
+/// The bytes that are looked at first for the end of a string.
+const PEEK: usize = 256;
+/// The bytes of all names that are kept of one object; offsets may name one long string again and again.
+const NAMES: usize = 512 << 10;
+/// The bytes of the table that are searched at a time.
+const WINDOW: usize = 4 << 20;
+/// The longest symbol name that is looked for.
+const SYMBOL: usize = 256;
+
+/// The string table of one object.
+pub(super) struct Names<'a> {
+    store: &'a Store,
+    start: usize,
+    length: usize,
+    left: usize,
+    asked: u64,
+    /// The part of the table that was read last, and where it begins.
+    window: (usize, Vec<u8>),
+}
+
+impl<'a> Names<'a> {
+    /// The table of `length` bytes that begins at `start` of `store`, as far as it is held: what an object says
+    /// of its length is nothing to loop over.
+    pub fn new(store: &'a Store, start: usize, length: usize) -> Self {
+        Self {
+            store,
+            start,
+            length: length.min(store.len().saturating_sub(start)),
+            left: NAMES,
+            asked: 0,
+            window: (0, Vec::new()),
+        }
+    }
+
+    /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
+    pub fn string(&mut self, offset: u64) -> Option<Bytes> {
+        let offset = usize::try_from(offset)
+            .ok()
+            .filter(|&offset| offset < self.length)?;
+        let short = self.until_nul(offset, PEEK);
+        let found = if short.is_some() {
+            short
+        } else {
+            self.until_nul(offset, STRING)
+        };
+        let seen = found
+            .as_ref()
+            .map_or(STRING.min(self.length - offset), |text| text.len());
+        self.asked += seen as u64;
+        let fits = seen <= self.left;
+        self.left = self.left.saturating_sub(seen);
+        found.filter(|_| fits)
+    }
+
+    /// The string at `offset`, when it ends within `reach` bytes.
+    fn until_nul(&mut self, offset: usize, reach: usize) -> Option<Bytes> {
+        let bytes = self.part(offset, reach);
+        bytes
+            .get(..bytes.iter().position(|&byte| byte == 0)?)
+            .map(Into::into)
+    }
+
+    /// At most `length` bytes from `offset` on. Strings that are read one after the other lie close together,
+    /// and a part of the store is not decompressed for each of them.
+    fn part(&mut self, offset: usize, length: usize) -> &[u8] {
+        let end = offset.saturating_add(length).min(self.length);
+        let held = self.window.0..self.window.0 + self.window.1.len();
+        if !(held.contains(&offset) && end <= held.end) {
+            let to = offset.saturating_add(length.max(STRING)).min(self.length);
+            let bytes = self.store.get(self.start + offset, self.start + to);
+            self.window = (offset, bytes.into_owned());
+        }
+        let (at, window) = &self.window;
+        let end = (end - at).min(window.len());
+        window.get(offset - at..end).unwrap_or_default()
+    }
+
+    /// The strings, also the ends of longer ones, that are symbols that were asked for, by their offsets.
+    pub fn beginning_with(&self, interest: &Interest) -> BTreeMap<u64, Bytes> {
+        let mut found = BTreeMap::new();
+        let mut left = NAMES;
+        for at in (0..self.length).step_by(WINDOW) {
+            let end = (at + WINDOW + SYMBOL).min(self.length);
+            let bytes = self.store.get(self.start + at, self.start + end);
+            for hit in interest.symbol_starts(&bytes) {
+                let text = bytes.get(hit..).unwrap_or_default();
+                let Some(end) = text.iter().take(SYMBOL).position(|&byte| byte == 0) else {
+                    continue;
+                };
+                left = left.saturating_sub(end);
+                if left == 0 {
+                    return found;
+                }
+                found.insert(
+                    (at + hit) as u64,
+                    text.get(..end).unwrap_or_default().into(),
+                );
+            }
+        }
+        found
+    }
+
+    /// Says that names were left out, if some were.
+    pub fn problem(&self) -> Option<ElfProblem> {
+        let limit = NAMES as u64;
+        (self.asked > limit).then_some(ElfProblem::TooLarge {
+            what: "the list of names",
+            bytes: self.asked,
+            limit,
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! The headers of one member, written anew with another name or another link target; all else stays as it is.
+
+use super::pax;
+
+const BLOCK: usize = 512;
+/// The places of the fields in a header (POSIX.1-2017, pax, "ustar Interchange Format").
+const NAME: std::ops::Range<usize> = 0..100;
+const SIZE: std::ops::Range<usize> = 124..136;
+const SUM: std::ops::Range<usize> = 148..156;
+const KIND: usize = 156;
+const LINK: std::ops::Range<usize> = 157..257;
+const MAGIC: std::ops::Range<usize> = 257..265;
+const PREFIX: std::ops::Range<usize> = 345..500;
+
+/// What changes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Change<'a> {
+    /// The new name.
+    pub name: Option<&'a [u8]>,
+    /// The new target of a link.
+    pub link: Option<&'a [u8]>,
+}
+
+/// The headers `raw`, from the first extension header to the member's own, with what changes; `own` is where the
+/// member's own begins. What lies behind it, such as a sparse map, must not be there.
+///
+/// # Errors
+/// Why the headers cannot be changed.
+pub fn renamed(raw: &[u8], own: usize, change: &Change<'_>) -> Result<Vec<u8>, String> {
+    let broken = || "its headers end before they are whole".to_owned();
+    let mut records = Vec::new();
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < own {
+        let header: &[u8; BLOCK] = raw
+            .get(at..)
+            .and_then(<[u8]>::first_chunk)
+            .ok_or_else(broken)?;
+        let bytes = usize::try_from(super::tar_header::size(header).ok_or_else(broken)?)
+            .map_err(|_too_large| broken())?;
+        let whole = BLOCK + bytes.next_multiple_of(BLOCK);
+        let content = raw.get(at + BLOCK..at + BLOCK + bytes).ok_or_else(broken)?;
+        match header.get(KIND) {
+            Some(b'x') => records.extend(kept(content, change)?),
+            Some(b'L') if change.name.is_some() => {}
+            Some(b'K') if change.link.is_some() => {}
+            _ => out.extend(raw.get(at..at + whole).ok_or_else(broken)?),
+        }
+        at += whole;
+    }
+    let own: &[u8; BLOCK] = raw
+        .get(own..)
+        .and_then(<[u8]>::first_chunk)
+        .ok_or_else(broken)?;
+    let mut own = *own;
+    for (key, text, place) in [("path", change.name, NAME), ("linkpath", change.link, LINK)] {
+        let Some(text) = text else { continue };
+        if text.len() > place.len() {
+            records.extend(record(key.as_bytes(), text));
+        }
+        put(&mut own, place, text);
+    }
+    // The prefix is that of the old name; in GNU's format the field holds times, which nobody reads.
+    if change.name.is_some() {
+        put(&mut own, PREFIX, b"");
+    }
+    sum(&mut own);
+    if !records.is_empty() {
+        out.extend(extended(&records));
+    }
+    out.extend(own);
+    Ok(out)
+}
+
+/// The records of a PAX header that stay, as they are written.
+fn kept(content: &[u8], change: &Change<'_>) -> Result<Vec<u8>, String> {
+    let mut kept = Vec::new();
+    pax::each(content, |_, key, value| {
+        let goes = match key {
+            b"path" => change.name.is_some(),
+            b"linkpath" => change.link.is_some(),
+            _ if key.starts_with(b"GNU.sparse.") => {
+                return Err("it is a sparse file, which is not written anew".to_owned());
+            }
+            _ => false,
+        };
+        if !goes {
+            kept.extend(record(key, value));
+        }
+        Ok(())
+    })?;
+    Ok(kept)
+}
+
+/// One record: its length, which counts itself, the key and the value.
+fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let text = [b" ", key, b"=", value, b"\n"].concat();
+    let mut length = text.len();
+    while length.to_string().len() + text.len() != length {
+        length = length.to_string().len() + text.len();
+    }
+    [length.to_string().as_bytes(), &text].concat()
+}
+
+/// A PAX header with these records.
+fn extended(records: &[u8]) -> Vec<u8> {
+    let mut header = [0; BLOCK];
+    put(&mut header, NAME, b"PaxHeaders/member");
+    put(&mut header, 100..108, b"0000644");
+    put(
+        &mut header,
+        SIZE,
+        format!("{:011o}", records.len()).as_bytes(),
+    );
+    put(&mut header, KIND..KIND + 1, b"x");
+    put(&mut header, MAGIC, b"ustar\x0000");
+    sum(&mut header);
+    let mut out = [&header, records].concat();
+    out.resize(out.len().next_multiple_of(BLOCK), 0);
+    out
+}
+
+/// Writes as much of `text` as fits into a field; the rest of the field is empty.
+fn put(block: &mut [u8; BLOCK], place: std::ops::Range<usize>, text: &[u8]) {
+    let field = block.get_mut(place).unwrap_or_default();
+    field.fill(0);
+    for (to, from) in field.iter_mut().zip(text) {
+        *to = *from;
+    }
+}
+
+fn sum(block: &mut [u8; BLOCK]) {
+    put(block, SUM, b"        ");
+    let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+    put(block, SUM, format!("{sum:06o}\0 ").as_bytes());
+}

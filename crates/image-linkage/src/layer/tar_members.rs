@@ -1,0 +1,189 @@
+//! The members of a layer's tar one after the other, each with its headers as they are written.
+//!
+//! For who writes a layer again or takes files out of it; what a layer says is gathered in `walk`.
+
+use std::io::{BufReader, Read};
+
+use tar_core::EntryType;
+use tar_core::parse::{ParseEvent, Parser};
+
+use super::Entry;
+use super::changeset::Changeset;
+use super::tar_header::Headers;
+use super::tar_input::Input;
+use super::tar_walk::{Member, parser};
+use crate::limits::Limits;
+use crate::path::RootPath;
+
+/// The size of a tar block.
+const BLOCK: u64 = 512;
+/// The bytes that are read at a time.
+const CHUNK: usize = 256 << 10;
+/// The bytes that are first looked at for a header: with its extensions, nearly every one is shorter.
+const LOOK: usize = 4096;
+
+/// The members under way. The content of one has to be read before the next one is asked for.
+pub(super) struct Members<'a, R> {
+    input: Input<BufReader<R>>,
+    /// Only the links matter: members lie behind those of their layer.
+    changeset: Changeset,
+    parser: Parser,
+    limits: &'a Limits,
+}
+
+/// One member, or what stands between two.
+pub(super) enum Next {
+    /// A member.
+    Member(Box<Found>),
+    /// A global header, as it is written.
+    Global(Vec<u8>),
+    /// The end.
+    End,
+}
+
+/// A member.
+pub(super) struct Found {
+    /// Where it lies in the layer's tree; `None` for a name that cannot lie anywhere.
+    pub path: Option<RootPath>,
+    /// What its headers say.
+    pub member: Member,
+    /// Its headers as they are written, a sparse map that stands in its content included.
+    pub raw: Vec<u8>,
+    /// Where its own header begins in them, behind its extensions.
+    pub own: usize,
+}
+
+impl Found {
+    /// The bytes that follow the headers: content and padding.
+    pub fn bytes(&self) -> u64 {
+        self.member.stored + self.member.stored.wrapping_neg() % BLOCK
+    }
+
+    /// Whether there are headers behind its own, or a map in its content.
+    pub fn is_sparse(&self) -> bool {
+        self.member.is_sparse() || self.raw.len() as u64 > self.own as u64 + BLOCK
+    }
+}
+
+/// What the next headers are, still in the buffer.
+enum Parsed {
+    Member(Member, usize, usize),
+    Global(usize),
+    End,
+}
+
+impl<'a, R: Read> Members<'a, R> {
+    /// The members of the tar that `reader` gives.
+    pub fn new(reader: R, limits: &'a Limits) -> Self {
+        Self {
+            input: Input::new(BufReader::with_capacity(CHUNK, reader)),
+            changeset: Changeset::default(),
+            parser: parser(limits),
+            limits,
+        }
+    }
+
+    /// The next member.
+    ///
+    /// # Errors
+    /// What is wrong with its headers and at which byte, or what the reader gives.
+    pub fn next(&mut self) -> Result<Next, String> {
+        let at = self.input.position;
+        let parsed = self.parse();
+        match parsed.map_err(|error| damaged(at, &error))? {
+            Parsed::End => Ok(Next::End),
+            Parsed::Global(bytes) => Ok(Next::Global(self.take(bytes))),
+            Parsed::Member(member, bytes, own) => {
+                let raw = self.take(bytes);
+                let (path_bytes, links) = (self.limits.path_bytes, self.limits.links);
+                let path = self.changeset.place(&member.name, path_bytes, links)?;
+                Ok(Next::Member(Box::new(Found {
+                    path,
+                    member,
+                    raw,
+                    own,
+                })))
+            }
+        }
+    }
+
+    /// Takes note of a member, so that those behind a link of the layer are placed behind it.
+    pub fn note(&mut self, path: RootPath, member: &Member) -> Result<(), String> {
+        let entry = match member.kind {
+            EntryType::Symlink => Entry::Symlink(member.link.as_slice().into()),
+            EntryType::Directory => Entry::Directory,
+            _ => Entry::Special,
+        };
+        self.changeset.add(path, entry);
+        self.changeset.check_held()
+    }
+
+    /// Hands the next `bytes` of content to `take`.
+    pub fn read(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<(), String> {
+        self.input.read(bytes, take)
+    }
+
+    /// Reads to the end of the stream, so that it can be verified.
+    pub fn drain(&mut self) -> Result<(), String> {
+        self.input.drain()
+    }
+
+    /// Looks at the next headers on a copy, which is made plain; what is taken is as it was.
+    fn parse(&mut self) -> Result<Parsed, String> {
+        let mut look = LOOK;
+        loop {
+            let buffered = self.input.buffered();
+            let mut plain = buffered.get(..look).unwrap_or(buffered).to_vec();
+            let mut headers = Headers::default();
+            headers.prepare(&mut plain)?;
+            let event = self
+                .parser
+                .parse(&plain)
+                .map_err(|error| error.to_string())?;
+            match event {
+                ParseEvent::NeedData { min_bytes } if plain.len() < buffered.len() => {
+                    look = min_bytes.max(look * 2);
+                }
+                ParseEvent::NeedData { min_bytes } => {
+                    let limit = self.limits.tar_metadata.saturating_mul(4);
+                    if !self.input.fill(min_bytes, limit)? {
+                        // A tar may end without its marker; that nothing else is cut off was seen before.
+                        return Ok(Parsed::End);
+                    }
+                    look = look.max(min_bytes);
+                }
+                ParseEvent::End { .. } => return Ok(Parsed::End),
+                ParseEvent::GlobalExtensions { consumed, .. } => {
+                    return Ok(Parsed::Global(consumed));
+                }
+                ParseEvent::Entry { consumed, entry } => {
+                    let member = Member::new(&entry, None, &headers, 0)?;
+                    return Ok(Parsed::Member(member, consumed, headers.entry_at()));
+                }
+                ParseEvent::SparseEntry {
+                    consumed,
+                    entry,
+                    sparse_map,
+                    real_size,
+                } => {
+                    let own = headers.entry_at();
+                    let map = (consumed - own) as u64 - BLOCK;
+                    let member = Member::new(&entry, Some((sparse_map, real_size)), &headers, map)?;
+                    return Ok(Parsed::Member(member, consumed, own));
+                }
+            }
+        }
+    }
+
+    /// Takes headers out of the buffer.
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let raw = self.input.buffered().get(..bytes);
+        let raw = raw.unwrap_or_default().to_vec();
+        self.input.consume(bytes);
+        raw
+    }
+}
+
+pub(super) fn damaged(at: u64, error: &dyn std::fmt::Display) -> String {
+    format!("damaged tar header at byte {at} of the uncompressed layer: {error}")
+}

@@ -1,0 +1,360 @@
+//! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
+
+use std::io::BufRead;
+use std::sync::Arc;
+
+use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
+use tar_core::{EntryType, SparseEntry};
+
+use super::Entry;
+use super::changeset::Changeset;
+use super::file_facts::{FileReader, Kept};
+use super::pax::{self, Records};
+use super::tar_header::Headers;
+use super::tar_input::Input;
+use super::tar_members::damaged;
+use crate::limits::Limits;
+use crate::path::RootPath;
+
+/// The size of a tar block.
+const BLOCK: u64 = 512;
+
+/// Walks the tar that `reader` gives, to its end and past the end marker to the end of the stream.
+///
+/// # Errors
+/// What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
+/// what `reader` gives.
+pub fn walk(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> {
+    let mut walk = Walk {
+        input: Input::new(reader),
+        headers: Headers::default(),
+        changeset: Changeset::default(),
+        limits,
+        kept: Kept::default(),
+        holes: 0,
+        members: 0,
+    };
+    let mut parser = parser(limits);
+    while let Some(member) = walk.next_member(&mut parser)? {
+        walk.take(&member)?;
+    }
+    // A sibling whose name sorts into a directory makes the directory count twice.
+    let directories = limits.layer_entries.saturating_mul(2);
+    walk.changeset.check_directories(directories)?;
+    walk.input.drain()?;
+    Ok(walk.changeset)
+}
+
+/// A parser of headers that were made plain.
+pub(super) fn parser(limits: &Limits) -> Parser {
+    let mut parser = Parser::new(TarLimits {
+        max_metadata_size: u32::try_from(limits.tar_metadata).unwrap_or(u32::MAX),
+        max_sparse_entries: limits.sparse_regions,
+        ..TarLimits::default()
+    });
+    parser.set_allow_empty_path(true);
+    // `pax` and `header` check these themselves: what counts strictly, what does not count not at all.
+    parser.set_ignore_pax_errors(true);
+    parser.set_verify_checksums(false);
+    parser
+}
+
+struct Walk<'a, R> {
+    input: Input<R>,
+    /// The headers at the start of the input's buffer.
+    headers: Headers,
+    changeset: Changeset,
+    limits: &'a Limits,
+    kept: Kept,
+    /// The bytes of holes that were passed as zeros so far.
+    holes: u64,
+    members: usize,
+}
+
+/// A member's header, taken out of the buffer.
+pub(super) struct Member {
+    /// The name, as written.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: EntryType,
+    /// The target of a link, as written.
+    pub link: Vec<u8>,
+    mode: u16,
+    /// The bytes of content in the stream.
+    pub stored: u64,
+    /// Where they lie in a sparse file, and its size.
+    sparse: Option<(Vec<SparseEntry>, u64)>,
+}
+
+impl Member {
+    /// Takes a member out of the buffer. `own_map` is the size of a sparse map that stands in the content.
+    pub fn new(
+        entry: &ParsedEntry<'_>,
+        sparse: Option<(Vec<SparseEntry>, u64)>,
+        headers: &Headers,
+        own_map: u64,
+    ) -> Result<Self, String> {
+        let records = pax::records(entry.pax.unwrap_or_default())?;
+        if (headers.long_name && records.path) || (headers.long_link && records.linkpath) {
+            return Err("a name stands in a PAX record and in a GNU long name".to_owned());
+        }
+        let kind = kind(entry);
+        if records.sparse != sparse.is_some() && kind != EntryType::GnuSparse
+            || sparse.is_some() && has_no_content(kind)
+        {
+            return Err("the records of a sparse file fit no sparse file".to_owned());
+        }
+        Ok(Self {
+            name: entry.path.to_vec(),
+            kind,
+            link: entry.link_target.as_deref().unwrap_or_default().to_vec(),
+            mode: u16::try_from(entry.mode & 0o7777).unwrap_or_default(),
+            stored: stored(entry, kind, &records, own_map)?,
+            sparse,
+        })
+    }
+}
+
+impl Member {
+    /// Whether it is a sparse file.
+    pub fn is_sparse(&self) -> bool {
+        self.sparse.is_some()
+    }
+
+    /// Whether it has no content, whatever its size says.
+    pub fn has_no_content(&self) -> bool {
+        has_no_content(self.kind)
+    }
+}
+
+/// What a member is. A name that ends in a slash makes a directory of a file in the oldest format.
+fn kind(entry: &ParsedEntry<'_>) -> EntryType {
+    let [flag] = entry.header.as_ustar().typeflag;
+    if flag == 0 && entry.path.ends_with(b"/") {
+        EntryType::Directory
+    } else {
+        entry.entry_type
+    }
+}
+
+/// Whether a member of this kind has no content even where its header gives a size: a hard link, for one, may
+/// carry the size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
+fn has_no_content(kind: EntryType) -> bool {
+    matches!(
+        kind,
+        EntryType::Link
+            | EntryType::Symlink
+            | EntryType::Char
+            | EntryType::Block
+            | EntryType::Directory
+            | EntryType::Fifo
+    )
+}
+
+/// The bytes of content that follow a member's headers.
+fn stored(
+    entry: &ParsedEntry<'_>,
+    kind: EntryType,
+    records: &Records,
+    own_map: u64,
+) -> Result<u64, String> {
+    if has_no_content(kind) {
+        return Ok(0);
+    }
+    match records.size {
+        // `tar-core` takes the map from the size in the header, not from the one in a record.
+        Some(size) if records.map_in_content() && kind != EntryType::GnuSparse => size
+            .checked_sub(own_map)
+            .ok_or_else(|| "a sparse map is larger than its member".to_owned()),
+        _ => Ok(entry.size),
+    }
+}
+
+impl<R: BufRead> Walk<'_, R> {
+    fn next_member(&mut self, parser: &mut Parser) -> Result<Option<Member>, String> {
+        loop {
+            let at = self.input.position;
+            self.headers
+                .prepare(self.input.buffered_mut())
+                .map_err(|error| damaged(at, &error))?;
+            let event = parser
+                .parse(self.input.buffered())
+                .map_err(|error| damaged(at, &error))?;
+            let (consumed, member) = match event {
+                ParseEvent::NeedData { min_bytes } => {
+                    if !self.input.fill(min_bytes, 4 * self.limits.tar_metadata)? {
+                        return self.end_without_marker();
+                    }
+                    continue;
+                }
+                ParseEvent::End { .. } => return Ok(None),
+                ParseEvent::GlobalExtensions { consumed, pax_data } => {
+                    (consumed, pax::records(pax_data).map(|_| None))
+                }
+                ParseEvent::Entry { consumed, entry } => (
+                    consumed,
+                    Member::new(&entry, None, &self.headers, 0).map(Some),
+                ),
+                ParseEvent::SparseEntry {
+                    consumed,
+                    entry,
+                    sparse_map,
+                    real_size,
+                } => {
+                    let own_map = (consumed - self.headers.entry_at()) as u64 - BLOCK;
+                    let sparse = Some((sparse_map, real_size));
+                    let member = Member::new(&entry, sparse, &self.headers, own_map);
+                    (consumed, member.map(Some))
+                }
+            };
+            let member = member.map_err(|error| damaged(at, &error))?;
+            self.input.consume(consumed);
+            self.headers = Headers::default();
+            if member.is_some() {
+                return Ok(member);
+            }
+        }
+    }
+
+    /// A tar may end without its marker or in the middle of it, between two members only.
+    fn end_without_marker(&self) -> Result<Option<Member>, String> {
+        match self.input.buffered() {
+            [] => Ok(None),
+            rest if rest.len() as u64 == BLOCK && rest.iter().all(|&byte| byte == 0) => Ok(None),
+            rest => Err(format!(
+                "the tar ends in the middle of a header, {} bytes after byte {}",
+                rest.len(),
+                self.input.position
+            )),
+        }
+    }
+
+    fn take(&mut self, member: &Member) -> Result<(), String> {
+        self.members += 1;
+        if self.members > self.limits.layer_entries {
+            return Err(format!(
+                "more than the limit of {} entries",
+                self.limits.layer_entries
+            ));
+        }
+        self.changeset.check_held()?;
+        let after = member.stored.wrapping_neg() % BLOCK;
+        let placed =
+            self.changeset
+                .place(&member.name, self.limits.path_bytes, self.limits.links)?;
+        let stored = member.stored;
+        let entry = match member.kind {
+            EntryType::Directory => Entry::Directory,
+            EntryType::Symlink => Entry::Symlink(member.link.as_slice().into()),
+            EntryType::Link => self.hardlink(placed.as_ref(), &member.link),
+            EntryType::Char | EntryType::Block | EntryType::Fifo => Entry::Special,
+            _ => match &placed {
+                Some(path) => {
+                    if let EntryType::Other(flag) = member.kind {
+                        let what = format!(
+                            "no engine knows its type, {flag:#04x}; it is taken for a file"
+                        );
+                        self.changeset.problem(path, what);
+                    }
+                    let entry = self.file(path, member)?;
+                    self.changeset.add(path.clone(), entry);
+                    return self.input.skip(after);
+                }
+                None => Entry::Special,
+            },
+        };
+        if let Some(path) = placed {
+            self.changeset.add(path, entry);
+        }
+        self.input.skip(stored)?;
+        self.input.skip(after)
+    }
+
+    fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> Entry {
+        if let Some(path) = path.filter(|_| RootPath::escapes(target)) {
+            self.changeset.problem(
+                path,
+                "the hard link leads out of the root with \"..\"; it is taken inside the root",
+            );
+        }
+        Entry::Hardlink(RootPath::new(target))
+    }
+
+    fn file(&mut self, path: &RootPath, member: &Member) -> Result<Entry, String> {
+        let mut file = FileReader::new(path, member.mode, self.limits);
+        match &member.sparse {
+            None => self.input.read(member.stored, |bytes| file.push(bytes))?,
+            Some((regions, bytes)) => self.sparse(&mut file, member.stored, regions, *bytes)?,
+        }
+        let (mut facts, too_large) = file.finish();
+        if let Some(why) = self.kept.admit(&mut facts, too_large, self.limits) {
+            self.changeset.unread(path, why);
+        }
+        Ok(Entry::File(Arc::new(facts)))
+    }
+
+    /// Reads a sparse file: regions of data in the stream, zeros between them.
+    fn sparse(
+        &mut self,
+        file: &mut FileReader,
+        stored: u64,
+        regions: &[SparseEntry],
+        bytes: u64,
+    ) -> Result<(), String> {
+        let surplus = surplus(stored, regions, bytes).ok_or_else(|| {
+            format!(
+                "a sparse file's map does not fit its content, before byte {}",
+                self.input.position
+            )
+        })?;
+        let mut at = 0;
+        for region in regions {
+            self.zeros(file, region.offset.saturating_sub(at))?;
+            self.input.read(region.length, |bytes| file.push(bytes))?;
+            at = region.offset.saturating_add(region.length);
+        }
+        self.zeros(file, bytes.saturating_sub(at))?;
+        self.input.skip(surplus)
+    }
+
+    /// Passes a hole as zeros, as long as the content matters.
+    fn zeros(&mut self, file: &mut FileReader, bytes: u64) -> Result<(), String> {
+        let mut left = bytes;
+        while left > 0 {
+            if !file.reads_content() {
+                file.skip(left);
+                return Ok(());
+            }
+            let n = left.min(ZEROS.len() as u64);
+            self.holes += n;
+            if self.holes > self.limits.ratio_from.max(self.input.position) {
+                return Err(format!(
+                    "the holes of sparse libraries exceed {} bytes",
+                    self.limits.ratio_from
+                ));
+            }
+            let zeros = ZEROS.get(..usize::try_from(n).unwrap_or(ZEROS.len()));
+            file.push(zeros.unwrap_or_default());
+            left -= n;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a sparse file's content that no region takes; `None` unless the regions stand in order, one
+/// behind the other, within a file of `bytes` and with no more than is `stored`.
+fn surplus(stored: u64, regions: &[SparseEntry], bytes: u64) -> Option<u64> {
+    i64::try_from(bytes).ok()?;
+    let mut end = 0;
+    let mut surplus = stored;
+    for region in regions {
+        surplus = surplus.checked_sub(region.length)?;
+        end = Some(region.offset)
+            .filter(|&offset| offset >= end)?
+            .checked_add(region.length)
+            .filter(|&end| end <= bytes)?;
+    }
+    (end <= bytes).then_some(surplus)
+}
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];

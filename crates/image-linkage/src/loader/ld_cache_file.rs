@@ -1,0 +1,354 @@
+//! Reads `/etc/ld.so.cache` (glibc sysdeps/generic/dl-cache.h, elf/dl-cache.c, `_dl_load_cache_lookup`).
+//!
+//! Three kinds of file occur: the new format, the old one, and the old one with the new one behind it. A
+//! file whose header does not fit is ignored as a whole, as the loader does. In what it does not ignore the loader
+//! searches by halves and trusts the order; where that is not what `ldconfig` writes, the outcome hangs on which
+//! entries it happens to meet, and it is said that it cannot be foretold.
+
+use std::cmp::Ordering;
+
+use super::ld_cache::{Cache, CacheEntry, Format, order};
+use crate::elf::Bytes;
+
+const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
+const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+/// The old header: the magic, padded, and the number of entries.
+const OLD_HEADER: usize = 16;
+const OLD_ENTRY: usize = 12;
+const NEW_HEADER: usize = 48;
+const NEW_ENTRY: usize = 24;
+/// The magic of the extension directory.
+const EXTENSIONS: u32 = 0xeaa4_2174;
+/// The header of the extension directory, and a section of it.
+const EXTENSION_HEADER: usize = 8;
+const SECTION: usize = 16;
+/// The extension that names the program which wrote the file, and how much of its words is read.
+const GENERATOR_TAG: u32 = 0;
+const GENERATOR: usize = 256;
+/// The extension that lists the names of `glibc-hwcaps` subdirectories.
+const HWCAPS_TAG: u32 = 1;
+/// The bit of an entry's hwcap that makes its low half an index into that list.
+const HWCAP_NAMED: u64 = 1 << 62;
+/// The bits above the low half that hold the level which a named entry needs.
+const ISA_LEVEL: u64 = (1 << 10) - 1;
+/// The entries that are read; Debian's largest known cache has some 3,000.
+const ENTRIES: usize = 200_000;
+/// The extensions and names of subdirectories that are read; real files have two and three.
+const NAMES: usize = 1024;
+/// The longest text that is read.
+const TEXT: usize = 8192;
+/// The oldest page there is: behind the end of a file zeros follow up to it.
+const PAGE: usize = 4096;
+/// A kernel version that every machine with a GPU has, in the form of an entry's `osversion`.
+const KERNEL: u32 = 0x05_00_00;
+
+/// What a file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheFile {
+    /// The entries that can be read.
+    pub cache: Cache,
+    /// Why what the loader finds in it cannot be foretold.
+    pub damage: Option<String>,
+}
+
+/// Reads a cache for a processor whose data byte is `data`.
+///
+/// # Errors
+/// Why the loader ignores the file.
+pub fn read(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
+    let file = Reader { bytes, data };
+    let short = |count| format!("it says {count} entries and is too short for them");
+    if bytes.starts_with(NEW_MAGIC) {
+        let table = file.new_table(0).ok_or("its header is cut short")?;
+        if table.end() > bytes.len() {
+            return Err(short(table.count));
+        }
+        return file.read_new(&table);
+    }
+    if !bytes.starts_with(OLD_MAGIC) {
+        return Err("it does not begin as a cache does".to_owned());
+    }
+    let count = file.number(12).ok_or("its header is cut short")?;
+    let mut table = Table {
+        first: OLD_HEADER,
+        entry: OLD_ENTRY,
+        count: wide(count),
+        strings: 0,
+        room: 0,
+        format: Format::Old,
+    };
+    if table.end() > bytes.len() {
+        return Err(short(table.count));
+    }
+    let new = table.end().next_multiple_of(8);
+    let behind = bytes.get(new..).unwrap_or_default();
+    if behind.len() >= NEW_HEADER && behind.starts_with(NEW_MAGIC) {
+        let table = file.new_table(new).ok_or("its header is cut short")?;
+        return file.read_new(&table);
+    }
+    table.strings = table.end();
+    table.room = bytes.len() - table.end();
+    Ok(file.read_entries(&table, &[]))
+}
+
+/// Where the entries and their texts lie in the file.
+struct Table {
+    first: usize,
+    entry: usize,
+    count: usize,
+    /// From where the offsets of texts count.
+    strings: usize,
+    /// The offsets that the loader takes for sound are below this.
+    room: usize,
+    format: Format,
+}
+
+impl Table {
+    fn end(&self) -> usize {
+        self.first
+            .saturating_add(self.count.saturating_mul(self.entry))
+    }
+}
+
+/// What stands in the extension directory.
+#[derive(Default)]
+struct Extensions<'f> {
+    /// What wrote the file.
+    generator: Option<&'f [u8]>,
+    /// Where the names of the `glibc-hwcaps` subdirectories are listed, and how many.
+    subdirectories: Option<(usize, usize)>,
+}
+
+struct Reader<'f> {
+    bytes: &'f [u8],
+    data: u8,
+}
+
+/// A text of an entry.
+enum Text<'f> {
+    Found(&'f [u8]),
+    /// The loader sees that the offset is none.
+    OutOfRoom,
+    /// It takes what lies behind the file, or does not end.
+    Unknown,
+}
+
+impl<'f> Reader<'f> {
+    /// The entries of the new format whose header lies at `at`.
+    fn new_table(&self, at: usize) -> Option<Table> {
+        (self.bytes.len() >= at.checked_add(NEW_HEADER)?).then_some(())?;
+        Some(Table {
+            first: at + NEW_HEADER,
+            entry: NEW_ENTRY,
+            count: wide(self.number(at + 20)?),
+            strings: at,
+            room: self.bytes.len(),
+            format: if at == 0 { Format::New } else { Format::Compat },
+        })
+    }
+
+    fn read_new(&self, table: &Table) -> Result<CacheFile, String> {
+        let flags = self.bytes.get(table.strings + 28).copied();
+        let flags = flags.unwrap_or_default();
+        // 0 is a file from before the field; 2 is little-endian, 3 is big-endian.
+        if flags != 0 && flags & 3 != self.data + 1 {
+            return Err("it was made for the other byte order".to_owned());
+        }
+        let extensions = self.extensions(table.strings).unwrap_or_default();
+        let names = self.subdirectories(&extensions);
+        let is_whole = names.iter().all(Option::is_some);
+        let names: Vec<Bytes> = names.into_iter().map(Option::unwrap_or_default).collect();
+        let mut file = self.read_entries(table, &names);
+        file.cache.generator = extensions.generator.map(Bytes::from);
+        if !is_whole {
+            let damage = || "a subdirectory has no name, and the process would die".to_owned();
+            file.damage.get_or_insert_with(damage);
+        }
+        if names.iter().any(is_subdirectory) && !names.is_sorted() {
+            file.damage.get_or_insert_with(|| {
+                "the names of its subdirectories are not in their order".to_owned()
+            });
+        }
+        Ok(file)
+    }
+
+    fn read_entries(&self, table: &Table, names: &[Bytes]) -> CacheFile {
+        let mut file = CacheFile {
+            cache: Cache::default(),
+            damage: None,
+        };
+        file.cache.format = Some(table.format);
+        let mut before: Option<(&[u8], Option<CacheEntry>)> = None;
+        for index in 0..table.count.min(ENTRIES) {
+            match self.read_entry(table, index, names) {
+                Ok(next) => {
+                    if before.is_some_and(|before| !is_in_order(&before, &next)) {
+                        let damage = || format!("entry {index} is not in its order");
+                        file.damage.get_or_insert_with(damage);
+                    }
+                    if let (name, Some(entry)) = &next {
+                        file.cache.add(name, entry.clone());
+                    }
+                    before = Some(next);
+                }
+                Err(what) => {
+                    let damage = || format!("entry {index} {what}");
+                    file.damage.get_or_insert_with(damage);
+                    if self.bytes.len() <= table.first + index * table.entry {
+                        break;
+                    }
+                }
+            }
+        }
+        if table.count > ENTRIES {
+            let damage = || format!("no more than {ENTRIES} of its entries are read");
+            file.damage.get_or_insert_with(damage);
+        }
+        file
+    }
+
+    /// An entry with its name; none where the loader passes over it.
+    fn read_entry(
+        &self,
+        table: &Table,
+        index: usize,
+        names: &[Bytes],
+    ) -> Result<(&'f [u8], Option<CacheEntry>), &'static str> {
+        let at = table.first + index * table.entry;
+        let field = |offset| self.number(at + offset).ok_or("lies behind the end");
+        let text = |offset| self.text(table.strings, table.room, offset);
+        let Text::Found(name) = text(field(4)?) else {
+            return Err("names no text");
+        };
+        let path = match text(field(8)?) {
+            Text::Found(path) => path,
+            Text::OutOfRoom => return Ok((name, None)),
+            Text::Unknown => return Err("leads to no text"),
+        };
+        let mut entry = CacheEntry {
+            path: path.into(),
+            flags: field(0)?.cast_signed(),
+            hwcaps: None,
+            hardware: 0,
+            isa_level: 0,
+        };
+        if table.entry == NEW_ENTRY {
+            if field(12)? > KERNEL {
+                return Err("asks for a kernel");
+            }
+            let hwcap = self.wide_number(field(16)?, field(20)?);
+            if hwcap & HWCAP_NAMED == 0 {
+                entry.hardware = hwcap;
+            } else {
+                let index = usize::try_from(hwcap & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+                entry.isa_level = u32::try_from(hwcap >> 32 & ISA_LEVEL).unwrap_or(u32::MAX);
+                entry.hwcaps = Some(names.get(index).cloned().unwrap_or_default());
+            }
+        }
+        Ok((name, Some(entry)))
+    }
+
+    /// The extensions of the header at `new`; none where any of their sections does not fit
+    /// (sysdeps/generic/dl-cache.h, `cache_extension_load`).
+    fn extensions(&self, new: usize) -> Option<Extensions<'f>> {
+        let at = wide(self.number(new + 32)?);
+        if at == 0 || !at.is_multiple_of(4) || self.number(at)? != EXTENSIONS {
+            return None;
+        }
+        let count = wide(self.number(at.checked_add(4)?)?);
+        let sections = at.checked_add(EXTENSION_HEADER)?;
+        let room = self.bytes.len().checked_sub(sections)? / SECTION;
+        if count > room.min(NAMES) {
+            return None;
+        }
+        let mut found = Extensions::default();
+        for section in (0..count).map(|index| sections + index * SECTION) {
+            let offset = wide(self.number(section + 8)?);
+            let content = self.bytes.get(offset..)?;
+            let content = content.get(..wide(self.number(section + 12)?))?;
+            match self.number(section)? {
+                GENERATOR_TAG => found.generator = content.get(..GENERATOR).or(Some(content)),
+                HWCAPS_TAG => found.subdirectories = Some((offset, content.len() / 4)),
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+
+    /// The names of the `glibc-hwcaps` subdirectories; nothing for one that has no text.
+    ///
+    /// `ldconfig` counts their offsets from the new header and the loader from the start of the file
+    /// (elf/dl-cache.c, `glibc_hwcaps_string`), so behind an old header it reads something else.
+    fn subdirectories(&self, extensions: &Extensions<'f>) -> Vec<Option<Bytes>> {
+        let (offset, count) = extensions.subdirectories.unwrap_or_default();
+        let name =
+            |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
+                Text::Found(name) => Some(Bytes::from(name)),
+                Text::OutOfRoom | Text::Unknown => None,
+            };
+        (0..count.min(NAMES)).map(name).collect()
+    }
+
+    fn number(&self, at: usize) -> Option<u32> {
+        let field = self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if self.data == 2 {
+            u32::from_be_bytes(field)
+        } else {
+            u32::from_le_bytes(field)
+        })
+    }
+
+    fn wide_number(&self, first: u32, second: u32) -> u64 {
+        let (low, high) = if self.data == 2 {
+            (second, first)
+        } else {
+            (first, second)
+        };
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    /// The text at an offset from `start`; offsets below `room` are sound to the loader. A file that ends within a
+    /// page is followed by zeros.
+    fn text(&self, start: usize, room: usize, offset: u32) -> Text<'f> {
+        let offset = wide(offset);
+        if offset >= room {
+            return Text::OutOfRoom;
+        }
+        let Some(tail) = self.bytes.get(start + offset..) else {
+            return Text::Unknown;
+        };
+        let tail = tail.get(..TEXT).unwrap_or(tail);
+        match tail.iter().position(|&byte| byte == 0) {
+            Some(end) => Text::Found(tail.get(..end).unwrap_or_default()),
+            None if tail.len() < TEXT && !self.bytes.len().is_multiple_of(PAGE) => {
+                Text::Found(tail)
+            }
+            None => Text::Unknown,
+        }
+    }
+}
+
+/// Whether two entries may follow each other: names run downwards, and of one name and kind those of a
+/// subdirectory come first, since the loader stops at the first that is of none.
+fn is_in_order(
+    (one_name, one): &(&[u8], Option<CacheEntry>),
+    (other_name, other): &(&[u8], Option<CacheEntry>),
+) -> bool {
+    match (order(one_name, other_name), one, other) {
+        (Ordering::Less, _, _) => false,
+        (Ordering::Equal, Some(one), Some(other)) if one.flags == other.flags => {
+            one.hwcaps.is_some() || other.hwcaps.is_none()
+        }
+        _ => true,
+    }
+}
+
+/// Whether it can be the name of a `glibc-hwcaps` subdirectory that a loader searches.
+fn is_subdirectory(name: &Bytes) -> bool {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !name.is_empty() && name.iter().all(fits)
+}
+
+fn wide(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,283 @@
+//! Writes `/etc/ld.so.cache` (glibc elf/cache.c, `save_cache`; sysdeps/generic/dl-cache.h).
+//!
+//! The form is the new one, which every loader since glibc 2.2 reads; older loaders pass over the extensions, as they
+//! lie in fields that had no use. Entries stand in the order in which `ldconfig` writes them, because the loader
+//! searches by halves.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ld_cache::{Cache, CacheEntry, order};
+
+const MAGIC: &[u8; 20] = b"glibc-ld.so.cache1.1";
+const HEADER: usize = 48;
+const ENTRY: usize = 24;
+const EXTENSIONS: u32 = 0xeaa4_2174;
+/// The header of the extension directory with two sections: what wrote the file, and the subdirectories' names.
+const DIRECTORY: usize = 8 + 2 * 16;
+const GENERATOR_TAG: u32 = 0;
+const HWCAPS_TAG: u32 = 1;
+/// The bit of an entry's hwcap that makes its low half an index into the subdirectories' names.
+const HWCAP_NAMED: u64 = 1 << 62;
+
+/// The file of a cache for a processor whose data byte is `data`; `generator` says what wrote it.
+///
+/// # Errors
+/// When it would be larger than the 4 GB that its offsets count.
+pub fn write(cache: &Cache, data: u8, generator: &str) -> Result<Vec<u8>, String> {
+    let mut entries: Vec<(&[u8], &CacheEntry)> = cache.iter().collect();
+    // Stable: of entries that are alike, the first that was found comes first.
+    entries.sort_by(compare);
+    let names: BTreeSet<&[u8]> = entries
+        .iter()
+        .filter_map(|(_, entry)| entry.hwcaps.as_deref())
+        .collect();
+    let texts = entries
+        .iter()
+        .flat_map(|(name, entry)| [*name, &*entry.path]);
+    let strings = Strings::new(
+        texts.chain(names.iter().copied()),
+        HEADER + entries.len() * ENTRY,
+    );
+    let mut out = Words {
+        bytes: Vec::new(),
+        big: data == 2,
+    };
+    header(&mut out, entries.len(), &strings, data)?;
+    let numbers: BTreeMap<&[u8], u64> = names.iter().copied().zip(0..).collect();
+    for (name, entry) in &entries {
+        out.word(entry.flags.cast_unsigned());
+        out.place(strings.at(name))?;
+        out.place(strings.at(&entry.path))?;
+        // The kernel that it asks for: none.
+        out.word(0);
+        out.wide(hwcap(entry, &numbers));
+    }
+    out.bytes.extend(&strings.bytes);
+    extensions(&mut out, &names, &strings, generator)?;
+    Ok(out.bytes)
+}
+
+/// The order of entries (elf/cache.c, `compare`): names downwards, then kinds downwards, those of a `glibc-hwcaps`
+/// subdirectory first by its name, then the most specific hardware.
+fn compare(one: &(&[u8], &CacheEntry), other: &(&[u8], &CacheEntry)) -> Ordering {
+    let (one_name, one) = one;
+    let (other_name, other) = other;
+    let named = |entry: &CacheEntry| (entry.hwcaps.is_none(), entry.hwcaps.clone());
+    let bits = |entry: &CacheEntry| (entry.hardware.count_ones(), entry.hardware);
+    order(other_name, one_name)
+        .then_with(|| other.flags.cmp(&one.flags))
+        .then_with(|| named(one).cmp(&named(other)))
+        .then_with(|| bits(other).cmp(&bits(one)))
+}
+
+fn hwcap(entry: &CacheEntry, numbers: &BTreeMap<&[u8], u64>) -> u64 {
+    let number = entry.hwcaps.as_deref().and_then(|name| numbers.get(name));
+    number.map_or(entry.hardware, |number| {
+        HWCAP_NAMED | u64::from(entry.isa_level) << 32 | number
+    })
+}
+
+fn header(out: &mut Words, entries: usize, strings: &Strings, data: u8) -> Result<(), String> {
+    out.bytes.extend(MAGIC);
+    out.place(entries)?;
+    out.place(strings.bytes.len())?;
+    // 2 is little-endian, 3 is big-endian; three bytes of padding.
+    out.bytes.extend([data + 1, 0, 0, 0]);
+    out.place(strings.end.next_multiple_of(4))?;
+    out.bytes.extend([0; 12]);
+    Ok(())
+}
+
+/// The extension directory behind the texts (elf/cache.c, `write_extensions`).
+fn extensions(
+    out: &mut Words,
+    names: &BTreeSet<&[u8]>,
+    strings: &Strings,
+    generator: &str,
+) -> Result<(), String> {
+    out.bytes.resize(strings.end.next_multiple_of(4), 0);
+    let hwcaps_at = out.bytes.len() + DIRECTORY;
+    let generator_at = hwcaps_at + names.len() * 4;
+    out.word(EXTENSIONS);
+    out.word(2);
+    for (tag, at, length) in [
+        (HWCAPS_TAG, hwcaps_at, names.len() * 4),
+        (GENERATOR_TAG, generator_at, generator.len()),
+    ] {
+        out.word(tag);
+        out.word(0);
+        out.place(at)?;
+        out.place(length)?;
+    }
+    for name in names {
+        out.place(strings.at(name))?;
+    }
+    out.bytes.extend(generator.as_bytes());
+    Ok(())
+}
+
+/// The texts of a file, each once and with its final NUL. A name that ends a path is not written again.
+struct Strings {
+    bytes: Vec<u8>,
+    /// Where each text stands, in bytes from the start of the file.
+    places: BTreeMap<Vec<u8>, usize>,
+    /// Where the texts end in the file.
+    end: usize,
+}
+
+impl Strings {
+    fn new<'t>(texts: impl Iterator<Item = &'t [u8]>, from: usize) -> Self {
+        // Backwards, a text that ends another one stands before it.
+        let mut backwards: BTreeSet<Vec<u8>> = texts
+            .map(|text| text.iter().rev().copied().collect())
+            .collect();
+        let mut strings = Self {
+            bytes: Vec::new(),
+            places: BTreeMap::new(),
+            end: from,
+        };
+        let mut longer: Option<(Vec<u8>, usize)> = None;
+        while let Some(text) = backwards.pop_last() {
+            let inside = longer
+                .as_ref()
+                .filter(|(longer, _)| longer.starts_with(&text))
+                .map(|(longer, at)| at + longer.len() - text.len());
+            let forwards: Vec<u8> = text.iter().rev().copied().collect();
+            let at = inside.unwrap_or_else(|| {
+                let at = strings.end;
+                strings.bytes.extend(&forwards);
+                strings.bytes.push(0);
+                strings.end = from + strings.bytes.len();
+                at
+            });
+            strings.places.insert(forwards, at);
+            if inside.is_none() {
+                longer = Some((text, at));
+            }
+        }
+        strings
+    }
+
+    fn at(&self, text: &[u8]) -> usize {
+        self.places.get(text).copied().unwrap_or_default()
+    }
+}
+
+/// Numbers in the order of bytes of the processor.
+struct Words {
+    bytes: Vec<u8>,
+    big: bool,
+}
+
+impl Words {
+    fn word(&mut self, value: u32) {
+        let bytes = if self.big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+    }
+
+    fn wide(&mut self, value: u64) {
+        let bytes = if self.big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+    }
+
+    /// An offset, a length or a count.
+    fn place(&mut self, value: usize) -> Result<(), String> {
+        let value = u32::try_from(value)
+            .map_err(|_too_large| format!("a cache of {value} bytes or more cannot be written"))?;
+        self.word(value);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::loader::ld_cache::{Cache, CacheEntry, Format};
+    use crate::loader::ld_cache_file::read;
+
+    fn cache() -> Cache {
+        let plain = |path: &str| CacheEntry {
+            path: path.as_bytes().into(),
+            flags: 0x303,
+            hwcaps: None,
+            hardware: 0,
+            isa_level: 0,
+        };
+        let level = |path: &str, level: &str, isa_level| CacheEntry {
+            hwcaps: Some(level.as_bytes().into()),
+            isa_level,
+            ..plain(path)
+        };
+        let mut cache = Cache::default();
+        for (name, entry) in [
+            ("libz.so.1", plain("/lib/x/libz.so.1")),
+            ("libcupti.so.12", plain("/opt/b/libcupti.so.12")),
+            ("libcupti.so.12", plain("/opt/a/libcupti.so.12")),
+            ("libcupti.so.9", plain("/opt/a/libcupti.so.9")),
+            ("libz.so.1", level("/lib/v3/libz.so.1.3", "x86-64-v3", 3)),
+            ("libz.so.1", level("/lib/v2/libz.so.1.3", "x86-64-v2", 0)),
+            (
+                "libz.so.1",
+                CacheEntry {
+                    flags: 3,
+                    ..plain("/lib32/libz.so.1")
+                },
+            ),
+            (
+                "libtls.so",
+                CacheEntry {
+                    hardware: 1 << 63,
+                    ..plain("/lib/tls/libtls.so")
+                },
+            ),
+        ] {
+            cache.add(name.as_bytes(), entry);
+        }
+        cache
+    }
+
+    fn listed(cache: &Cache) -> Vec<String> {
+        let mut entries: Vec<String> = cache
+            .iter()
+            .map(|(name, entry)| format!("{} {entry:?}", crate::escape::text(name)))
+            .collect();
+        entries.sort();
+        entries
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_whole_and_in_its_order() {
+        for data in [1, 2] {
+            let bytes = write(&cache(), data, "a generator").unwrap();
+            let file = read(&bytes, data).unwrap();
+            assert_eq!(file.damage, None);
+            assert_eq!(listed(&file.cache), listed(&cache()));
+            assert_eq!(file.cache.format, Some(Format::New));
+            assert_eq!(file.cache.generator.as_deref(), Some(&b"a generator"[..]));
+            let first = |name: &str| {
+                file.cache
+                    .iter()
+                    .find(|(found, _)| *found == name.as_bytes())
+            };
+            let path = first("libcupti.so.12").map(|(_, entry)| entry.path.clone());
+            assert_eq!(path.as_deref(), Some(&b"/opt/b/libcupti.so.12"[..]));
+        }
+        let little = write(&cache(), 1, "").unwrap();
+        assert!(read(&little, 2).is_err(), "the other byte order");
+    }
+
+    #[test]
+    fn an_empty_cache_is_a_cache() {
+        let file = read(&write(&Cache::default(), 1, "").unwrap(), 1).unwrap();
+        assert_eq!((file.cache.iter().count(), file.damage), (0, None));
+    }
+}

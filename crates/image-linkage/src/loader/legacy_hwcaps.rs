@@ -1,0 +1,127 @@
+//! The names under which glibc knew a processor's hardware before there were levels, and the subdirectories that
+//! it searched for them until 2.36 (glibc 2.36, elf/dl-hwcaps.c, sysdeps/x86/dl-procinfo.c).
+
+use super::arch::Arch;
+use super::dynamic_loader::Libc;
+use crate::elf::Bytes;
+
+/// The bit of an entry from the subdirectory `tls` (sysdeps/generic/dl-cache.h, `TLS_HWCAP_BIT`).
+const TLS: u32 = 63;
+/// The names on x86 and, the last one, on aarch64, each with its bit.
+const NAMES: [(&[u8], u32); 9] = [
+    (b"sse2", 0),
+    (b"x86_64", 1),
+    (b"avx512_1", 2),
+    (b"i586", 48),
+    (b"i686", 49),
+    (b"haswell", 50),
+    (b"xeon_phi", 51),
+    (b"tls", TLS),
+    (b"atomics", 8),
+];
+
+/// What the loader finds of a processor besides its level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hardware {
+    /// What `$PLATFORM` stands for: the kernel's name of the processor, or `haswell` and `xeon_phi`, which glibc
+    /// puts in its place on Intel's processors (sysdeps/x86/cpu-features.c).
+    pub platform: Bytes,
+    /// The names of what it can do, the highest bit first.
+    pub capabilities: Vec<Bytes>,
+}
+
+impl Hardware {
+    /// What every processor of the kind has that GPUs come with. `haswell` and `avx512_1` are found on those of
+    /// one maker alone; the `atomics` of Armv8.1 on all of NVIDIA's since Xavier, and on every server's.
+    pub fn of(arch: &Arch) -> Self {
+        let capabilities = match arch.name {
+            "x86-64" => vec![Bytes::from(&b"x86_64"[..])],
+            "aarch64" => vec![Bytes::from(&b"atomics"[..])],
+            _ => Vec::new(),
+        };
+        Self {
+            platform: arch.platform.as_bytes().into(),
+            capabilities,
+        }
+    }
+
+    /// The subdirectories in the order of the search, each with a final `/`: all ways to leave out some of `tls`,
+    /// the platform and the capabilities, the fullest first.
+    pub(super) fn subdirectories(&self) -> Vec<Bytes> {
+        let tls = Bytes::from(&b"tls"[..]);
+        let names: Vec<&Bytes> = [&tls, &self.platform]
+            .into_iter()
+            .chain(&self.capabilities)
+            .collect();
+        let mut all: Vec<Bytes> = Vec::new();
+        for subset in (1..1_u32 << names.len().min(8)).rev() {
+            let last = names.len() - 1;
+            let chosen = names
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| subset >> (last - at) & 1 == 1);
+            let path: Vec<u8> = chosen
+                .flat_map(|(_, name)| [name, &b"/"[..]].concat())
+                .collect();
+            if !all.iter().any(|known| **known == *path) {
+                all.push(path.into());
+            }
+        }
+        all
+    }
+
+    /// The bits of the entries of the cache that count (elf/dl-cache.c, `search_cache`).
+    pub(super) fn bits(&self) -> u64 {
+        let names = [&self.platform].into_iter().chain(&self.capabilities);
+        let bits = names.filter_map(|name| bit(name));
+        bits.fold(1 << TLS, |all, bit| all | bit)
+    }
+}
+
+/// Whether the loader of this processor searches such subdirectories; since glibc 2.37 none does (NEWS for
+/// version 2.37).
+pub(super) fn is_searched(arch: &Arch, libc: Libc) -> bool {
+    let old = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
+    old && matches!(arch.name, "x86-64" | "aarch64")
+}
+
+/// The bit of a name.
+pub(super) fn bit(name: &[u8]) -> Option<u64> {
+    let known = NAMES.iter().find(|(known, _)| *known == name);
+    known.map(|(_, bit)| 1 << bit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Hardware;
+
+    fn check(platform: &str, capabilities: &[&str], expected: &str) {
+        let hardware = Hardware {
+            platform: platform.as_bytes().into(),
+            capabilities: capabilities
+                .iter()
+                .map(|name| name.as_bytes().into())
+                .collect(),
+        };
+        let paths: Vec<String> = hardware
+            .subdirectories()
+            .iter()
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect();
+        assert_eq!(paths.join(" "), expected);
+    }
+
+    #[test]
+    fn the_fullest_subdirectory_comes_first() {
+        let any = "tls/x86_64/x86_64/ tls/x86_64/ tls/ x86_64/x86_64/ x86_64/";
+        check("x86_64", &["x86_64"], any);
+        check(
+            "aarch64",
+            &["atomics"],
+            "tls/aarch64/atomics/ tls/aarch64/ tls/atomics/ tls/ aarch64/atomics/ aarch64/ atomics/",
+        );
+        let intel =
+            "tls/haswell/x86_64/ tls/haswell/ tls/x86_64/ tls/ haswell/x86_64/ haswell/ x86_64/";
+        check("haswell", &["x86_64"], intel);
+    }
+}

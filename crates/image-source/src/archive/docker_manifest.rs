@@ -1,0 +1,250 @@
+//! The image that an archive of `docker save` holds, by its `manifest.json`.
+//!
+//! Docker 25 and later, and every engine with containerd's store, save an OCI layout with a `manifest.json`
+//! beside it; before that, layers lie uncompressed as `ID/layer.tar`.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::documents::{self, Documents, digest_of_name};
+use super::{Chosen, Wanted, not_found, oci_index, same_name};
+use crate::{
+    Digest, Image, ImageConfig, ImageError, LayerDescriptor, OpenRequest, Platform, config,
+    manifest,
+};
+use image_linkage::path::RootPath;
+
+/// What `docker save` writes: layers as plain tar archives, unless their magic bytes say otherwise.
+const LAYER_MEDIA_TYPE: &str = "application/vnd.docker.image.rootfs.diff.tar";
+
+/// One image of `manifest.json`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    config: String,
+    repo_tags: Option<Vec<String>>,
+    layers: Option<Vec<String>>,
+}
+
+/// An entry whose config has been read.
+struct Candidate<'a> {
+    entry: &'a Entry,
+    digest: Option<Digest>,
+    platform: Platform,
+    config: ImageConfig,
+    /// The config as it is stored.
+    document: Vec<u8>,
+}
+
+/// Reads the image that `wanted` names from `manifest`, the bytes of `manifest.json`.
+///
+/// # Errors
+/// [`ImageError::NotFound`] for an unknown name, [`ImageError::Reference`] when several images are there and
+/// none was named, [`ImageError::NotAnImage`] for what cannot be read.
+pub(super) fn open(
+    documents: &dyn Documents,
+    manifest: &[u8],
+    wanted: &Wanted<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Chosen, ImageError> {
+    let what = documents.what();
+    let entries: Vec<Entry> =
+        serde_json::from_slice(manifest).map_err(|error| ImageError::NotAnImage {
+            what: what.to_owned(),
+            reason: format!("its manifest.json cannot be read: {error}"),
+        })?;
+    let named = named(what, &entries, wanted)?;
+    let candidates = named
+        .into_iter()
+        .map(|entry| candidate(documents, entry, request))
+        .collect::<Result<Vec<_>, _>>()?;
+    let chosen = choose(what, candidates, request)?;
+    manifest::expect_platform(what, &chosen.platform, request.platform)?;
+    image(documents, chosen, wanted, request)
+}
+
+/// The entries that carry the wanted name, or all of them when nothing was named and all have one name.
+fn named<'a>(
+    what: &str,
+    entries: &'a [Entry],
+    wanted: &Wanted<'_>,
+) -> Result<Vec<&'a Entry>, ImageError> {
+    let mut seen = BTreeSet::new();
+    let entries: Vec<&Entry> = entries
+        .iter()
+        .filter(|entry| seen.insert(&entry.config))
+        .collect();
+    let shown = || entries.iter().map(|entry| name(entry));
+    let Some(name) = wanted.name else {
+        let names: BTreeSet<&str> = shown().collect();
+        return match names.len() {
+            0 => Err(ImageError::NotAnImage {
+                what: what.to_owned(),
+                reason: "its manifest.json lists no image".to_owned(),
+            }),
+            1 => Ok(entries),
+            _ => Err(wanted.ambiguous(names.into_iter())),
+        };
+    };
+    let by_tag: Vec<&Entry> = entries
+        .iter()
+        .filter(|entry| tags(entry).any(|tag| same_name(tag, name)))
+        .copied()
+        .collect();
+    if !by_tag.is_empty() {
+        return Ok(by_tag);
+    }
+    let by_id: Vec<&Entry> = entries
+        .iter()
+        .filter(|entry| has_id(entry, name))
+        .copied()
+        .collect();
+    match by_id.len() {
+        0 => Err(not_found(what, name, shown())),
+        1 => Ok(by_id),
+        _ => Err(wanted.ambiguous(by_id.iter().map(|entry| entry.config.as_str()))),
+    }
+}
+
+fn tags(entry: &Entry) -> impl Iterator<Item = &str> {
+    entry.repo_tags.iter().flatten().map(String::as_str)
+}
+
+/// The name of an entry in an error: its first tag, or else its config.
+fn name(entry: &Entry) -> &str {
+    tags(entry).next().unwrap_or(&entry.config)
+}
+
+/// Whether `id` is the digest of the entry's config, or a beginning of it as engines show it.
+fn has_id(entry: &Entry, id: &str) -> bool {
+    let hex = id.strip_prefix("sha256:").unwrap_or(id);
+    hex.len() >= 4
+        && digest_of_name(&RootPath::from(entry.config.as_str()))
+            .is_some_and(|digest| digest.digest().starts_with(hex))
+}
+
+fn candidate<'a>(
+    documents: &dyn Documents,
+    entry: &'a Entry,
+    request: &OpenRequest<'_>,
+) -> Result<Candidate<'a>, ImageError> {
+    let name = RootPath::from(entry.config.as_str());
+    let digest = digest_of_name(&name);
+    let limit = request.limits.document;
+    let bytes = documents::read(documents, &name, digest.as_ref(), None, limit)?;
+    let (platform, config) = config::read(&documents::member(documents, &name), &bytes)?;
+    Ok(Candidate {
+        entry,
+        digest,
+        platform,
+        config,
+        document: bytes,
+    })
+}
+
+/// The only candidate, or of several, which are one image for several platforms, the one for the wanted
+/// platform.
+fn choose<'a>(
+    what: &str,
+    mut candidates: Vec<Candidate<'a>>,
+    request: &OpenRequest<'_>,
+) -> Result<Candidate<'a>, ImageError> {
+    let host = Platform::host();
+    let wish = request.platform.unwrap_or(&host);
+    let at = match candidates.len() {
+        1 => Some(0),
+        _ => candidates
+            .iter()
+            .position(|candidate| wish.accepts(&candidate.platform)),
+    };
+    match at {
+        Some(at) => Ok(candidates.swap_remove(at)),
+        None => Err(ImageError::Platform {
+            what: what.to_owned(),
+            wanted: wish.to_string(),
+            offered: candidates
+                .iter()
+                .map(|candidate| candidate.platform.to_string())
+                .collect(),
+        }),
+    }
+}
+
+fn image(
+    documents: &dyn Documents,
+    chosen: Candidate<'_>,
+    wanted: &Wanted<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Chosen, ImageError> {
+    let what = documents.what();
+    let not_an_image = |reason: String| ImageError::NotAnImage {
+        what: what.to_owned(),
+        reason,
+    };
+    let names = chosen.entry.layers.as_deref().unwrap_or_default();
+    let (in_manifest, in_config) = (names.len(), chosen.config.diff_ids.len());
+    if in_manifest != in_config {
+        return Err(not_an_image(format!(
+            "its manifest.json has {in_manifest} layers and the config {in_config}"
+        )));
+    }
+    if in_manifest > request.limits.layers {
+        return Err(not_an_image(format!(
+            "it has {in_manifest} layers, more than the limit of {}",
+            request.limits.layers
+        )));
+    }
+    let members: Vec<RootPath> = names.iter().map(|name| name.as_str().into()).collect();
+    let mut layers = layers(&members, &chosen.config);
+    let found = chosen
+        .digest
+        .and_then(|config| oci_index::manifest_of_config(documents, &config, request));
+    if let Some(found) = &found {
+        let described = manifest::layers(what, &found.manifest, &chosen.config, request.limits)?;
+        if !described
+            .iter()
+            .map(|l| &l.digest)
+            .eq(layers.iter().map(|l| &l.digest))
+        {
+            return Err(not_an_image(
+                "its manifest.json and its index.json name different layers, and no one can say which are meant"
+                    .to_owned(),
+            ));
+        }
+        layers = described;
+    }
+    let (digest, manifest) = found.map(|found| (found.digest, found.manifest)).unzip();
+    Ok(Chosen {
+        image: Image {
+            reference: wanted.reference.to_owned(),
+            source: wanted.docker,
+            digest,
+            platform: chosen.platform,
+            config: chosen.config,
+            layers,
+        },
+        documents: crate::Documents {
+            config: chosen.document,
+            manifest,
+        },
+        members,
+    })
+}
+
+/// The layers as `manifest.json` names them. Only the name of an OCI blob states a digest.
+fn layers(members: &[RootPath], config: &ImageConfig) -> Vec<LayerDescriptor> {
+    members
+        .iter()
+        .zip(&config.diff_ids)
+        .enumerate()
+        .map(|(index, (member, diff_id))| LayerDescriptor {
+            digest: digest_of_name(member).filter(|_| member.as_bytes().starts_with(b"blobs/")),
+            diff_id: Some(diff_id.clone()),
+            media_type: LAYER_MEDIA_TYPE.to_owned(),
+            size: None,
+            created_by: config.created_by.get(index).cloned(),
+            urls: Vec::new(),
+        })
+        .collect()
+}

@@ -1,0 +1,289 @@
+//! Archives read in one pass: members come in any order, and `manifest.json` may come last.
+//!
+//! What may be a layer is indexed while it flows by, what may be a document is kept; which of them make up
+//! the image is known only at the end.
+
+use std::io::{self, Cursor, Read};
+
+use super::catalog::Catalog;
+use super::decompressed_archive::Plain;
+use super::documents::{Documents, Opened, digest_of_name, member, missing};
+use super::{Kind, Members, SkipStream, Wanted, choose};
+use crate::{Digest, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage, Progress};
+use image_linkage::layer::decompress::{Compression, compression};
+use image_linkage::layer::{self, Expected, LayerError, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::path::RootPath;
+
+/// Bytes of a member that are looked at to see what it is: one tar header.
+const PEEK: u64 = 512;
+
+/// What a member of the stream was.
+enum Content {
+    Document(Vec<u8>),
+    Layer(Box<Result<LayerIndex, LayerError>>),
+    Sparse,
+}
+
+/// What was kept of the stream.
+type Passed = Catalog<Content>;
+
+/// Reads an archive from `reader`, named `what` in errors, to its end, and returns the image that `wanted`
+/// names with its layers indexed.
+///
+/// # Errors
+/// [`ImageError::Io`] when the stream breaks off or is cut short, [`ImageError::Layer`] when a layer of the
+/// image is damaged, else what is wrong with the archive. Damage in what the image does not use is no error.
+pub fn open_stream(
+    what: &str,
+    reader: impl Read + Send,
+    wanted: &Wanted<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<OpenedImage, ImageError> {
+    let io_error = |source| ImageError::Io {
+        what: what.to_owned(),
+        source,
+    };
+    let plain = Plain::new(reader, request.limits);
+    let stream = SkipStream::new(plain, request.limits.layer_bytes);
+    let mut members = Members::new(what, stream, request.limits);
+    let mut passed = pass(what, &mut members, request)?;
+    members.into_inner().drain().map_err(io_error)?;
+    let mut chosen = choose(&passed, wanted, request)?;
+    let indexes = collect(&mut passed, &chosen.members, &mut chosen.image.layers)?;
+    Ok(OpenedImage {
+        image: chosen.image,
+        documents: chosen.documents,
+        layers: Layers::Indexed(indexes),
+    })
+}
+
+/// Reads all members and keeps what may be needed of them.
+fn pass<R: Read + Send>(
+    what: &str,
+    members: &mut Members<SkipStream<R>>,
+    request: &OpenRequest<'_>,
+) -> Result<Passed, ImageError> {
+    let limits = request.limits;
+    let mut passed = Passed::new(what, limits.links);
+    let (mut layers, mut kept) = (0, 0_u64);
+    while let Some(member) = members.next()? {
+        match member.kind {
+            Kind::Link(target) => passed.link(member.name, target),
+            Kind::Sparse => passed.store(member.name, Content::Sparse),
+            Kind::Other => {}
+            Kind::File => {
+                let start = peek(what, members)?;
+                if is_document(&start, member.size, limits) {
+                    kept += member.size;
+                    if kept > limits.kept_total {
+                        return Err(ImageError::TooLarge {
+                            what: format!("all documents of {what} together"),
+                            limit: limits.kept_total,
+                        });
+                    }
+                    let bytes = document(what, start, members)?;
+                    passed.store(member.name, Content::Document(bytes));
+                } else if may_be_layer(&member.name, &start) {
+                    if layers == limits.layers {
+                        return Err(too_many_layers(what, limits.layers));
+                    }
+                    let blob = Cursor::new(start).chain(&mut *members);
+                    let index = index(&member.name, blob, member.size, layers, request);
+                    passed.store(member.name, Content::Layer(Box::new(index)));
+                    layers += 1;
+                }
+            }
+        }
+    }
+    Ok(passed)
+}
+
+fn too_many_layers(what: &str, limit: usize) -> ImageError {
+    ImageError::NotAnImage {
+        what: what.to_owned(),
+        reason: format!(
+            "it holds more layers than the limit of {limit}; save fewer images at once"
+        ),
+    }
+}
+
+/// Indexes one member as a layer.
+fn index(
+    name: &RootPath,
+    blob: impl Read + Send,
+    bytes: u64,
+    number: usize,
+    request: &OpenRequest<'_>,
+) -> Result<LayerIndex, LayerError> {
+    let stated = digest_of_name(name);
+    let expected = Expected {
+        digest: stated.as_ref(),
+        size: Some(bytes),
+        diff_id: None,
+    };
+    request.progress.start(number, Some(bytes));
+    let blob = Told {
+        inner: blob,
+        number,
+        progress: request.progress,
+    };
+    let shown = image_linkage::escape::text(name.as_bytes());
+    let index = layer::index(&shown, blob, &expected, request.limits);
+    request.progress.finish(number);
+    index
+}
+
+/// Tells of the bytes that are read through it.
+struct Told<'a, R> {
+    inner: R,
+    number: usize,
+    progress: &'a dyn Progress,
+}
+
+impl<R: Read> Read for Told<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.progress.advance(self.number, n as u64);
+        Ok(n)
+    }
+}
+
+/// The start of the current member.
+fn peek(what: &str, members: &mut impl Read) -> Result<Vec<u8>, ImageError> {
+    let mut start = Vec::new();
+    read_on(what, members.take(PEEK), &mut start)?;
+    Ok(start)
+}
+
+/// The whole of the current member, whose size is known to be within the limit.
+fn document(
+    what: &str,
+    mut start: Vec<u8>,
+    members: &mut impl Read,
+) -> Result<Vec<u8>, ImageError> {
+    read_on(what, members, &mut start)?;
+    Ok(start)
+}
+
+fn read_on(what: &str, mut reader: impl Read, bytes: &mut Vec<u8>) -> Result<(), ImageError> {
+    let read = reader.read_to_end(bytes);
+    read.map(drop).map_err(|source| ImageError::Io {
+        what: what.to_owned(),
+        source,
+    })
+}
+
+/// Whether a member is a JSON document of a size that is read: it begins like one, and is no tar archive
+/// whose first name does.
+fn is_document(start: &[u8], bytes: u64, limits: &Limits) -> bool {
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    matches!(first, Some(b'{' | b'[')) && bytes <= limits.document && !is_tar(start)
+}
+
+fn is_tar(start: &[u8]) -> bool {
+    start.first_chunk().is_some_and(|block| {
+        tar_core::Header::from_bytes(block)
+            .verify_checksum()
+            .is_ok()
+    })
+}
+
+/// Whether a member that is no document may be a layer, by its place or by its first bytes.
+fn may_be_layer(name: &RootPath, start: &[u8]) -> bool {
+    name.as_bytes().starts_with(b"blobs/")
+        || name.as_bytes().ends_with(b".tar")
+        || compression(start) != Compression::None
+        || is_tar(start)
+}
+
+/// Takes the indexes of the image's layers, compared with what the manifest and the config say of them.
+fn collect(
+    passed: &mut Passed,
+    names: &[RootPath],
+    layers: &mut [LayerDescriptor],
+) -> Result<Vec<LayerIndex>, ImageError> {
+    let mut stored = Vec::with_capacity(names.len());
+    for name in names {
+        let found = passed.follow(name)?;
+        stored.push(found.ok_or_else(|| missing(passed.what(), name))?.clone());
+    }
+    let mut indexes: Vec<LayerIndex> = Vec::with_capacity(names.len());
+    for (at, (name, layer)) in stored.iter().zip(layers).enumerate() {
+        let earlier = stored.iter().take(at).position(|other| other == name);
+        let index = match earlier.and_then(|earlier| indexes.get(earlier)) {
+            Some(index) => index.clone(),
+            None => take(passed, name)?,
+        };
+        compare(&member(passed, name), layer, &index)?;
+        layer.size = Some(index.compressed_bytes);
+        indexes.push(index);
+    }
+    Ok(indexes)
+}
+
+fn take(passed: &mut Passed, name: &RootPath) -> Result<LayerIndex, ImageError> {
+    let layer_error = |reason: String| {
+        let layer = image_linkage::escape::text(name.as_bytes());
+        ImageError::Layer(LayerError { layer, reason })
+    };
+    match passed.take(name) {
+        Some(Content::Layer(index)) => Ok((*index)?),
+        Some(Content::Document(_)) => Err(layer_error(
+            "it is a JSON document and no tar archive".to_owned(),
+        )),
+        Some(Content::Sparse) => Err(layer_error(super::sparse_reason(name))),
+        None => Err(missing(passed.what(), name)),
+    }
+}
+
+/// Compares what was read with what the descriptor says.
+fn compare(what: &str, layer: &LayerDescriptor, index: &LayerIndex) -> Result<(), ImageError> {
+    if let Some(expected) = layer.size.filter(|&size| size != index.compressed_bytes) {
+        return Err(ImageError::Size {
+            what: what.to_owned(),
+            expected,
+            found: index.compressed_bytes,
+        });
+    }
+    same_digest(what, layer.digest.as_ref(), &index.digest)?;
+    same_digest(
+        &format!("{what}, uncompressed"),
+        layer.diff_id.as_ref(),
+        &index.diff_id,
+    )
+}
+
+fn same_digest(what: &str, expected: Option<&Digest>, found: &Digest) -> Result<(), ImageError> {
+    match expected {
+        Some(expected) if expected != found => Err(ImageError::Digest {
+            what: what.to_owned(),
+            expected: expected.clone(),
+            found: found.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl Documents for Passed {
+    fn what(&self) -> &str {
+        Catalog::what(self)
+    }
+
+    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError> {
+        let reason = match self.get(name)? {
+            None => return Ok(None),
+            Some(Content::Document(bytes)) => {
+                return Ok(Some((Box::new(&**bytes), bytes.len() as u64)));
+            }
+            Some(Content::Layer(_)) => {
+                "it is no JSON document within the limit of bytes".to_owned()
+            }
+            Some(Content::Sparse) => super::sparse_reason(name),
+        };
+        Err(ImageError::NotAnImage {
+            what: member(self, name),
+            reason,
+        })
+    }
+}

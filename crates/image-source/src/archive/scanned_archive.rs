@@ -1,0 +1,190 @@
+//! Archives on disk: scanned once for what they hold, then read where it lies.
+#![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Take};
+use std::path::{Path, PathBuf};
+
+use super::catalog::Catalog;
+use super::documents::{Documents, Opened, member, missing};
+use super::{Kind, Members, SeekFile, Wanted, choose, is_compressed, passed_archive};
+use crate::{ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage};
+use image_linkage::limits::Limits;
+use image_linkage::path::RootPath;
+
+/// Where a member's content lies in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileRange {
+    offset: u64,
+    bytes: u64,
+}
+
+impl FileRange {
+    fn open(self, path: &Path) -> io::Result<Take<File>> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        Ok(file.take(self.bytes))
+    }
+}
+
+/// A scanned archive.
+struct Scanned<'a> {
+    path: &'a Path,
+    /// `None` for a sparse file, whose content is not what is stored.
+    catalog: Catalog<Option<FileRange>>,
+}
+
+/// Opens the image that `wanted` names from the archive at `path`. A file that is compressed as a whole, or
+/// is no regular file, is read in one pass.
+///
+/// # Errors
+/// [`ImageError::Io`] when the file cannot be read or is cut short, else what is wrong with the archive.
+pub(crate) fn open_file(
+    path: &Path,
+    wanted: &Wanted<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<OpenedImage, ImageError> {
+    let what = path.display().to_string();
+    let io_error = |source| ImageError::Io {
+        what: what.clone(),
+        source,
+    };
+    let mut file = File::open(path).map_err(io_error)?;
+    let metadata = file.metadata().map_err(io_error)?;
+    if metadata.is_dir() {
+        return Err(ImageError::NotAnImage {
+            what,
+            reason: "it is a folder; name it as oci:DIR or rootfs:DIR".to_owned(),
+        });
+    }
+    if !metadata.is_file() {
+        return passed_archive::open_stream(&what, file, wanted, request);
+    }
+    let compressed = is_compressed(&mut file).map_err(io_error)?;
+    file.rewind().map_err(io_error)?;
+    if compressed {
+        return passed_archive::open_stream(&what, file, wanted, request);
+    }
+    let archive = Scanned {
+        path,
+        catalog: scan(&what, file, metadata.len(), request.limits)?,
+    };
+    let mut chosen = choose(&archive, wanted, request)?;
+    let ranges = chosen
+        .members
+        .iter()
+        .zip(&mut chosen.image.layers)
+        .map(|(member, layer)| locate(&archive, member, layer))
+        .collect::<Result<_, _>>()?;
+    let blobs = FileBlobs {
+        path: path.to_owned(),
+        layers: chosen.image.layers.clone(),
+        ranges,
+    };
+    Ok(OpenedImage {
+        image: chosen.image,
+        documents: chosen.documents,
+        layers: Layers::Blobs(Box::new(blobs)),
+    })
+}
+
+fn scan(
+    what: &str,
+    file: File,
+    bytes: u64,
+    limits: &Limits,
+) -> Result<Catalog<Option<FileRange>>, ImageError> {
+    let mut catalog = Catalog::new(what, limits.links);
+    let mut members = Members::new(what, SeekFile::new(file, bytes), limits);
+    while let Some(member) = members.next()? {
+        let range = FileRange {
+            offset: member.offset,
+            bytes: member.size,
+        };
+        match member.kind {
+            Kind::File => catalog.store(member.name, Some(range)),
+            Kind::Sparse => catalog.store(member.name, None),
+            Kind::Link(target) => catalog.link(member.name, target),
+            Kind::Other => {}
+        }
+    }
+    Ok(catalog)
+}
+
+/// Finds the layer's bytes and fills in their size. A foreign layer may be missing.
+fn locate(
+    archive: &Scanned<'_>,
+    name: &RootPath,
+    layer: &mut LayerDescriptor,
+) -> Result<Option<FileRange>, ImageError> {
+    let range = match archive.catalog.get(name)? {
+        None if layer.is_foreign() => return Ok(None),
+        None => return Err(missing(archive.what(), name)),
+        Some(range) => range.ok_or_else(|| sparse(archive, name))?,
+    };
+    match layer.size {
+        Some(expected) if expected != range.bytes => Err(ImageError::Size {
+            what: member(archive, name),
+            expected,
+            found: range.bytes,
+        }),
+        _ => {
+            layer.size = Some(range.bytes);
+            Ok(Some(range))
+        }
+    }
+}
+
+fn sparse(documents: &dyn Documents, name: &RootPath) -> ImageError {
+    ImageError::NotAnImage {
+        what: documents.what().to_owned(),
+        reason: super::sparse_reason(name),
+    }
+}
+
+impl Documents for Scanned<'_> {
+    fn what(&self) -> &str {
+        self.catalog.what()
+    }
+
+    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError> {
+        let Some(range) = self.catalog.get(name)? else {
+            return Ok(None);
+        };
+        let range = range.ok_or_else(|| sparse(self, name))?;
+        let reader = range.open(self.path).map_err(|source| ImageError::Io {
+            what: member(self, name),
+            source,
+        })?;
+        Ok(Some((Box::new(reader), range.bytes)))
+    }
+}
+
+/// The layers of one image in an archive on disk.
+struct FileBlobs {
+    path: PathBuf,
+    layers: Vec<LayerDescriptor>,
+    /// One per layer, in the same order; `None` for a foreign layer that is not in the archive.
+    ranges: Vec<Option<FileRange>>,
+}
+
+impl OpenBlob for FileBlobs {
+    fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
+        let what = self.path.display().to_string();
+        let position = self.layers.iter().position(|known| known == layer);
+        let range = position.and_then(|at| self.ranges.get(at).copied().flatten());
+        let Some(range) = range else {
+            return Err(ImageError::NotFound(format!(
+                "{what} does not hold the foreign layer {}; ask the registry for the image",
+                layer
+                    .digest
+                    .as_ref()
+                    .map_or("without digest", AsRef::as_ref)
+            )));
+        };
+        let reader = range
+            .open(&self.path)
+            .map_err(|source| ImageError::Io { what, source })?;
+        Ok(Box::new(reader))
+    }
+}

@@ -1,0 +1,112 @@
+//! What comes before every command: the project's config, and the user's rules and profiles.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the command line reads the clock and the environment"
+)]
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::cli::OwnArgs;
+use crate::cli::config::{ConfigFile, locate};
+use crate::judge::outcome::Exit;
+use crate::knowledge::user_folders::Folders;
+use crate::knowledge::{FileMistake, Knowledge};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::Offset;
+
+use super::fail;
+
+/// Reads the config, if there is one.
+///
+/// # Errors
+/// All its mistakes were said.
+pub fn config(args: &OwnArgs) -> Result<Option<ConfigFile>, Exit> {
+    let found = || locate::find(&std::env::current_dir().ok()?);
+    let path = match &args.config {
+        _ if args.no_config => None,
+        Some(path) => Some(path.clone()),
+        None => found().map(|path| from_here(&path)),
+    };
+    path.map(|path| locate::read(&path))
+        .transpose()
+        .map_err(say)
+}
+
+/// The path as a user in the working directory would write it, where it lies below.
+fn from_here(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).to_owned()
+}
+
+/// Reads the rules and profiles of the program and those of the user, and checks the config's names by them.
+///
+/// # Errors
+/// All mistakes in them were said.
+pub fn knowledge(args: &OwnArgs, config: Option<&ConfigFile>) -> Result<Knowledge, Exit> {
+    let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
+        [] => config.map(file).unwrap_or_default().to_vec(),
+        _ => flag.to_vec(),
+    };
+    let mut folders = Folders::default();
+    for folder in given(&args.rules, |file| &file.config.rules) {
+        folders.rules(&folder);
+    }
+    for folder in given(&args.profiles, |file| &file.config.profiles) {
+        folders.profiles(&folder);
+    }
+    let mut mistakes = folders.mistakes;
+    match Knowledge::with(folders.files) {
+        Ok(knowledge) if mistakes.is_empty() => {
+            let checked = config.map_or(Ok(()), |file| file.check_names(&knowledge));
+            checked.map_err(say)?;
+            Ok(knowledge)
+        }
+        Ok(_) => Err(say(mistakes)),
+        Err(more) => {
+            mistakes.extend(more);
+            Err(say(mistakes))
+        }
+    }
+}
+
+/// Reads the config, and by it what the program and the user know.
+///
+/// # Errors
+/// All mistakes were said.
+pub fn known(args: &OwnArgs) -> Result<Knowledge, Exit> {
+    let config = config(args)?;
+    knowledge(args, config.as_ref())
+}
+
+/// Says every mistake on a line of its own.
+fn say(mut mistakes: Vec<FileMistake>) -> Exit {
+    mistakes.sort();
+    mistakes.iter().fold(Exit::Open, |_, mistake| fail(mistake))
+}
+
+/// The day by which suppressions end: that of `SOURCE_DATE_EPOCH` (reproducible-builds.org) where it is set, else
+/// of the clock, both in UTC. No report holds it.
+///
+/// # Errors
+/// The variable is not a number of seconds, in words.
+pub fn today() -> Result<Date, String> {
+    let written = std::env::var("SOURCE_DATE_EPOCH").unwrap_or_default();
+    let seconds: i64 = if written.is_empty() {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since
+            .ok()
+            .and_then(|since| i64::try_from(since.as_secs()).ok())
+            .ok_or("the clock of this machine is before 1970")?
+    } else {
+        written
+            .parse()
+            .map_err(|_malformed: std::num::ParseIntError| {
+                format!("SOURCE_DATE_EPOCH is {written:?}: expected the seconds since 1970")
+            })?
+    };
+    let time = Timestamp::from_second(seconds)
+        .map_err(|error| format!("SOURCE_DATE_EPOCH is {written:?}: {error}"))?;
+    Ok(Offset::UTC.to_datetime(time).date())
+}

@@ -1,0 +1,161 @@
+//! CUDA versions: of the runtime library beside a copy of CUPTI, and what the image asks of the driver.
+
+use super::Copy;
+use super::python_distributions::Distribution;
+use image_linkage::layer::FileFacts;
+use image_linkage::path::RootPath;
+use image_source::ImageConfig;
+
+/// The major and minor version of CUDA.
+pub type CudaVersion = (u32, u32);
+
+/// The first two numbers of a version, such as those of `12.4.127` or `12.4`.
+pub fn version(text: &str) -> Option<CudaVersion> {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// A CUDA runtime library whose version is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cudart {
+    /// What says the version: the library's name, a distribution's metadata, or a toolkit's `version.json`.
+    pub path: RootPath,
+    /// The version, such as `12.4.127`.
+    pub version: String,
+}
+
+/// The runtime that a file is, `libcudart.so.X.Y.Z`, or that the `version.json` of a toolkit names.
+pub(super) fn of_file(path: &RootPath, facts: &FileFacts) -> Option<Cudart> {
+    let version = match path.name() {
+        b"version.json" => of_version_json(facts.kept.as_deref()?),
+        name => of_file_name(name),
+    };
+    Some(Cudart {
+        path: path.clone(),
+        version: version?,
+    })
+}
+
+/// The runtime that NVIDIA's distribution for Python brings.
+pub(super) fn of_distribution(distribution: &Distribution) -> Option<Cudart> {
+    let is_runtime = distribution.name.starts_with("nvidia-cuda-runtime");
+    is_runtime.then(|| Cudart {
+        path: distribution.metadata.clone(),
+        version: distribution.version.clone(),
+    })
+}
+
+/// The version of `libcudart.so.12.4.127`; a name with fewer numbers is a soname and says too little.
+fn of_file_name(name: &[u8]) -> Option<String> {
+    let number = std::str::from_utf8(name.strip_prefix(b"libcudart.so.")?).ok()?;
+    (number.split('.').count() == 3).then(|| number.to_owned())
+}
+
+/// `cuda_cudart.version` of a toolkit's `version.json`.
+fn of_version_json(bytes: &[u8]) -> Option<String> {
+    let document: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    let version = document.get("cuda_cudart")?.get("version")?.as_str()?;
+    Some(version.to_owned())
+}
+
+/// The runtime that a copy of CUPTI is used with: that of the same Python environment, the same folder or the
+/// same toolkit, else the only one of the image.
+pub fn beside<'r>(copy: &Copy, runtimes: &'r [Cudart]) -> Option<&'r Cudart> {
+    let site = site(&copy.real_path);
+    let folder = copy.real_path.parent();
+    let toolkit = toolkit(&copy.real_path);
+    let near = |near: &dyn Fn(&Cudart) -> bool| runtimes.iter().find(|runtime| near(runtime));
+    let same_site = |runtime: &Cudart| site.is_some() && self::site(&runtime.path) == site;
+    let same_folder = |runtime: &Cudart| runtime.path.parent() == folder;
+    let same_toolkit =
+        |runtime: &Cudart| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
+    let only = || {
+        let first = runtimes.first()?;
+        let same = |runtime: &Cudart| version(&runtime.version) == version(&first.version);
+        runtimes.iter().all(same).then_some(first)
+    };
+    near(&same_site)
+        .or_else(|| near(&same_folder))
+        .or_else(|| near(&same_toolkit))
+        .or_else(only)
+}
+
+/// The folder of Python packages that a path lies in.
+pub fn site(path: &RootPath) -> Option<RootPath> {
+    let mut folder = path.parent();
+    while folder != RootPath::default() {
+        if matches!(folder.name(), b"site-packages" | b"dist-packages") {
+            return Some(folder);
+        }
+        folder = folder.parent();
+    }
+    None
+}
+
+/// The toolkit that a path lies in: a folder named `cuda`, or `cuda-` and a version.
+fn toolkit(path: &RootPath) -> Option<RootPath> {
+    let mut folder = path.parent();
+    while folder != RootPath::default() {
+        if folder.name() == b"cuda" || folder.name().starts_with(b"cuda-") {
+            return Some(folder);
+        }
+        folder = folder.parent();
+    }
+    None
+}
+
+/// The lowest CUDA version of a driver that `NVIDIA_REQUIRE_CUDA` lets through by `cuda>=…`. Words are
+/// alternatives, commas join conditions. `None` where the image asks for nothing, or turns the check off.
+pub fn required(config: &ImageConfig) -> Option<CudaVersion> {
+    if config
+        .env("NVIDIA_DISABLE_REQUIRE")
+        .is_some_and(|value| !value.is_empty())
+    {
+        return None;
+    }
+    let alternatives = config.env("NVIDIA_REQUIRE_CUDA")?.split_whitespace();
+    let lowest = |alternative: &str| {
+        let conditions = alternative.split(',');
+        let least = conditions.filter_map(|condition| version(condition.strip_prefix("cuda>=")?));
+        least.max()
+    };
+    alternatives.filter_map(lowest).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_file_name, of_version_json, required, version};
+    use image_source::ImageConfig;
+
+    #[test]
+    fn versions_are_read_from_names_and_from_the_toolkits_own_list() {
+        assert_eq!(version("12.4.127"), Some((12, 4)));
+        assert_eq!(version("11.8"), Some((11, 8)));
+        assert_eq!(version("12"), None);
+        assert_eq!(
+            of_file_name(b"libcudart.so.12.4.127").as_deref(),
+            Some("12.4.127")
+        );
+        assert_eq!(of_file_name(b"libcudart.so.11.0"), None);
+        let json = br#"{"cuda": {"version": "12.4.1"}, "cuda_cudart": {"version": "12.4.127"}}"#;
+        assert_eq!(of_version_json(json).as_deref(), Some("12.4.127"));
+        assert_eq!(of_version_json(b"{}"), None);
+    }
+
+    #[test]
+    fn the_lowest_alternative_of_the_requirement_counts() {
+        let required = |value: &str| {
+            required(&ImageConfig {
+                env: vec![("NVIDIA_REQUIRE_CUDA".to_owned(), value.to_owned())],
+                ..ImageConfig::default()
+            })
+        };
+        assert_eq!(
+            required("cuda>=12.4 brand=tesla,driver>=470,driver<471"),
+            Some((12, 4))
+        );
+        assert_eq!(required("cuda>=12.4 cuda>=11.8,cuda<12"), Some((11, 8)));
+        assert_eq!(required("driver>=470"), None);
+        assert_eq!(required(""), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! The files that may be dead weight, as far as their paths say so; whether they may go is a plan's to say.
+
+use crate::knowledge::dead_weight::{self, Kind};
+use crate::knowledge::named_like;
+use image_linkage::elf::SymbolRole;
+use image_linkage::layer::FileFacts;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{Node, NodeKind};
+use image_source::Image;
+
+/// A file that may be dead weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Baggage {
+    /// The kind, of `profiles/cupti/baggage.yaml`.
+    pub kind: &'static str,
+    /// The file, without links.
+    pub path: RootPath,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its layer, counted from 0 at the bottom.
+    pub layer: usize,
+}
+
+/// A use that keeps a kind of file, and that no table of an object shows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BaggageUse {
+    /// The kind that is used.
+    pub kind: &'static str,
+    /// The file of who uses it, or the variable that points to it.
+    pub by: String,
+    /// How it is used.
+    pub why: &'static str,
+}
+
+/// What is gathered while the file system is walked.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub files: Vec<Baggage>,
+    pub uses: Vec<BaggageUse>,
+}
+
+impl Gathered {
+    /// Takes one node of the file system.
+    pub fn take(&mut self, path: &RootPath, node: &Node) {
+        let NodeKind::File(facts) = &node.kind else {
+            return;
+        };
+        let hit = dead_weight::look(path.as_bytes());
+        let kinds = dead_weight::kinds();
+        let is_one = |kind: &&Kind| has_export(kind, facts);
+        if let Some(kind) = hit
+            .kinds
+            .iter()
+            .filter_map(|&kind| kinds.get(kind))
+            .find(is_one)
+        {
+            self.files.push(Baggage {
+                kind: &kind.id,
+                path: path.clone(),
+                bytes: facts.bytes,
+                layer: node.layer,
+            });
+        }
+        for (kind, used) in hit.uses {
+            if let Some(kind) = kinds.get(kind)
+                && let Some(used) = kind.used_by.get(used)
+            {
+                let (kind, by, why) = (kind.id.as_str(), path.to_string(), used.why.as_str());
+                self.uses.push(BaggageUse { kind, by, why });
+            }
+        }
+    }
+
+    /// Puts what was gathered in order, with the uses that the environment shows.
+    pub fn finish(mut self, image: &Image) -> Self {
+        for kind in dead_weight::kinds() {
+            for used in &kind.used_by {
+                let set = used
+                    .variables
+                    .iter()
+                    .filter(|name| image.config.env(name).is_some());
+                self.uses.extend(set.map(|name| BaggageUse {
+                    kind: &kind.id,
+                    by: name.clone(),
+                    why: &used.why,
+                }));
+            }
+        }
+        self.files.sort_by(|a, b| a.path.cmp(&b.path));
+        self.uses.sort();
+        self
+    }
+}
+
+/// Whether a file exports what its kind asks for, if it asks for anything.
+fn has_export(kind: &Kind, facts: &FileFacts) -> bool {
+    let Some(pattern) = &kind.exports else {
+        return true;
+    };
+    let elf = facts.elf.as_ref();
+    elf.is_some_and(|elf| {
+        elf.symbols
+            .iter()
+            .any(|symbol| symbol.role == SymbolRole::Export && named_like(&symbol.name, pattern))
+    })
+}

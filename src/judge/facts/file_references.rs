@@ -1,0 +1,456 @@
+//! What in the image needs the files that may be dead weight: by `DT_NEEDED`, by a name that it holds, or by a
+//! setting. A plan drops nothing that one of these leads to.
+//!
+//! A name that is needed is followed by the loader where a file of baggage may answer to it: from the object that
+//! needs it, in the process that loads it. Where no search path leads to the folder of such a file, none does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::dead_weight::Baggage;
+use super::{ByWorld, Consumer, ConsumerProfile, Ground, root};
+use super::{consumers, copies};
+use image_linkage::elf::Bytes;
+use image_linkage::layer::FileFacts;
+use image_linkage::loader::{Outcome, Process, Setup};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{Node, NodeKind, Rootfs};
+use image_source::Image;
+
+/// Something that leads to a file that may be dead weight.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tie {
+    /// The file, without links.
+    pub file: RootPath,
+    /// Who leads to it.
+    pub by: By,
+    /// The name that is asked for.
+    pub name: Bytes,
+    /// How.
+    pub how: Leads,
+}
+
+/// Who leads to a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// An object of the image.
+    Object(RootPath),
+    /// A setting of the image, such as a variable of its environment.
+    Setting(String),
+}
+
+/// How a file is led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leads {
+    /// The loader gets to it from a `DT_NEEDED` entry.
+    Needs,
+    /// A `DT_NEEDED` entry has its name, and where the loader gets to is not known.
+    MayNeed,
+    /// The object holds its name, and no profile says what for.
+    Holds,
+    /// It is preloaded, or named by path.
+    Names,
+}
+
+/// The objects and links of an image.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    pub objects: Vec<(RootPath, Arc<FileFacts>)>,
+    pub links: Vec<(RootPath, Bytes)>,
+}
+
+impl Inventory {
+    /// Takes one node of the file system.
+    pub fn take(&mut self, path: &RootPath, node: &Node) {
+        match &node.kind {
+            NodeKind::File(facts) if facts.elf.is_some() => {
+                self.objects.push((path.clone(), Arc::clone(facts)));
+            }
+            NodeKind::Symlink(target) => self.links.push((path.clone(), target.clone())),
+            _ => {}
+        }
+    }
+}
+
+/// The files of baggage by the names under which they may be asked for.
+struct Names<'f> {
+    files: &'f [Baggage],
+    by_name: BTreeMap<Bytes, BTreeSet<usize>>,
+    /// The folders in which each of them, or a link to it, lies.
+    folders: BTreeMap<RootPath, BTreeSet<usize>>,
+}
+
+/// The links that lead to each file of baggage.
+fn links_to(
+    rootfs: &Rootfs,
+    files: &[Baggage],
+    inventory: &Inventory,
+) -> BTreeMap<RootPath, Vec<RootPath>> {
+    let known: BTreeSet<&RootPath> = files.iter().map(|file| &file.path).collect();
+    let mut names: BTreeSet<&[u8]> = files.iter().map(|file| file.path.name()).collect();
+    let mut links: BTreeMap<RootPath, Vec<RootPath>> = BTreeMap::new();
+    let mut pending: Vec<&(RootPath, Bytes)> = inventory.links.iter().collect();
+    // A link may lead to another one: each round goes one link further.
+    loop {
+        let is_near = |target: &[u8]| {
+            let mut parts = target.rsplit(|&byte| byte == b'/');
+            parts.next().is_some_and(|name| names.contains(name))
+        };
+        let (near, far): (Vec<_>, Vec<_>) =
+            pending.into_iter().partition(|(_, target)| is_near(target));
+        if near.is_empty() {
+            return links;
+        }
+        for (link, _) in near {
+            if let Ok(found) = rootfs.lookup(&link.absolute())
+                && known.contains(&found.path)
+            {
+                names.insert(link.name());
+                links.entry(found.path).or_default().push(link.clone());
+            }
+        }
+        pending = far;
+    }
+}
+
+/// The links that lead to each file of baggage, and what else leads to it.
+pub(super) fn find(
+    image: &Image,
+    grounds: &ByWorld<Ground>,
+    files: &[Baggage],
+    inventory: &Inventory,
+    consumers: &[Consumer],
+    profiles: &[ConsumerProfile],
+) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<Tie>) {
+    let links = links_to(&grounds.as_is.rootfs, files, inventory);
+    let names = Names::new(&grounds.as_is.rootfs, files, &links);
+    let mut ties = of_settings(image, grounds, &names);
+    let reached = reached(&grounds.as_is.rootfs, &names, inventory);
+    let search = Search {
+        grounds,
+        names: &names,
+        reached: &reached,
+        consumers,
+        profiles,
+    };
+    let mut plain = BTreeMap::new();
+    for (path, facts) in &inventory.objects {
+        let Some(elf) = &facts.elf else { continue };
+        for name in &elf.needed {
+            ties.extend(search.needed(path, name, &mut plain));
+        }
+        for text in elf.mentions.iter().chain(&elf.dlopen_notes) {
+            ties.extend(search.held(path, text));
+        }
+    }
+    ties.sort();
+    ties.dedup();
+    (links, ties)
+}
+
+impl<'f> Names<'f> {
+    fn new(
+        rootfs: &Rootfs,
+        files: &'f [Baggage],
+        links: &BTreeMap<RootPath, Vec<RootPath>>,
+    ) -> Self {
+        let mut by_name: BTreeMap<Bytes, BTreeSet<usize>> = BTreeMap::new();
+        let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
+        for (number, file) in files.iter().enumerate() {
+            let elf = rootfs
+                .file(&file.path.absolute())
+                .and_then(|facts| facts.elf.as_ref());
+            let Some(elf) = elf else { continue };
+            let links = links.get(&file.path).map(Vec::as_slice).unwrap_or_default();
+            let mut add = |name: &[u8]| {
+                by_name.entry(name.into()).or_default().insert(number);
+            };
+            elf.soname.iter().for_each(|soname| add(soname));
+            for path in links.iter().chain([&file.path]) {
+                add(path.name());
+                folders.entry(path.parent()).or_default().insert(number);
+            }
+        }
+        Self {
+            files,
+            by_name,
+            folders,
+        }
+    }
+
+    fn numbers(&self, name: &[u8]) -> impl Iterator<Item = usize> {
+        let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        self.by_name.get(last).into_iter().flatten().copied()
+    }
+
+    fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f Baggage> {
+        self.numbers(name)
+            .filter_map(|number| self.files.get(number))
+    }
+
+    fn at(&self, path: &RootPath) -> Option<&'f Baggage> {
+        let at = self
+            .files
+            .binary_search_by(|file| file.path.cmp(path))
+            .ok()?;
+        self.files.get(at)
+    }
+}
+
+/// The files of baggage in a folder that the search path of an object outside of their kind names.
+fn reached(rootfs: &Rootfs, names: &Names<'_>, inventory: &Inventory) -> BTreeSet<usize> {
+    let mut real: BTreeMap<Vec<u8>, Option<RootPath>> = BTreeMap::new();
+    let mut reached = BTreeSet::new();
+    for (path, facts) in &inventory.objects {
+        let Some(elf) = &facts.elf else { continue };
+        let own = names.at(path).map(|own| own.kind);
+        let paths = [&elf.rpath, &elf.runpath].into_iter().flatten();
+        for element in paths.flat_map(|text| text.split(|&byte| byte == b':')) {
+            let folder = real
+                .entry(expanded(element, &path.parent()))
+                .or_insert_with_key(|folder| Some(rootfs.lookup(folder).ok()?.path));
+            let numbers = folder.as_ref().and_then(|folder| names.folders.get(folder));
+            let others = numbers.into_iter().flatten().filter(|&&number| {
+                names
+                    .files
+                    .get(number)
+                    .is_some_and(|file| own != Some(file.kind))
+            });
+            reached.extend(others);
+        }
+    }
+    reached
+}
+
+/// An element of a search path with `$ORIGIN` filled in.
+fn expanded(element: &[u8], origin: &RootPath) -> Vec<u8> {
+    let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"]
+        .iter()
+        .find_map(|token| element.strip_prefix(*token));
+    match rest {
+        Some(rest) => [&origin.absolute(), rest].concat(),
+        None => element.to_vec(),
+    }
+}
+
+/// What the search for a name has to work with.
+struct Search<'a> {
+    grounds: &'a ByWorld<Ground>,
+    names: &'a Names<'a>,
+    reached: &'a BTreeSet<usize>,
+    consumers: &'a [Consumer],
+    profiles: &'a [ConsumerProfile],
+}
+
+impl Search<'_> {
+    /// The ties of one `DT_NEEDED` entry.
+    fn needed(
+        &self,
+        path: &RootPath,
+        name: &Bytes,
+        plain: &mut BTreeMap<Bytes, Vec<RootPath>>,
+    ) -> Vec<Tie> {
+        let files: Vec<&Baggage> = self.names.of(name).collect();
+        if files.is_empty() {
+            return Vec::new();
+        }
+        let tie = |file: &RootPath, how| Tie {
+            file: file.clone(),
+            by: By::Object(path.clone()),
+            name: name.clone(),
+            how,
+        };
+        let own = self.names.at(path).map(|own| own.kind);
+        if own.is_some() && files.iter().all(|file| Some(file.kind) == own) {
+            // They stay or go together, so that it need not be known which is meant.
+            return files
+                .iter()
+                .map(|file| tie(&file.path, Leads::MayNeed))
+                .collect();
+        }
+        let by_path = self
+            .names
+            .numbers(name)
+            .any(|number| self.reached.contains(&number));
+        let found = if self.grounds.as_is.linker.is_none() {
+            None
+        } else if by_path || name.contains(&b'/') {
+            self.followed(path, name)
+        } else {
+            let open = || self.plain(name);
+            Some(plain.entry(name.clone()).or_insert_with(open).clone())
+        };
+        match found {
+            Some(found) => {
+                let of_baggage = found.iter().filter(|found| self.names.at(found).is_some());
+                of_baggage.map(|found| tie(found, Leads::Needs)).collect()
+            }
+            None => files
+                .iter()
+                .map(|file| tie(&file.path, Leads::MayNeed))
+                .collect(),
+        }
+    }
+
+    /// Where a process without search paths gets to, in each world.
+    fn plain(&self, name: &Bytes) -> Vec<RootPath> {
+        let open = |ground: &Ground| {
+            let resolution = ground.open_plain(name);
+            root(&resolution).map(|object| object.real_path.clone())
+        };
+        let opened = ByWorld::of(self.grounds, open);
+        opened.as_is.into_iter().chain(opened.nvidia).collect()
+    }
+
+    /// Where the loader gets to from `path`, in each world; `None` where that is not known.
+    fn followed(&self, path: &RootPath, name: &Bytes) -> Option<Vec<RootPath>> {
+        let consumer = self
+            .consumers
+            .iter()
+            .find(|consumer| consumer.object == *path && consumer.wants == *name);
+        if let Some(consumer) = consumer {
+            let gets = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
+            let found: Vec<RootPath> = gets
+                .iter()
+                .filter(|gets| gets.outcome == Outcome::Loaded)
+                .filter_map(|gets| gets.real_path.clone())
+                .collect();
+            return (!found.is_empty()).then_some(found);
+        }
+        let followed = ByWorld::of(self.grounds, |ground| consumers::follow(ground, path, name));
+        let mut found = Vec::new();
+        for followed in [followed.as_is, followed.nvidia] {
+            match followed {
+                Followed::To(path) => found.push(path),
+                Followed::Driver => {}
+                Followed::Unknown => return None,
+            }
+        }
+        Some(found)
+    }
+
+    /// The ties of a string that may be the name of something opened at run time. What CUPTI opens itself is in
+    /// the table of its APIs, and what known programs open is in their profiles.
+    fn held(&self, path: &RootPath, text: &Bytes) -> Vec<Tie> {
+        let is_note = text.starts_with(b"[") || text.starts_with(b"{");
+        let files: Vec<&Baggage> = if is_note {
+            let noted = self
+                .names
+                .by_name
+                .keys()
+                .filter(|name| copies::contains(text, name));
+            noted.flat_map(|name| self.names.of(name)).collect()
+        } else {
+            self.names.of(text).collect()
+        };
+        let own = self.names.at(path).map(|own| own.kind);
+        let is_cupti = |file: &Baggage| copies::is_library_name(file.path.name());
+        let opens = consumers::opens_cupti(self.profiles, path.name());
+        let explained = |file: &Baggage| own.is_some() || is_cupti(file) && opens;
+        let consumer = self
+            .consumers
+            .iter()
+            .find(|consumer| consumer.object == *path);
+        let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
+        let is_other =
+            |file: &Baggage| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
+        files
+            .iter()
+            .filter(|file| !explained(file) && !is_other(file))
+            .map(|file| Tie {
+                file: file.path.clone(),
+                by: By::Object(path.clone()),
+                name: text.clone(),
+                how: Leads::Holds,
+            })
+            .collect()
+    }
+}
+
+/// The files of baggage that something outside of it leads to, by itself or through others.
+pub fn kept(files: &[Baggage], ties: &[Tie]) -> BTreeSet<RootPath> {
+    let is_baggage = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
+    let mut kept = BTreeSet::new();
+    loop {
+        let before = kept.len();
+        let stays = |by: &By| match by {
+            By::Object(path) => !is_baggage(path) || kept.contains(path),
+            By::Setting(_) => true,
+        };
+        let more: Vec<RootPath> = ties
+            .iter()
+            .filter(|tie| stays(&tie.by))
+            .map(|tie| tie.file.clone())
+            .collect();
+        kept.extend(more);
+        if kept.len() == before {
+            return kept;
+        }
+    }
+}
+
+/// What answers to a need that was followed.
+pub(super) enum Followed {
+    /// This file.
+    To(RootPath),
+    /// The driver, at run time.
+    Driver,
+    /// Nothing, or nothing that can be told without the program that loads the object.
+    Unknown,
+}
+
+/// The ties of what is preloaded, of the variables of the environment, and of the command.
+fn of_settings(image: &Image, grounds: &ByWorld<Ground>, names: &Names<'_>) -> Vec<Tie> {
+    let rootfs = &grounds.as_is.rootfs;
+    let tie = |file: &RootPath, by: &str, name: &[u8]| Tie {
+        file: file.clone(),
+        by: By::Setting(by.to_owned()),
+        name: name.into(),
+        how: Leads::Names,
+    };
+    let mut ties = Vec::new();
+    let variables = image.config.env.iter();
+    for (key, value) in variables {
+        for word in value
+            .split([':', ' ', ','])
+            .filter(|word| word.starts_with('/'))
+        {
+            if let Some(file) = rootfs
+                .lookup(word.as_bytes())
+                .ok()
+                .and_then(|found| names.at(&found.path))
+            {
+                ties.push(tie(&file.path, key, word.as_bytes()));
+            }
+        }
+    }
+    for word in &image.config.command {
+        let path = word
+            .starts_with('/')
+            .then(|| rootfs.lookup(word.as_bytes()).ok())
+            .flatten();
+        let by_path = path.and_then(|found| names.at(&found.path));
+        let called = || {
+            names
+                .files
+                .iter()
+                .find(|file| file.path.name() == word.as_bytes())
+        };
+        if let Some(file) = by_path.or_else(called) {
+            ties.push(tie(&file.path, "the command of the image", word.as_bytes()));
+        }
+    }
+    let started = ByWorld::of(grounds, |ground| {
+        let start = |setup: &Setup<'_>| Process::new(setup).start_unknown();
+        ground.with_setup(start).unwrap_or_default()
+    });
+    for object in [started.as_is, started.nvidia]
+        .iter()
+        .flat_map(|started| &started.objects)
+    {
+        if names.at(&object.real_path).is_some() {
+            ties.push(tie(&object.real_path, "what is preloaded", &object.name));
+        }
+    }
+    ties
+}

@@ -1,0 +1,81 @@
+//! Which copy of CUPTI a program was made for, where that can be known.
+
+use super::cuda_runtime::{site, version};
+use super::python_distributions::Distribution;
+use super::{Consumer, Copy, ImageFacts};
+use image_linkage::elf::Bytes;
+use image_linkage::path::RootPath;
+
+/// A program that gets another release of CUPTI than it was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shadowed {
+    /// The release it gets.
+    pub gets: String,
+    /// The release it was made for.
+    pub meant: String,
+    /// What says so: the copy on its own search path, or the metadata that asks for an exact version.
+    pub says: RootPath,
+    /// Whether what it gets is older.
+    pub older: bool,
+}
+
+/// Whether a program gets another release of CUPTI, by major and minor version, than the copy on its own
+/// search path, or than its metadata asks for.
+pub fn shadowed(facts: &ImageFacts, consumer: &Consumer) -> Option<Shadowed> {
+    let got = consumer.outcome.as_is.real_path.as_ref()?;
+    let gets = release(facts, got)?;
+    let (says, meant) =
+        own(facts, consumer).or_else(|| pinned(&facts.around.distributions, consumer))?;
+    let (now, then) = (version(&gets)?, version(&meant)?);
+    (now != then && says != *got).then_some(Shadowed {
+        gets,
+        meant,
+        says,
+        older: now < then,
+    })
+}
+
+fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
+    let of = |copy: &Copy| copy.version.as_ref().map(|(version, _)| version.clone());
+    facts
+        .copies
+        .iter()
+        .find(|copy| copy.real_path == *path)
+        .and_then(of)
+}
+
+/// The copy that the program's own search path leads to, and its release.
+fn own(facts: &ImageFacts, consumer: &Consumer) -> Option<(RootPath, String)> {
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let elf = rootfs.file(&consumer.object.absolute())?.elf.as_ref()?;
+    let path: &Bytes = elf.runpath.as_ref().or(elf.rpath.as_ref())?;
+    let origin = consumer.object.parent().absolute();
+    path.split(|&byte| byte == b':').find_map(|element| {
+        let below = [&b"$ORIGIN"[..], b"${ORIGIN}"]
+            .iter()
+            .find_map(|token| element.strip_prefix(*token));
+        let directory = below.map_or_else(|| element.to_vec(), |rest| [&*origin, rest].concat());
+        let found = rootfs
+            .lookup(&[&*directory, b"/", &consumer.wants].concat())
+            .ok()?;
+        let release = release(facts, &found.path)?;
+        Some((found.path, release))
+    })
+}
+
+/// The version of CUPTI that the program's distribution asks for.
+fn pinned(distributions: &[Distribution], consumer: &Consumer) -> Option<(RootPath, String)> {
+    let site = site(&consumer.object)?;
+    let inside = consumer
+        .object
+        .components()
+        .nth(site.components().count())?;
+    let dist = distributions
+        .iter()
+        .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;
+    let (_, version) = dist
+        .pins
+        .iter()
+        .find(|(name, _)| name.starts_with("nvidia-cuda-cupti"))?;
+    Some((dist.metadata.clone(), version.clone()))
+}

@@ -1,0 +1,57 @@
+//! What the host decides for the tools of an image: notes beside the verdicts, with the drivers that the CUDA of
+//! the image asks for.
+
+use std::collections::BTreeSet;
+
+use super::profilers::{Entry, State};
+use crate::judge::facts::ImageFacts;
+use crate::knowledge::host_conditions::{self, HostCondition};
+use crate::knowledge::minimum_driver::{self, MinimumDriver};
+
+/// The notes on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostNotes {
+    /// The conditions that bear on a tool that is applicable.
+    pub conditions: Vec<&'static HostCondition>,
+    /// The versions of CUDA that the copies of CUPTI are of, else that the image names itself.
+    pub cuda: Vec<String>,
+    /// The oldest drivers for them.
+    pub drivers: Vec<MinimumDriver>,
+}
+
+/// Gathers the notes for an image and what was said of the tools.
+pub fn notes(facts: &ImageFacts, entries: &[Entry<'_>]) -> HostNotes {
+    let applicable = entries
+        .iter()
+        .filter(|entry| entry.here.as_is.state != State::NotApplicable);
+    let asked: BTreeSet<&String> = applicable
+        .flat_map(|entry| &entry.profiler.said.host)
+        .collect();
+    let conditions = host_conditions::conditions().iter();
+    let cuda = cuda(facts);
+    let mut drivers: Vec<MinimumDriver> = cuda
+        .iter()
+        .flat_map(|version| minimum_driver::of_cuda(version))
+        .collect();
+    drivers.dedup();
+    HostNotes {
+        conditions: conditions
+            .filter(|condition| asked.contains(&condition.id))
+            .collect(),
+        cuda,
+        drivers,
+    }
+}
+
+fn cuda(facts: &ImageFacts) -> Vec<String> {
+    let own = facts.copies.iter().filter(|copy| !copy.decoy);
+    let of_copies: BTreeSet<String> = own
+        .filter_map(|copy| Some(copy.version.as_ref()?.0.clone()))
+        .collect();
+    if !of_copies.is_empty() {
+        return of_copies.into_iter().collect();
+    }
+    let named = facts.image.config.env("CUDA_VERSION");
+    let named = named.map(|version| image_linkage::escape::text(version.as_bytes()));
+    named.into_iter().collect()
+}

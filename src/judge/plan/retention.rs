@@ -1,0 +1,195 @@
+//! What of the baggage stays and what may go in a phase.
+//!
+//! A file goes only when its kind is forbidden, nothing the phase welcomes uses it, and nothing that stays leads to
+//! it. What stays is found in rounds, because a file that stays may need another one.
+
+use std::collections::BTreeMap;
+
+use super::Item;
+use crate::judge::facts::{Baggage, By, ImageFacts, Leads, Tie};
+use crate::knowledge::api::{self, Api};
+use crate::knowledge::{Phase, Profiler, dead_weight};
+use image_linkage::escape;
+use image_linkage::path::RootPath;
+
+/// The files that stay and those that may go, each by path.
+pub(super) struct Split {
+    pub keep: Vec<Item>,
+    pub drop: Vec<Item>,
+}
+
+/// Splits the files that the phase speaks of.
+pub(super) fn split(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> Split {
+    let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
+    let welcome = welcome_apis(profilers, phase);
+    for file in &facts.baggage {
+        let why = allowed(phase, file).or_else(|| used(facts, file));
+        if let Some(why) = why.or_else(|| asked_by_api(facts, &welcome, file)) {
+            stays.insert(&file.path, why);
+        }
+    }
+    follow(facts, phase, &mut stays);
+    let mut split = Split {
+        keep: Vec::new(),
+        drop: Vec::new(),
+    };
+    for file in &facts.baggage {
+        match stays.get(&file.path) {
+            Some(why) if speaks_of(phase, file) => split.keep.push(item(facts, file, why.clone())),
+            None if phase.baggage.forbids.iter().any(|kind| *kind == file.kind) => {
+                split.drop.push(item(facts, file, idle(file)));
+            }
+            _ => {}
+        }
+    }
+    split
+}
+
+fn speaks_of(phase: &Phase, file: &Baggage) -> bool {
+    let mut kinds = phase.baggage.allows.iter().chain(&phase.baggage.forbids);
+    kinds.any(|kind| *kind == file.kind)
+}
+
+fn item(facts: &ImageFacts, file: &Baggage, because: String) -> Item {
+    let links = facts.baggage_links.get(&file.path);
+    Item {
+        path: file.path.clone(),
+        kind: file.kind,
+        bytes: file.bytes,
+        layer: file.layer,
+        links: links.cloned().unwrap_or_default(),
+        because,
+    }
+}
+
+/// Whether the phase allows the kind, or welcomes a tool that uses it.
+fn allowed(phase: &Phase, file: &Baggage) -> Option<String> {
+    if phase.baggage.allows.iter().any(|kind| *kind == file.kind) {
+        return Some(format!("{} allows it", phase.name));
+    }
+    let kind = dead_weight::by_id(file.kind)?;
+    let uses = |id: &&str| kind.profilers.iter().any(|own| own == id);
+    let tool = phase.profilers.welcome().find(uses)?;
+    Some(format!("{tool} uses it"))
+}
+
+/// Whether something is known to execute it, or to open it by other means than a name in an object.
+fn used(facts: &ImageFacts, file: &Baggage) -> Option<String> {
+    let used = facts
+        .baggage_uses
+        .iter()
+        .find(|used| used.kind == file.kind)?;
+    Some(format!("{} ({})", used.why, used.by))
+}
+
+/// The APIs that the phase welcomes, itself or through a tool.
+fn welcome_apis<'p>(profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static Api> {
+    let tools = profilers
+        .iter()
+        .filter(|tool| phase.profilers.welcome().any(|id| id == tool.id));
+    let of_tools = tools.flat_map(|tool| &tool.said.apis).map(String::as_str);
+    let mut apis: Vec<&Api> = phase
+        .apis
+        .welcome()
+        .chain(of_tools)
+        .filter_map(api::by_id)
+        .collect();
+    apis.dedup();
+    apis
+}
+
+/// Whether a process gets the file for an API that is welcome. Where no process gets the library of an API, every
+/// file of its name stays: it can still be put on a search path.
+fn asked_by_api(facts: &ImageFacts, apis: &[&Api], file: &Baggage) -> Option<String> {
+    let why = |api: &Api| Some(format!("CUPTI's {} API needs it", api.name));
+    let reaches = || {
+        let askers = facts.apis.iter();
+        askers.flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
+    };
+    for api in apis.iter().copied() {
+        if api.exports.is_some() && file.kind == "cupti" {
+            let mut got = reaches()
+                .filter_map(|reach| reach.cupti.as_ref())
+                .peekable();
+            if got.peek().is_none() || got.any(|path| *path == file.path) {
+                return why(api);
+            }
+        }
+        for library in &api.libraries {
+            let mut got = reaches()
+                .flat_map(|reach| &reach.companions)
+                .filter(|companion| {
+                    companion.library == library.name && companion.got == library.got
+                })
+                .filter_map(|companion| companion.real_path.as_ref())
+                .peekable();
+            let named = || file.path.name().starts_with(library.stem().as_bytes());
+            let is_it = if got.peek().is_none() {
+                named()
+            } else {
+                got.any(|path| *path == file.path)
+            };
+            if is_it {
+                return why(api);
+            }
+        }
+    }
+    None
+}
+
+/// Why a file that may go is not needed.
+fn idle(file: &Baggage) -> String {
+    let needs = |api: &&Api| {
+        let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
+        api.libraries.iter().any(|library| named(library.stem()))
+    };
+    let apis: Vec<&str> = api::all()
+        .iter()
+        .filter(needs)
+        .map(|api| &*api.name)
+        .collect();
+    if apis.is_empty() {
+        return "nothing in the image is known to need it".to_owned();
+    }
+    let apis = apis.join(", ");
+    format!("of use to CUPTI's {apis} alone, and nothing else in the image is known to need it")
+}
+
+/// Keeps what is led to by an object or a setting that stays.
+fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) {
+    let is_forbidden = |path: &RootPath| {
+        let at = facts.baggage.binary_search_by(|file| file.path.cmp(path));
+        let file = at.ok().and_then(|at| facts.baggage.get(at));
+        file.is_some_and(|file| phase.baggage.forbids.iter().any(|kind| *kind == file.kind))
+    };
+    loop {
+        let before = stays.len();
+        for tie in &facts.ties {
+            let goes = match &tie.by {
+                By::Object(path) => is_forbidden(path) && !stays.contains_key(path),
+                By::Setting(_) => false,
+            };
+            if !goes && !stays.contains_key(&tie.file) {
+                stays.insert(&tie.file, words(tie));
+            }
+        }
+        if stays.len() == before {
+            return;
+        }
+    }
+}
+
+/// A tie in words.
+fn words(tie: &Tie) -> String {
+    let by = match &tie.by {
+        By::Object(path) => path.to_string(),
+        By::Setting(setting) => escape::text(setting.as_bytes()),
+    };
+    let name = escape::text(&tie.name);
+    match tie.how {
+        Leads::Needs => format!("{by} needs {name}"),
+        Leads::MayNeed => format!("{by} needs {name}, and may get this one"),
+        Leads::Holds => format!("{by} holds the name {name} and may open it"),
+        Leads::Names => format!("{by} names it"),
+    }
+}

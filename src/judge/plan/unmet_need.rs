@@ -1,0 +1,179 @@
+//! What a phase needs, wants or forbids and the image does not give it: subjects for rules, so that each reason of
+//! a verdict is a finding.
+
+use std::collections::BTreeMap;
+
+use super::profilers::{Entry, State};
+use crate::judge::facts::{Asker, ImageFacts, Usable};
+use crate::judge::rule::{Evidence, Kind, Subject, Value};
+use crate::knowledge::api::{self, Api};
+use crate::knowledge::{Phase, Wish};
+use image_linkage::loader::trace_text;
+
+/// The fields of what is not so.
+pub const FIELDS: &[&str] = &["phase", "level", "what", "why"];
+
+/// How much a phase cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Needs,
+    Wants,
+    Forbids,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Needs => "needs",
+            Self::Wants => "wants",
+            Self::Forbids => "forbids",
+        }
+    }
+}
+
+/// Why something cannot be used.
+struct Why {
+    what: String,
+    words: String,
+    evidence: Vec<Evidence>,
+}
+
+/// What the image does not give `phase`; `tools` is what is known of profiling tools in it.
+pub fn subjects(facts: &ImageFacts, tools: &[Entry<'_>], phase: &Phase) -> Vec<Subject> {
+    let mut subjects = Vec::new();
+    for (level, wishes, others) in [
+        (Level::Needs, &phase.apis.needs, &phase.profilers.needs),
+        (Level::Wants, &phase.apis.wants, &phase.profilers.wants),
+    ] {
+        let apis = wishes.iter().filter_map(|wish| no_api(facts, wish));
+        let tools = others.iter().filter_map(|wish| no_tool(tools, wish));
+        subjects.extend(apis.chain(tools).map(|why| subject(phase, level, why)));
+    }
+    let apis = phase.apis.forbids.iter().filter_map(|id| api::by_id(id));
+    let usable = apis.filter(|api| anybody(facts, api)).map(|api| Why {
+        what: format!("CUPTI's {} API", api.name),
+        words: "it can be used here".to_owned(),
+        evidence: Vec::new(),
+    });
+    let ready = tools.iter().filter(|entry| {
+        phase.profilers.forbids.contains(&entry.profiler.id)
+            && entry.here.as_is.state == State::Ready
+    });
+    let ready = ready.map(|entry| Why {
+        what: entry.profiler.said.name.clone(),
+        words: "it is ready here".to_owned(),
+        evidence: Vec::new(),
+    });
+    subjects.extend(
+        usable
+            .chain(ready)
+            .map(|why| subject(phase, Level::Forbids, why)),
+    );
+    subjects
+}
+
+fn subject(phase: &Phase, level: Level, why: Why) -> Subject {
+    let text = |value: String| Value::Text(value);
+    Subject {
+        kind: Kind::Need,
+        fields: BTreeMap::from([
+            ("phase", text(phase.name.clone())),
+            ("level", text(level.name().to_owned())),
+            ("what", text(why.what)),
+            ("why", text(why.words)),
+        ]),
+        locations: Vec::new(),
+        evidence: why.evidence,
+    }
+}
+
+/// Whether a process of the image can use an API.
+fn anybody(facts: &ImageFacts, api: &Api) -> bool {
+    let mut askers = facts.apis.iter();
+    askers.any(|asker| asker.reach.as_is.usable(&api.id) == Usable::Yes)
+}
+
+/// Why nobody can use the API that is wished for: of several, the first that the release has counts.
+fn no_api(facts: &ImageFacts, wish: &Wish) -> Option<Why> {
+    let apis: Vec<&Api> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
+    let in_release = |api: &&&Api| {
+        let mut askers = facts.apis.iter();
+        askers.any(|asker| {
+            matches!(
+                asker.reach.as_is.usable(&api.id),
+                Usable::Yes | Usable::NoLibrary
+            )
+        })
+    };
+    let api = apis.iter().find(in_release).or(apis.last())?;
+    if anybody(facts, api) {
+        return None;
+    }
+    // The process that comes nearest is the one that misses a library alone.
+    let nearest = |asker: &&Asker| asker.reach.as_is.usable(&api.id) == Usable::NoLibrary;
+    let asker = facts.apis.iter().find(nearest).or(facts.apis.first())?;
+    let (words, evidence) = reason(facts, asker, api);
+    let what = format!("CUPTI's {} API", api.name);
+    Some(Why {
+        what,
+        words,
+        evidence,
+    })
+}
+
+/// Why a process cannot use an API, in the loader's words where it has some.
+fn reason(facts: &ImageFacts, asker: &Asker, api: &Api) -> (String, Vec<Evidence>) {
+    let consumer = asker
+        .consumer
+        .and_then(|number| facts.consumers.get(number));
+    let who = consumer.map_or("no process", |consumer| &consumer.name);
+    let reach = &asker.reach.as_is;
+    match reach.usable(&api.id) {
+        Usable::NoLibrary => match reach.missing(api).next() {
+            Some(missing) => {
+                let lines = trace_text::lines(&missing.trace, &missing.objects);
+                let who = consumer.map_or("a process without search paths", |it| &it.name);
+                let said = format!(
+                    "{who} gets libcupti and not the library beside it: {}",
+                    missing.message
+                );
+                (said, lines.into_iter().map(Evidence::Searched).collect())
+            }
+            None => (format!("{who} gets what is beside libcupti"), Vec::new()),
+        },
+        Usable::NotInRelease => {
+            let since = api
+                .since
+                .as_deref()
+                .map(|since| format!("; CUDA {since} brought it"));
+            (
+                format!(
+                    "the libcupti here has no such API{}",
+                    since.unwrap_or_default()
+                ),
+                Vec::new(),
+            )
+        }
+        Usable::NoCupti | Usable::Yes => ("no process gets libcupti".to_owned(), Vec::new()),
+    }
+}
+
+/// Why no tool that is wished for works here. One for which there is nothing to look at is not missed.
+fn no_tool(tools: &[Entry<'_>], wish: &Wish) -> Option<Why> {
+    let wished = tools
+        .iter()
+        .filter(|entry| wish.ids().contains(&entry.profiler.id));
+    let wished: Vec<&Entry<'_>> = wished
+        .filter(|entry| entry.here.as_is.state != State::NotApplicable)
+        .collect();
+    let works = |entry: &&&Entry<'_>| entry.here.as_is.state == State::Ready;
+    if wished.iter().any(|entry| works(&entry)) {
+        return None;
+    }
+    let entry = wished.first()?;
+    Some(Why {
+        what: entry.profiler.said.name.clone(),
+        words: entry.here.as_is.because.join("; "),
+        evidence: Vec::new(),
+    })
+}

@@ -1,0 +1,116 @@
+//! The CUDA version that the image needs a driver for.
+
+use super::{Kind, Subject, escaped, fields, flag, text};
+use crate::judge::facts::cuda_runtime::{self, CudaVersion};
+use crate::judge::facts::{Copy, ImageFacts, search_path};
+use crate::knowledge::minimum_driver;
+
+/// The fields of the CUDA version.
+pub(super) const FIELDS: &[&str] = &[
+    // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
+    "version",
+    "from",
+    // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
+    "driver",
+    "branch",
+    // Whether the driver for this version is known.
+    "has_driver",
+    "has_cupti",
+    // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
+    "cupti",
+    "cupti_path",
+    "required",
+    "newer_than_required",
+    // Whether a search path names the directory into which GKE mounts the driver.
+    "names_nvidia_directory",
+];
+
+/// Where GKE mounts the driver's libraries.
+const NVIDIA: &[u8] = b"/usr/local/nvidia/lib64";
+
+/// One subject for an image that is for CUDA.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let config = &facts.image.config;
+    if !facts.concerns_cupti() && config.env("CUDA_VERSION").is_none() {
+        return Vec::new();
+    }
+    let (version, from) = newest(facts).unwrap_or_default();
+    let row = minimum_driver::of_cuda(&version).first().copied();
+    let required = cuda_runtime::required(config);
+    let cupti = of_cupti(facts)
+        .filter_map(|(version, path)| Some((cuda_runtime::version(&version)?, path)))
+        .max();
+    let newer = required
+        .zip(cupti.as_ref())
+        .is_some_and(|(required, (cupti, _))| *cupti > required);
+    let (release, path) =
+        cupti.map_or_else(Default::default, |(version, path)| (words(version), path));
+    vec![Subject {
+        kind: Kind::Cuda,
+        fields: fields([
+            ("version", escaped(&version)),
+            ("from", text(from)),
+            (
+                "driver",
+                text(row.map(|row| row.driver).unwrap_or_default()),
+            ),
+            (
+                "branch",
+                text(
+                    row.and_then(|row| row.minor_compatibility)
+                        .unwrap_or_default(),
+                ),
+            ),
+            ("has_driver", flag(row.is_some())),
+            (
+                "has_cupti",
+                flag(facts.own_copies().any(|copy| copy.soname.is_some())),
+            ),
+            ("cupti", text(release)),
+            ("cupti_path", text(path)),
+            ("required", text(required.map(words).unwrap_or_default())),
+            ("newer_than_required", flag(newer)),
+            (
+                "names_nvidia_directory",
+                flag(search_path::names_directory(&facts.grounds.as_is, NVIDIA)),
+            ),
+        ]),
+        locations: Vec::new(),
+        evidence: Vec::new(),
+    }]
+}
+
+fn words((major, minor): CudaVersion) -> String {
+    format!("{major}.{minor}")
+}
+
+/// The newest CUDA version of the image, and what says it.
+fn newest(facts: &ImageFacts) -> Option<(String, String)> {
+    let runtimes = facts
+        .around
+        .runtimes
+        .iter()
+        .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
+    let environment = facts.image.config.env("CUDA_VERSION");
+    let environment = environment.map(|version| {
+        (
+            version.to_owned(),
+            "CUDA_VERSION of the environment".to_owned(),
+        )
+    });
+    let known = of_cupti(facts).chain(runtimes).chain(environment);
+    let known =
+        known.filter_map(|(version, from)| Some((cuda_runtime::version(&version)?, version, from)));
+    // Of equal ones the first counts.
+    let newest = known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
+    Some((newest.1, newest.2))
+}
+
+/// The versions of the copies that are for everybody.
+fn of_cupti(facts: &ImageFacts) -> impl Iterator<Item = (String, String)> {
+    let of = |copy: &Copy| {
+        let (version, _) = copy.version.as_ref()?;
+        Some((version.clone(), copy.real_path.to_string()))
+    };
+    facts.own_copies().filter_map(of)
+}

@@ -1,0 +1,66 @@
+//! Files of one kind of weight that nothing in the image is known to need.
+
+use std::collections::BTreeSet;
+
+use super::{Evidence, Kind, Subject, fields, text};
+use crate::judge::facts::{self, Baggage, ImageFacts};
+use crate::knowledge::dead_weight::{self, Weight};
+use crate::size::size;
+
+/// The fields of the files.
+pub(super) const FIELDS: &[&str] = &[
+    // `profiling` or `toolkit`.
+    "weight", "bytes", "count",
+];
+
+/// One subject for what profiling alone needs, one for the rest of a toolkit.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+    let used = facts::kept(&facts.baggage, &facts.ties);
+    [Weight::Profiling, Weight::Toolkit]
+        .into_iter()
+        .filter_map(|weight| {
+            let of_weight = |file: &&Baggage| {
+                dead_weight::by_id(file.kind).is_some_and(|kind| kind.weight == weight)
+                    && !facts.baggage_uses.iter().any(|by| by.kind == file.kind)
+                    && !used.contains(&file.path)
+            };
+            let files: Vec<&Baggage> = facts.baggage.iter().filter(of_weight).collect();
+            (!files.is_empty()).then(|| subject(weight, &files))
+        })
+        .collect()
+}
+
+fn subject(weight: Weight, files: &[&Baggage]) -> Subject {
+    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    Subject {
+        kind: Kind::Baggage,
+        fields: fields([
+            ("weight", text(weight.name())),
+            ("bytes", text(size(bytes))),
+            ("count", text(files.len().to_string())),
+        ]),
+        locations: Vec::new(),
+        evidence: by_kind(files),
+    }
+}
+
+/// A line for each kind: its size and what it is.
+fn by_kind(files: &[&Baggage]) -> Vec<Evidence> {
+    let kinds: BTreeSet<&str> = files.iter().map(|file| file.kind).collect();
+    let line = |id: &str| {
+        let of_kind = files.iter().filter(|file| file.kind == id);
+        let bytes: u64 = of_kind.clone().map(|file| file.bytes).sum();
+        let first = of_kind.clone().next()?;
+        let what = &dead_weight::by_id(id)?.what;
+        let more = match of_kind.count() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        Some(format!("{}: {what}, {}{more}", size(bytes), first.path))
+    };
+    kinds
+        .into_iter()
+        .filter_map(line)
+        .map(Evidence::Words)
+        .collect()
+}

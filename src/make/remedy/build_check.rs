@@ -1,0 +1,86 @@
+//! What is asked of the image's own loader at the end of a build.
+
+use super::install_method::Way;
+use super::required_libraries::{CUPTI, Need};
+use crate::judge::facts::{Asks, ImageFacts, Required};
+use crate::judge::plan::{Plan, Verdict};
+use image_linkage::elf::Bytes;
+use image_linkage::loader::Linker;
+use image_linkage::path::RootPath;
+
+/// What is asked of the image's own loader.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proof {
+    /// The loader.
+    pub loader: Bytes,
+    /// The names that a process without search paths of its own has to find, all that they need included.
+    pub names: Vec<String>,
+    /// The C library, into whose process the names are loaded.
+    pub libc: Bytes,
+    /// Whether the image that is copied from has a shell, for an image that has none.
+    pub elsewhere: bool,
+    /// The programs that are linked with libcupti: their object, the program that loads it, and the name they ask for.
+    pub linked: Vec<Linked>,
+}
+
+/// An object that is linked with libcupti.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linked {
+    /// The name of the program.
+    pub name: String,
+    /// The object.
+    pub object: RootPath,
+    /// The program that loads it, where that is another.
+    pub program: Option<RootPath>,
+    /// The name that it asks for.
+    pub wants: Bytes,
+}
+
+/// The names that have to be found: that of libcupti and those of what is needed beside it.
+pub(super) fn names(way: &Way, needs: &[Need]) -> Vec<String> {
+    let beside = needs.iter().filter(|need| need.stem != CUPTI);
+    let beside = beside.map(|need| need.stem.to_owned());
+    std::iter::once(way.soname())
+        .chain(beside.filter(|stem| !stem.ends_with('.')))
+        .collect()
+}
+
+/// The objects that are linked with libcupti, and, where a plain process gets it now, its name.
+pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan, needs: &[Need]) -> Proof {
+    let breaks = target
+        .consumers
+        .iter()
+        .filter(|it| it.required == Required::Import && it.asks == Asks::Needed);
+    let objects = breaks.map(|consumer| Linked {
+        name: consumer.name.clone(),
+        object: consumer.object.clone(),
+        program: consumer
+            .program
+            .clone()
+            .filter(|program| *program != consumer.object),
+        wants: consumer.wants.clone(),
+    });
+    let opened = &target.plain.as_is;
+    let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
+    let stays = !plan.drop.iter().any(|item| item.kind == "cupti");
+    let beside = needs
+        .iter()
+        .map(|need| need.stem)
+        .filter(|stem| *stem != CUPTI && target.grounds.as_is.open_plain(stem.as_bytes()).loads());
+    let names =
+        std::iter::once(image_linkage::escape::text(&opened.name)).chain(beside.map(str::to_owned));
+    Proof {
+        loader: linker.path.clone(),
+        names: names.filter(|_| serves && stays).collect(),
+        libc: libc(target),
+        elsewhere: false,
+        linked: objects.collect(),
+    }
+}
+
+/// The path of the C library.
+fn libc(target: &ImageFacts) -> Bytes {
+    let opened = target.grounds.as_is.open_plain(b"libc.so.6");
+    let found = crate::judge::facts::root(&opened).map(|object| object.path.clone());
+    found.unwrap_or_else(|| Bytes::from(&b"/lib/libc.so.6"[..]))
+}

@@ -1,0 +1,79 @@
+//! The image in which a program is compiled against CUPTI: it has the headers and the library.
+
+use super::Refusal;
+use super::copy_plan::linker;
+use super::image_system::system;
+use super::method_choice::devel_image;
+use super::target_release::release_for;
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::cuda_runtime::CudaVersion;
+use image_linkage::escape;
+use image_linkage::path::RootPath;
+
+/// The image in which something is compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Its name, as `FROM` takes it.
+    pub from: String,
+    /// Where its `cupti.h` lies; one of several where it was not read.
+    pub headers: Vec<RootPath>,
+    /// Its loader.
+    pub loader: String,
+    /// The soname of its libcupti.
+    pub soname: String,
+    /// Whether packages of Debian's kind can be installed in it.
+    pub has_apt: bool,
+}
+
+/// The image to copy from, where it has headers and a libcupti that is found; else NVIDIA's devel image.
+///
+/// # Errors
+/// [`Refusal::NoBuilder`], where neither is known.
+pub fn stage(
+    target: &ImageFacts,
+    source: Option<&(String, ImageFacts)>,
+    asked: Option<CudaVersion>,
+) -> Result<Stage, Refusal> {
+    let no_builder = |why| Refusal::NoBuilder {
+        image: target.image.reference.clone(),
+        why,
+    };
+    let own = linker(target)?;
+    if let Some((from, facts)) = source {
+        let (header, _) = facts
+            .headers
+            .first()
+            .ok_or_else(|| no_builder("the image to copy from has no headers of CUPTI"))?;
+        let plain = &facts.plain.as_is;
+        if !plain.resolution.loads() {
+            return Err(no_builder(
+                "a plain process of the image to copy from does not find its libcupti",
+            ));
+        }
+        return Ok(Stage {
+            from: from.clone(),
+            headers: vec![header.clone()],
+            loader: escape::text(&linker(facts)?.path),
+            soname: escape::text(&plain.name),
+            has_apt: system(facts).apt,
+        });
+    }
+    let system = system(target);
+    let release = release_for(target, own, asked);
+    let release =
+        release.ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
+    let from = devel_image(target, &system, release.cuda);
+    let folders = ["include", "extras/CUPTI/include"];
+    Ok(Stage {
+        from: from.ok_or_else(|| {
+            no_builder("which devel image of NVIDIA's belongs to it is not known; --from names one")
+        })?,
+        headers: folders
+            .iter()
+            .map(|folder| RootPath::from(format!("usr/local/cuda/{folder}/cupti.h").as_str()))
+            .collect(),
+        loader: escape::text(&own.path),
+        soname: release.soname(),
+        has_apt: system.apt,
+    })
+}

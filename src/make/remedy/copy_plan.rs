@@ -1,0 +1,271 @@
+//! What of CUPTI is brought from a source into an image: the real files, the links by soname, what they need beside
+//! them, and the search path that leads to them.
+//!
+//! Nothing is written here; a Dockerfile and a layer are made of the same list.
+
+use std::collections::BTreeMap;
+
+use super::Refusal;
+use super::install_folder::{Search, SearchBy, search};
+use super::required_libraries::{self, CUPTI, Need};
+use super::wanted_cupti::{choose, elf, facts};
+use crate::judge::facts::{Copy, ImageFacts, cuda_runtime, failures, root};
+use crate::knowledge::Phase;
+use crate::knowledge::api::Api;
+use image_linkage::elf::{Bytes, ElfFacts, SymbolRole};
+use image_linkage::escape;
+use image_linkage::loader::{Libc, Linker, Outcome};
+use image_linkage::path::RootPath;
+
+/// How what is brought gets onto the search path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// `ld.so.cache` is written along with the files.
+    Cache,
+    /// The image's own programs do it, as far as it has them.
+    Build,
+}
+
+/// What is brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bring {
+    /// The soname of libcupti.
+    pub soname: Bytes,
+    /// The release of libcupti, where it is known.
+    pub release: Option<String>,
+    /// The files; libcupti comes first.
+    pub files: Vec<File>,
+    /// The links, all in the folder of the files.
+    pub links: Vec<Link>,
+    /// The search path that leads to them.
+    pub search: Search,
+}
+
+/// A file that is brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// The file in the source, without links.
+    pub from: RootPath,
+    /// Its place in the image.
+    pub to: RootPath,
+    /// The name by which the loader is asked for it.
+    pub name: Bytes,
+    /// The permission bits.
+    pub mode: u16,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The SHA-256 in hexadecimal, of files of a CUPTI release.
+    pub sha256: Option<String>,
+    /// Why it is needed.
+    pub because: String,
+}
+
+/// A link that is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The link.
+    pub at: RootPath,
+    /// What it leads to: a name in the same folder.
+    pub to: Bytes,
+    /// Why it is needed.
+    pub because: String,
+}
+
+/// What the image is to be given of the CUPTI in `source`, so that it serves `phase`.
+///
+/// # Errors
+/// A [`Refusal`]: the image cannot load CUPTI at all, or the source does not have what it needs.
+pub fn bring(
+    source: &ImageFacts,
+    phase: &Phase,
+    target: &ImageFacts,
+    means: Means,
+) -> Result<Bring, Refusal> {
+    let linker = linker(target)?;
+    let copy = choose(source, target, linker)?;
+    let elf = elf(source, &copy.real_path);
+    let needs = required_libraries::needs(phase, &target.consumers, |api| shows(elf, api));
+    if needs.is_empty() {
+        return Err(Refusal::NothingNeeded {
+            image: target.image.reference.clone(),
+            phase: phase.name.clone(),
+        });
+    }
+    let search = search(target, linker, means);
+    let mut files = Vec::new();
+    for need in &needs {
+        let from = place(source, copy, need)?;
+        files.push(file(source, from, &search.folder, need.words()));
+    }
+    files.extend(dependencies(source, target, &files, &search.folder));
+    for file in &mut files {
+        fits_glibc(source, target, linker, file)?;
+        if means == Means::Build && search.by == SearchBy::Default {
+            // No program there makes links: each file goes by the name that is asked for.
+            file.to = search.folder.join(&file.name);
+        }
+    }
+    let soname = copy.soname.clone().unwrap_or_default();
+    Ok(Bring {
+        links: links(&files, &soname, target, &search),
+        release: copy.version.as_ref().map(|(version, _)| version.clone()),
+        soname,
+        files,
+        search,
+    })
+}
+
+/// The loader of an image that can be helped.
+///
+/// # Errors
+/// A [`Refusal`], where it has none, or musl's.
+pub fn linker(target: &ImageFacts) -> Result<&Linker, Refusal> {
+    let image = || target.image.reference.clone();
+    match &target.grounds.as_is.linker {
+        Some(linker) if linker.libc == Libc::Musl => Err(Refusal::Musl { image: image() }),
+        Some(linker) => Ok(linker),
+        None => Err(Refusal::NoLoader {
+            image: image(),
+            platform: target.image.platform.to_string(),
+        }),
+    }
+}
+
+/// Whether a libcupti has an API. One whose symbols could not be read is taken to have it.
+fn shows(elf: Option<&ElfFacts>, api: &Api) -> bool {
+    let symbols = elf.map(|elf| elf.symbols.as_slice()).unwrap_or_default();
+    let exported = |role| role == SymbolRole::Export;
+    let mut exports = symbols
+        .iter()
+        .filter(|symbol| exported(symbol.role))
+        .peekable();
+    api.exports.is_none()
+        || exports.peek().is_none()
+        || exports.any(|symbol| api.is_shown_by(&symbol.name))
+}
+
+/// Where a library lies in the source: beside the libcupti that was chosen, links followed.
+fn place(source: &ImageFacts, copy: &Copy, need: &Need) -> Result<RootPath, Refusal> {
+    if need.stem == CUPTI {
+        return Ok(copy.real_path.clone());
+    }
+    let rootfs = &source.grounds.as_is.rootfs;
+    let folder = copy.real_path.parent();
+    let found = rootfs.lookup(&folder.absolute()).ok();
+    let names = found.iter().flat_map(|found| rootfs.children(found.node));
+    let mut places = names
+        .filter(|(name, _)| name.starts_with(need.stem.as_bytes()))
+        .filter_map(|(name, _)| Some(rootfs.lookup(&folder.join(name).absolute()).ok()?.path))
+        .filter(|path| elf(source, path).is_some());
+    places.next().ok_or_else(|| Refusal::NoCompanion {
+        from: source.image.reference.clone(),
+        library: need.stem.to_owned(),
+        because: format!("needed for {}", need.words()),
+    })
+}
+
+fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String) -> File {
+    let facts = facts(source, &from);
+    let elf = facts.and_then(|facts| facts.elf.as_ref());
+    let soname = elf.and_then(|elf| elf.soname.clone());
+    File {
+        to: folder.join(from.name()),
+        name: soname.unwrap_or_else(|| from.name().into()),
+        mode: facts.map_or(0o644, |facts| facts.mode & 0o755 | 0o444),
+        bytes: facts.map_or(0, |facts| facts.bytes),
+        sha256: facts.and_then(|facts| facts.sha256.as_deref().map(str::to_owned)),
+        because,
+        from,
+    }
+}
+
+/// What the files need, the image does not have, and the source has: `libgcc_s` is what small images lack.
+fn dependencies(
+    source: &ImageFacts,
+    target: &ImageFacts,
+    files: &[File],
+    folder: &RootPath,
+) -> Vec<File> {
+    let mut found: BTreeMap<Bytes, File> = BTreeMap::new();
+    let mut pending: Vec<File> = files.to_vec();
+    while let Some(file_) = pending.pop() {
+        let needed = elf(source, &file_.from).map(|elf| elf.needed.as_slice());
+        for name in needed.unwrap_or_default() {
+            if found.contains_key(name) || has_library(target, name) {
+                continue;
+            }
+            let there = source.grounds.as_is.open_plain(name);
+            let Some(object) = root(&there).filter(|_| there.loads()) else {
+                continue;
+            };
+            let because = format!("{} needs it", escape::text(&file_.name));
+            let file = file(source, object.real_path.clone(), folder, because);
+            found.insert(name.clone(), file.clone());
+            pending.push(file);
+        }
+    }
+    found.into_values().collect()
+}
+
+fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
+    let opened = target.grounds.as_is.open_plain(name);
+    opened.loads() || failures(&opened).all(|missing| missing.outcome == Outcome::ProvidedAtRuntime)
+}
+
+/// Whether the C library of the image has the versions that a file needs of it.
+fn fits_glibc(
+    source: &ImageFacts,
+    target: &ImageFacts,
+    linker: &Linker,
+    file: &File,
+) -> Result<(), Refusal> {
+    let Libc::Glibc(Some(has)) = linker.libc else {
+        return Ok(());
+    };
+    let needs = elf(source, &file.from).map(|elf| elf.verneed.as_slice());
+    let versions = needs
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|need| &need.versions);
+    let glibc = |name: &Bytes| {
+        let text = std::str::from_utf8(name).ok()?;
+        cuda_runtime::version(text.strip_prefix("GLIBC_")?)
+    };
+    let highest = versions
+        .filter_map(|version| Some((glibc(&version.name)?, version)))
+        .max_by_key(|(version, _)| *version);
+    match highest {
+        Some((needs, version)) if needs > has => Err(Refusal::OldGlibc {
+            image: target.image.reference.clone(),
+            file: escape::text(file.from.name()),
+            needs: escape::text(&version.name),
+            has: format!("{}.{}", has.0, has.1),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The links by soname, and the one by the bare name where a program of the image opens that.
+fn links(files: &[File], soname: &Bytes, target: &ImageFacts, search: &Search) -> Vec<Link> {
+    let folder = &search.folder;
+    let named = files.iter().filter(|file| *file.name != *file.to.name());
+    let mut links: Vec<Link> = named
+        .map(|file| Link {
+            at: folder.join(&file.name),
+            to: file.to.name().into(),
+            because: "the soname, by which programs ask for it".to_owned(),
+        })
+        .collect();
+    let mut bare = target
+        .consumers
+        .iter()
+        .filter(|it| *it.wants == *CUPTI.as_bytes());
+    if let Some(consumer) = bare.next().filter(|_| **soname != *CUPTI.as_bytes()) {
+        links.push(Link {
+            at: folder.join(CUPTI.as_bytes()),
+            to: soname.clone(),
+            because: format!("{} opens this name", consumer.name),
+        });
+    }
+    links
+}

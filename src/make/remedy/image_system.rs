@@ -1,0 +1,157 @@
+//! The system in an image, as far as installing goes: distribution, package managers, repositories, Python.
+
+use std::collections::BTreeMap;
+
+use super::install_folder::has_program;
+use crate::judge::facts::ImageFacts;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// The system in an image.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct System {
+    /// `ID` of `/etc/os-release`; empty where there is none.
+    pub id: String,
+    /// `VERSION_ID`; empty where there is none.
+    pub version: String,
+    /// The program that installs packages of Red Hat's kind.
+    pub dnf: Option<&'static str>,
+    /// Whether there is `apt-get`.
+    pub apt: bool,
+    /// Whether there is a shell.
+    pub shell: bool,
+    /// Whether certificates are there, by which apt trusts https.
+    pub certificates: bool,
+    /// The lists of apt's sources, by path, with what they say.
+    pub sources: BTreeMap<RootPath, String>,
+    /// Whether a repository of NVIDIA's is set up, by the name of the file that says so.
+    pub nvidia: Option<RootPath>,
+    /// The program of conda, and the environment that it lies in.
+    pub conda: Option<(RootPath, RootPath)>,
+}
+
+/// An environment of Python's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Python {
+    /// Its folder of packages.
+    pub site: RootPath,
+    /// Its interpreter, by the path that belongs to the environment.
+    pub interpreter: RootPath,
+    /// Whether the distribution forbids pip to install into it (PEP 668).
+    pub is_managed: bool,
+}
+
+/// The names of the programs that install packages of Red Hat's kind, the best first.
+const DNF: [&str; 3] = ["dnf", "microdnf", "yum"];
+
+/// What is in the image.
+pub fn system(facts: &ImageFacts) -> System {
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let release = rootfs.content(b"/etc/os-release").unwrap_or_default();
+    let release = String::from_utf8_lossy(release);
+    let value = |key: &str| {
+        let mut lines = release.lines().map(str::trim);
+        let line = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        line.unwrap_or_default()
+            .trim_matches(['"', '\''])
+            .to_owned()
+    };
+    let sources = sources(rootfs);
+    System {
+        id: value("ID"),
+        version: value("VERSION_ID"),
+        dnf: DNF.into_iter().find(|name| has_program(rootfs, name)),
+        apt: has_program(rootfs, "apt-get"),
+        shell: has_program(rootfs, "sh"),
+        certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
+        nvidia: nvidia(rootfs, &sources),
+        sources,
+        conda: conda(rootfs),
+    }
+}
+
+/// The children of a folder, by path.
+fn children(rootfs: &Rootfs, folder: &str) -> Vec<RootPath> {
+    let found = rootfs.lookup(folder.as_bytes()).ok();
+    let names = found.iter().flat_map(|found| rootfs.children(found.node));
+    names
+        .map(|(name, _)| RootPath::from(folder).join(name))
+        .collect()
+}
+
+fn sources(rootfs: &Rootfs) -> BTreeMap<RootPath, String> {
+    let mut paths = children(rootfs, "/etc/apt/sources.list.d");
+    paths.retain(|path| path.name().ends_with(b".list") || path.name().ends_with(b".sources"));
+    paths.push(RootPath::from("etc/apt/sources.list"));
+    let read = |path: RootPath| {
+        let text = rootfs.content(&path.absolute())?;
+        Some((path, String::from_utf8_lossy(text).into_owned()))
+    };
+    paths.into_iter().filter_map(read).collect()
+}
+
+/// The file that sets up NVIDIA's repository: it is named for CUDA, or names a repository of CUDA's.
+fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootPath> {
+    let names = |path: &RootPath| path.name().starts_with(b"cuda");
+    let of_apt = sources
+        .iter()
+        .find(|(path, text)| names(path) || text.contains("/compute/cuda/repos/"));
+    let of_dnf = || children(rootfs, "/etc/yum.repos.d").into_iter().find(names);
+    of_apt.map(|(path, _)| path.clone()).or_else(of_dnf)
+}
+
+/// conda and its environment: the program lies in `bin`, the environment has `conda-meta`.
+fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
+    let homes = [
+        "opt/conda",
+        "opt/miniconda3",
+        "opt/miniforge3",
+        "root/miniconda3",
+        "usr/local",
+    ];
+    homes
+        .iter()
+        .map(|home| RootPath::from(*home))
+        .find_map(|home| {
+            rootfs.lookup(&home.join(b"conda-meta").absolute()).ok()?;
+            let program = home.join(b"bin/conda");
+            rootfs.lookup(&program.absolute()).ok()?;
+            Some((program, home))
+        })
+}
+
+/// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or one that installs
+/// somewhere else.
+pub fn python(facts: &ImageFacts, site: &RootPath) -> Option<Python> {
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
+    // …/lib/python3.11/site-packages
+    let library = site.parent();
+    let prefix = library.parent().parent();
+    let names = [library.name(), b"python3", b"python"];
+    let mut programs = names.iter().map(|name| prefix.join(b"bin").join(name));
+    let is_system = prefix == RootPath::from("usr");
+    match programs.find(|path| is_there(path)).filter(|_| !is_system) {
+        Some(interpreter) => is_there(&site.join(b"pip")).then(|| Python {
+            site: site.clone(),
+            interpreter,
+            is_managed: is_there(&library.join(b"EXTERNALLY-MANAGED")),
+        }),
+        None if site.name() == b"dist-packages" => of_debian(rootfs),
+        None => None,
+    }
+}
+
+/// The Python of Debian and Ubuntu, whose pip installs below `/usr/local` (Debian Python Policy, 2.5).
+fn of_debian(rootfs: &Rootfs) -> Option<Python> {
+    let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
+    is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
+    let program = RootPath::from("usr/bin/python3");
+    let version = rootfs.lookup(&program.absolute()).ok()?.path;
+    let library = |above: &str| RootPath::from(above).join(version.name());
+    Some(Python {
+        site: library("usr/local/lib").join(b"dist-packages"),
+        interpreter: program,
+        is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),
+    })
+}

@@ -1,0 +1,93 @@
+//! The search path that leads to what is brought.
+
+use super::copy_plan::Means;
+use crate::judge::facts::ImageFacts;
+use image_linkage::elf::Bytes;
+use image_linkage::loader::Linker;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs};
+
+/// The folder that the files are put into, where it is not one of the loader's own.
+pub const FOLDER: &str = "opt/cupti/lib";
+/// The file that names the folder. It sorts before those of CUDA's packages, so that of two libraries with one
+/// soname the one that was brought wins.
+pub const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
+
+/// The search path that leads to what is brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    /// The folder.
+    pub folder: RootPath,
+    /// How the loader comes to look there.
+    pub by: SearchBy,
+    /// Why in this way.
+    pub because: String,
+}
+
+/// How the loader comes to look in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchBy {
+    /// This file names it, and `ldconfig` puts its libraries into the cache.
+    Conf(RootPath),
+    /// It is compiled into the loader.
+    Default,
+}
+
+/// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
+pub fn search(target: &ImageFacts, linker: &Linker, means: Means) -> Search {
+    let rootfs = &target.grounds.as_is.rootfs;
+    if means == Means::Build && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh")) {
+        return Search {
+            folder: default_folder(rootfs, linker),
+            by: SearchBy::Default,
+            because:
+                "the image has no ldconfig that could be run, and the loader looks here by itself"
+                    .to_owned(),
+        };
+    }
+    let reads_folder = rootfs
+        .content(b"/etc/ld.so.conf")
+        .is_some_and(|conf| conf.split(|&byte| byte == b'\n').any(includes_folder));
+    let file = if reads_folder { CONF } else { "etc/ld.so.conf" };
+    Search {
+        folder: RootPath::from(FOLDER),
+        by: SearchBy::Conf(RootPath::from(file)),
+        because: "ldconfig finds it for every process and also when the container runtime makes the cache anew, which \
+                  LD_LIBRARY_PATH in somebody's environment does not"
+            .to_owned(),
+    }
+}
+
+/// Whether a line of `ld.so.conf` includes the files of its folder.
+fn includes_folder(line: &[u8]) -> bool {
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    words.next() == Some(b"include") && words.any(|word| word.ends_with(b"ld.so.conf.d/*.conf"))
+}
+
+/// The folder by which the loader finds libraries of its own accord: the first that is there and is its distribution's.
+fn default_folder(rootfs: &Rootfs, linker: &Linker) -> RootPath {
+    let there = |folder: &Bytes| Some(rootfs.lookup(folder).ok()?.path);
+    let mut folders: Vec<RootPath> = linker.default_dirs.iter().filter_map(there).collect();
+    folders.sort_by_key(|folder| !folder.as_bytes().starts_with(b"usr/"));
+    folders
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| RootPath::from("usr/lib"))
+}
+
+/// Whether a program is where the system's programs are.
+pub fn has_program(rootfs: &Rootfs, name: &str) -> bool {
+    let folders = [
+        "/sbin/",
+        "/usr/sbin/",
+        "/bin/",
+        "/usr/bin/",
+        "/usr/local/bin/",
+    ];
+    folders.iter().any(|folder| {
+        let found = rootfs.lookup(&[folder.as_bytes(), name.as_bytes()].concat());
+        found.is_ok_and(|found| matches!(&rootfs.node(found.node).kind, NodeKind::File(_)))
+    })
+}

@@ -1,0 +1,447 @@
+//! Which way of getting CUPTI is the cheapest that works in an image, and why the others are not taken.
+
+use super::Refusal;
+use super::copy_plan::{Bring, Means, bring};
+use super::image_system::{self, Python, System};
+use super::install_method::{Conda, Package, Pip, Place, Setup, Via, Way};
+use super::required_libraries::{self, CUPTI, Need};
+use super::target_release::Release;
+use crate::judge::facts::cuda_runtime::{CudaVersion, site, version};
+use crate::judge::facts::{ImageFacts, soname_of_cuda};
+use crate::knowledge::Phase;
+use crate::knowledge::packages::packages;
+use image_linkage::loader::Linker;
+use image_linkage::path::RootPath;
+
+/// What a way has to bring, and into what.
+pub struct Question<'a> {
+    /// The image.
+    pub target: &'a ImageFacts,
+    /// Its loader.
+    pub linker: &'a Linker,
+    /// Its system.
+    pub system: System,
+    /// The phase.
+    pub phase: &'a Phase,
+    /// The release that it is to be given, where anything says it.
+    pub release: Option<Release>,
+    /// The image to copy from, by the name that `FROM` takes, and its facts.
+    pub source: Option<(String, &'a ImageFacts)>,
+}
+
+/// A way that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Considered {
+    /// Its name.
+    pub name: &'static str,
+    /// Why it is taken, or why not.
+    pub why: String,
+}
+
+/// The way that is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The way.
+    pub way: Way,
+    /// The ways that were looked at, the one that is taken last.
+    pub considered: Vec<Considered>,
+}
+
+struct Candidate {
+    name: &'static str,
+    via: Option<Via>,
+    cheap: &'static str,
+    go: fn(&Question<'_>) -> Result<Way, String>,
+}
+
+/// The ways, the cheapest first.
+const WAYS: [Candidate; 9] = [
+    Candidate {
+        name: "in place",
+        via: None,
+        cheap: "the files are in the image and only have to be found",
+        go: place,
+    },
+    Candidate {
+        name: "copy",
+        via: Some(Via::Copy),
+        cheap: "only the files that are needed, of an image that was read",
+        go: copy,
+    },
+    Candidate {
+        name: "pip into the environment that asks",
+        via: Some(Via::Pip),
+        cheap: "the search path of the program that asks leads to the wheel",
+        go: pip_of_consumer,
+    },
+    Candidate {
+        name: "the distribution's own package",
+        via: Some(Via::Apt),
+        cheap: "no other repository, and the loader looks where it puts its files",
+        go: own,
+    },
+    Candidate {
+        name: "NVIDIA's package, by apt",
+        via: Some(Via::Apt),
+        cheap: "the package of the toolkit that is in the image",
+        go: apt,
+    },
+    Candidate {
+        name: "NVIDIA's package, by dnf",
+        via: Some(Via::Dnf),
+        cheap: "the package of the toolkit that is in the image",
+        go: dnf,
+    },
+    Candidate {
+        name: "conda",
+        via: Some(Via::Conda),
+        cheap: "the image has a conda environment",
+        go: conda,
+    },
+    Candidate {
+        name: "pip",
+        via: Some(Via::Pip),
+        cheap: "the image has a Python with pip",
+        go: pip,
+    },
+    Candidate {
+        name: "copy from NVIDIA's devel image",
+        via: Some(Via::Copy),
+        cheap: "only the files that are needed, though the devel image has to be had",
+        go: devel,
+    },
+];
+
+/// The cheapest way that works, among those of `via` where one is asked for.
+///
+/// # Errors
+/// [`Refusal::NoWay`] with the reason of each way that was looked at.
+pub fn choose(question: &Question<'_>, via: Option<Via>) -> Result<Choice, Refusal> {
+    let mut considered = Vec::new();
+    for candidate in WAYS.iter().filter(|it| via.is_none() || it.via == via) {
+        match (candidate.go)(question) {
+            Ok(way) => {
+                considered.push(Considered {
+                    name: candidate.name,
+                    why: candidate.cheap.to_owned(),
+                });
+                return Ok(Choice { way, considered });
+            }
+            Err(why) => considered.push(Considered {
+                name: candidate.name,
+                why,
+            }),
+        }
+    }
+    let mut whys: Vec<String> = Vec::new();
+    for considered in &considered {
+        if !whys.contains(&considered.why) {
+            whys.push(considered.why.clone());
+        }
+    }
+    Err(Refusal::NoWay {
+        image: question.target.image.reference.clone(),
+        via: via.map_or_else(String::new, |via| format!(" by {}", via.name())),
+        whys: whys.join("; "),
+    })
+}
+
+impl Question<'_> {
+    /// The libraries that the phase needs, of the release.
+    pub fn needs(&self, cuda: (u32, u32)) -> Vec<Need> {
+        required_libraries::needs(
+            self.phase,
+            &self.target.consumers,
+            required_libraries::since(cuda),
+        )
+    }
+
+    fn release(&self) -> Result<&Release, String> {
+        let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
+        self.release.as_ref().ok_or_else(|| nothing.to_owned())
+    }
+
+    fn is_arm(&self) -> bool {
+        self.linker.arch.name == "aarch64"
+    }
+
+    fn shell(&self) -> Result<(), String> {
+        let has = self.system.shell.then_some(());
+        has.ok_or_else(|| "the image has no shell that could install anything".to_owned())
+    }
+}
+
+fn place(question: &Question<'_>) -> Result<Way, String> {
+    let target = question.target;
+    if target.own_copies().next().is_none() {
+        return Err("the image holds no libcupti".to_owned());
+    }
+    question.shell()?;
+    let found = bring(target, question.phase, target, Means::Build);
+    let bring = found.map_err(|refusal| refusal.to_string())?;
+    let cupti = bring.files.first().map(|file| &file.from);
+    let copy = target
+        .own_copies()
+        .find(|copy| Some(&copy.real_path) == cupti);
+    if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
+        let failure = crate::judge::facts::failures(&copy.by_path.as_is).next();
+        let words = failure.map(|failure| failure.message.as_str());
+        return Err(format!(
+            "the copy there cannot be loaded: {}",
+            words.unwrap_or_default()
+        ));
+    }
+    Ok(Way::Place(Place {
+        is_shared: is_shared(target, &bring),
+        bring,
+    }))
+}
+
+/// Whether other libraries lie beside what is needed.
+fn is_shared(target: &ImageFacts, bring: &Bring) -> bool {
+    let rootfs = &target.grounds.as_is.rootfs;
+    let folders: Vec<RootPath> = bring.files.iter().map(|file| file.from.parent()).collect();
+    let Some(first) = folders.first() else {
+        return false;
+    };
+    let of_cupti = |name: &[u8]| {
+        super::COMPANIONS
+            .iter()
+            .chain(&[CUPTI])
+            .any(|stem| name.starts_with(stem.as_bytes()))
+    };
+    let found = rootfs.lookup(&first.absolute()).ok();
+    let mut names = found
+        .iter()
+        .flat_map(|found| rootfs.children(found.node))
+        .map(|(name, _)| name);
+    let is_library = |name: &[u8]| name.windows(3).any(|part| part == b".so");
+    folders.iter().any(|folder| folder != first)
+        || names.any(|name| is_library(name) && !of_cupti(name))
+}
+
+fn copy(question: &Question<'_>) -> Result<Way, String> {
+    let source = question.source.as_ref();
+    let (from, facts) = source.ok_or("no image to copy from was named with --from")?;
+    let bring = bring(facts, question.phase, question.target, Means::Build);
+    let bring = bring.map_err(|refusal| refusal.to_string())?;
+    let has = bring.release.as_deref().and_then(version);
+    let wanted = question.release.as_ref().filter(|it| !it.is_guess);
+    if let (Some(has), Some(wanted)) = (has, wanted)
+        && has != wanted.cuda
+    {
+        let (major, minor) = wanted.cuda;
+        let because = &wanted.because;
+        return Err(format!(
+            "{from} has CUPTI of CUDA {}.{}, and {major}.{minor} is wanted: {because}",
+            has.0, has.1
+        ));
+    }
+    Ok(Way::Copy {
+        from: from.clone(),
+        bring,
+    })
+}
+
+fn pip_of_consumer(question: &Question<'_>) -> Result<Way, String> {
+    let consumers = question.target.consumers.iter();
+    let mut sites = consumers
+        .filter_map(|consumer| site(&consumer.object))
+        .peekable();
+    if sites.peek().is_none() {
+        return Err("no Python environment of the image asks for CUPTI".to_owned());
+    }
+    let python = sites.find_map(|site| image_system::python(question.target, &site));
+    let without = "the Python environment that asks for CUPTI has no pip";
+    pip_into(question, &python.ok_or(without)?)
+}
+
+fn pip(question: &Question<'_>) -> Result<Way, String> {
+    let distributions = question.target.around.distributions.iter();
+    let mut sites: Vec<&RootPath> = distributions.map(|dist| &dist.site).collect();
+    sites.dedup();
+    let python = sites
+        .iter()
+        .find_map(|site| image_system::python(question.target, site));
+    let without = "the image has no Python environment with pip";
+    pip_into(question, &python.ok_or(without)?)
+}
+
+fn pip_into(question: &Question<'_>, python: &Python) -> Result<Way, String> {
+    question.shell()?;
+    let release = question.release()?;
+    let (name, folder) = match release.cuda.0 {
+        11 => ("nvidia-cuda-cupti-cu11", "nvidia/cuda_cupti/lib"),
+        12 => ("nvidia-cuda-cupti-cu12", "nvidia/cuda_cupti/lib"),
+        13 => ("nvidia-cuda-cupti", "nvidia/cu13/lib"),
+        other => return Err(format!("there is no wheel of CUPTI for CUDA {other}")),
+    };
+    let mut listed = question.target.around.distributions.iter();
+    Ok(Way::Pip(Pip {
+        interpreter: python.interpreter.clone(),
+        name: name.to_owned(),
+        version: release.wheel(),
+        soname: release.soname(),
+        folder: python.site.join(folder.as_bytes()),
+        is_listed: listed.any(|dist| dist.site == python.site && dist.name == name),
+        is_managed: python.is_managed,
+        is_shared: release.cuda.0 >= 13,
+    }))
+}
+
+fn own(question: &Question<'_>) -> Result<Way, String> {
+    let system = &question.system;
+    apt_is_there(system)?;
+    question.shell()?;
+    let own = packages().own(&system.id, &system.version);
+    let own = own.ok_or_else(|| {
+        format!(
+            "no package of {} {} is known to hold CUPTI",
+            system.id, system.version
+        )
+    })?;
+    let cuda = version(&own.cuda);
+    if let Some(release) = question
+        .release
+        .as_ref()
+        .filter(|release| Some(release.cuda) != cuda)
+    {
+        let (major, minor) = release.cuda;
+        let (name, has, because) = (&own.package, &own.cuda, &release.because);
+        return Err(format!(
+            "{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}"
+        ));
+    }
+    let soname = soname_of_cuda(&own.cuda).unwrap_or_default();
+    Ok(Way::Package(Package {
+        manager: "apt-get",
+        name: own.package.clone(),
+        version: format!("{}.*", own.cuda),
+        soname: image_linkage::escape::text(&soname),
+        setup: component(system, &own.component),
+        is_default_folder: true,
+    }))
+}
+
+fn apt_is_there(system: &System) -> Result<(), String> {
+    let has = system.apt.then_some(());
+    has.ok_or_else(|| "the image has no apt-get".to_owned())
+}
+
+/// The component, where no list of sources names it.
+fn component(system: &System, component: &str) -> Option<Setup> {
+    let names = |text: &str, word: &str| text.split_whitespace().any(|other| other == word);
+    if system.sources.values().any(|text| names(text, component)) {
+        return None;
+    }
+    let mut archives = system.sources.iter();
+    let (file, _) = archives.find(|(_, text)| names(text, "main"))?;
+    Some(Setup::Component {
+        component: component.to_owned(),
+        file: file.clone(),
+    })
+}
+
+fn apt(question: &Question<'_>) -> Result<Way, String> {
+    apt_is_there(&question.system)?;
+    package(question, "apt-get")
+}
+
+fn dnf(question: &Question<'_>) -> Result<Way, String> {
+    let manager = question.system.dnf.ok_or("the image has no dnf")?;
+    package(question, manager)
+}
+
+/// The package of NVIDIA's repository.
+fn package(question: &Question<'_>, manager: &'static str) -> Result<Way, String> {
+    question.shell()?;
+    let system = &question.system;
+    let release = question.release()?;
+    let (major, minor) = release.cuda;
+    let exact = release.exact.as_ref().filter(|_| release.is_toolkit);
+    let any = || format!("{major}.{minor}.*");
+    let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
+    Ok(Way::Package(Package {
+        manager,
+        name: format!("cuda-cupti-{major}-{minor}"),
+        version,
+        soname: release.soname(),
+        setup: repository(question, system)?,
+        is_default_folder: false,
+    }))
+}
+
+/// NVIDIA's repository, where none is set up.
+fn repository(question: &Question<'_>, system: &System) -> Result<Option<Setup>, String> {
+    if system.nvidia.is_some() {
+        return Ok(None);
+    }
+    let (id, version) = (&system.id, &system.version);
+    let known = packages().nvidia(id, version);
+    let known =
+        known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
+    let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
+    let url = packages().url.replace("{repository}", &known.repository);
+    Ok(Some(Setup::Repository {
+        url: url.replace("{machine}", machine),
+        keyring: packages().keyring.clone(),
+        certificates: !system.certificates,
+    }))
+}
+
+fn conda(question: &Question<'_>) -> Result<Way, String> {
+    let found = question.system.conda.clone();
+    let (program, prefix) = found.ok_or("the image has no conda")?;
+    question.shell()?;
+    let release = question.release()?;
+    let (major, minor) = release.cuda;
+    if major < 12 {
+        return Err(format!(
+            "conda-forge has no cuda-cupti of CUDA {major}.{minor}"
+        ));
+    }
+    let needs = question.needs(release.cuda);
+    let more = needs.iter().any(|need| need.stem != CUPTI);
+    let names = ["cuda-cupti", "cuda-cupti-dev"];
+    let names = names.iter().take(if more { 2 } else { 1 });
+    Ok(Way::Conda(Conda {
+        program,
+        prefix,
+        packages: names
+            .map(|name| format!("{name}={major}.{minor}.*"))
+            .collect(),
+        soname: release.soname(),
+    }))
+}
+
+/// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
+/// its CUDA is not known.
+pub fn devel_image(target: &ImageFacts, system: &System, cuda: CudaVersion) -> Option<String> {
+    let known = packages().nvidia(&system.id, &system.version)?;
+    let exact = target.image.config.env("CUDA_VERSION")?;
+    let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let suffix = known
+        .devel
+        .as_ref()
+        .filter(|_| is_number && version(exact) == Some(cuda))?;
+    Some(format!("nvidia/cuda:{exact}-devel-{suffix}"))
+}
+
+fn devel(question: &Question<'_>) -> Result<Way, String> {
+    if question.source.is_some() {
+        return Err("--from names the image to copy from".to_owned());
+    }
+    let release = question.release()?;
+    let from = devel_image(question.target, &question.system, release.cuda);
+    let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
+    let from = from.ok_or_else(|| which.to_owned())?;
+    let (major, minor) = release.cuda;
+    let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
+    Ok(Way::Devel {
+        from,
+        folder: RootPath::from(
+            format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str(),
+        ),
+        release: release.clone(),
+    })
+}

@@ -1,0 +1,144 @@
+//! The libraries of CUPTI that a phase needs, each with the reason.
+
+use std::collections::BTreeMap;
+
+use crate::judge::facts::Consumer;
+use crate::knowledge::Phase;
+use crate::knowledge::api::{self, Api};
+
+/// The stem of libcupti's own names.
+pub const CUPTI: &str = "libcupti.so";
+
+/// A library that has to be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The name up to the number of its soname, such as `libnvperf_host.so`.
+    pub stem: &'static str,
+    /// What needs it, each in a few words.
+    pub because: Vec<String>,
+}
+
+impl Need {
+    /// The reasons in one phrase.
+    pub fn words(&self) -> String {
+        let api = |text: &String| {
+            let name = text.strip_prefix("CUPTI's ")?.strip_suffix(" API")?;
+            Some(name.to_owned())
+        };
+        let apis: Vec<String> = self.because.iter().filter_map(api).collect();
+        let others = self.because.iter().filter(|text| api(text).is_none());
+        let apis = match apis.as_slice() {
+            [] => None,
+            [one] => Some(format!("CUPTI's {one} API")),
+            [most @ .., last] => Some(format!("CUPTI's {} and {last} APIs", most.join(", "))),
+        };
+        let all: Vec<String> = apis.into_iter().chain(others.cloned()).collect();
+        all.join("; ")
+    }
+}
+
+/// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
+/// first. `has` says whether the release that is to be had has an API.
+pub fn needs(phase: &Phase, consumers: &[Consumer], has: impl Fn(&Api) -> bool) -> Vec<Need> {
+    let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    let mut add = |stem: &'static str, because: String| {
+        let reasons = found.entry(stem).or_default();
+        if !reasons.contains(&because) {
+            reasons.push(because);
+        }
+    };
+    for api in apis(phase, has) {
+        let because = format!("CUPTI's {} API", api.name);
+        if api.exports.is_some() {
+            add(CUPTI, because.clone());
+        }
+        for library in &api.libraries {
+            add(library.stem(), because.clone());
+        }
+    }
+    let breaks = |consumer: &&Consumer| consumer.required == crate::judge::facts::Required::Import;
+    for consumer in consumers.iter().filter(breaks) {
+        add(CUPTI, format!("{} links it", consumer.name));
+    }
+    let mut needs: Vec<Need> = found
+        .into_iter()
+        .map(|(stem, because)| Need { stem, because })
+        .collect();
+    needs.sort_by_key(|need| (need.stem != CUPTI, need.stem));
+    needs
+}
+
+/// The APIs that a phase needs or wants: of alternatives, the first that the release has.
+pub fn apis(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<&'static Api> {
+    let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
+    wishes
+        .filter_map(|wish| {
+            let mut apis = wish.ids().iter().filter_map(|id| api::by_id(id));
+            apis.find(|api| has(api))
+        })
+        .collect()
+}
+
+/// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
+pub fn too_new(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<String> {
+    let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
+    let lacking = wishes.filter_map(|wish| {
+        let apis: Vec<&Api> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
+        let none = !apis.iter().any(|api| has(api));
+        apis.first().copied().filter(|_| none)
+    });
+    let said = lacking.map(|api| {
+        let since = api.since.as_deref().unwrap_or("a later release");
+        format!("CUPTI's {} API, which came with CUDA {since}", api.name)
+    });
+    said.collect()
+}
+
+/// Whether the release of CUDA `(major, minor)` has an API, by the table.
+pub fn since(cuda: (u32, u32)) -> impl Fn(&Api) -> bool {
+    move |api| {
+        let since = api
+            .since
+            .as_deref()
+            .map(crate::judge::facts::release_files::numbers);
+        since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{needs, since, too_new};
+    use crate::knowledge::Knowledge;
+
+    fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
+        let known = Knowledge::built_in();
+        let needs = needs(known.phase(phase).unwrap(), &[], since(cuda));
+        needs.iter().map(|need| need.stem).collect()
+    }
+
+    #[test]
+    fn what_a_release_is_too_old_for_is_named() {
+        let known = Knowledge::built_in();
+        let said = |cuda| too_new(known.phase("profiling").unwrap(), since(cuda));
+        assert_eq!(
+            said((11, 8)),
+            ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]
+        );
+        assert_eq!(said((12, 4)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_phase_needs_no_more_files_than_its_apis() {
+        let none: [&str; 0] = [];
+        assert_eq!(stems("inference", (12, 4)), none);
+        assert_eq!(stems("training", (12, 4)), ["libcupti.so"]);
+        assert_eq!(
+            stems("profiling", (12, 4)),
+            ["libcupti.so", "libnvperf_host.so", "libnvperf_target.so"]
+        );
+        assert_eq!(
+            stems("profiling", (12, 8)),
+            ["libcupti.so", "libnvperf_host.so"]
+        );
+    }
+}

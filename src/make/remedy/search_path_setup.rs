@@ -1,0 +1,162 @@
+//! How the loader comes to find what was brought.
+
+use super::build_check::names;
+use super::copy_plan::Means;
+use super::install_folder::{FOLDER, Search, SearchBy, search};
+use super::install_method::{Pip, Way};
+use super::method_choice::Question;
+use super::required_libraries::Need;
+use crate::judge::facts::ImageFacts;
+use image_linkage::loader::{How, Step, Tried};
+use image_linkage::path::RootPath;
+
+/// How the loader comes to find what was brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lead {
+    /// Nothing has to be done.
+    Nothing(String),
+    /// A file of `ldconfig` names the folder.
+    Folder {
+        /// The file.
+        conf: RootPath,
+        /// The folder.
+        folder: RootPath,
+        /// Why so.
+        because: String,
+    },
+    /// Links in a folder of their own, which a file of `ldconfig` names.
+    Links {
+        /// The file.
+        conf: RootPath,
+        /// The links and what they lead to.
+        links: Vec<(RootPath, RootPath)>,
+        /// Why so.
+        because: String,
+    },
+    /// A file of `ldconfig` names the folders that the package lists.
+    Listed {
+        /// The file.
+        conf: RootPath,
+    },
+}
+
+/// How the loader comes to find what a way brings.
+pub(super) fn lead(question: &Question<'_>, way: &Way, needs: &[Need]) -> Lead {
+    let Search {
+        folder,
+        by,
+        because,
+    } = search(question.target, question.linker, Means::Build);
+    let SearchBy::Conf(conf) = by else {
+        return Lead::Nothing(format!("{because}: {folder}"));
+    };
+    let because_shared = "other libraries lie there too, and are not to be found by everybody";
+    match way {
+        Way::Package(package) if package.is_default_folder => {
+            Lead::Nothing("the package puts its files where the loader looks by itself".to_owned())
+        }
+        Way::Package(_) => Lead::Listed { conf },
+        Way::Copy { .. } | Way::Devel { .. } => Lead::Folder {
+            conf,
+            folder,
+            because,
+        },
+        Way::Place(place) if place.is_shared => Lead::Links {
+            links: place
+                .bring
+                .files
+                .iter()
+                .map(|file| (RootPath::from(FOLDER).join(&file.name), file.from.clone()))
+                .collect(),
+            conf,
+            because: because_shared.to_owned(),
+        },
+        Way::Place(place) => Lead::Folder {
+            folder: place
+                .bring
+                .files
+                .first()
+                .map(|file| file.from.parent())
+                .unwrap_or_default(),
+            conf,
+            because,
+        },
+        Way::Pip(pip) if question.phase.apis.welcome().next().is_none() => Lead::Nothing(format!(
+            "the search path of what asks for it leads to {}",
+            pip.folder
+        )),
+        Way::Pip(Pip {
+            folder,
+            is_shared: false,
+            ..
+        }) => Lead::Folder {
+            conf,
+            folder: folder.clone(),
+            because,
+        },
+        Way::Pip(Pip { folder, .. }) => links(way, needs, conf, folder, because_shared),
+        Way::Conda(conda) => links(way, needs, conf, &conda.prefix.join(b"lib"), because_shared),
+    }
+}
+
+/// Links to the files of a folder that are needed.
+fn links(way: &Way, needs: &[Need], conf: RootPath, folder: &RootPath, because: &str) -> Lead {
+    let names = names(way, needs);
+    let own = RootPath::from(FOLDER);
+    let link = |name: &String| (own.join(name.as_bytes()), folder.join(name.as_bytes()));
+    Lead::Links {
+        conf,
+        links: names.iter().map(link).collect(),
+        because: because.to_owned(),
+    }
+}
+
+/// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
+/// before what is brought.
+pub(super) fn library_path(target: &ImageFacts, lead: &Lead) -> Option<(String, String)> {
+    let value = target.image.config.env("LD_LIBRARY_PATH")?;
+    let elements: Vec<&str> = value
+        .split([':', ';'])
+        .filter(|part| !part.is_empty())
+        .collect();
+    let has_empty = !value.is_empty() && value.split([':', ';']).any(str::is_empty);
+    let folder = match lead {
+        Lead::Folder { folder, .. } => Some(folder.to_string()),
+        Lead::Links { .. } => Some(format!("/{FOLDER}")),
+        _ => None,
+    };
+    let in_front = folder.filter(|_| is_hidden(target));
+    let because = match (&in_front, has_empty) {
+        (Some(_), _) => "what lies on it would be found before what was brought",
+        (None, true) => "an empty element stands for the working directory",
+        (None, false) => return None,
+    };
+    let all: Vec<&str> = in_front
+        .iter()
+        .map(String::as_str)
+        .chain(elements)
+        .collect();
+    Some((all.join(":"), because.to_owned()))
+}
+
+/// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted.
+fn is_hidden(target: &ImageFacts) -> bool {
+    let resolution = &target.plain.as_is.resolution;
+    let failed = resolution
+        .unresolved
+        .iter()
+        .flat_map(|missing| &missing.trace);
+    let opened = crate::judge::facts::root(resolution);
+    let opened = opened.into_iter().flat_map(|object| &object.trace);
+    let mut steps = failed.chain(opened);
+    steps.any(|step| {
+        matches!(
+            step,
+            Step::Tried {
+                how: How::LdLibraryPath,
+                tried: Tried::Found | Tried::Refused(_),
+                ..
+            }
+        )
+    })
+}

@@ -1,0 +1,135 @@
+//! Which release of CUPTI an image is to be given, and what says so.
+
+use super::wanted_cupti::{Wanted, wanted};
+use crate::judge::facts::cuda_runtime::{CudaVersion, version};
+use crate::judge::facts::{ImageFacts, release_files};
+use image_linkage::loader::Linker;
+
+/// A release of CUPTI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// The major and minor version of CUDA.
+    pub cuda: CudaVersion,
+    /// The whole version, such as `12.4.127`, where one is known for certain.
+    pub exact: Option<String>,
+    /// Whether the CUDA runtime of the image has this very version: the toolkit's packages then have it too.
+    pub is_toolkit: bool,
+    /// Whether only its soname is certain.
+    pub is_guess: bool,
+    /// What says that it is this one.
+    pub because: String,
+}
+
+impl Release {
+    /// The soname of its libcupti.
+    pub fn soname(&self) -> String {
+        let (major, minor) = self.cuda;
+        if major >= 12 {
+            format!("libcupti.so.{major}")
+        } else {
+            format!("libcupti.so.{major}.{minor}")
+        }
+    }
+
+    /// The version of a package of Python's, as precise as it is known.
+    pub fn wheel(&self) -> String {
+        let (major, minor) = self.cuda;
+        self.exact
+            .clone()
+            .unwrap_or_else(|| format!("{major}.{minor}.*"))
+    }
+}
+
+/// The release that the image is to be given: the one that was asked for, that a distribution of Python's pins, that
+/// the CUDA runtime is of, or, where only a soname is known, the newest of that soname.
+pub fn release_for(
+    target: &ImageFacts,
+    linker: &Linker,
+    asked: Option<CudaVersion>,
+) -> Option<Release> {
+    let wanted = wanted(target);
+    let known = release_files::versions(machine(linker));
+    let of = |cuda: CudaVersion| {
+        let mut same = known
+            .iter()
+            .rev()
+            .filter(|known| version(known) == Some(cuda));
+        same.next().map(|version| (*version).to_owned())
+    };
+    let by_version = |cuda: CudaVersion, because: String| Release {
+        cuda,
+        exact: of(cuda),
+        is_toolkit: false,
+        is_guess: false,
+        because,
+    };
+    asked
+        .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
+        .or_else(|| pinned(target))
+        .or_else(|| of_runtime(target, &wanted, &of))
+        .or_else(|| of_soname(&wanted, &known))
+}
+
+/// The name of a processor in the table of releases.
+pub fn machine(linker: &Linker) -> &'static str {
+    linker.arch.platform
+}
+
+/// The exact version that a distribution of Python's asks for.
+fn pinned(target: &ImageFacts) -> Option<Release> {
+    let distributions = target.around.distributions.iter();
+    let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
+    let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with("nvidia-cuda-cupti"))?;
+    Some(Release {
+        cuda: version(pin)?,
+        exact: Some(pin.clone()),
+        is_toolkit: false,
+        is_guess: false,
+        because: format!("{} {} asks for it", dist.name, dist.version),
+    })
+}
+
+fn of_runtime(
+    target: &ImageFacts,
+    wanted: &Wanted,
+    of: &impl Fn(CudaVersion) -> Option<String>,
+) -> Option<Release> {
+    let cuda = wanted.cuda?;
+    let mut runtimes = target.around.runtimes.iter();
+    let runtime = runtimes.find(|runtime| version(&runtime.version) == Some(cuda));
+    let exact = of(cuda);
+    let because = runtime.map_or_else(
+        || "CUDA_VERSION of the image says so".to_owned(),
+        |runtime| format!("the CUDA runtime in the image is {}", runtime.version),
+    );
+    Some(Release {
+        cuda,
+        is_toolkit: exact.is_some() && exact.as_ref() == runtime.map(|runtime| &runtime.version),
+        is_guess: false,
+        exact,
+        because,
+    })
+}
+
+/// The newest release of a soname; only a soname with a number says anything.
+fn of_soname(wanted: &Wanted, known: &[&str]) -> Option<Release> {
+    let soname = wanted.soname.as_deref()?;
+    let all = known.iter().rev().filter_map(|known| {
+        let release = Release {
+            cuda: version(known)?,
+            exact: Some((*known).to_owned()),
+            is_toolkit: false,
+            is_guess: true,
+            because: String::new(),
+        };
+        (release.soname().as_bytes() == soname).then_some(release)
+    });
+    let by = wanted.by.as_deref().unwrap_or("the image");
+    all.take(1).next().map(|release| Release {
+        because: format!(
+            "{by} asks for {} and nothing says the minor version: it is the newest that is known",
+            release.soname()
+        ),
+        ..release
+    })
+}

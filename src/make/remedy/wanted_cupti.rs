@@ -1,0 +1,148 @@
+//! What an image would have libcupti be, and the copy of a source that is it.
+
+use super::Refusal;
+use super::required_libraries::CUPTI;
+use crate::judge::facts::{Copy, ImageFacts, Status, cuda_runtime};
+use image_linkage::elf::{Bytes, ElfFacts};
+use image_linkage::escape;
+use image_linkage::layer::FileFacts;
+use image_linkage::loader::Linker;
+use image_linkage::path::RootPath;
+
+/// What the image would have libcupti be: the soname that its programs ask for, and the version of CUDA.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// The soname with its number; `None` where nothing says it.
+    pub soname: Option<Bytes>,
+    /// Who asks for the soname.
+    pub by: Option<String>,
+    /// The version of CUDA; `None` where nothing says it, or several are there.
+    pub cuda: Option<cuda_runtime::CudaVersion>,
+}
+
+impl Wanted {
+    /// The wish in words.
+    pub fn words(&self) -> String {
+        let soname = self.soname.as_deref().map(escape::text);
+        let by = self.by.as_ref().map(|by| format!(" (for {by})"));
+        let cuda = self
+            .cuda
+            .map(|(major, minor)| format!("CUDA {major}.{minor}"));
+        let soname = soname.map(|soname| soname + &by.unwrap_or_default());
+        let words: Vec<String> = [soname, cuda].into_iter().flatten().collect();
+        words.join(" of ")
+    }
+}
+
+/// What the image would have libcupti be.
+pub fn wanted(target: &ImageFacts) -> Wanted {
+    let numbered = |name: &Bytes| name.len() > CUPTI.len();
+    let mut consumers = target.consumers.iter().filter(|it| numbered(&it.wants));
+    let asked = consumers.next();
+    let cuda = cuda_of(target);
+    let soname = asked.map(|consumer| consumer.wants.clone()).or_else(|| {
+        let plain = &target.plain.as_is.name;
+        let of_cuda = cuda.and_then(|(major, minor)| {
+            crate::judge::facts::soname_of_cuda(&format!("{major}.{minor}"))
+        });
+        of_cuda.or_else(|| numbered(plain).then(|| plain.clone()))
+    });
+    Wanted {
+        soname,
+        by: asked.map(|consumer| consumer.name.clone()),
+        cuda,
+    }
+}
+
+/// The one version of the CUDA runtimes in the image, else the one that its environment names.
+fn cuda_of(target: &ImageFacts) -> Option<cuda_runtime::CudaVersion> {
+    let versions = target.around.runtimes.iter();
+    let mut versions: Vec<_> = versions
+        .filter_map(|runtime| cuda_runtime::version(&runtime.version))
+        .collect();
+    versions.sort_unstable();
+    versions.dedup();
+    match versions.as_slice() {
+        [only] => Some(*only),
+        _ => cuda_runtime::version(target.image.config.env("CUDA_VERSION")?),
+    }
+}
+
+/// The copy of the source that fits best: of the wanted soname and version, one that is a file of a known release.
+pub(super) fn choose<'s>(
+    source: &'s ImageFacts,
+    target: &ImageFacts,
+    linker: &Linker,
+) -> Result<&'s Copy, Refusal> {
+    let wanted = wanted(target);
+    let from = || source.image.reference.clone();
+    let whole = |copy: &&Copy| copy.problems.is_empty() && copy.soname.is_some();
+    let copies: Vec<&Copy> = source.own_copies().filter(whole).collect();
+    if copies.is_empty() {
+        return Err(Refusal::NoCopy {
+            from: from(),
+            but: match source.status.as_is {
+                Status::HeadersOnly => ", only its headers",
+                Status::Unloadable => ", only links to none, or files that are no libraries",
+                _ => "",
+            },
+        });
+    }
+    let of_machine = |copy: &&&Copy| {
+        elf(source, &copy.real_path).is_some_and(|elf| {
+            elf.machine == linker.arch.machine && elf.class() == linker.arch.class
+        })
+    };
+    let of_soname =
+        |copy: &&&Copy| wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref();
+    let of_cuda = |copy: &&&Copy| match (wanted.cuda, release(copy)) {
+        (Some(wanted), Some(release)) => wanted == release,
+        _ => true,
+    };
+    let fitting = copies.iter().filter(of_machine).filter(of_soname);
+    let best = fitting.filter(of_cuda).min_by_key(|copy| {
+        // One that others of its folder belong to, then the place where most look first.
+        (
+            copy.version.is_none(),
+            !copy.loadable.as_is,
+            &copy.real_path,
+        )
+    });
+    best.copied().ok_or_else(|| Refusal::NoMatch {
+        from: from(),
+        image: target.image.reference.clone(),
+        wants: format!("{} for {}", wanted.words(), linker.arch.name),
+        has: has(&copies),
+    })
+}
+
+/// The major and minor version of a copy.
+fn release(copy: &Copy) -> Option<cuda_runtime::CudaVersion> {
+    cuda_runtime::version(&copy.version.as_ref()?.0)
+}
+
+/// The copies of a source in words.
+fn has(copies: &[&Copy]) -> String {
+    let one = |copy: &&Copy| {
+        let version = copy.version.as_ref().map(|(version, _)| version.as_str());
+        let soname = copy.soname.as_deref().map(escape::text);
+        format!(
+            "it has {} of {} for {}",
+            soname.unwrap_or_default(),
+            version.unwrap_or("an unknown release"),
+            copy.machine.as_deref().unwrap_or("no processor")
+        )
+    };
+    let mut words: Vec<String> = copies.iter().map(one).collect();
+    words.sort();
+    words.dedup();
+    words.join(", ")
+}
+
+pub(super) fn elf<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s ElfFacts> {
+    facts(source, path)?.elf.as_deref()
+}
+
+pub(super) fn facts<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s FileFacts> {
+    source.grounds.as_is.rootfs.file(&path.absolute())
+}

@@ -1,0 +1,282 @@
+//! The layer that is added: what is brought, the search path, the loader's cache, and the proof.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use super::SlimError;
+use super::added_members::{Member, Members};
+use super::decision::Decision;
+use super::provenance::{self, Added, Dropped, Proof, Written};
+use super::staging_files::{self, create, io_error};
+use super::supplier::{Supplier, Taken};
+use crate::judge::facts::ImageFacts;
+use crate::make::remedy::install_folder::SearchBy;
+use image_linkage::digest::hex;
+use image_linkage::escape;
+use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_linkage::loader::{Libc, Linker, ld_cache_writer, ldconfig};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{self, Rootfs};
+
+/// The loader's cache.
+const CACHE: &str = "etc/ld.so.cache";
+
+/// What the layer is made of.
+pub struct Making<'a> {
+    /// What is done.
+    pub decision: &'a Decision,
+    /// The image as it was.
+    pub facts: &'a ImageFacts,
+    /// Where CUPTI is brought from.
+    pub supplier: Option<&'a Supplier>,
+    /// The layers below, as they will be.
+    pub below: &'a [LayerIndex],
+    /// The phase.
+    pub phase: &'a str,
+    /// The bounds.
+    pub limits: &'a Limits,
+    /// A folder for what is written on the way.
+    pub folder: &'a Path,
+}
+
+/// The members of the layer, and the proof among them.
+pub struct NewLayer {
+    /// The members.
+    pub members: Members,
+    /// The proof.
+    pub proof: Proof,
+}
+
+/// Gathers the members of the layer.
+///
+/// # Errors
+/// What stands in the way of one, or why the cache cannot be made.
+pub fn gather(making: &Making<'_>) -> Result<NewLayer, SlimError> {
+    let (rootfs, _) = rootfs::merge(making.below);
+    let mut layer = NewLayer {
+        members: Members::default(),
+        proof: proof(making),
+    };
+    layer.bring(making, &rootfs)?;
+    if let Some(linker) = stale_cache(making) {
+        layer.cache(making, linker)?;
+    }
+    layer
+        .proof
+        .written
+        .sort_by(|one, other| one.path.cmp(&other.path));
+    let proof = Member::Written(layer.proof.text().into_bytes());
+    layer
+        .members
+        .add(&rootfs, &provenance::PLACE.into(), proof)?;
+    Ok(layer)
+}
+
+/// The proof of what goes; what is brought is still to be entered.
+pub fn proof(making: &Making<'_>) -> Proof {
+    let mut dropped: Vec<Dropped> = Vec::new();
+    for item in &making.decision.drop {
+        let one = |path: &RootPath, bytes, because: String| Dropped {
+            path: path.to_string(),
+            bytes,
+            layer: item.layer,
+            kind: item.kind.to_owned(),
+            because,
+        };
+        dropped.push(one(&item.path, item.bytes, item.because.clone()));
+        let link = |link| one(link, 0, format!("a link to {}", item.path));
+        dropped.extend(item.links.iter().map(link));
+    }
+    dropped.sort_by(|one, other| one.path.cmp(&other.path));
+    Proof {
+        proof_version: 1,
+        made_by: concat!("cupti-audit ", env!("CARGO_PKG_VERSION")).to_owned(),
+        phase: making.phase.to_owned(),
+        image: provenance::From::image(&making.facts.image),
+        added: Vec::new(),
+        written: Vec::new(),
+        dropped,
+    }
+}
+
+/// The loader whose cache has to be made anew: when something is brought, or what it names is gone.
+fn stale_cache<'m>(making: &Making<'m>) -> Option<&'m Linker> {
+    let linker = making.facts.grounds.as_is.linker.as_ref()?;
+    let gone = making.decision.gone();
+    let names_gone = || {
+        let mut entries = linker
+            .cache
+            .iter()
+            .flat_map(image_linkage::loader::ld_cache::Cache::iter);
+        let rootfs = &making.facts.grounds.as_is.rootfs;
+        let real = |path: &[u8]| {
+            let path = RootPath::new(path);
+            let folder = rootfs.lookup(&path.parent().absolute()).ok()?;
+            Some(folder.path.join(path.name()))
+        };
+        entries.any(|(_, entry)| real(&entry.path).is_some_and(|path| gone.contains(&path)))
+    };
+    let is_glibc = linker.libc != Libc::Musl;
+    (is_glibc && (making.decision.bring.is_some() || names_gone())).then_some(linker)
+}
+
+impl NewLayer {
+    /// Adds the files, the links and the line that names their folder.
+    fn bring(&mut self, making: &Making<'_>, rootfs: &Rootfs) -> Result<(), SlimError> {
+        let (Some(bring), Some(supplier)) = (&making.decision.bring, making.supplier) else {
+            return Ok(());
+        };
+        let wanted: BTreeSet<RootPath> = bring.files.iter().map(|file| file.from.clone()).collect();
+        let taken = supplier.take(&wanted, making.limits, making.folder)?;
+        for file in &bring.files {
+            let one = same(&taken, file)?;
+            let member = Member::Copied {
+                file: one.path.clone(),
+                bytes: one.bytes,
+                mode: file.mode,
+            };
+            let at = self.members.add(rootfs, &file.to, member)?;
+            self.proof.added.push(Added {
+                path: at.to_string(),
+                bytes: one.bytes,
+                sha256: one.sha256.clone(),
+                mode: format!("{:o}", file.mode),
+                from: supplier.from.clone(),
+                was: file.from.to_string(),
+                because: file.because.clone(),
+            });
+        }
+        self.proof
+            .added
+            .sort_by(|one, other| one.path.cmp(&other.path));
+        for link in &bring.links {
+            self.link(rootfs, &link.at, &link.to, &link.because)?;
+        }
+        if let SearchBy::Conf(conf) = &bring.search.by {
+            let content = with_line(rootfs.content(&conf.absolute()), &bring.search.folder);
+            self.write(rootfs, conf, content, &bring.search.because)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the loader's cache of the image as it will be, and the links that go with it.
+    fn cache(&mut self, making: &Making<'_>, linker: &Linker) -> Result<(), SlimError> {
+        let added = self.index(making)?;
+        let (rootfs, _) = rootfs::merge(making.below.iter().chain([&added]));
+        let regenerated = ldconfig::regenerate(&rootfs, linker);
+        if let Some(problem) = regenerated.problems.first() {
+            return Err(SlimError::Cannot(format!(
+                "the loader's cache cannot be made: {problem}"
+            )));
+        }
+        for (link, target) in &regenerated.relinked.made {
+            let because = "ldconfig makes it: the soname of the file that it leads to";
+            self.link(&rootfs, &RootPath::new(link), target, because)?;
+        }
+        for link in &regenerated.relinked.removed {
+            let link = RootPath::new(link);
+            self.members.add(&rootfs, &link, Member::Deleted)?;
+        }
+        let version = match linker.libc {
+            Libc::Glibc(Some((major, minor))) => format!(" of glibc {major}.{minor}"),
+            _ => String::new(),
+        };
+        let generator = format!(
+            "cupti-audit {}, as ldconfig{version}",
+            env!("CARGO_PKG_VERSION")
+        );
+        let content = ld_cache_writer::write(&regenerated.cache, linker.arch.data, &generator);
+        let because = "the loader looks up a soname here; it names what was brought, and no file that is gone";
+        self.write(
+            &rootfs,
+            &CACHE.into(),
+            content.map_err(SlimError::Cannot)?,
+            because,
+        )
+    }
+
+    /// The index of the layer as far as it is gathered.
+    fn index(&self, making: &Making<'_>) -> Result<LayerIndex, SlimError> {
+        let path = making.folder.join("gathered");
+        let mut file = create(&path)?;
+        let written = self.members.write(&mut file).and_then(|()| file.flush());
+        written.map_err(|error| io_error(&path, error))?;
+        read(&path, making.limits)
+    }
+
+    fn link(
+        &mut self,
+        rootfs: &Rootfs,
+        at: &RootPath,
+        to: &[u8],
+        because: &str,
+    ) -> Result<(), SlimError> {
+        let at = self.members.add(rootfs, at, Member::Symlink(to.to_vec()))?;
+        self.proof.written.push(Written {
+            path: at.to_string(),
+            target: Some(escape::text(to)),
+            sha256: None,
+            because: because.to_owned(),
+        });
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        rootfs: &Rootfs,
+        at: &RootPath,
+        content: Vec<u8>,
+        because: &str,
+    ) -> Result<(), SlimError> {
+        let sha256 = hex(&Sha256::digest(&content));
+        let at = self.members.add(rootfs, at, Member::Written(content))?;
+        self.proof.written.push(Written {
+            path: at.to_string(),
+            target: None,
+            sha256: Some(sha256),
+            because: because.to_owned(),
+        });
+        Ok(())
+    }
+}
+
+/// The file that was taken out, if it is the one that was read before.
+fn same<'t>(
+    taken: &'t BTreeMap<RootPath, Taken>,
+    file: &crate::make::remedy::copy_plan::File,
+) -> Result<&'t Taken, SlimError> {
+    let known = |one: &&Taken| {
+        one.bytes == file.bytes
+            && file
+                .sha256
+                .as_ref()
+                .is_none_or(|sha256| *sha256 == one.sha256)
+    };
+    taken
+        .get(&file.from)
+        .filter(known)
+        .ok_or_else(|| SlimError::Cannot(format!("{} has changed while it was read", file.from)))
+}
+
+/// A configuration of `ldconfig` with a line for the folder in front.
+fn with_line(content: Option<&[u8]>, folder: &RootPath) -> Vec<u8> {
+    let (line, content) = (
+        [&folder.absolute(), &b"\n"[..]].concat(),
+        content.unwrap_or_default(),
+    );
+    if content.starts_with(&line) {
+        return content.to_vec();
+    }
+    [&line, content].concat()
+}
+
+/// Reads a tar that was written here.
+pub(super) fn read(path: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
+    let file = staging_files::open(path)?;
+    let index = layer::index("that is added", file, &Expected::default(), limits);
+    index.map_err(|error| SlimError::Image(error.into()))
+}

@@ -1,0 +1,130 @@
+//! The members of the layer that is added: sorted, with the folders that are not there yet.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what is brought lies in files of its own until it is written"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::SlimError;
+use image_linkage::layer::layer_writer::LayerWriter;
+use image_linkage::path::{self, RootPath};
+use image_linkage::rootfs::{NodeKind, Rootfs};
+
+/// What a member is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Member {
+    /// A file whose content lies on the host.
+    Copied {
+        /// Where.
+        file: PathBuf,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The permission bits.
+        mode: u16,
+    },
+    /// A small file, mode 644.
+    Written(Vec<u8>),
+    /// A symbolic link.
+    Symlink(Vec<u8>),
+    /// Something of the layers below is deleted.
+    Deleted,
+}
+
+/// The members of a layer, by path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Members {
+    members: BTreeMap<RootPath, Member>,
+    folders: BTreeSet<RootPath>,
+}
+
+impl Members {
+    /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
+    ///
+    /// # Errors
+    /// What stands in its way.
+    pub fn add(
+        &mut self,
+        rootfs: &Rootfs,
+        path: &RootPath,
+        member: Member,
+    ) -> Result<RootPath, SlimError> {
+        let folder = self.folder(rootfs, &path.parent())?;
+        let at = folder.join(path.name());
+        let there = rootfs.lookup_link(&at.absolute());
+        let is_folder = |id| matches!(rootfs.node(id).kind, NodeKind::Directory(_));
+        if member != Member::Deleted && there.is_ok_and(|found| is_folder(found.node)) {
+            let text = format!("{at} is a folder in the image, and a file is to stand there");
+            return Err(SlimError::Cannot(text));
+        }
+        self.members.insert(at.clone(), member);
+        Ok(at)
+    }
+
+    /// The place of a folder; what is missing of it is added.
+    fn folder(&mut self, rootfs: &Rootfs, wanted: &RootPath) -> Result<RootPath, SlimError> {
+        let mut at = RootPath::default();
+        for name in path::components(wanted.as_bytes()) {
+            let next = at.join(name);
+            at = match rootfs.lookup(&next.absolute()) {
+                Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => {
+                    found.path
+                }
+                Err(image_linkage::rootfs::LookupError::NotFound)
+                    if rootfs.lookup_link(&next.absolute()).is_err() =>
+                {
+                    self.folders.insert(next.clone());
+                    next
+                }
+                _ => {
+                    let text =
+                        format!("{next} is no folder in the image, and files are to lie there");
+                    return Err(SlimError::Cannot(text));
+                }
+            };
+        }
+        Ok(at)
+    }
+
+    /// Writes the tar.
+    ///
+    /// # Errors
+    /// What `out` gives, or the files that are copied.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let mut writer = LayerWriter::new(out);
+        let mut all: BTreeMap<&RootPath, Option<&Member>> = BTreeMap::new();
+        all.extend(self.folders.iter().map(|path| (path, None)));
+        all.extend(
+            self.members
+                .iter()
+                .map(|(path, member)| (path, Some(member))),
+        );
+        for (path, member) in all {
+            match member {
+                None => writer.directory(path)?,
+                Some(Member::Copied { file, bytes, mode }) => {
+                    writer.file(path, *mode, *bytes, File::open(file)?)?;
+                }
+                Some(Member::Written(content)) => {
+                    writer.file(path, 0o644, content.len() as u64, content.as_slice())?;
+                }
+                Some(Member::Symlink(target)) => writer.symlink(path, target)?,
+                Some(Member::Deleted) => writer.whiteout(path)?,
+            }
+        }
+        writer.end()
+    }
+
+    /// The paths of the members, without the folders.
+    pub fn paths(&self) -> impl Iterator<Item = &RootPath> {
+        self.members.keys()
+    }
+
+    /// The folders that are new.
+    pub fn folders(&self) -> impl Iterator<Item = &RootPath> {
+        self.folders.iter()
+    }
+}

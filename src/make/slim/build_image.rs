@@ -1,0 +1,326 @@
+//! Makes the new image beside its place: layers that are written again, the one that is added, config and manifest.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+use oci_spec::image::Descriptor;
+
+use super::SlimError;
+use super::added_layer::{self, Making, NewLayer};
+use super::blob_writer::{Blob, BlobWriter};
+use super::decision::Decision;
+use super::new_documents::{self, Family, History, Layer};
+use super::new_image::{Form, Made, MadeLayer, Origin, digest};
+use super::original_image::{Original, is_saved};
+use super::staging_files::{create, io_error};
+use crate::size::size;
+use image_linkage::layer::decompress::{Compression, compression};
+use image_linkage::layer::rewrite::{Cut, rewrite};
+use image_linkage::layer::{self as layers, Expected, LayerIndex};
+use image_linkage::limits::Limits;
+use image_source::{Digest, config};
+
+/// Makes the image that `making` describes, of which the layers below the new one are still to be written.
+///
+/// # Errors
+/// Why a layer cannot be read, or not be written.
+pub fn make<'a>(
+    original: &'a Original,
+    making: &Making<'a>,
+    form: Form,
+) -> Result<Made<'a>, SlimError> {
+    let mut work = Work {
+        original,
+        limits: making.limits,
+        folder: making.folder,
+        form,
+        layers: Vec::new(),
+        indexes: Vec::new(),
+    };
+    for number in 0..original.layers.len() {
+        work.layer(number, making.decision.cuts.get(&number))?;
+    }
+    let added = if making.decision.is_nothing() {
+        None
+    } else {
+        let added = added_layer::gather(making)?;
+        work.add(&added)?;
+        Some(added)
+    };
+    work.finish(making, added)
+}
+
+struct Work<'a> {
+    original: &'a Original,
+    limits: &'a Limits,
+    folder: &'a Path,
+    form: Form,
+    layers: Vec<MadeLayer>,
+    indexes: Vec<LayerIndex>,
+}
+
+impl<'a> Work<'a> {
+    /// Takes over a layer, or writes it again.
+    fn layer(&mut self, number: usize, cut: Option<&Cut>) -> Result<(), SlimError> {
+        let (Some(index), Some(described)) = (
+            self.original.layers.get(number),
+            self.original.image.layers.get(number),
+        ) else {
+            return Ok(());
+        };
+        if described.is_foreign() {
+            let text = format!("layer {} is foreign: its bytes are elsewhere", index.digest);
+            return Err(SlimError::Cannot(text));
+        }
+        let stored = self.compression(number, index, &described.media_type)?;
+        let family = self.family();
+        let squeeze = self.form == Form::Blobs
+            && stored == Compression::None
+            && is_saved(self.original.image.source);
+        let media_type = match (stored, self.original.documents.manifest.as_ref()) {
+            _ if squeeze => family.gzip(),
+            (_, Some(_)) => described.media_type.clone(),
+            (Compression::Gzip, None) => family.gzip(),
+            (Compression::Zstd, None) => "application/vnd.oci.image.layer.v1.tar+zstd".to_owned(),
+            (Compression::None, None) => "application/vnd.oci.image.layer.v1.tar".to_owned(),
+        };
+        let compression = if squeeze { Compression::Gzip } else { stored };
+        let (blob, origin, index) = match (cut, self.form) {
+            (None, _) if !squeeze => (blob_of(index), Origin::Kept(number), index.clone()),
+            (Some(cut), Form::Tars) => {
+                let index = self.index_again(number, cut)?;
+                (blob_of(&index), Origin::Again(number, cut.clone()), index)
+            }
+            (cut, _) => {
+                let empty = Cut::default();
+                self.stage(number, cut.unwrap_or(&empty), compression)?
+            }
+        };
+        self.indexes.push(index);
+        self.layers.push(MadeLayer {
+            blob,
+            media_type,
+            origin,
+        });
+        Ok(())
+    }
+
+    fn family(&self) -> Family {
+        Family::of(self.original.documents.manifest.as_deref())
+    }
+
+    /// How a layer is stored: as its media type says, or, where nothing says it, by its first bytes.
+    fn compression(
+        &self,
+        number: usize,
+        index: &LayerIndex,
+        media_type: &str,
+    ) -> Result<Compression, SlimError> {
+        if index.digest == index.diff_id {
+            return Ok(Compression::None);
+        }
+        if self.original.documents.manifest.is_some() {
+            let is_zstd = media_type.ends_with("zstd");
+            return Ok(if is_zstd {
+                Compression::Zstd
+            } else {
+                Compression::Gzip
+            });
+        }
+        let mut start = Vec::new();
+        let read = self.original.blob(number)?.take(4).read_to_end(&mut start);
+        read.map_err(|error| SlimError::Cannot(format!("layer {}: {error}", number + 1)))?;
+        Ok(compression(&start))
+    }
+
+    /// Writes a layer again into a file.
+    fn stage(
+        &self,
+        number: usize,
+        cut: &Cut,
+        compression: Compression,
+    ) -> Result<(Blob, Origin, LayerIndex), SlimError> {
+        let path = self.folder.join(format!("layer-{number}"));
+        let writer = BlobWriter::new(create(&path)?, compression);
+        let mut writer = writer.map_err(|error| io_error(&path, error))?;
+        let written = rewrite(self.original.tar(number)?, cut, self.limits, &mut writer);
+        written.map_err(|why| self.failed(number, &why))?;
+        let blob = writer.finish()?;
+        let index = added_layer::read(&path, self.limits)?;
+        Ok((blob, Origin::Staged(path), index))
+    }
+
+    /// What a layer is once it is written again; nothing is kept of its bytes.
+    fn index_again(&self, number: usize, cut: &Cut) -> Result<LayerIndex, SlimError> {
+        let tar = self.original.tar(number)?;
+        let (reader, mut writer) =
+            io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
+        let (written, index) = std::thread::scope(|scope| {
+            let writing = scope.spawn(move || rewrite(tar, cut, self.limits, &mut writer));
+            let index = layers::index(
+                "that is written again",
+                reader,
+                &Expected::default(),
+                self.limits,
+            );
+            (writing.join(), index)
+        });
+        let written = written.unwrap_or_else(|_panic| Err("the writer failed".to_owned()));
+        written.map_err(|why| self.failed(number, &why))?;
+        index.map_err(|error| SlimError::Image(error.into()))
+    }
+
+    fn failed(&self, number: usize, why: &str) -> SlimError {
+        let digest = self
+            .original
+            .layers
+            .get(number)
+            .map(|index| index.digest.to_string());
+        SlimError::Cannot(format!("layer {}: {why}", digest.unwrap_or_default()))
+    }
+
+    /// Writes the layer that is added.
+    fn add(&mut self, added: &NewLayer) -> Result<(), SlimError> {
+        let compression = match self.form {
+            Form::Blobs => Compression::Gzip,
+            Form::Tars => Compression::None,
+        };
+        let path = self.folder.join("layer-added");
+        let write = || {
+            let mut writer = BlobWriter::new(create(&path)?, compression)
+                .map_err(|error| io_error(&path, error))?;
+            let written = added.members.write(&mut writer);
+            written.map_err(|error| io_error(&path, error))?;
+            Ok::<_, SlimError>(writer.finish()?)
+        };
+        let blob = write()?;
+        self.indexes.push(added_layer::read(&path, self.limits)?);
+        self.layers.push(MadeLayer {
+            blob,
+            media_type: self.family().gzip(),
+            origin: Origin::Staged(path),
+        });
+        Ok(())
+    }
+
+    fn finish(self, making: &Making<'a>, added: Option<NewLayer>) -> Result<Made<'a>, SlimError> {
+        let original = self.original;
+        let diff_ids: Vec<Digest> = self
+            .layers
+            .iter()
+            .map(|it| it.blob.diff_id.clone())
+            .collect();
+        let history = added
+            .as_ref()
+            .map(|_| history(making.decision, making.phase));
+        let config = match &history {
+            None => original.documents.config.clone(),
+            history => {
+                new_documents::config(&original.documents.config, &diff_ids, history.as_ref())
+                    .map_err(SlimError::Cannot)?
+            }
+        };
+        let config_digest = digest(&config)?;
+        let described = original.documents.manifest.as_deref();
+        let layers: Vec<Layer> = self
+            .layers
+            .iter()
+            .map(|layer| in_manifest(layer, described.map(|it| it.layers().as_slice())))
+            .collect();
+        let manifest =
+            new_documents::manifest(described, (&config_digest, config.len() as u64), &layers)
+                .map_err(SlimError::Cannot)?;
+        let mut image = original.image.clone();
+        let (platform, read) = config::read("the new image", &config)?;
+        image.platform = platform;
+        image.digest = Some(digest(&manifest)?);
+        image.layers = descriptors(&self.layers, &read);
+        image.config = read;
+        Ok(Made {
+            original,
+            image,
+            indexes: self.indexes,
+            layers: self.layers,
+            config,
+            manifest,
+            manifest_type: Family::of(described).manifest(),
+            form: self.form,
+            added,
+            limits: self.limits,
+        })
+    }
+}
+
+fn blob_of(index: &LayerIndex) -> Blob {
+    Blob {
+        digest: index.digest.clone(),
+        size: index.compressed_bytes,
+        diff_id: index.diff_id.clone(),
+        bytes: index.bytes,
+    }
+}
+
+fn in_manifest(layer: &MadeLayer, described: Option<&[Descriptor]>) -> Layer {
+    let as_it_was = match &layer.origin {
+        Origin::Kept(number) => described.and_then(|described| described.get(*number)),
+        _ => None,
+    };
+    match as_it_was {
+        Some(descriptor) => Layer::Kept(Box::new(descriptor.clone())),
+        None => Layer::New {
+            digest: layer.blob.digest.clone(),
+            size: layer.blob.size,
+            media_type: layer.media_type.clone(),
+        },
+    }
+}
+
+fn descriptors(
+    layers: &[MadeLayer],
+    config: &image_source::ImageConfig,
+) -> Vec<image_source::LayerDescriptor> {
+    let describe = |(number, layer): (usize, &MadeLayer)| image_source::LayerDescriptor {
+        digest: Some(layer.blob.digest.clone()),
+        diff_id: Some(layer.blob.diff_id.clone()),
+        media_type: layer.media_type.clone(),
+        size: Some(layer.blob.size),
+        created_by: config.created_by.get(number).cloned(),
+        urls: Vec::new(),
+    };
+    layers.iter().enumerate().map(describe).collect()
+}
+
+/// What the history says of the layer that is added.
+fn history(decision: &Decision, phase: &str) -> History {
+    let mut words = Vec::new();
+    if let Some(bring) = &decision.bring {
+        let release = bring.release.as_deref().unwrap_or("an unknown release");
+        let soname = image_linkage::escape::text(&bring.soname);
+        let bytes = bring.files.iter().map(|file| file.bytes).sum();
+        words.push(format!(
+            "brings {soname} of {release} ({} files, {})",
+            bring.files.len(),
+            size(bytes)
+        ));
+    }
+    if !decision.drop.is_empty() {
+        let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+        for item in &decision.drop {
+            *kinds.entry(item.kind).or_default() += item.bytes;
+        }
+        let kinds = kinds
+            .iter()
+            .map(|(kind, bytes)| format!("{kind} {}", size(*bytes)));
+        let kinds: Vec<String> = kinds.collect();
+        words.push(format!(
+            "leaves out {} files of the layers below ({})",
+            decision.drop.len(),
+            kinds.join(", ")
+        ));
+    }
+    History {
+        created_by: format!("cupti-audit slim --phase {phase}"),
+        comment: format!("{}; see /{}", words.join("; "), super::provenance::PLACE),
+    }
+}

@@ -1,0 +1,254 @@
+//! What is done to an image: what is brought, what goes, and what each layer becomes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::SlimError;
+use super::original_image::Original;
+use super::supplier::Supplier;
+use crate::judge::facts::ImageFacts;
+use crate::judge::plan::{Item, Plan, Verdict};
+use crate::knowledge::Phase;
+use crate::make::remedy::copy_plan::{self, Bring, Means};
+use image_linkage::layer::rewrite::{self, Cut};
+use image_linkage::layer::{Entry, LayerIndex};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dropping {
+    /// What the phase does not need goes.
+    Drop,
+    /// Everything stays.
+    Keep,
+}
+
+/// What is done to an image.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Decision {
+    /// What is brought; `None` where the image serves the phase, or nothing can be brought.
+    pub bring: Option<Bring>,
+    /// The files that go, each with the links that lead to it.
+    pub drop: Vec<Item>,
+    /// The files that could go and stay all the same, each with the reason.
+    pub stays: Vec<(RootPath, String)>,
+    /// What is left out of each layer, by its number; layers that stay as they are have no entry.
+    pub cuts: BTreeMap<usize, Cut>,
+}
+
+impl Decision {
+    /// Whether nothing is done.
+    pub fn is_nothing(&self) -> bool {
+        self.bring.is_none() && self.cuts.is_empty()
+    }
+
+    /// The paths that go, links included.
+    pub fn gone(&self) -> BTreeSet<RootPath> {
+        let items = self.drop.iter();
+        items
+            .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
+            .cloned()
+            .collect()
+    }
+
+    /// What the layers hold afterwards, without those that are added.
+    pub fn apply(&self, layers: &[LayerIndex]) -> Vec<LayerIndex> {
+        let cut = |(number, layer): (usize, &LayerIndex)| match self.cuts.get(&number) {
+            Some(cut) => cut.apply(layer),
+            None => layer.clone(),
+        };
+        layers.iter().enumerate().map(cut).collect()
+    }
+}
+
+/// Decides what is done to an image, of which `plan` is that of the phase.
+///
+/// # Errors
+/// Why what it lacks cannot be brought.
+pub fn decide(
+    original: &Original,
+    facts: &ImageFacts,
+    phase: &Phase,
+    plan: &Plan,
+    supplier: Option<&Supplier>,
+    dropping: Dropping,
+) -> Result<Decision, SlimError> {
+    let mut decision = Decision::default();
+    // An image that serves the phase needs nothing, wherever it could be had from.
+    if let Some(supplier) = supplier.filter(|_| plan.verdict != Verdict::Pass) {
+        let brought = copy_plan::bring(&supplier.facts, phase, facts, Means::Cache)?;
+        decision.bring = Some(brought);
+    }
+    if dropping == Dropping::Drop {
+        leave_out(&mut decision, &original.layers, plan);
+    }
+    Ok(decision)
+}
+
+/// Decides which files go and what that makes of the layers.
+fn leave_out(decision: &mut Decision, layers: &[LayerIndex], plan: &Plan) {
+    decision.drop.clone_from(&plan.drop);
+    let needed = linked_from_above(layers, &decision.gone());
+    decision.drop.retain(|item| {
+        let why = std::iter::once(&item.path)
+            .chain(&item.links)
+            .find_map(|path| needed.get(path));
+        if let Some(why) = why {
+            decision.stays.push((item.path.clone(), why.clone()));
+        }
+        why.is_none()
+    });
+    let gone = decision.gone();
+    for (number, layer) in layers.iter().enumerate() {
+        let cut = Cut::of(layer, &gone);
+        if !cut.is_empty() {
+            decision.cuts.insert(number, cut);
+        }
+    }
+    uncovered(decision, layers, &gone);
+}
+
+/// What goes and is the target of a hard link that would then lead nowhere: one of a layer above, or one that names its
+/// target through a link of a folder.
+fn linked_from_above(
+    layers: &[LayerIndex],
+    gone: &BTreeSet<RootPath>,
+) -> BTreeMap<RootPath, String> {
+    let mut needed = BTreeMap::new();
+    if gone.is_empty() {
+        return needed;
+    }
+    let (merged, _) = rootfs::merge(layers);
+    let real = |target: &RootPath| Some(merged.lookup_link(&target.absolute()).ok()?.path);
+    for layer in layers {
+        for (path, entry) in &layer.entries {
+            let Entry::Hardlink(target) = entry else {
+                continue;
+            };
+            if gone.contains(path) || rewrite::content(layer, target).is_some() {
+                continue;
+            }
+            let targets = std::iter::once(target.clone()).chain(real(target));
+            for target in targets.filter(|target| gone.contains(target)) {
+                let why = format!("{path} is a hard link to it from elsewhere");
+                needed.insert(target, why);
+            }
+        }
+    }
+    needed
+}
+
+/// Where a directory of a layer below comes to light in the place of a file that goes, it is deleted as the file had
+/// deleted it.
+fn uncovered(decision: &mut Decision, layers: &[LayerIndex], gone: &BTreeSet<RootPath>) {
+    if gone.is_empty() {
+        return;
+    }
+    let (merged, _) = rootfs::merge(&decision.apply(layers));
+    for path in gone {
+        if merged.lookup_link(&path.absolute()).is_err() {
+            continue;
+        }
+        let holds = |cut: &Cut| cut.gone.contains(path);
+        let mut cuts = decision.cuts.values_mut().rev();
+        if let Some(cut) = cuts.find(|cut| holds(cut)) {
+            cut.whiteouts.insert(path.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::layer::Layer;
+
+    use super::{Decision, leave_out};
+    use crate::judge::plan::{Item, Plan, Verdict};
+    use image_linkage::layer::{self, Expected, LayerIndex};
+    use image_linkage::limits::Limits;
+    use image_linkage::path::RootPath;
+    use image_linkage::rootfs;
+
+    /// What is decided when the files at `paths` may go, and what the file system holds afterwards.
+    fn without(layers: &[Layer], paths: &[&str]) -> (Decision, Vec<String>) {
+        let read = |layer: &Layer| {
+            let tar = layer.tar();
+            layer::index(
+                "x",
+                tar.as_slice(),
+                &Expected::default(),
+                &Limits::default(),
+            )
+            .unwrap()
+        };
+        let layers: Vec<LayerIndex> = layers.iter().map(read).collect();
+        let item = |path: &&str| Item {
+            path: RootPath::from(*path),
+            kind: "static",
+            bytes: 1,
+            layer: 0,
+            links: Vec::new(),
+            because: String::new(),
+        };
+        let plan = Plan {
+            phase: String::new(),
+            summary: String::new(),
+            verdict: Verdict::Pass,
+            because: Vec::new(),
+            keep: Vec::new(),
+            drop: paths.iter().map(item).collect(),
+        };
+        let mut decision = Decision::default();
+        leave_out(&mut decision, &layers, &plan);
+        let (rootfs, _) = rootfs::merge(&decision.apply(&layers));
+        let mut left = Vec::new();
+        rootfs.visit(|path, _, _| left.push(path.to_string()));
+        (decision, left)
+    }
+
+    #[test]
+    fn a_file_goes_from_every_layer_that_holds_it() {
+        let layers = [
+            Layer::new().file("a/x", "1").file("a/y", "1"),
+            Layer::new().file("b", "1"),
+            Layer::new().file("a/x", "12"),
+        ];
+        let (decision, left) = without(&layers, &["a/x"]);
+        assert_eq!(decision.cuts.keys().copied().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(left, ["/a", "/a/y", "/b"]);
+    }
+
+    #[test]
+    fn what_a_file_had_hidden_stays_hidden() {
+        let layers = [
+            Layer::new().dir("a/x").file("a/x/old", "1"),
+            Layer::new().file("a/x", "1"),
+        ];
+        let (decision, left) = without(&layers, &["a/x"]);
+        let whiteouts: Vec<String> = decision.cuts[&1]
+            .whiteouts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(whiteouts, ["/a/x"]);
+        assert_eq!(left, ["/a"]);
+    }
+
+    #[test]
+    fn a_file_that_a_layer_above_links_to_stays() {
+        let layers = [
+            Layer::new().file("a", "1").file("b", "1"),
+            Layer::new().hardlink("c", "a"),
+        ];
+        let (decision, left) = without(&layers, &["a", "b"]);
+        let why = "/c is a hard link to it from elsewhere".to_owned();
+        assert_eq!(decision.stays, [(RootPath::from("a"), why)]);
+        assert_eq!(left, ["/a", "/c"]);
+        assert_eq!(without(&layers, &["a", "c"]).1, ["/b"]);
+        let through = Layer::new()
+            .symlink("lib", "usr/lib")
+            .file("usr/lib/x", "1")
+            .hardlink("c", "lib/x");
+        let (decision, _) = without(&[through], &["usr/lib/x"]);
+        assert_eq!((decision.stays.len(), decision.cuts.len()), (1, 0));
+    }
+}

@@ -1,0 +1,102 @@
+//! What a new image comes to: audited as any image is, and compared with the one it was made of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::SlimError;
+use super::decision::Decision;
+use super::new_image::Made;
+use crate::judge::audit::audit;
+use crate::judge::facts::{self, Conditions, ReadLayers};
+use crate::judge::outcome::Audit;
+use crate::judge::plan::{Plan, Verdict};
+use crate::knowledge::Knowledge;
+use image_linkage::layer::LayerIndex;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{self, NodeKind, Rootfs};
+
+/// Audits a new image for its phase.
+///
+/// # Errors
+/// When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
+pub fn check(
+    made: &Made<'_>,
+    decision: &Decision,
+    knowledge: &Knowledge,
+    phase: &str,
+    conditions: &Conditions,
+) -> Result<Audit, SlimError> {
+    same_but(made, decision)?;
+    let layers = made.indexes.iter().cloned().map(Ok).collect();
+    let facts = facts::gather(made.image.clone(), ReadLayers { layers }, conditions);
+    let audit = audit(
+        facts,
+        knowledge,
+        &[phase.to_owned()],
+        &conditions.environment,
+    );
+    match plan_of(&audit, phase) {
+        Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),
+        Some(plan) => {
+            let gaps = audit.facts.gaps.iter();
+            let gaps = gaps.map(|gap| format!("{} was not checked", gap.what));
+            let why: Vec<String> = plan.because.iter().cloned().chain(gaps).collect();
+            Err(SlimError::Cannot(format!(
+                "nothing was written: the audit of the new image for {phase} says {}: {}",
+                plan.verdict.name(),
+                why.join(", ")
+            )))
+        }
+        None => Err(SlimError::Cannot(format!("there is no phase {phase}"))),
+    }
+}
+
+/// The plan of a phase.
+pub fn plan_of<'a>(audit: &'a Audit, phase: &str) -> Option<&'a Plan> {
+    audit.plans.iter().find(|plan| plan.phase == phase)
+}
+
+/// Whether the new image is the old one but for what was meant: paths that go and members that are added.
+fn same_but(made: &Made<'_>, decision: &Decision) -> Result<(), SlimError> {
+    let gone = decision.gone();
+    let added = made.added.iter().flat_map(|added| {
+        let members = &added.members;
+        members.paths().chain(members.folders())
+    });
+    let meant: BTreeSet<&RootPath> = added.chain(&gone).collect();
+    let before = tree(&made.original.layers, &meant);
+    let after = tree(&made.indexes, &meant);
+    let different = before
+        .iter()
+        .find(|(path, node)| after.get(*path) != Some(*node))
+        .or_else(|| after.iter().find(|(path, _)| !before.contains_key(*path)));
+    match different {
+        None => Ok(()),
+        Some((path, _)) => Err(SlimError::Cannot(format!(
+            "nothing was written: {path} would be another one than before"
+        ))),
+    }
+}
+
+/// What lies at each path, but for those that are meant to change.
+fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, String> {
+    let (rootfs, _): (Rootfs, _) = rootfs::merge(layers);
+    let mut tree = BTreeMap::new();
+    rootfs.visit(|path, _, node| {
+        if !meant.contains(path) {
+            let what = match &node.kind {
+                NodeKind::Directory(_) => "a folder".to_owned(),
+                NodeKind::File(facts) => format!(
+                    "a file of {} bytes {:o} {:?} {:?}",
+                    facts.bytes,
+                    facts.mode,
+                    facts.sha256,
+                    facts.elf.as_ref().map(|elf| (&elf.soname, &elf.needed))
+                ),
+                NodeKind::Symlink(target) => format!("-> {}", image_linkage::escape::text(target)),
+                NodeKind::Special => "special".to_owned(),
+            };
+            tree.insert(path.clone(), what);
+        }
+    });
+    tree
+}

@@ -1,0 +1,129 @@
+//! A new image that is not yet in its place: what it is, and where the bytes of its layers are.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use super::added_layer::NewLayer;
+use super::blob_writer::Blob;
+use super::original_image::Original;
+use super::staging_files::open;
+use super::{SlimError, interrupt};
+use image_linkage::digest::Hasher;
+use image_linkage::layer::LayerIndex;
+use image_linkage::layer::rewrite::{Cut, rewrite};
+use image_linkage::limits::Limits;
+use image_source::{Digest, Image, manifest};
+
+/// How layers are to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As blobs with a digest: those that stay keep theirs, new ones are compressed.
+    Blobs,
+    /// As plain tars, as `docker save` writes them.
+    Tars,
+}
+
+/// A layer of the new image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MadeLayer {
+    /// The blob.
+    pub blob: Blob,
+    /// The media type of the blob.
+    pub media_type: String,
+    /// Where its bytes are.
+    pub origin: Origin,
+}
+
+/// Where the bytes of a layer are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// In the image it was made of, in this layer.
+    Kept(usize),
+    /// In a file.
+    Staged(PathBuf),
+    /// In the image it was made of, in this layer; they are written again when they are asked for.
+    Again(usize, Cut),
+}
+
+/// A new image, not yet in its place.
+pub struct Made<'a> {
+    /// The image it was made of.
+    pub original: &'a Original,
+    /// What is new, as an image.
+    pub image: Image,
+    /// What its layers hold.
+    pub indexes: Vec<LayerIndex>,
+    /// Its layers, lowest first.
+    pub layers: Vec<MadeLayer>,
+    /// Its config.
+    pub config: Vec<u8>,
+    /// Its manifest.
+    pub manifest: Vec<u8>,
+    /// The media type of its manifest.
+    pub manifest_type: &'static str,
+    /// How its layers are stored.
+    pub form: Form,
+    /// The layer that was added; `None` where nothing was done.
+    pub added: Option<NewLayer>,
+    pub(super) limits: &'a Limits,
+}
+
+impl Made<'_> {
+    /// The blob of a layer as it is stored.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub fn blob(&self, layer: &MadeLayer) -> Result<Box<dyn Read + Send>, SlimError> {
+        match &layer.origin {
+            Origin::Kept(number) => self.original.blob(*number),
+            Origin::Staged(path) => Ok(Box::new(interrupt::Stopping(open(path)?))),
+            Origin::Again(..) => Err(SlimError::Cannot(
+                "a layer that is written again is no blob yet".to_owned(),
+            )),
+        }
+    }
+
+    /// Writes the tar of a layer to `out`.
+    ///
+    /// # Errors
+    /// What the layer or `out` gives.
+    pub fn tar(&self, layer: &MadeLayer, out: &mut dyn Write) -> Result<(), SlimError> {
+        let copied = match &layer.origin {
+            Origin::Kept(number) => interrupt::copy(&mut self.original.tar(*number)?, out),
+            Origin::Staged(path) => interrupt::copy(&mut open(path)?, out),
+            Origin::Again(number, cut) => {
+                let tar = self.original.tar(*number)?;
+                let written = rewrite(tar, cut, self.limits, out);
+                return written
+                    .map_err(|why| SlimError::Cannot(format!("layer {}: {why}", number + 1)));
+            }
+        };
+        copied
+            .map(drop)
+            .map_err(|error| SlimError::Cannot(format!("layer {}: {error}", layer.blob.diff_id)))
+    }
+
+    /// The digest of the config.
+    ///
+    /// # Errors
+    /// Never; the digest of bytes is a digest.
+    pub fn config_digest(&self) -> Result<Digest, SlimError> {
+        digest(&self.config)
+    }
+
+    /// The bytes of all layers as stored, and uncompressed.
+    pub fn sizes(&self) -> (u64, u64) {
+        let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
+        (
+            stored,
+            self.layers.iter().map(|layer| layer.blob.bytes).sum(),
+        )
+    }
+}
+
+/// The SHA-256 of bytes.
+pub(super) fn digest(bytes: &[u8]) -> Result<Digest, SlimError> {
+    let mut hasher = Hasher::for_digest(None).map_err(SlimError::Cannot)?;
+    hasher.update(bytes);
+    Ok(manifest::digest(&hasher.finish())?)
+}

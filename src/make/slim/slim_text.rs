@@ -1,0 +1,125 @@
+//! What is done to an image and what it comes to, for people.
+
+use std::fmt::Write as _;
+
+use super::decision::Decision;
+use super::new_image::{Form, Made};
+use crate::judge::facts::ImageFacts;
+use crate::judge::outcome::Audit;
+use crate::judge::plan::Plan;
+use crate::make::remedy::install_folder::SearchBy;
+use crate::size::size;
+use image_linkage::escape;
+
+/// What is known of an image before it is made anew.
+pub struct Before<'a> {
+    /// The facts.
+    pub facts: &'a ImageFacts,
+    /// The plan of the phase.
+    pub plan: &'a Plan,
+    /// Where CUPTI could be brought from, as it is written.
+    pub from: Option<&'a str>,
+}
+
+/// What is to be done, with the reason for each file.
+pub fn decision(before: &Before<'_>, decision: &Decision) -> String {
+    let mut out = String::new();
+    let (image, plan) = (&before.facts.image, before.plan);
+    let _ = writeln!(
+        out,
+        "{} for {}: {}{}",
+        image.reference,
+        plan.phase,
+        plan.verdict.name(),
+        rules(plan)
+    );
+    brings(&mut out, before, decision);
+    for item in &decision.drop {
+        let (bytes, because) = (size(item.bytes), &item.because);
+        let _ = writeln!(
+            out,
+            "  - {} {bytes}, layer {}: {because}",
+            item.path,
+            // as people count
+            item.layer + 1
+        );
+        for link in &item.links {
+            let _ = writeln!(out, "  - {link}: leads to it");
+        }
+    }
+    for (path, why) in &decision.stays {
+        let _ = writeln!(out, "  = {path}: {why}");
+    }
+    if decision.is_nothing() {
+        let _ = writeln!(out, "  nothing is brought and nothing goes");
+    }
+    out
+}
+
+/// The rules that made a verdict what it is.
+fn rules(plan: &Plan) -> String {
+    match plan.because.as_slice() {
+        [] => String::new(),
+        rules => format!(" ({})", rules.join(", ")),
+    }
+}
+
+fn brings(out: &mut String, before: &Before<'_>, decision: &Decision) {
+    let Some(bring) = &decision.bring else {
+        if let Some(from) = before.from {
+            let _ = writeln!(out, "  it serves the phase: nothing is brought from {from}");
+        }
+        return;
+    };
+    for file in &bring.files {
+        let (bytes, because) = (size(file.bytes), &file.because);
+        let _ = writeln!(out, "  + {} {bytes}: {because}", file.to);
+    }
+    for link in &bring.links {
+        let (to, because) = (escape::text(&link.to), &link.because);
+        let _ = writeln!(out, "  + {} -> {to}: {because}", link.at);
+    }
+    if let SearchBy::Conf(file) = &bring.search.by {
+        let (folder, because) = (&bring.search.folder, &bring.search.because);
+        let _ = writeln!(out, "  + {file} names {folder}: {because}");
+    }
+}
+
+/// What the new image comes to.
+pub fn result(before: &Before<'_>, made: &Made<'_>, audit: &Audit, plan: &Plan) -> String {
+    let mut out = String::new();
+    let layers = &before.facts.layers;
+    let stored: u64 = layers.iter().map(|layer| layer.compressed).sum();
+    let bytes: u64 = layers.iter().map(|layer| layer.bytes).sum();
+    let (stored_now, bytes_now) = made.sizes();
+    let mut sizes = vec![("unpacked", bytes, bytes_now)];
+    if made.form == Form::Blobs {
+        sizes.push(("stored", stored, stored_now));
+    }
+    for (what, was, is) in sizes {
+        let _ = writeln!(
+            out,
+            "  {what}: {} before, {} after, {}",
+            size(was),
+            size(is),
+            change(was, is)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "  audit of the new image for {}: {}{}; {}",
+        plan.phase,
+        plan.verdict.name(),
+        rules(plan),
+        audit.verdict()
+    );
+    out
+}
+
+/// The difference of two sizes, in bytes.
+fn change(before: u64, after: u64) -> String {
+    match after.checked_sub(before) {
+        Some(more) => format!("{more} bytes more"),
+        None => format!("{} bytes less", before - after),
+    }
+}

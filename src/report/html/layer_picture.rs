@@ -1,0 +1,136 @@
+//! The layers as bars: their sizes, and what of them is CUPTI or may go.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+
+use super::svg_text::{Text, WIDTH};
+use crate::judge::facts::ImageFacts;
+use crate::judge::outcome::Audit;
+use crate::judge::plan::Plan;
+use crate::size::size;
+use image_linkage::escape;
+
+const ROW: usize = 46;
+const LEGEND: usize = 26;
+
+/// What a layer holds, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    all: u64,
+    cupti: u64,
+    may_go: u64,
+}
+
+/// The picture of the layers of the image with this number.
+pub(super) fn picture(audit: &Audit, number: usize) -> Markup {
+    let facts = &audit.facts;
+    let plan = plan(audit);
+    let shares = shares(facts, plan);
+    let largest = shares.iter().map(|share| share.all).max().unwrap_or(0);
+    let height = LEGEND + ROW * shares.len();
+    let phase = plan.map(|plan| plan.phase.as_str()).unwrap_or_default();
+    let ids = format!("layers-title-{number} layers-words-{number}");
+    html! {
+        svg.picture viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-labelledby=(ids) {
+            title id={ "layers-title-" (number) } { "The sizes of the layers" }
+            desc id={ "layers-words-" (number) } { (words(&shares, phase)) }
+            rect.swatch.cupti x="0" y="2" width="12" height="12" {}
+            text.small x="18" y="13" { "libcupti" }
+            @if !phase.is_empty() {
+                rect.swatch.may-go x="98" y="2" width="12" height="12" {}
+                text.small x="116" y="13" { "may go for " (phase) }
+            }
+            @for (at, share) in shares.iter().enumerate() {
+                (layer(facts, at, *share, largest))
+            }
+        }
+    }
+}
+
+/// The phase that frees most: of those that were asked for, if any were.
+fn plan(audit: &Audit) -> Option<&Plan> {
+    let asked = |plan: &&Plan| audit.phases.is_empty() || audit.phases.contains(&plan.phase);
+    let plans = audit.plans.iter().filter(asked);
+    plans
+        .filter(|plan| plan.drop_bytes() > 0)
+        .max_by_key(|plan| plan.drop_bytes())
+}
+
+fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<Share> {
+    let all = facts.layers.iter().map(|layer| Share {
+        all: layer.bytes,
+        ..Share::default()
+    });
+    let mut shares: Vec<Share> = all.collect();
+    let mut gone = BTreeSet::new();
+    for item in plan.iter().flat_map(|plan| &plan.drop) {
+        gone.insert(&item.path);
+        if let Some(share) = shares.get_mut(item.layer) {
+            share.may_go += item.bytes;
+        }
+    }
+    for copy in facts
+        .copies
+        .iter()
+        .filter(|copy| !gone.contains(&copy.real_path))
+    {
+        if let Some(share) = shares.get_mut(copy.layer) {
+            share.cupti += copy.bytes;
+        }
+    }
+    shares
+}
+
+fn layer(facts: &ImageFacts, at: usize, share: Share, largest: u64) -> Markup {
+    let top = LEGEND + ROW * at;
+    let made = facts.image.layers.get(at);
+    let made = made.and_then(|layer| layer.created_by.as_deref());
+    let made = escape::text(made.unwrap_or_default().trim().as_bytes());
+    let made = made
+        .trim_start_matches("RUN /bin/sh -c ")
+        .trim_start_matches("/bin/sh -c #(nop) ");
+    let words = format!("{} {}", at + 1, made);
+    let width = |bytes: u64| part(bytes, largest);
+    let (cupti, may_go) = (width(share.cupti), width(share.may_go));
+    // A tar can be smaller than the sparse files in it.
+    let all = width(share.all).max((cupti + may_go).min(WIDTH));
+    html! {
+        g {
+            title { "layer " (at + 1) ": " (numbers(share)) }
+            (Text { x: 0, y: top + 14, width: WIDTH, class: "small", words: &words }.head())
+            rect.bar x="0" y=(top + 19) width=(all) height="8" rx="2" {}
+            rect.bar.may-go x="0" y=(top + 19) width=(may_go.min(all)) height="8" {}
+            rect.bar.cupti x=(may_go.min(all)) y=(top + 19) width=(cupti.min(all - may_go.min(all))) height="8" {}
+            (Text { x: 0, y: top + 39, width: WIDTH, class: "small dim", words: &numbers(share) }.head())
+        }
+    }
+}
+
+/// A length for a number of bytes: at least 2 where there are any.
+fn part(bytes: u64, largest: u64) -> usize {
+    let width = u128::from(bytes) * 360 / u128::from(largest.max(1));
+    let width = usize::try_from(width).unwrap_or(WIDTH).min(WIDTH);
+    if bytes > 0 { width.max(2) } else { 0 }
+}
+
+fn numbers(share: Share) -> String {
+    let mut words = size(share.all);
+    if share.cupti > 0 {
+        words = format!("{words}, libcupti {}", size(share.cupti));
+    }
+    if share.may_go > 0 {
+        words = format!("{words}, {} may go", size(share.may_go));
+    }
+    words
+}
+
+fn words(shares: &[Share], phase: &str) -> String {
+    let layers = shares.iter().enumerate();
+    let layers = layers.map(|(at, share)| format!("layer {}: {}", at + 1, numbers(*share)));
+    let mut words = layers.collect::<Vec<_>>().join("; ");
+    if !phase.is_empty() {
+        words = format!("{words}. What may go is so for {phase}.");
+    }
+    words
+}
