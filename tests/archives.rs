@@ -13,16 +13,18 @@ use std::io::Write as _;
 use std::path::Path;
 
 use image_archive::{Archive, blobs, classic, config, entry, index, layer, layout, named, sha256};
-use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
-use image_source::archive::{First, Wanted, open_stream};
+use image_source::archive::{PreferredDocument, WantedImage, open_stream};
 use image_source::docker_archive::DockerArchive;
-use image_source::look::path_kind;
+use image_source::host_path_kind::path_kind;
 use image_source::oci_archive::OciArchive;
 use image_source::oci_layout::OciLayout;
 use image_source::reference::PathKind;
 use image_source::source::NoProgress;
-use image_source::{ImageError, Layers, OpenRequest, OpenedImage, Platform, Source, SourceKind};
+use image_source::{
+    ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
+};
 
 /// What is asked of an archive.
 #[derive(Clone, Copy, Default)]
@@ -62,13 +64,13 @@ fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<Stri
         paths.map(ToString::to_string).collect()
     };
     let layers = match opened.layers {
-        Layers::Indexed(indexes) => indexes.iter().map(names).collect(),
-        Layers::Blobs(blobs) => opened
+        OpenedLayers::Indexed(indexes) => indexes.iter().map(names).collect(),
+        OpenedLayers::Blobs(blobs) => opened
             .image
             .layers
             .iter()
             .map(|layer| {
-                let expected = Expected {
+                let expected = ExpectedBlob {
                     digest: layer.digest.as_ref(),
                     size: layer.size,
                     diff_id: layer.diff_id.as_ref(),
@@ -113,14 +115,14 @@ fn from_file(bytes: &[u8], ask: Ask<'_>) -> String {
 
 /// Reads `bytes` as a stream.
 fn from_stream(bytes: &[u8], ask: Ask<'_>, limits: &Limits) -> String {
-    let wanted = Wanted {
+    let wanted = WantedImage {
         reference: "the reference",
         name: ask.name,
         docker: SourceKind::DockerArchive,
         first: if ask.oci {
-            First::OciIndex
+            PreferredDocument::OciIndex
         } else {
-            First::DockerManifest
+            PreferredDocument::DockerManifest
         },
     };
     with_request(ask, limits, |request| {

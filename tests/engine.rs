@@ -19,17 +19,19 @@ use std::process::Command;
 
 use docker::{Dockerd, Podman};
 use image_archive::{Archive, classic, layer};
-use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
-use image_source::archive::{First, Wanted, open_stream};
+use image_source::archive::{PreferredDocument, WantedImage, open_stream};
 use image_source::docker_archive::DockerArchive;
-use image_source::engine::{Brand, Engine, EngineEnvironment};
-use image_source::look::path_kind;
+use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
+use image_source::host_path_kind::path_kind;
 use image_source::oci_archive::OciArchive;
 use image_source::oci_layout::OciLayout;
 use image_source::reference::PathKind;
 use image_source::source::NoProgress;
-use image_source::{ImageError, Layers, OpenRequest, OpenedImage, Platform, Source, SourceKind};
+use image_source::{
+    ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
+};
 use support::have;
 
 /// The layers of the image, as names of files; the third is the first again, which `docker save` links.
@@ -54,12 +56,12 @@ fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
     let image = opened.image;
     assert_eq!(image.platform.to_string(), "linux/amd64");
     let indexes: Vec<LayerIndex> = match opened.layers {
-        Layers::Indexed(indexes) => indexes,
-        Layers::Blobs(blobs) => image
+        OpenedLayers::Indexed(indexes) => indexes,
+        OpenedLayers::Blobs(blobs) => image
             .layers
             .iter()
             .map(|layer| {
-                let expected = Expected {
+                let expected = ExpectedBlob {
                     digest: layer.digest.as_ref(),
                     size: layer.size,
                     diff_id: layer.diff_id.as_ref(),
@@ -82,11 +84,11 @@ fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
         .collect()
 }
 
-fn daemon(engine: &Dockerd, name: &str) -> Engine {
-    Engine {
+fn daemon(engine: &Dockerd, name: &str) -> EngineImage {
+    EngineImage {
         reference: format!("docker-daemon:{name}"),
         name: name.to_owned(),
-        brand: Brand::Docker,
+        brand: EngineKind::Docker,
         environment: EngineEnvironment {
             docker_host: Some(engine.host()),
             ..EngineEnvironment::default()
@@ -102,16 +104,16 @@ fn archive(file: &Path, name: Option<&str>) -> DockerArchive {
     }
 }
 
-fn open(source: &dyn Source) -> Result<OpenedImage, ImageError> {
+fn open(source: &dyn ImageSource) -> Result<OpenedImage, ImageError> {
     request(None, |request| source.open(request))
 }
 
 fn stream(file: &Path) -> Result<OpenedImage, ImageError> {
-    let wanted = Wanted {
+    let wanted = WantedImage {
         reference: "-",
         name: None,
         docker: SourceKind::DockerArchive,
-        first: First::DockerManifest,
+        first: PreferredDocument::DockerManifest,
     };
     request(None, |request| {
         open_stream(
@@ -263,10 +265,10 @@ fn an_image_of_podman_is_the_same_over_its_socket_and_saved() {
     fs::write(at("made.tar"), made).unwrap();
     let expected = layers(open(&archive(&at("made.tar"), None)));
     podman.must(&["load", "-i", at("made.tar").to_str().unwrap()]);
-    let source = |name: &str| Engine {
+    let source = |name: &str| EngineImage {
         reference: format!("podman:{name}"),
         name: name.to_owned(),
-        brand: Brand::Podman,
+        brand: EngineKind::Podman,
         environment: EngineEnvironment {
             container_host: Some(podman.host()),
             ..EngineEnvironment::default()

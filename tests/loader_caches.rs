@@ -35,7 +35,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
-    Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
+    SimulatedProcess, StartMode,
 };
 use loader_random::Random;
 use loader_seeds::{each_seed, report};
@@ -113,24 +114,24 @@ impl World {
     }
 
     /// What we say, and whether we say that it cannot be foretold.
-    fn ours(&self, cache: &[u8]) -> (Resolution, bool) {
+    fn ours(&self, cache: &[u8]) -> (LoadResolution, bool) {
         let layer = Layer::new().file("etc/ld.so.cache", cache);
         let rootfs = loader_tree::merge([&self.base, &loader_tree::index(&layer)]);
         let arch = Arch::of_platform("amd64").unwrap();
-        let linker = Linker::find(&rootfs, arch, self.cpu).unwrap();
+        let linker = DynamicLoader::find(&rootfs, arch, self.cpu).unwrap();
         let problems = linker.problems.iter();
         let open = problems
             .filter(|problem| problem.contains("foretold"))
             .count();
-        let environment = Environment::default();
-        let setup = Setup {
+        let environment = LoaderEnvironment::default();
+        let setup = ProcessSetup {
             rootfs: &rootfs,
             linker: &linker,
             environment: &environment,
             cpu: self.cpu,
             from_driver: &|_| false,
         };
-        let resolution = Process::new(&setup).start(b"/app/prog", Start::Listed);
+        let resolution = SimulatedProcess::new(&setup).start(b"/app/prog", StartMode::Listed);
         (resolution, open > 0)
     }
 }

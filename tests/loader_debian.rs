@@ -26,16 +26,16 @@ use std::process::Command;
 
 use chroot::Root;
 use cupti_parts::pip;
-use image_linkage::layer::{self, Expected};
+use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::limits::Limits;
-use image_linkage::loader::cache::CacheEntry;
-use image_linkage::loader::{Arch, CpuLevel, Linker, ldconfig};
+use image_linkage::loader::ld_cache::CacheEntry;
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ldconfig};
 use image_linkage::rootfs::{self, Rootfs};
 use testkit::layer::Layer;
 
 fn rootfs_of_tar(tar: &Path) -> Rootfs {
     let blob = File::open(tar).unwrap();
-    let index = layer::index("debian", blob, &Expected::default(), &Limits::default()).unwrap();
+    let index = layer::index("debian", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
     let (rootfs, problems) = rootfs::merge([&index]);
     assert_eq!(problems, [], "a Debian applies without a problem");
     rootfs
@@ -104,9 +104,10 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
         return;
     }
     let rootfs = rootfs_of_tar(&tar);
-    let linker = Linker::find(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4).unwrap();
+    let linker =
+        DynamicLoader::find(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4).unwrap();
     let regenerated = ldconfig::regenerate(&rootfs, &linker);
-    let print = |cache: &image_linkage::loader::cache::Cache| {
+    let print = |cache: &image_linkage::loader::ld_cache::LdCache| {
         let line = |(name, entry): (&[u8], &CacheEntry)| {
             format!(
                 "{} => {}",

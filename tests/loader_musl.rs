@@ -40,7 +40,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
-    Arch, CpuLevel, Environment, Libc, Linker, Process, Resolution, Setup, Start,
+    Arch, CpuLevel, DynamicLoader, Libc, LoadResolution, LoaderEnvironment, ProcessSetup,
+    SimulatedProcess, StartMode,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -118,28 +119,28 @@ fn variables(case: &Case) -> Vec<String> {
 }
 
 /// Runs a process of ours in a root.
-fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut Process<'_>) -> T) -> T {
+fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut SimulatedProcess<'_>) -> T) -> T {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(rootfs, arch, CpuLevel::V1).unwrap();
+    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V1).unwrap();
     assert_eq!((linker.libc, &linker.problems), (Libc::Musl, &Vec::new()));
     let bytes = |text: &String| text.as_bytes().into();
-    let environment = Environment {
+    let environment = LoaderEnvironment {
         library_path: case.library_path.as_ref().map(bytes),
         preload: case.preload.as_ref().map(bytes),
         working_dir: case.working_dir.as_bytes().into(),
     };
-    let setup = Setup {
+    let setup = ProcessSetup {
         rootfs,
         linker: &linker,
         environment: &environment,
         cpu: CpuLevel::V1,
         from_driver: &|_| false,
     };
-    act(&mut Process::new(&setup))
+    act(&mut SimulatedProcess::new(&setup))
 }
 
 /// Compares one case; the difference in words, with the case.
-fn check(judge: &Judge, case: &Case) -> Result<Resolution, String> {
+fn check(judge: &Judge, case: &Case) -> Result<LoadResolution, String> {
     let root = judge.root(case);
     let rootfs = judge.read(root.path());
     let ours = |start| {
@@ -147,22 +148,27 @@ fn check(judge: &Judge, case: &Case) -> Result<Resolution, String> {
             process.start(case.program.0.as_bytes(), start)
         })
     };
-    let listed = ours(Start::Listed);
-    let started = ours(Start::Executed);
-    compare(case, &listed, &judge.list(case, root.path()), Start::Listed)?;
+    let listed = ours(StartMode::Listed);
+    let started = ours(StartMode::Executed);
+    compare(
+        case,
+        &listed,
+        &judge.list(case, root.path()),
+        StartMode::Listed,
+    )?;
     let ran = judge.start(case, root.path());
-    compare(case, &started, &ran, Start::Executed)?;
+    compare(case, &started, &ran, StartMode::Executed)?;
     Ok(started)
 }
 
-fn compare(case: &Case, ours: &Resolution, ran: &Ran, start: Start) -> Result<(), String> {
+fn compare(case: &Case, ours: &LoadResolution, ran: &Ran, start: StartMode) -> Result<(), String> {
     if musl_ours::dies(ours) && ran.status == -7 {
         return Ok(());
     }
     let fails = if ours.loads() { 0 } else { 127 };
     let list = match start {
-        Start::Listed => musl_ours::list(ours, case),
-        Start::Executed => Vec::new(),
+        StartMode::Listed => musl_ours::list(ours, case),
+        StartMode::Executed => Vec::new(),
     };
     let expected = (list, musl_ours::errors(ours), fails);
     let mut errors: Vec<String> = ran.err.lines().map(musl_ours::shortened).collect();
@@ -287,8 +293,8 @@ fn check_open(judge: &Judge, case: &Case, loaded: &AtomicU64) -> Result<(), Stri
 }
 
 /// What our process maps, in the words of the program.
-fn open(process: &mut Process<'_>, case: &Case, caller: &str) -> Vec<String> {
-    let mut last = process.start(case.program.0.as_bytes(), Start::Executed);
+fn open(process: &mut SimulatedProcess<'_>, case: &Case, caller: &str) -> Vec<String> {
+    let mut last = process.start(case.program.0.as_bytes(), StartMode::Executed);
     let mut from = process.caller(&RootPath::new(case.program.1.as_bytes()));
     if caller != "-" {
         last = process.open(caller.as_bytes(), from);

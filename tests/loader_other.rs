@@ -32,28 +32,34 @@ mod other_rhel;
 mod support;
 
 use image_linkage::loader::{
-    Arch, CpuLevel, Environment, How, Linker, Process, Resolution, Setup, Start,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SearchStage,
+    SimulatedProcess, StartMode,
 };
 use image_linkage::rootfs::Rootfs;
 
 /// Lists a program as an argument of the loader of `platform`.
-fn ours(rootfs: &Rootfs, platform: &str, program: &str, library_path: Option<&str>) -> Resolution {
+fn ours(
+    rootfs: &Rootfs,
+    platform: &str,
+    program: &str,
+    library_path: Option<&str>,
+) -> LoadResolution {
     let arch = Arch::of_platform(platform).unwrap();
-    let linker = Linker::find(rootfs, arch, CpuLevel::V1).unwrap();
+    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V1).unwrap();
     assert_eq!(linker.problems, [] as [String; 0]);
-    let environment = Environment {
+    let environment = LoaderEnvironment {
         library_path: library_path.map(|path| path.as_bytes().into()),
         preload: None,
         working_dir: (*b"/").into(),
     };
-    let setup = Setup {
+    let setup = ProcessSetup {
         rootfs,
         linker: &linker,
         environment: &environment,
         cpu: CpuLevel::V1,
         from_driver: &|_| false,
     };
-    Process::new(&setup).start(program.as_bytes(), Start::Listed)
+    SimulatedProcess::new(&setup).start(program.as_bytes(), StartMode::Listed)
 }
 
 /// The environment in which a loader says what it would load.
@@ -64,10 +70,10 @@ fn variables(library_path: Option<&str>) -> Vec<String> {
 }
 
 /// The lines that the loader prints of it, without addresses and without its own.
-fn our_list(resolution: &Resolution) -> Vec<String> {
+fn our_list(resolution: &LoadResolution) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let objects = resolution.objects.iter().skip(1);
-    let loaded = objects.filter(|object| object.how != How::Interpreter);
+    let loaded = objects.filter(|object| object.how != SearchStage::Interpreter);
     let loaded = loaded.map(|object| format!("{} => {}", text(&object.name), text(&object.path)));
     let missing = resolution.unresolved.iter();
     let missing = missing.map(|missing| format!("{} => not found", text(&missing.name)));

@@ -15,7 +15,7 @@ use std::io::{self, Cursor, Read};
 use std::process::Command;
 
 use flate2::read::GzEncoder;
-use image_linkage::layer::{self, Entry, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerEntry, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::rootfs;
 use raw::{BLOCK, Header};
@@ -62,7 +62,7 @@ fn high_water_mark() -> u64 {
 
 fn index(tar: impl Read + Send) -> LayerIndex {
     let blob = GzEncoder::new(tar, flate2::Compression::fast());
-    layer::index("L", blob, &Expected::default(), &Limits::default()).unwrap()
+    layer::index("L", blob, &ExpectedBlob::default(), &Limits::default()).unwrap()
 }
 
 /// What lies between the first tables and the dynamic section of a large library.
@@ -133,7 +133,7 @@ fn large_library() {
         .chain(stream)
         .chain(io::repeat(0).take(padding + 2 * BLOCK as u64));
     let layer = index(tar);
-    let Some(Entry::File(facts)) = layer.entries.values().next() else {
+    let Some(LayerEntry::File(facts)) = layer.entries.values().next() else {
         panic!("no file");
     };
     let elf = facts.elf.as_ref().unwrap();
@@ -141,7 +141,8 @@ fn large_library() {
     assert_eq!(elf.soname.as_deref(), Some(&b"libtorch_cuda.so"[..]));
     assert_eq!(elf.rpath.as_deref(), Some(&b"$ORIGIN"[..]));
     assert_eq!(*elf.needed, [Box::from(&b"libcupti.so.12"[..])]);
-    let names = |symbol: &image_linkage::elf::Symbol| (symbol.name.clone(), symbol.version.clone());
+    let names =
+        |symbol: &image_linkage::elf::DynamicSymbol| (symbol.name.clone(), symbol.version.clone());
     let symbol = (
         Box::from(&b"cuptiSubscribe"[..]),
         Some(Box::from(&b"libcupti.so.12"[..])),

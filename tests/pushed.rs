@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use image_source::ImageError;
-use image_source::registry::{CredentialSource, Patience, Push, Pushed, RegistryOptions};
+use image_source::registry::{
+    CredentialSource, PushOutcome, RegistryOptions, RegistryPush, RetryPolicy,
+};
 use registry_server::{Reply, Request, Server, digest};
 
 const BLOB: &[u8] = b"the bytes of a layer";
@@ -27,19 +29,19 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 fn options() -> RegistryOptions {
     RegistryOptions {
         credentials: CredentialSource::Anonymous,
-        patience: Patience {
+        patience: RetryPolicy {
             tries: 3,
             first_wait: Duration::from_millis(1),
             longest_wait: Duration::from_millis(5),
-            ..Patience::default()
+            ..RetryPolicy::default()
         },
         ..RegistryOptions::default()
     }
 }
 
-fn push(server: &Server, from: Option<&str>) -> Push {
+fn push(server: &Server, from: Option<&str>) -> RegistryPush {
     let name = format!("{}/new/app:1", server.address);
-    Push::new(&name.parse().unwrap(), &name, from, &options()).unwrap()
+    RegistryPush::new(&name.parse().unwrap(), &name, from, &options()).unwrap()
 }
 
 #[expect(
@@ -85,8 +87,14 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
     let size = BLOB.len() as u64;
     let push = push(&server, Some("base"));
     assert!(!push.is_there().unwrap());
-    assert_eq!(push.blob(&digest, size, &open).unwrap(), Pushed::Mounted);
-    assert_eq!(push.new_blob(&digest, size, &open).unwrap(), Pushed::Sent);
+    assert_eq!(
+        push.blob(&digest, size, &open).unwrap(),
+        PushOutcome::Mounted
+    );
+    assert_eq!(
+        push.new_blob(&digest, size, &open).unwrap(),
+        PushOutcome::Sent
+    );
     push.manifest(MANIFEST, b"{}").unwrap();
     let shown = digest.to_string().replace(':', "%3A");
     assert_eq!(
@@ -129,7 +137,7 @@ fn a_registry_in_trouble_is_asked_again_and_gets_the_whole_blob() {
     let push = push(&server, None);
     assert!(!push.is_there().unwrap());
     let pushed = push.new_blob(&digest(BLOB), BLOB.len() as u64, &open);
-    assert_eq!(pushed.unwrap(), Pushed::Sent);
+    assert_eq!(pushed.unwrap(), PushOutcome::Sent);
     let bodies = server.seen().into_iter();
     let bodies = bodies.filter(|request| request.method == "PUT");
     assert_eq!(
@@ -178,7 +186,7 @@ fn what_a_registry_does_not_take_is_one_sentence() {
         assert_eq!(refusing(status, location), expected);
     }
     let digest = format!("HOST/app@{}", digest(BLOB)).replace("HOST", "localhost:1");
-    let error = Push::new(&digest.parse().unwrap(), "x", None, &options()).err();
+    let error = RegistryPush::new(&digest.parse().unwrap(), "x", None, &options()).err();
     assert_eq!(
         error.unwrap().to_string(),
         "invalid reference \"x\": an image is pushed by a tag; its digest follows from it"

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chroot::Root;
-use cupti_audit::judge::facts::{Conditions, ImageFacts, ReadLayers, gather};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather};
 use cupti_audit::knowledge::Knowledge;
 use cupti_layouts::{Layout, PROBE, Step};
 use image_linkage::loader::{CpuLevel, World};
@@ -82,7 +82,7 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
         ReadLayers {
             layers: root.layers.iter().cloned().map(Ok).collect(),
         },
-        &Conditions {
+        &GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
             consumers: Knowledge::built_in().consumers,
@@ -165,7 +165,7 @@ fn said(facts: &ImageFacts) -> String {
         let gets = |world| {
             let gets = consumer.outcome.get(world);
             let path = gets.path.as_deref().map(text);
-            let how = gets.how.map(image_linkage::loader::How::name);
+            let how = gets.how.map(image_linkage::loader::SearchStage::name);
             path.map_or_else(
                 || gets.outcome.name().to_owned(),
                 |path| format!("{path} by {}", how.unwrap_or_default()),

@@ -24,15 +24,15 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cupti_audit::judge::facts::{self, Conditions, ImageFacts, ReadLayers};
+use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use docker::Dockerd;
 use environment::{Environment, SITE, World};
 use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
-use image_source::engine::{Brand, Engine, EngineEnvironment};
+use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::source::NoProgress;
-use image_source::{Layers, OpenRequest, Source};
+use image_source::{ImageSource, OpenRequest, OpenedLayers};
 use serde_json::Value;
 
 /// A request for CUPTI as a program makes it.
@@ -215,10 +215,10 @@ fn build(engine: &Dockerd, root: &Path) {
 }
 
 fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
-    let source = Engine {
+    let source = EngineImage {
         reference: format!("docker-daemon:{IMAGE}"),
         name: IMAGE.to_owned(),
-        brand: Brand::Docker,
+        brand: EngineKind::Docker,
         environment: EngineEnvironment {
             docker_host: Some(engine.host()),
             ..EngineEnvironment::default()
@@ -231,10 +231,10 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
         progress: &NoProgress,
     };
     let opened = source.open(&request).unwrap();
-    let Layers::Indexed(layers) = opened.layers else {
+    let OpenedLayers::Indexed(layers) = opened.layers else {
         panic!("an engine's layers are read while they pass");
     };
-    let conditions = Conditions {
+    let conditions = GatherOptions {
         environment: Vec::new(),
         cpu,
         consumers: Knowledge::built_in().consumers,

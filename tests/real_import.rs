@@ -18,7 +18,9 @@ mod support;
 
 use chroot::{Answer, Root, is_of_every_process};
 use cupti_parts::{cupti_11, object, pip};
-use image_linkage::loader::{Arch, CpuLevel, Environment, Linker, Process, Setup, Start};
+use image_linkage::loader::{
+    Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
+};
 use image_linkage::rootfs::{self, Rootfs};
 use testkit::layer::Layer;
 
@@ -129,17 +131,17 @@ fn real(root: &Root) -> Answer {
 
 fn ours(rootfs: &Rootfs) -> Answer {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(rootfs, arch, CpuLevel::V3).unwrap();
-    let environment = Environment::default();
-    let setup = Setup {
+    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V3).unwrap();
+    let environment = LoaderEnvironment::default();
+    let setup = ProcessSetup {
         rootfs,
         linker: &linker,
         environment: &environment,
         cpu: CpuLevel::V3,
         from_driver: &|_| false,
     };
-    let mut process = Process::new(&setup);
-    process.start(b"/usr/bin/python3.11", Start::Executed);
+    let mut process = SimulatedProcess::new(&setup);
+    process.start(b"/usr/bin/python3.11", StartMode::Executed);
     let resolution = process.open(format!("/{SITE}/torch/_C.so").as_bytes(), None);
     match judge::ours(&resolution) {
         // The program itself has no name in the map of the real loader.

@@ -19,8 +19,10 @@ mod support;
 
 use chroot::{Answer, Root};
 use cupti_parts::{object, patched, program};
-use image_linkage::elf::Bytes;
-use image_linkage::loader::{Arch, CpuLevel, Environment, Linker, Process, Setup, Start};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::{
+    Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
+};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 use judge::Judge;
@@ -187,24 +189,24 @@ fn build(row: &Row) -> (Root, Rootfs) {
 /// What the audit's loader does: starts the program, opens the consumer, gets libcupti, and opens from it.
 fn ours(row: &Row, rootfs: &Rootfs) -> Answer {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(rootfs, arch, CpuLevel::V3).unwrap();
+    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V3).unwrap();
     let library_path = row
         .env
         .first()
-        .map(|(_, value)| Bytes::from(value.as_bytes()));
-    let environment = Environment {
+        .map(|(_, value)| ByteString::from(value.as_bytes()));
+    let environment = LoaderEnvironment {
         library_path,
-        ..Environment::default()
+        ..LoaderEnvironment::default()
     };
-    let setup = Setup {
+    let setup = ProcessSetup {
         rootfs,
         linker: &linker,
         environment: &environment,
         cpu: CpuLevel::V3,
         from_driver: &|_| false,
     };
-    let mut process = Process::new(&setup);
-    process.start(b"/opt/bin/program", Start::Executed);
+    let mut process = SimulatedProcess::new(&setup);
+    process.start(b"/opt/bin/program", StartMode::Executed);
     process.open(b"/opt/lib/libconsumer.so", None);
     if let Consumer::Opens(name) = row.consumer {
         let consumer = process.caller(&RootPath::from("opt/lib/libconsumer.so"));

@@ -24,9 +24,9 @@ use std::process::{Command, Output, Stdio};
 
 use docker::Dockerd;
 use image_linkage::digest::hex;
-use image_linkage::layer::{self, Expected};
+use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::limits::Limits;
-use image_linkage::loader::{Arch, CpuLevel, Linker, cache_writer, ldconfig};
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ld_cache_writer, ldconfig};
 use image_linkage::rootfs;
 use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::{Value, json};
@@ -444,12 +444,12 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
         return;
     };
     let tar = fs::File::open(tar).unwrap();
-    let index = layer::index("debian", tar, &Expected::default(), &Limits::default()).unwrap();
+    let index = layer::index("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap();
     let (rootfs, _) = rootfs::merge([&index]);
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = Linker::find(&rootfs, arch, CpuLevel::V3).unwrap();
+    let linker = DynamicLoader::find(&rootfs, arch, CpuLevel::V3).unwrap();
     let regenerated = ldconfig::regenerate(&rootfs, &linker);
-    let ours = cache_writer::write(&regenerated.cache, arch.data, "ours").unwrap();
+    let ours = ld_cache_writer::write(&regenerated.cache, arch.data, "ours").unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), &ours).unwrap();
     let listed = |file: &Path| {

@@ -13,7 +13,7 @@ mod cupti_parts;
 mod support;
 
 use chroot::Root;
-use cupti_audit::judge::facts::{Conditions, ReadLayers, gather};
+use cupti_audit::judge::facts::{GatherOptions, ReadLayers, gather};
 use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 use testkit::layer::Layer;
@@ -103,7 +103,7 @@ fn real(root: &Root, path: &str) -> Vec<String> {
 fn ours(root: &Root, path: &str) -> Vec<String> {
     let (_, path) = path.split_once('=').unwrap();
     let layers = root.layers.iter().cloned().map(Ok).collect();
-    let conditions = Conditions {
+    let conditions = GatherOptions {
         environment: vec![("LD_LIBRARY_PATH".to_owned(), path.to_owned())],
         cpu: CpuLevel::V3,
         consumers: Vec::new(),
@@ -113,7 +113,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     let mut consumers = facts.consumers.iter();
     let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));
     let missing = &consumer.unwrap().outcome.as_is.missing_symbols;
-    let text = |name: &image_linkage::elf::Bytes| String::from_utf8_lossy(name).into_owned();
+    let text = |name: &image_linkage::elf::ByteString| String::from_utf8_lossy(name).into_owned();
     missing.iter().map(text).collect()
 }
 

@@ -18,7 +18,7 @@ use image_linkage::digest::hex;
 use image_linkage::limits::Limits;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource};
 use image_source::source::NoProgress;
-use image_source::{Image, Layers, OpenRequest, Source};
+use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
 use registry_parts::{Guarded, Registry, certificates, run};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -42,7 +42,7 @@ fn pull(written: &str, options: RegistryOptions) -> Result<Pulled, String> {
         progress: &NoProgress,
     };
     let opened = source.open(&request).map_err(|error| error.to_string())?;
-    let Layers::Blobs(blobs) = &opened.layers else {
+    let OpenedLayers::Blobs(blobs) = &opened.layers else {
         panic!("blobs")
     };
     let read = |layer| {

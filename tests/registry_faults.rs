@@ -18,20 +18,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use image_linkage::limits::Limits;
-use image_source::registry::{CredentialSource, Patience, RegistryOptions, RegistrySource};
+use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource, RetryPolicy};
 use image_source::source::NoProgress;
-use image_source::{Layers, OpenRequest, OpenedImage, Platform, Source};
+use image_source::{ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform};
 use registry_server::{Pushed, Reply, Request, Server, descriptor, digest};
 use serde_json::json;
 
 fn options() -> RegistryOptions {
     RegistryOptions {
         credentials: CredentialSource::Anonymous,
-        patience: Patience {
+        patience: RetryPolicy {
             tries: 3,
             first_wait: Duration::from_millis(1),
             longest_wait: Duration::from_millis(50),
-            ..Patience::default()
+            ..RetryPolicy::default()
         },
         ..RegistryOptions::default()
     }
@@ -63,7 +63,7 @@ fn refusal(server: &Server, outcome: Result<OpenedImage, String>) -> String {
 }
 
 fn layer(opened: &OpenedImage) -> Result<Vec<u8>, String> {
-    let Layers::Blobs(blobs) = &opened.layers else {
+    let OpenedLayers::Blobs(blobs) = &opened.layers else {
         panic!("blobs")
     };
     let mut bytes = Vec::new();

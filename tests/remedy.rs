@@ -4,22 +4,22 @@
 
 use std::fmt::Write as _;
 
-use cupti_audit::judge::facts::{Conditions, ImageFacts};
-use cupti_audit::judge::read::{self, Options};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
+use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;
-use cupti_audit::make::remedy::bring::{Bring, Means, bring};
-use cupti_audit::make::remedy::search::SearchBy;
+use cupti_audit::make::remedy::copy_plan::{CacheUpdate, CopyPlan, bring};
+use cupti_audit::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
 use image_source::source::NoProgress;
 
 fn facts(image: &str) -> ImageFacts {
-    let options = Options {
+    let options = ReadOptions {
         platform: None,
         registry: RegistryOptions::default(),
-        conditions: Conditions {
+        conditions: GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
             consumers: Knowledge::built_in().consumers,
@@ -28,7 +28,8 @@ fn facts(image: &str) -> ImageFacts {
         progress: &NoProgress,
     };
     let folder = env!("CARGO_MANIFEST_DIR");
-    let mut facts = read::read(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();
+    let mut facts =
+        image_reading::read(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();
     image.clone_into(&mut facts.image.reference);
     facts
 }
@@ -37,7 +38,7 @@ fn phase(name: &str) -> Phase {
     Knowledge::built_in().phase(name).unwrap().clone()
 }
 
-fn said(bring: &Bring) -> String {
+fn said(bring: &CopyPlan) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let release = bring.release.as_deref().unwrap_or("?");
     let mut out = format!("{} of {release}\n", text(&bring.soname));
@@ -50,8 +51,8 @@ fn said(bring: &Bring) -> String {
         let _ = writeln!(out, "{at} -> {}: {because}", text(&link.to));
     }
     let by = match &bring.search.by {
-        SearchBy::Conf(file) => format!("named in {file}"),
-        SearchBy::Default => "a default folder".to_owned(),
+        FolderDiscovery::Conf(file) => format!("named in {file}"),
+        FolderDiscovery::Default => "a default folder".to_owned(),
     };
     let _ = write!(
         out,
@@ -62,7 +63,7 @@ fn said(bring: &Bring) -> String {
 }
 
 /// What is brought from one image into another for a phase, or why nothing is.
-fn brought(from: &str, name: &str, to: &str, means: Means) -> String {
+fn brought(from: &str, name: &str, to: &str, means: CacheUpdate) -> String {
     match bring(&facts(from), &phase(name), &facts(to), means) {
         Ok(bring) => said(&bring),
         Err(refusal) => refusal.to_string(),
@@ -71,16 +72,21 @@ fn brought(from: &str, name: &str, to: &str, means: Means) -> String {
 
 #[test]
 fn only_the_files_of_the_phase_are_brought_with_their_links_and_reasons() {
-    let of_toolkit = |phase| brought("devel", phase, "headers-only", Means::Cache);
+    let of_toolkit = |phase| brought("devel", phase, "headers-only", CacheUpdate::Cache);
     insta::assert_snapshot!("training", of_toolkit("training"));
     insta::assert_snapshot!("profiling", of_toolkit("profiling"));
-    let wheel = brought("pip-torch", "inference", "pip-torch-broken", Means::Cache);
+    let wheel = brought(
+        "pip-torch",
+        "inference",
+        "pip-torch-broken",
+        CacheUpdate::Cache,
+    );
     insta::assert_snapshot!("inference", wheel);
 }
 
 #[test]
 fn an_image_without_libgcc_and_ldconfig_gets_both_ways_made_good() {
-    let made = brought("devel", "training", "missing-libgcc", Means::Build);
+    let made = brought("devel", "training", "missing-libgcc", CacheUpdate::Build);
     insta::assert_snapshot!(made);
 }
 
@@ -98,7 +104,7 @@ fn what_cannot_help_is_refused_in_one_sentence() {
     ];
     let mut out = String::new();
     for (from, phase, to) in refused {
-        let said = brought(from, phase, to, Means::Cache);
+        let said = brought(from, phase, to, CacheUpdate::Cache);
         let _ = writeln!(out, "{from} into {to} for {phase}:\n  {said}");
     }
     insta::assert_snapshot!(out);

@@ -15,8 +15,8 @@ mod raw;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-use image_linkage::layer::rewrite::{Cut, content, extract, rewrite};
-use image_linkage::layer::{self, Entry, Expected, LayerIndex};
+use image_linkage::layer::rewrite::{LayerCut, content, extract, rewrite};
+use image_linkage::layer::{self, ExpectedBlob, LayerEntry, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
@@ -25,7 +25,7 @@ use raw::{Header, Tar};
 use testkit::layer::Layer;
 
 fn index(tar: &[u8]) -> LayerIndex {
-    layer::index("x", tar, &Expected::default(), &Limits::default()).unwrap()
+    layer::index("x", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
 }
 
 fn paths(paths: &[&str]) -> BTreeSet<RootPath> {
@@ -36,7 +36,7 @@ fn paths(paths: &[&str]) -> BTreeSet<RootPath> {
 fn cut(layer: &Layer, gone: &[&str]) -> Vec<u8> {
     let tar = layer.tar();
     let before = index(&tar);
-    let cut = Cut::of(&before, &paths(gone));
+    let cut = LayerCut::of(&before, &paths(gone));
     let mut out = Vec::new();
     rewrite(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
     let after = index(&out);
@@ -49,9 +49,9 @@ fn cut(layer: &Layer, gone: &[&str]) -> Vec<u8> {
 
 fn shown(tar: &[u8]) -> Vec<String> {
     let index = index(tar);
-    let entry = |entry: &Entry| match entry {
-        Entry::File(facts) => format!("{} bytes {:o}", facts.bytes, facts.mode),
-        Entry::Hardlink(target) => format!("is {target}"),
+    let entry = |entry: &LayerEntry| match entry {
+        LayerEntry::File(facts) => format!("{} bytes {:o}", facts.bytes, facts.mode),
+        LayerEntry::Hardlink(target) => format!("is {target}"),
         other => format!("{other:?}"),
     };
     let entries = index.entries.iter();
@@ -138,7 +138,7 @@ fn what_else_a_header_says_of_a_file_goes_with_it() {
         .long(b'K', b"lib/x")
         .raw(&Header::new(b"lib/z", b'1', 0).gnu().link(b"cut"), b"")
         .end();
-    let cut = Cut::of(&index(&tar), &paths(&["lib/x"]));
+    let cut = LayerCut::of(&index(&tar), &paths(&["lib/x"]));
     let mut out = Vec::new();
     rewrite(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
     let mut archive = tar::Archive::new(out.as_slice());

@@ -12,10 +12,10 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use cupti_audit::cli::config::OF_SUPPRESSIONS;
-use cupti_audit::judge::facts::{Conditions, ImageFacts};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
+use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan;
-use cupti_audit::judge::read::{self, Options};
-use cupti_audit::judge::rule::{self, Finding, Rule, Severity, Subject};
+use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;
 use image_linkage::limits::Limits;
@@ -55,7 +55,7 @@ const WITHOUT_COUNTERS: [&str; 1] = ["wrong-class"];
 struct Judged {
     /// The fixture, and the platform where it has several.
     name: String,
-    subjects: Vec<Subject>,
+    subjects: Vec<RuleSubject>,
     /// The findings by what was asked for.
     findings: BTreeMap<&'static str, Vec<Finding>>,
 }
@@ -79,10 +79,10 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
 
 fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
     let platform = Platform::parse(platform).unwrap();
-    let options = Options {
+    let options = ReadOptions {
         platform: Some(&platform),
         registry: RegistryOptions::default(),
-        conditions: Conditions {
+        conditions: GatherOptions {
             environment: environment
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
@@ -94,7 +94,7 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
         progress: &NoProgress,
     };
     let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
-    read::read(&format!("{folder}/{name}"), &options).unwrap()
+    image_reading::read(&format!("{folder}/{name}"), &options).unwrap()
 }
 
 fn judge(name: String, facts: &ImageFacts) -> Judged {
@@ -102,8 +102,8 @@ fn judge(name: String, facts: &ImageFacts) -> Judged {
     let phases = Knowledge::built_in().phases;
     let subjects = rule::subjects(facts);
     let needs = |phases: &[Phase]| {
-        let of = |phase| plan::need::subjects(facts, &[], phase);
-        phases.iter().flat_map(of).collect::<Vec<Subject>>()
+        let of = |phase| plan::unmet_need::subjects(facts, &[], phase);
+        phases.iter().flat_map(of).collect::<Vec<RuleSubject>>()
     };
     let findings = ASKED.map(|asked| {
         let asked_for: Vec<Phase> = phases
@@ -238,9 +238,12 @@ fn every_subject_has_the_fields_of_its_kind() {
         let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();
         assert_eq!(has, lists, "{}", subject.kind.name());
     }
-    let mut all: BTreeSet<&str> = rule::Kind::ALL.iter().map(|kind| kind.name()).collect();
+    let mut all: BTreeSet<&str> = rule::SubjectKind::ALL
+        .iter()
+        .map(|kind| kind.name())
+        .collect();
     // Of a run, not of an image.
-    all.remove(rule::Kind::Suppression.name());
+    all.remove(rule::SubjectKind::Suppression.name());
     assert_eq!(kinds, all, "every kind is in some fixture");
 }
 

@@ -28,7 +28,7 @@ pub struct AuditArgs {
     pub fail_on: Option<FailOnArg>,
     /// The form of the report on standard output [default: text]
     #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
-    pub format: Option<Format>,
+    pub format: Option<ReportFormat>,
     /// A report written to a file, beside the one on standard output, such as json=audit.json (repeatable; - is
     /// standard output)
     #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
@@ -68,7 +68,7 @@ impl From<FailOnArg> for FailOn {
 
 /// The form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ReportFormat {
     /// For people
     Text,
     /// For programs: one object per image, a line each
@@ -90,7 +90,7 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
     /// The form.
-    pub format: Format,
+    pub format: ReportFormat,
     /// The file; `-` is standard output.
     pub file: PathBuf,
 }
@@ -102,7 +102,7 @@ impl OutputFile {
     /// What is wrong with the text, and what would do.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || {
-            let values = Format::value_variants().iter();
+            let values = ReportFormat::value_variants().iter();
             let values = values.filter_map(ValueEnum::to_possible_value);
             let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
             names.join(", ")
@@ -113,7 +113,7 @@ impl OutputFile {
         if file.is_empty() {
             return Err(format!("there is no file after {format}="));
         }
-        let format = Format::from_str(format, false)
+        let format = ReportFormat::from_str(format, false)
             .map_err(|_unknown| format!("no format is called {format:?}; there are {}", names()))?;
         Ok(Self {
             format,

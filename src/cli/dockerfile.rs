@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::ReadArgs;
-use crate::make::remedy::install_method::Via;
+use crate::make::remedy::install_method::MethodKind;
 
 const HELP: &str = "\
 Without --via the ways are tried from the cheapest on, and a comment says why each was taken or not: what is in
@@ -91,7 +91,7 @@ pub enum ViaArg {
     Copy,
 }
 
-impl From<ViaArg> for Via {
+impl From<ViaArg> for MethodKind {
     fn from(argument: ViaArg) -> Self {
         match argument {
             ViaArg::Apt => Self::Apt,

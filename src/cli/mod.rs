@@ -12,15 +12,15 @@ mod slim;
 mod tools;
 mod tree;
 
-pub use audit::{AuditArgs, FailOnArg, Format, OutputFile};
+pub use audit::{AuditArgs, FailOnArg, OutputFile, ReportFormat};
 pub use dockerfile::{DockerfileArgs, ViaArg};
 pub use rules::{RulesAction, RulesArgs};
-pub use shared_args::{ColorArg, ImageArgs, OutputArgs, OwnArgs, PlatformArg, ReadArgs};
+pub use shared_args::{ColorArg, ConfigArgs, DisplayArgs, ImageArgs, PlatformArg, ReadArgs};
 pub use slim::SlimArgs;
-pub use tools::{AdviseArgs, PageFormat, ProfilersArgs};
+pub use tools::{AdviseArgs, AnswerFormat, ProfilersArgs};
 pub use tree::{TreeArgs, TreeFormat, WorldArg};
 
-use crate::judge::outcome::Exit;
+use crate::judge::outcome::RunExit;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
@@ -63,7 +63,7 @@ Examples:
 pub struct Cli {
     /// The command; without one, the images are audited.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
     /// What `audit` takes.
     #[command(flatten)]
     pub audit: AuditArgs,
@@ -71,7 +71,7 @@ pub struct Cli {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Audit images: verdict, findings, copies and who gets them
     #[command(after_help = AFTER_HELP)]
     Audit(AuditArgs),
@@ -92,18 +92,18 @@ pub enum Command {
 }
 
 /// Runs the command that the command line names; its outcome is the exit code.
-pub fn run() -> Exit {
+pub fn run() -> RunExit {
     let cli = parse();
     match cli.command {
         None => command::audit(cli.audit),
-        Some(Command::Audit(args)) => command::audit(args),
-        Some(Command::Tree(args)) => command::tree(args),
-        Some(Command::Profilers(args)) => command::profilers(args),
-        Some(Command::Advise(args)) => command::advise(&args),
-        Some(Command::Dockerfile(args)) => command::dockerfile(*args),
-        Some(Command::Slim(args)) => command::slim(*args),
-        Some(Command::Rules(args)) => command::rules(&args),
-        Some(Command::Schema) => command::schema(),
+        Some(CliCommand::Audit(args)) => command::audit(args),
+        Some(CliCommand::Tree(args)) => command::tree(args),
+        Some(CliCommand::Profilers(args)) => command::profilers(args),
+        Some(CliCommand::Advise(args)) => command::advise(&args),
+        Some(CliCommand::Dockerfile(args)) => command::dockerfile(*args),
+        Some(CliCommand::Slim(args)) => command::slim(*args),
+        Some(CliCommand::Rules(args)) => command::rules(&args),
+        Some(CliCommand::Schema) => command::schema(),
     }
 }
 

@@ -6,27 +6,27 @@ use std::sync::{Mutex, PoisonError};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use image_source::Progress;
+use image_source::ReadProgress;
 
 /// Bars on standard error.
-pub struct Bars {
+pub struct ProgressBars {
     all: MultiProgress,
     bars: Mutex<BTreeMap<usize, ProgressBar>>,
 }
 
 /// Whether bars may be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Show {
+pub enum BarVisibility {
     /// Where standard error is a terminal.
     OnTerminal,
     /// Never.
     Never,
 }
 
-impl Bars {
+impl ProgressBars {
     /// Bars that are drawn when `show` allows it.
-    pub fn new(show: Show) -> Self {
-        let hidden = show == Show::Never || !std::io::stderr().is_terminal();
+    pub fn new(show: BarVisibility) -> Self {
+        let hidden = show == BarVisibility::Never || !std::io::stderr().is_terminal();
         let target = if hidden {
             ProgressDrawTarget::hidden()
         } else {
@@ -61,7 +61,7 @@ const KNOWN: &str = "  {prefix} {wide_bar} {decimal_bytes:>9} of {decimal_total_
 /// The columns of one whose end is not.
 const UNKNOWN: &str = "  {prefix} {spinner} {decimal_bytes:>9} {decimal_bytes_per_sec:>12}";
 
-impl Progress for Bars {
+impl ReadProgress for ProgressBars {
     fn start(&self, layer: usize, bytes: Option<u64>) {
         let (bar, template) = match bytes {
             Some(bytes) => (ProgressBar::new(bytes), KNOWN),
@@ -90,12 +90,12 @@ impl Progress for Bars {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bars, Show};
-    use image_source::Progress as _;
+    use super::{BarVisibility, ProgressBars};
+    use image_source::ReadProgress as _;
 
     #[test]
     fn bars_are_drawn_with_and_without_a_known_end() {
-        let bars = Bars::new(Show::Never);
+        let bars = ProgressBars::new(BarVisibility::Never);
         bars.start(0, Some(10));
         bars.start(1, None);
         bars.advance(0, 5);

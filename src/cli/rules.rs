@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::OwnArgs;
+use super::ConfigArgs;
 
 /// What `rules` takes.
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ pub struct RulesArgs {
         missing_docs,
         reason = "clap would print a comment as the help of the group"
     )]
-    pub own: OwnArgs,
+    pub own: ConfigArgs,
 }
 
 /// The actions on rules.

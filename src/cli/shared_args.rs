@@ -21,18 +21,18 @@ pub struct ReadArgs {
         missing_docs,
         reason = "clap would print a comment as the help of the group"
     )]
-    pub own: OwnArgs,
+    pub own: ConfigArgs,
     #[command(flatten)]
     #[expect(
         missing_docs,
         reason = "clap would print a comment as the help of the group"
     )]
-    pub output: OutputArgs,
+    pub output: DisplayArgs,
 }
 
 /// What the user brings: a config, rules and profiles.
 #[derive(Debug, Args)]
-pub struct OwnArgs {
+pub struct ConfigArgs {
     /// The config [default: cupti-audit.yaml here or above, up to the root of the repository]
     #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CONFIG", global = true)]
     pub config: Option<PathBuf>,
@@ -90,7 +90,7 @@ pub struct ImageArgs {
 
 /// How results are written.
 #[derive(Debug, Args)]
-pub struct OutputArgs {
+pub struct DisplayArgs {
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ReadArgs;
-use crate::make::slim::output::Output;
+use crate::make::slim::output::ImageOutput;
 
 const HELP: &str = "\
 Outputs:
@@ -46,8 +46,8 @@ pub struct SlimArgs {
     #[arg(long)]
     pub drop: bool,
     /// Where the new image is put
-    #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = Output::parse, required_unless_present = "dry_run")]
-    pub to: Option<Output>,
+    #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
+    pub to: Option<ImageOutput>,
     /// Replace what is there already
     #[arg(long)]
     pub force: bool,

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{ColorArg, OwnArgs, ReadArgs};
+use super::{ColorArg, ConfigArgs, ReadArgs};
 
 const PROFILERS_HELP: &str = "\
 States:
@@ -41,7 +41,7 @@ pub struct ProfilersArgs {
     pub image_name: String,
     /// The form of the report
     #[arg(long, value_enum, default_value = "text")]
-    pub format: PageFormat,
+    pub format: AnswerFormat,
     #[command(flatten)]
     #[expect(
         missing_docs,
@@ -65,7 +65,7 @@ pub struct AdviseArgs {
     pub cuda: Option<String>,
     /// The form of the answer
     #[arg(long, value_enum, default_value = "text")]
-    pub format: PageFormat,
+    pub format: AnswerFormat,
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
@@ -74,12 +74,12 @@ pub struct AdviseArgs {
         missing_docs,
         reason = "clap would print a comment as the help of the group"
     )]
-    pub own: OwnArgs,
+    pub own: ConfigArgs,
 }
 
 /// The form of an answer on tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PageFormat {
+pub enum AnswerFormat {
     /// For people
     Text,
     /// For programs: one object

@@ -1,9 +1,9 @@
 //! From the facts of an image to what is said of it: findings, and a plan for each phase.
 
 use crate::judge::facts::{ImageFacts, installed_tools};
-use crate::judge::outcome::Audit;
-use crate::judge::plan::{self, Known, unmet_need};
-use crate::judge::rule::{self, Subject};
+use crate::judge::outcome::AuditedImage;
+use crate::judge::plan::{self, PlanInput, unmet_need};
+use crate::judge::rule::{self, RuleSubject};
 use crate::knowledge::Knowledge;
 
 /// Judges an image by what the program knows. `phases` are the names of those that were asked for, which are known;
@@ -13,11 +13,11 @@ pub fn audit(
     knowledge: &Knowledge,
     phases: &[String],
     environment: &[(String, String)],
-) -> Audit {
+) -> AuditedImage {
     let subjects = rule::subjects(&facts);
     let installed = installed_tools::find(&facts, &knowledge.profilers, environment);
     let tools = plan::profilers::judge(&facts, &installed, &knowledge.profilers);
-    let known = Known {
+    let known = PlanInput {
         facts: &facts,
         rules: &knowledge.rules,
         subjects: &subjects,
@@ -30,9 +30,9 @@ pub fn audit(
     let needs = asked
         .iter()
         .flat_map(|phase| unmet_need::subjects(&facts, &tools, phase));
-    let subjects: Vec<Subject> = subjects.iter().cloned().chain(needs).collect();
+    let subjects: Vec<RuleSubject> = subjects.iter().cloned().chain(needs).collect();
     let findings = rule::judge(&knowledge.rules, &subjects, &asked);
-    Audit {
+    AuditedImage {
         facts,
         findings,
         phases: phases.to_vec(),

@@ -3,33 +3,33 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use crate::judge::facts::{self, Conditions, Gap, ImageFacts, ReadLayers};
-use image_linkage::layer::{self, Expected, LayerIndex};
+use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
-use image_source::docker_archive::{DockerArchive, Stdin};
-use image_source::engine::{Brand, Engine, EngineEnvironment};
+use image_source::docker_archive::{DockerArchive, StdinArchive};
+use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::oci_archive::OciArchive;
 use image_source::oci_layout::OciLayout;
-use image_source::reference::{self, Target};
+use image_source::reference::{self, ImageReference};
 use image_source::registry::{RegistryOptions, RegistrySource};
 use image_source::rootfs_dir::RootfsDir;
 use image_source::{
-    Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage, Platform,
-    Progress, Source, host_path_kind,
+    BlobStore, Image, ImageError, ImageSource, LayerDescriptor, OpenRequest, OpenedImage,
+    OpenedLayers, Platform, ReadProgress, host_path_kind,
 };
 
 /// How images are had and read.
-pub struct Options<'a> {
+pub struct ReadOptions<'a> {
     /// The platform to choose.
     pub platform: Option<&'a Platform>,
     /// How registries are spoken to.
     pub registry: RegistryOptions,
     /// What processes start with.
-    pub conditions: Conditions,
+    pub conditions: GatherOptions,
     /// The bounds.
     pub limits: Limits,
     /// Told of what has been read.
-    pub progress: &'a dyn Progress,
+    pub progress: &'a dyn ReadProgress,
 }
 
 /// The layers that are read at a time. Each takes three threads, of which one decompresses.
@@ -39,12 +39,12 @@ const WORKERS: usize = 2;
 ///
 /// # Errors
 /// [`ImageError`], when the image cannot be had or read.
-pub fn read(reference: &str, options: &Options<'_>) -> Result<ImageFacts, ImageError> {
+pub fn read(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
     let target = reference::parse(reference, host_path_kind::path_kind)?;
     let opened = open(target, reference, options)?;
     let layers = match opened.layers {
-        Layers::Indexed(layers) => layers.into_iter().map(Ok).collect(),
-        Layers::Blobs(blobs) => read_blobs(&opened.image, &*blobs, options)?,
+        OpenedLayers::Indexed(layers) => layers.into_iter().map(Ok).collect(),
+        OpenedLayers::Blobs(blobs) => read_blobs(&opened.image, &*blobs, options)?,
     };
     Ok(facts::gather(
         opened.image,
@@ -58,15 +58,15 @@ pub fn read(reference: &str, options: &Options<'_>) -> Result<ImageFacts, ImageE
 /// # Errors
 /// As the source says.
 pub(crate) fn open(
-    target: Target,
+    target: ImageReference,
     written: &str,
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
 ) -> Result<OpenedImage, ImageError> {
     source(target, written, options).open(&request(options))
 }
 
 /// What a source is asked with.
-pub(crate) fn request<'o>(options: &'o Options<'_>) -> OpenRequest<'o> {
+pub(crate) fn request<'o>(options: &'o ReadOptions<'_>) -> OpenRequest<'o> {
     OpenRequest {
         platform: options.platform,
         limits: &options.limits,
@@ -82,11 +82,11 @@ pub(crate) fn request<'o>(options: &'o Options<'_>) -> OpenRequest<'o> {
 ///
 /// # Errors
 /// As [`read`], and for standard input, which can be read only once.
-pub fn platforms(reference: &str, options: &Options<'_>) -> Result<Vec<Platform>, ImageError> {
+pub fn platforms(reference: &str, options: &ReadOptions<'_>) -> Result<Vec<Platform>, ImageError> {
     let target = reference::parse(reference, host_path_kind::path_kind)?;
     match target {
-        Target::Rootfs(_) => return Ok(Vec::new()),
-        Target::Stdin => {
+        ImageReference::Rootfs(_) => return Ok(Vec::new()),
+        ImageReference::Stdin => {
             return Err(ImageError::Reference {
                 reference: reference.to_owned(),
                 reason: "standard input can be read only once; to audit all platforms, save it to a file"
@@ -120,23 +120,27 @@ pub fn platforms(reference: &str, options: &Options<'_>) -> Result<Vec<Platform>
     }
 }
 
-fn source(target: Target, written: &str, options: &Options<'_>) -> Box<dyn Source> {
+fn source(
+    target: ImageReference,
+    written: &str,
+    options: &ReadOptions<'_>,
+) -> Box<dyn ImageSource> {
     let reference = written.to_owned();
-    let engine = |brand, name| Engine {
+    let engine = |brand, name| EngineImage {
         reference: written.to_owned(),
         name,
         brand,
         environment: EngineEnvironment::from_env(),
     };
     match target {
-        Target::Registry(name) => Box::new(RegistrySource::new(
+        ImageReference::Registry(name) => Box::new(RegistrySource::new(
             name,
             reference,
             options.registry.clone(),
         )),
-        Target::DockerDaemon(name) => Box::new(engine(Brand::Docker, name)),
-        Target::Podman(name) => Box::new(engine(Brand::Podman, name)),
-        Target::DockerArchive {
+        ImageReference::DockerDaemon(name) => Box::new(engine(EngineKind::Docker, name)),
+        ImageReference::Podman(name) => Box::new(engine(EngineKind::Podman, name)),
+        ImageReference::DockerArchive {
             file,
             reference: name,
         } => Box::new(DockerArchive {
@@ -144,18 +148,18 @@ fn source(target: Target, written: &str, options: &Options<'_>) -> Box<dyn Sourc
             file,
             name,
         }),
-        Target::Stdin => Box::new(Stdin),
-        Target::Oci { dir, tag } => Box::new(OciLayout {
+        ImageReference::Stdin => Box::new(StdinArchive),
+        ImageReference::Oci { dir, tag } => Box::new(OciLayout {
             reference,
             dir,
             tag,
         }),
-        Target::OciArchive { file, tag } => Box::new(OciArchive {
+        ImageReference::OciArchive { file, tag } => Box::new(OciArchive {
             reference,
             file,
             tag,
         }),
-        Target::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
+        ImageReference::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
     }
 }
 
@@ -168,8 +172,8 @@ pub(crate) type ReadLayer = Result<LayerIndex, Gap>;
 /// What is wrong with a blob, or why it cannot be had.
 pub(crate) fn read_blobs(
     image: &Image,
-    blobs: &dyn OpenBlob,
-    options: &Options<'_>,
+    blobs: &dyn BlobStore,
+    options: &ReadOptions<'_>,
 ) -> Result<Vec<ReadLayer>, ImageError> {
     let queue: Mutex<VecDeque<(usize, &LayerDescriptor)>> =
         Mutex::new(image.layers.iter().enumerate().collect());
@@ -202,8 +206,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn read_blob(
     number: usize,
     layer: &LayerDescriptor,
-    blobs: &dyn OpenBlob,
-    options: &Options<'_>,
+    blobs: &dyn BlobStore,
+    options: &ReadOptions<'_>,
 ) -> Result<ReadLayer, ImageError> {
     let name = layer
         .digest
@@ -221,12 +225,12 @@ fn read_blob(
     }
     options.progress.start(number, layer.size);
     let blob = blobs.open(layer)?;
-    let counted = Counted {
+    let counted = ProgressReader {
         inner: blob,
         number,
         progress: options.progress,
     };
-    let expected = Expected {
+    let expected = ExpectedBlob {
         digest: layer.digest.as_ref(),
         size: layer.size,
         diff_id: layer.diff_id.as_ref(),
@@ -237,13 +241,13 @@ fn read_blob(
 }
 
 /// Tells of the bytes that are read.
-struct Counted<'a, R> {
+struct ProgressReader<'a, R> {
     inner: R,
     number: usize,
-    progress: &'a dyn Progress,
+    progress: &'a dyn ReadProgress,
 }
 
-impl<R: std::io::Read> std::io::Read for Counted<'_, R> {
+impl<R: std::io::Read> std::io::Read for ProgressReader<'_, R> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let n = self.inner.read(buf)?;
         self.progress.advance(self.number, n as u64);

@@ -1,13 +1,13 @@
 //! What an audit comes to: its findings and plans, the verdict in words, and the exit code.
 
-use image_linkage::loader::Outcome;
+use image_linkage::loader::RequestOutcome;
 
-use super::facts::{ImageFacts, Status};
+use super::facts::{CuptiStatus, ImageFacts};
 use super::plan::Plan;
 use super::rule::{Finding, Severity};
 
 /// An audited image: the facts and what the rules say of them.
-pub struct Audit {
+pub struct AuditedImage {
     /// The facts.
     pub facts: ImageFacts,
     /// The findings, the gravest first; those that are suppressed come last.
@@ -19,7 +19,7 @@ pub struct Audit {
 }
 
 /// An image that could not be audited.
-pub struct Unread {
+pub struct UnreadImage {
     /// The image as the user named it.
     pub image: String,
     /// Why.
@@ -37,7 +37,7 @@ pub enum FailOn {
 
 /// What a run comes to; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exit {
+pub enum RunExit {
     /// Nothing at or above the threshold.
     Clean = 0,
     /// Findings.
@@ -58,7 +58,7 @@ impl FailOn {
     }
 }
 
-impl Exit {
+impl RunExit {
     /// What the exit code says.
     pub fn words(self) -> &'static str {
         match self {
@@ -69,14 +69,14 @@ impl Exit {
     }
 }
 
-impl Audit {
+impl AuditedImage {
     /// What this audit comes to. A gap keeps a run from passing, never from failing.
-    pub fn exit(&self, fail_on: FailOn) -> Exit {
+    pub fn exit(&self, fail_on: FailOn) -> RunExit {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
         match () {
-            () if fails => Exit::Findings,
-            () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => Exit::Open,
-            () => Exit::Clean,
+            () if fails => RunExit::Findings,
+            () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => RunExit::Open,
+            () => RunExit::Clean,
         }
     }
 
@@ -89,28 +89,28 @@ impl Audit {
     /// The verdict in one line.
     pub fn verdict(&self) -> String {
         let facts = &self.facts;
-        let got = self.consumers(|outcome| outcome == Outcome::Loaded);
-        let without = self.consumers(|outcome| outcome != Outcome::Loaded);
+        let got = self.consumers(|outcome| outcome == RequestOutcome::Loaded);
+        let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);
         match facts.status.as_is {
-            Status::Loadable => "CUPTI can be loaded".to_owned(),
-            Status::Unloadable if !got.is_empty() && without.is_empty() => {
+            CuptiStatus::Loadable => "CUPTI can be loaded".to_owned(),
+            CuptiStatus::Unloadable if !got.is_empty() && without.is_empty() => {
                 format!("CUPTI is loaded by {got}; a plain dlopen does not find it")
             }
-            Status::Unloadable if !got.is_empty() => {
+            CuptiStatus::Unloadable if !got.is_empty() => {
                 format!("CUPTI is loaded by {got}, and not by {without}")
             }
-            Status::Unloadable if facts.status.nvidia == Status::Loadable => {
+            CuptiStatus::Unloadable if facts.status.nvidia == CuptiStatus::Loadable => {
                 "CUPTI cannot be loaded in the image as it is; it can once the container runtime has run ldconfig"
                     .to_owned()
             }
-            Status::Unloadable => "CUPTI is in the image and cannot be loaded".to_owned(),
-            Status::HeadersOnly => "CUPTI is not in the image: only its headers are".to_owned(),
-            Status::Absent => "CUPTI is not in the image".to_owned(),
+            CuptiStatus::Unloadable => "CUPTI is in the image and cannot be loaded".to_owned(),
+            CuptiStatus::HeadersOnly => "CUPTI is not in the image: only its headers are".to_owned(),
+            CuptiStatus::Absent => "CUPTI is not in the image".to_owned(),
         }
     }
 
     /// The names of the consumers whose request came to what `fits`.
-    fn consumers(&self, fits: impl Fn(Outcome) -> bool) -> String {
+    fn consumers(&self, fits: impl Fn(RequestOutcome) -> bool) -> String {
         let consumers = self.facts.consumers.iter();
         let mut names: Vec<&str> = consumers
             .filter(|consumer| fits(consumer.outcome.as_is.outcome))

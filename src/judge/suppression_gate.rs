@@ -3,15 +3,15 @@
 use jiff::civil::Date;
 
 use crate::judge::rule::suppression::Suppression;
-use crate::judge::rule::{Finding, Subject};
+use crate::judge::rule::{Finding, RuleSubject};
 
 /// The suppressions, and what became of each so far.
-pub struct Gate<'a> {
-    suppressions: Vec<State<'a>>,
+pub struct SuppressionGate<'a> {
+    suppressions: Vec<SuppressionState<'a>>,
     today: Date,
 }
 
-struct State<'a> {
+struct SuppressionState<'a> {
     suppression: &'a Suppression,
     /// An image that it is for was audited.
     asked: bool,
@@ -19,10 +19,10 @@ struct State<'a> {
     used: bool,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> SuppressionGate<'a> {
     /// A run on the day `today`.
     pub fn new(suppressions: &'a [Suppression], today: Date) -> Self {
-        let state = |suppression| State {
+        let state = |suppression| SuppressionState {
             suppression,
             asked: false,
             used: false,
@@ -51,15 +51,15 @@ impl<'a> Gate<'a> {
 
     /// The suppressions that are over or were for nothing, as subjects of rules. One that is for none of the
     /// images of the run says nothing: a project has one config and many runs.
-    pub fn idle(&self) -> Vec<Subject> {
+    pub fn idle(&self) -> Vec<RuleSubject> {
         let asked = self.suppressions.iter().filter(|state| state.asked);
-        let idle = |state: &State<'_>| match () {
+        let idle = |state: &SuppressionState<'_>| match () {
             () if state.suppression.is_over(self.today) => Some("expired"),
             () if !state.used => Some("unused"),
             () => None,
         };
         asked
-            .filter_map(|state| Some(Subject::of_suppression(state.suppression, idle(state)?)))
+            .filter_map(|state| Some(RuleSubject::of_suppression(state.suppression, idle(state)?)))
             .collect()
     }
 }

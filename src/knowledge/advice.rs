@@ -10,7 +10,7 @@ use super::api::Certainty;
 /// A place that CUPTI is had from (`profiles/cupti/sources.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct InstallSource {
     /// The way of installing.
     pub id: String,
     /// Whose it is.
@@ -32,7 +32,7 @@ pub struct Source {
 /// What holds whatever the tool is (`profiles/advice.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct General {
+pub struct GeneralAdvice {
     /// When CUPTI is worth adding.
     pub need: Vec<String>,
     /// When it is not.
@@ -45,23 +45,23 @@ pub struct General {
     pub tools: BTreeMap<String, Vec<String>>,
 }
 
-static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
+static SOURCES: LazyLock<Vec<InstallSource>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("../../profiles/cupti/sources.yaml"))
         .expect("the file is part of the program and read by a test")
 });
 
-static GENERAL: LazyLock<General> = LazyLock::new(|| {
+static GENERAL: LazyLock<GeneralAdvice> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("../../profiles/advice.yaml"))
         .expect("the file is part of the program and read by a test")
 });
 
 /// The places that CUPTI is had from, in the order of the file.
-pub fn sources() -> &'static [Source] {
+pub fn sources() -> &'static [InstallSource] {
     &SOURCES
 }
 
 /// What holds whatever the tool is.
-pub fn general() -> &'static General {
+pub fn general() -> &'static GeneralAdvice {
     &GENERAL
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Api {
+pub struct CuptiApi {
     /// The name used in phases, profilers and reports.
     pub id: String,
     /// The name that NVIDIA gives it.
@@ -26,7 +26,7 @@ pub struct Api {
     pub deprecated: Option<String>,
     /// The libraries that it needs beside libcupti and the driver.
     #[serde(default)]
-    pub libraries: Vec<Library>,
+    pub libraries: Vec<ApiLibrary>,
     /// Whether hardware counters are read, for which the driver asks for a privilege.
     pub counters: bool,
     /// How sure the entry is.
@@ -38,24 +38,24 @@ pub struct Api {
 /// A library that an API needs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Library {
+pub struct ApiLibrary {
     /// The name that is asked for; one that ends in `.*` has the number of the soname that is there.
     pub name: String,
     /// Who asks for it.
-    pub got: Got,
+    pub got: LibraryRequester,
 }
 
 /// Who asks for a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Got {
+pub enum LibraryRequester {
     /// libcupti opens it by its bare name, from where it is mapped in the process.
     ByCupti,
     /// The program that uses the API links or opens it.
     ByAsker,
 }
 
-impl Got {
+impl LibraryRequester {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -91,22 +91,22 @@ impl Certainty {
     }
 }
 
-static APIS: LazyLock<Vec<Api>> = LazyLock::new(|| {
+static APIS: LazyLock<Vec<CuptiApi>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("../../profiles/cupti/apis.yaml"))
         .expect("the file is part of the program and read by a test")
 });
 
 /// The APIs, in the order of the table.
-pub fn all() -> &'static [Api] {
+pub fn all() -> &'static [CuptiApi] {
     &APIS
 }
 
 /// The API of this id.
-pub fn by_id(id: &str) -> Option<&'static Api> {
+pub fn by_id(id: &str) -> Option<&'static CuptiApi> {
     APIS.iter().find(|api| api.id == id)
 }
 
-impl Api {
+impl CuptiApi {
     /// Whether a libcupti that exports `function` has the API.
     pub fn is_shown_by(&self, function: &[u8]) -> bool {
         let exports = self.exports.as_deref();
@@ -114,7 +114,7 @@ impl Api {
     }
 }
 
-impl Library {
+impl ApiLibrary {
     /// The name up to the number of its soname.
     pub fn stem(&self) -> &str {
         self.name.strip_suffix(".*").unwrap_or(&self.name)
@@ -130,7 +130,7 @@ impl Library {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Certainty, Got, all, by_id};
+    use super::{Certainty, LibraryRequester, all, by_id};
 
     #[test]
     fn every_api_is_named_once_and_says_where_it_is_known_from() {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_timeline_needs_libcupti_alone_and_counters_by_name_need_the_host_library() {
-        let libraries = |id: &str| -> Vec<(&str, Got)> {
+        let libraries = |id: &str| -> Vec<(&str, LibraryRequester)> {
             let api = by_id(id).unwrap();
             api.libraries
                 .iter()
@@ -156,13 +156,13 @@ mod tests {
         assert_eq!(libraries("activity"), []);
         assert_eq!(
             libraries("range-profiling"),
-            [("libnvperf_host.so", Got::ByCupti)]
+            [("libnvperf_host.so", LibraryRequester::ByCupti)]
         );
         assert_eq!(
             libraries("profiling"),
             [
-                ("libnvperf_host.so", Got::ByAsker),
-                ("libnvperf_target.so", Got::ByAsker)
+                ("libnvperf_host.so", LibraryRequester::ByAsker),
+                ("libnvperf_target.so", LibraryRequester::ByAsker)
             ]
         );
         assert!(by_id("astrology").is_none());

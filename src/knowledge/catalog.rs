@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{FileMistake, Kind};
-use yaml_mistakes::{Document, Mistake, Place};
+use super::{DataKind, FileMistake};
+use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// A file of data, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFile {
     /// What it describes.
-    pub kind: Kind,
+    pub kind: DataKind,
     /// The stem of its name.
     pub id: String,
     /// The file as the user would name it.
@@ -19,22 +19,22 @@ pub struct DataFile {
 }
 
 /// A file that is YAML.
-pub(super) struct Entry {
+pub(super) struct DataEntry {
     /// The stem of its name.
     pub id: String,
     /// Its content.
-    pub document: Document,
+    pub document: YamlDocument,
     file: String,
 }
 
 /// The files that count, and the mistakes so far.
-pub(super) struct Catalog {
+pub(super) struct DataCatalog {
     /// In the order in which they were given.
-    entries: BTreeMap<Kind, Vec<Entry>>,
+    entries: BTreeMap<DataKind, Vec<DataEntry>>,
     mistakes: Vec<FileMistake>,
 }
 
-impl Catalog {
+impl DataCatalog {
     /// Takes the files in. A file whose id is taken is a mistake, unless it says `replace: true`: then it has the
     /// place of the file before it. So no file is lost by accident, and none hides another unsaid.
     pub fn new(files: impl Iterator<Item = DataFile>) -> Self {
@@ -49,7 +49,7 @@ impl Catalog {
     }
 
     fn add(&mut self, file: DataFile) {
-        let mut document = match Document::parse(&file.text) {
+        let mut document = match YamlDocument::parse(&file.text) {
             Ok(document) => document,
             Err(mistake) => return self.mistaken(&file.file, mistake),
         };
@@ -63,11 +63,11 @@ impl Catalog {
                     return;
                 }
             },
-            None => (false, Place { line: 1, column: 1 }),
+            None => (false, TextPosition { line: 1, column: 1 }),
         };
         let entries = self.entries.entry(file.kind).or_default();
         let before = entries.iter_mut().find(|entry| entry.id == file.id);
-        let entry = Entry {
+        let entry = DataEntry {
             id: file.id,
             document,
             file: file.file,
@@ -82,19 +82,19 @@ impl Catalog {
                     entry.id,
                     before.file
                 );
-                self.mistaken(&entry.file, Mistake { place, what });
+                self.mistaken(&entry.file, YamlMistake { place, what });
             }
             (None, true) => {
                 let known = self.ids(file.kind);
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 let unknown = yaml_mistakes::unknown(file.kind.name(), &entry.id, &known);
                 let what = format!("nothing to replace: {unknown}");
-                self.mistaken(&entry.file, Mistake { place, what });
+                self.mistaken(&entry.file, YamlMistake { place, what });
             }
         }
     }
 
-    fn mistaken(&mut self, file: &str, mistake: Mistake) {
+    fn mistaken(&mut self, file: &str, mistake: YamlMistake) {
         self.mistakes.push(FileMistake {
             file: file.to_owned(),
             mistake,
@@ -102,7 +102,7 @@ impl Catalog {
     }
 
     /// The ids of one kind, by name.
-    pub fn ids(&self, kind: Kind) -> Vec<String> {
+    pub fn ids(&self, kind: DataKind) -> Vec<String> {
         let entries = self.entries.get(&kind).map(Vec::as_slice);
         let entries = entries.unwrap_or_default().iter();
         let mut ids: Vec<String> = entries.map(|entry| entry.id.clone()).collect();
@@ -110,11 +110,11 @@ impl Catalog {
         ids
     }
 
-    /// Reads the files of one kind; what is wrong in them is kept for [`Catalog::finish`].
+    /// Reads the files of one kind; what is wrong in them is kept for [`DataCatalog::finish`].
     pub fn read<T>(
         &mut self,
-        kind: Kind,
-        read: impl Fn(&Entry) -> Result<T, Vec<Mistake>>,
+        kind: DataKind,
+        read: impl Fn(&DataEntry) -> Result<T, Vec<YamlMistake>>,
     ) -> Vec<T> {
         let mut values = Vec::new();
         for entry in self.entries.get(&kind).into_iter().flatten() {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// A kind of file that may be dead weight (`profiles/cupti/baggage.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kind {
+pub struct DeadWeightKind {
     /// The name used in phases and reports.
     #[serde(rename = "kind")]
     pub id: String,
@@ -18,7 +18,7 @@ pub struct Kind {
     #[serde(default)]
     pub profilers: Vec<String>,
     /// What carries it.
-    pub weight: Weight,
+    pub weight: WeightPurpose,
     /// Patterns of the paths, without the leading `/`.
     files: Vec<String>,
     /// Patterns of paths that are left out.
@@ -29,20 +29,20 @@ pub struct Kind {
     pub exports: Option<String>,
     /// What keeps the kind.
     #[serde(default)]
-    pub used_by: Vec<Use>,
+    pub used_by: Vec<UsePattern>,
 }
 
 /// What an image carries the files for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Weight {
+pub enum WeightPurpose {
     /// To profile.
     Profiling,
     /// To build.
     Toolkit,
 }
 
-impl Weight {
+impl WeightPurpose {
     /// The name used in data and reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Weight {
 /// A use of files that no table of an object shows.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Use {
+pub struct UsePattern {
     /// Patterns of the paths of who uses them.
     #[serde(default)]
     files: Vec<String>,
@@ -68,7 +68,7 @@ pub struct Use {
 
 /// What the path of a file says of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hit {
+pub struct PathMatch {
     /// The kinds that it may be of, by number, the first that fits first.
     pub kinds: Vec<usize>,
     /// The uses that it stands for: the number of the kind, and of its use.
@@ -77,21 +77,21 @@ pub struct Hit {
 
 /// What a pattern is for.
 #[derive(Debug, Clone, Copy)]
-enum Role {
+enum PatternRole {
     Files,
     Except,
     UsedBy(usize),
 }
 
-struct Table {
-    kinds: Vec<Kind>,
+struct KindTable {
+    kinds: Vec<DeadWeightKind>,
     set: GlobSet,
     /// For each pattern of the set the number of its kind, and what it is for.
-    roles: Vec<(usize, Role)>,
+    roles: Vec<(usize, PatternRole)>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let kinds: Vec<Kind> =
+static TABLE: LazyLock<KindTable> = LazyLock::new(|| {
+    let kinds: Vec<DeadWeightKind> =
         serde_saphyr::from_str(include_str!("../../profiles/cupti/baggage.yaml"))
             .expect("the file is part of the program and read by a test");
     let mut set = GlobSetBuilder::new();
@@ -106,41 +106,47 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let set = set
         .build()
         .expect("the patterns are part of the program and read by a test");
-    Table { kinds, set, roles }
+    KindTable { kinds, set, roles }
 });
 
-impl Kind {
-    fn patterns(&self) -> impl Iterator<Item = (&str, Role)> {
-        let files = self.files.iter().map(|text| (text.as_str(), Role::Files));
-        let except = self.except.iter().map(|text| (text.as_str(), Role::Except));
+impl DeadWeightKind {
+    fn patterns(&self) -> impl Iterator<Item = (&str, PatternRole)> {
+        let files = self
+            .files
+            .iter()
+            .map(|text| (text.as_str(), PatternRole::Files));
+        let except = self
+            .except
+            .iter()
+            .map(|text| (text.as_str(), PatternRole::Except));
         let uses = self.used_by.iter().enumerate().flat_map(|(number, used)| {
             let files = used.files.iter();
-            files.map(move |text| (text.as_str(), Role::UsedBy(number)))
+            files.map(move |text| (text.as_str(), PatternRole::UsedBy(number)))
         });
         files.chain(except).chain(uses)
     }
 }
 
 /// The kinds, in the order of the table.
-pub fn kinds() -> &'static [Kind] {
+pub fn kinds() -> &'static [DeadWeightKind] {
     &TABLE.kinds
 }
 
 /// The kind of this id.
-pub fn by_id(id: &str) -> Option<&'static Kind> {
+pub fn by_id(id: &str) -> Option<&'static DeadWeightKind> {
     kinds().iter().find(|kind| kind.id == id)
 }
 
 /// What the path, without its leading `/`, says.
-pub fn look(path: &[u8]) -> Hit {
+pub fn look(path: &[u8]) -> PathMatch {
     let table = &*TABLE;
-    let mut hit = Hit::default();
+    let mut hit = PathMatch::default();
     let mut except = Vec::new();
     for pattern in table.set.matches_candidate(&Candidate::from_bytes(path)) {
         match table.roles.get(pattern) {
-            Some((kind, Role::Files)) => hit.kinds.push(*kind),
-            Some((kind, Role::Except)) => except.push(*kind),
-            Some((kind, Role::UsedBy(used))) => hit.uses.push((*kind, *used)),
+            Some((kind, PatternRole::Files)) => hit.kinds.push(*kind),
+            Some((kind, PatternRole::Except)) => except.push(*kind),
+            Some((kind, PatternRole::UsedBy(used))) => hit.uses.push((*kind, *used)),
             None => {}
         }
     }

@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 /// The libraries by capability, as the container runtime injects them.
-static LIBRARIES: LazyLock<Vec<Capability>> = LazyLock::new(|| {
+static LIBRARIES: LazyLock<Vec<DriverCapability>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("../../profiles/cupti/driver-libraries.yaml"))
         .expect("the file is part of the program and read by a test")
 });
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Capability {
+struct DriverCapability {
     capability: String,
     libraries: Vec<String>,
 }

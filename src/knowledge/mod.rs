@@ -19,17 +19,19 @@ pub mod user_folders;
 use std::fmt;
 
 pub use catalog::DataFile;
-pub use phase::{COLUMNS, Phase, Weights, Wish, Wishes};
-pub use profiler::{Condition, CuptiNeed, Exclusion, Known, Overhead, Profiler, ProfilerFile};
+pub use phase::{COLUMNS, DeadWeightPolicy, IdChoice, Phase, PhaseRequirements};
+pub use profiler::{
+    CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead,
+};
 
 use crate::judge::facts::ConsumerProfile;
 use crate::judge::rule::{self, Rule};
-use catalog::{Catalog, Entry};
-use yaml_mistakes::{Mistake, unknown};
+use catalog::{DataCatalog, DataEntry};
+use yaml_mistakes::{YamlMistake, unknown};
 
 /// What a data file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DataKind {
     /// A finding: `rules/`.
     Rule,
     /// What an image is for: `phases/` of the profiles.
@@ -40,7 +42,7 @@ pub enum Kind {
     Profiler,
 }
 
-impl Kind {
+impl DataKind {
     /// The name used in messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -71,7 +73,7 @@ pub struct FileMistake {
     /// The file as the user would name it.
     pub file: String,
     /// What is wrong in it, and where.
-    pub mistake: Mistake,
+    pub mistake: YamlMistake,
 }
 
 impl fmt::Display for FileMistake {
@@ -94,19 +96,19 @@ impl Knowledge {
     /// # Errors
     /// All mistakes in all files, in the order of files and places.
     pub fn with(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
-        let mut catalog = Catalog::new(built_in_files().chain(files));
-        let tools = catalog.ids(Kind::Profiler);
+        let mut catalog = DataCatalog::new(built_in_files().chain(files));
+        let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-        let phases = catalog.read(Kind::Phase, |entry| {
+        let phases = catalog.read(DataKind::Phase, |entry| {
             Phase::read(&entry.id, &entry.document, &tools)
         });
-        let consumers = catalog.read(Kind::Consumer, |entry| {
+        let consumers = catalog.read(DataKind::Consumer, |entry| {
             ConsumerProfile::read(&entry.id, &entry.document)
         });
         let profilers = profilers(&mut catalog);
-        let names = catalog.ids(Kind::Phase);
-        let rule = |entry: &Entry| rule::compile(&entry.id, &entry.document, &names);
-        let rules = catalog.read(Kind::Rule, rule);
+        let names = catalog.ids(DataKind::Phase);
+        let rule = |entry: &DataEntry| rule::compile(&entry.id, &entry.document, &names);
+        let rules = catalog.read(DataKind::Rule, rule);
         let mut knowledge = Self {
             rules,
             phases,
@@ -145,8 +147,11 @@ impl Knowledge {
     }
 }
 
-fn profilers(catalog: &mut Catalog) -> Vec<Profiler> {
-    let (consumers, profilers) = (catalog.ids(Kind::Consumer), catalog.ids(Kind::Profiler));
+fn profilers(catalog: &mut DataCatalog) -> Vec<Profiler> {
+    let (consumers, profilers) = (
+        catalog.ids(DataKind::Consumer),
+        catalog.ids(DataKind::Profiler),
+    );
     let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
     let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
     let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
@@ -154,13 +159,13 @@ fn profilers(catalog: &mut Catalog) -> Vec<Profiler> {
         .iter()
         .map(|known| &*known.id)
         .collect();
-    let known = Known {
+    let known = KnownIds {
         apis: &apis,
         consumers: &consumers,
         host: &host,
         profilers: &profilers,
     };
-    catalog.read(Kind::Profiler, |entry| {
+    catalog.read(DataKind::Profiler, |entry| {
         Profiler::read(&entry.id, &entry.document, known)
     })
 }
@@ -174,23 +179,24 @@ pub fn named_like(name: &[u8], pattern: &str) -> bool {
 }
 
 fn built_in_files() -> impl Iterator<Item = DataFile> {
-    let of = |kind: Kind, folder: &'static str, files: &'static [(&'static str, &'static str)]| {
-        files.iter().map(move |(id, text)| DataFile {
-            kind,
-            id: (*id).to_owned(),
-            file: format!("{folder}/{id}.yaml"),
-            text: (*text).to_owned(),
-        })
-    };
-    of(Kind::Rule, "rules", data_files::RULES)
-        .chain(of(Kind::Phase, "profiles/phases", data_files::PHASES))
+    let of =
+        |kind: DataKind, folder: &'static str, files: &'static [(&'static str, &'static str)]| {
+            files.iter().map(move |(id, text)| DataFile {
+                kind,
+                id: (*id).to_owned(),
+                file: format!("{folder}/{id}.yaml"),
+                text: (*text).to_owned(),
+            })
+        };
+    of(DataKind::Rule, "rules", data_files::RULES)
+        .chain(of(DataKind::Phase, "profiles/phases", data_files::PHASES))
         .chain(of(
-            Kind::Consumer,
+            DataKind::Consumer,
             "profiles/consumers",
             data_files::CONSUMERS,
         ))
         .chain(of(
-            Kind::Profiler,
+            DataKind::Profiler,
             "profiles/profilers",
             data_files::PROFILERS,
         ))

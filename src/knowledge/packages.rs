@@ -9,23 +9,23 @@ use super::api::Certainty;
 /// What is known of packages.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Packages {
+pub struct CuptiPackages {
     /// The packages of the distributions themselves.
-    pub own: Vec<OwnPackage>,
+    pub own: Vec<DistroPackage>,
     /// The address of a repository of NVIDIA's, with `{repository}` and `{machine}` to fill in.
     pub url: String,
     /// The package in it that brings its key.
     pub keyring: String,
     /// The repositories of NVIDIA's.
-    pub nvidia: Vec<Repository>,
+    pub nvidia: Vec<NvidiaRepository>,
     /// The sources of PyTorch.
-    pub pytorch: Sources,
+    pub pytorch: GitSource,
 }
 
 /// Where a program is built from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sources {
+pub struct GitSource {
     /// The address of its repository.
     pub url: String,
     /// The tag or branch.
@@ -36,7 +36,7 @@ pub struct Sources {
 /// A distribution's own package.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OwnPackage {
+pub struct DistroPackage {
     /// `ID` of the distribution.
     pub id: String,
     /// `VERSION_ID`.
@@ -54,7 +54,7 @@ pub struct OwnPackage {
 /// A repository of NVIDIA's.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Repository {
+pub struct NvidiaRepository {
     /// `ID` of the distribution.
     pub id: String,
     /// `VERSION_ID`; with a final `.*`, all that begin so.
@@ -68,25 +68,25 @@ pub struct Repository {
     pub certainty: Certainty,
 }
 
-static PACKAGES: LazyLock<Packages> = LazyLock::new(|| {
+static PACKAGES: LazyLock<CuptiPackages> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("../../profiles/cupti/packages.yaml"))
         .expect("the file is part of the program and read by a test")
 });
 
 /// What is known of packages.
-pub fn packages() -> &'static Packages {
+pub fn packages() -> &'static CuptiPackages {
     &PACKAGES
 }
 
-impl Packages {
+impl CuptiPackages {
     /// The own package of a distribution.
-    pub fn own(&self, id: &str, version: &str) -> Option<&OwnPackage> {
+    pub fn own(&self, id: &str, version: &str) -> Option<&DistroPackage> {
         let mut all = self.own.iter();
         all.find(|own| own.id == id && is_version(&own.version, version))
     }
 
     /// NVIDIA's repository for a distribution.
-    pub fn nvidia(&self, id: &str, version: &str) -> Option<&Repository> {
+    pub fn nvidia(&self, id: &str, version: &str) -> Option<&NvidiaRepository> {
         let mut all = self.nvidia.iter();
         all.find(|of| of.id == id && is_version(&of.version, version))
     }

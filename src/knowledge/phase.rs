@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{api, dead_weight};
-use yaml_mistakes::{Document, Mistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
 
 /// The phases that rules have severities for.
 pub const COLUMNS: [&str; 3] = ["inference", "training", "profiling"];
@@ -18,23 +18,23 @@ pub struct Phase {
     /// The phase whose severities the rules take for it.
     pub like: String,
     /// The APIs of CUPTI, by the ids of `profiles/cupti/apis.yaml`.
-    pub apis: Wishes,
+    pub apis: PhaseRequirements,
     /// The profiling tools, by the ids of `profiles/profilers`.
-    pub profilers: Wishes,
+    pub profilers: PhaseRequirements,
     /// The kinds of file of `profiles/cupti/baggage.yaml`.
-    pub baggage: Weights,
+    pub baggage: DeadWeightPolicy,
 }
 
 /// What a phase says of APIs or of tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wishes {
+pub struct PhaseRequirements {
     /// Without these the image does not serve the phase.
     #[serde(default)]
-    pub needs: Vec<Wish>,
+    pub needs: Vec<IdChoice>,
     /// Without these something is missing.
     #[serde(default)]
-    pub wants: Vec<Wish>,
+    pub wants: Vec<IdChoice>,
     /// What they need stays, and it is no matter when they are missing.
     #[serde(default)]
     pub allows: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Wishes {
 /// One id, or several of which the first that is there at all counts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Wish {
+pub enum IdChoice {
     /// This one.
     One(String),
     /// One of these.
@@ -56,7 +56,7 @@ pub enum Wish {
 /// What a phase says of files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Weights {
+pub struct DeadWeightPolicy {
     /// Kinds that stay.
     #[serde(default)]
     pub allows: Vec<String>,
@@ -67,19 +67,19 @@ pub struct Weights {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Source {
+struct PhaseSource {
     summary: String,
     #[serde(default)]
     like: Option<String>,
     #[serde(default)]
-    apis: Wishes,
+    apis: PhaseRequirements,
     #[serde(default)]
-    profilers: Wishes,
+    profilers: PhaseRequirements,
     #[serde(default)]
-    baggage: Weights,
+    baggage: DeadWeightPolicy,
 }
 
-impl Wish {
+impl IdChoice {
     /// The ids, in order.
     pub fn ids(&self) -> &[String] {
         match self {
@@ -89,10 +89,10 @@ impl Wish {
     }
 }
 
-impl Wishes {
+impl PhaseRequirements {
     /// The ids that the phase wants in the image, or allows there.
     pub fn welcome(&self) -> impl Iterator<Item = &str> {
-        let wished = self.needs.iter().chain(&self.wants).flat_map(Wish::ids);
+        let wished = self.needs.iter().chain(&self.wants).flat_map(IdChoice::ids);
         wished.chain(&self.allows).map(String::as_str)
     }
 }
@@ -102,8 +102,12 @@ impl Phase {
     ///
     /// # Errors
     /// All mistakes in the file, with line and column: keys that no phase has, ids that nothing has.
-    pub fn read(name: &str, document: &Document, profilers: &[&str]) -> Result<Self, Vec<Mistake>> {
-        document.read_and(|source: Source| {
+    pub fn read(
+        name: &str,
+        document: &YamlDocument,
+        profilers: &[&str],
+    ) -> Result<Self, Vec<YamlMistake>> {
+        document.read_and(|source: PhaseSource| {
             let mistakes = mistakes(document, name, &source, profilers);
             let phase = Self {
                 name: name.to_owned(),
@@ -118,7 +122,12 @@ impl Phase {
     }
 }
 
-fn mistakes(document: &Document, name: &str, source: &Source, profilers: &[&str]) -> Vec<Mistake> {
+fn mistakes(
+    document: &YamlDocument,
+    name: &str,
+    source: &PhaseSource,
+    profilers: &[&str],
+) -> Vec<YamlMistake> {
     let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
     let kinds: Vec<&str> = dead_weight::kinds().iter().map(|kind| &*kind.id).collect();
     let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
@@ -156,18 +165,20 @@ fn mistakes(document: &Document, name: &str, source: &Source, profilers: &[&str]
 }
 
 fn of_wishes(
-    document: &Document,
+    document: &YamlDocument,
     part: &str,
-    wishes: &Wishes,
+    wishes: &PhaseRequirements,
     known: (&str, &[&str]),
-) -> Vec<Mistake> {
+) -> Vec<YamlMistake> {
     let mut mistakes = Vec::new();
     for (key, list) in [("needs", &wishes.needs), ("wants", &wishes.wants)] {
         for (number, wish) in list.iter().enumerate() {
             let number = number.to_string();
             match wish {
-                Wish::One(id) => mistakes.extend(of_id(document, &[part, key, &number], id, known)),
-                Wish::Any(ids) => {
+                IdChoice::One(id) => {
+                    mistakes.extend(of_id(document, &[part, key, &number], id, known))
+                }
+                IdChoice::Any(ids) => {
                     mistakes.extend(of_ids(document, &[part, key, &number], ids, known));
                 }
             }
@@ -180,11 +191,11 @@ fn of_wishes(
 }
 
 fn of_ids(
-    document: &Document,
+    document: &YamlDocument,
     path: &[&str],
     ids: &[String],
     known: (&str, &[&str]),
-) -> Vec<Mistake> {
+) -> Vec<YamlMistake> {
     let one = |(number, id): (usize, &String)| {
         of_id(
             document,
@@ -197,21 +208,21 @@ fn of_ids(
 }
 
 fn of_id(
-    document: &Document,
+    document: &YamlDocument,
     path: &[&str],
     id: &str,
     (kind, known): (&str, &[&str]),
-) -> Option<Mistake> {
+) -> Option<YamlMistake> {
     (!known.contains(&id)).then(|| document.mistake(path, unknown(kind, id, known)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Phase, Wish};
-    use yaml_mistakes::Document;
+    use super::{IdChoice, Phase};
+    use yaml_mistakes::YamlDocument;
 
     fn read(text: &str) -> Result<Phase, Vec<String>> {
-        let document = Document::parse(text).map_err(|mistake| vec![mistake.to_string()])?;
+        let document = YamlDocument::parse(text).map_err(|mistake| vec![mistake.to_string()])?;
         let read = Phase::read("nightly", &document, &["nsight-systems"]);
         read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
     }
@@ -226,7 +237,7 @@ mod tests {
         assert_eq!((&*phase.name, &*phase.like), ("nightly", "training"));
         assert_eq!(phase.apis.needs.len(), 2);
         assert_eq!(
-            phase.apis.needs.last().map(Wish::ids),
+            phase.apis.needs.last().map(IdChoice::ids),
             Some(["range-profiling".to_owned(), "profiling".to_owned()].as_slice())
         );
         assert_eq!(

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::api::Certainty;
-use yaml_mistakes::{Document, Mistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
 
 /// A profiling tool (`profiles/profilers/<id>.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,18 +46,18 @@ pub struct ProfilerFile {
     pub traces_of: Vec<String>,
     /// What makes it a question at all: all of them, else the tool is not applicable.
     #[serde(default)]
-    pub applies: Vec<Condition>,
+    pub applies: Vec<ToolCondition>,
     /// What shows that it is not applicable.
     #[serde(default)]
-    pub excludes: Vec<Exclusion>,
+    pub excludes: Vec<ToolExclusion>,
     /// What has to be in the image besides CUPTI: all of them.
     #[serde(default)]
-    pub needs: Vec<Condition>,
+    pub needs: Vec<ToolCondition>,
     /// The driver capabilities that it needs (`NVIDIA_DRIVER_CAPABILITIES`).
     #[serde(default)]
     pub capabilities: Vec<String>,
     /// What it costs.
-    pub overhead: Overhead,
+    pub overhead: ToolOverhead,
     /// What it needs that an image does not show, in words.
     #[serde(default)]
     pub besides: Vec<String>,
@@ -98,7 +98,7 @@ impl CuptiNeed {
 /// Something that has to be there; one of the things named is enough.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Condition {
+pub struct ToolCondition {
     /// File names of ELF objects; a final `*` stands for any rest.
     #[serde(default)]
     pub objects: Vec<String>,
@@ -124,7 +124,7 @@ pub struct Condition {
 /// Something that must not be there.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Exclusion {
+pub struct ToolExclusion {
     /// Names of Python distributions, in normal form.
     pub distributions: Vec<String>,
     /// What is the matter when one of them is there.
@@ -134,7 +134,7 @@ pub struct Exclusion {
 /// What a tool costs while it records.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Overhead {
+pub struct ToolOverhead {
     /// The figure, in words.
     pub figure: String,
     /// How sure it is.
@@ -145,7 +145,7 @@ pub struct Overhead {
 
 /// What the files of profilers may refer to.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct KnownIds<'a> {
     /// The ids of `profiles/cupti/apis.yaml`.
     pub apis: &'a [&'a str],
     /// The ids of `profiles/consumers`.
@@ -161,7 +161,11 @@ impl Profiler {
     ///
     /// # Errors
     /// All mistakes in the file: keys that no profiler has, ids that nothing has.
-    pub fn read(id: &str, document: &Document, known: Known<'_>) -> Result<Self, Vec<Mistake>> {
+    pub fn read(
+        id: &str,
+        document: &YamlDocument,
+        known: KnownIds<'_>,
+    ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|said: ProfilerFile| {
             let mistakes = mistakes(document, &said, known);
             let id = id.to_owned();
@@ -171,7 +175,7 @@ impl Profiler {
 }
 
 /// What a type cannot say.
-fn mistakes(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Vec<Mistake> {
+fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -> Vec<YamlMistake> {
     let mut mistakes = unknown_ids(document, said, known);
     let conditions = [("applies", &said.applies), ("needs", &said.needs)];
     for (key, conditions) in conditions {
@@ -205,7 +209,11 @@ fn mistakes(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Vec<M
     mistakes
 }
 
-fn unknown_ids(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Vec<Mistake> {
+fn unknown_ids(
+    document: &YamlDocument,
+    said: &ProfilerFile,
+    known: KnownIds<'_>,
+) -> Vec<YamlMistake> {
     let consumer: Vec<String> = said.consumer.iter().cloned().collect();
     let lists = [
         ("apis", &said.apis, "API", known.apis),
@@ -228,7 +236,7 @@ fn unknown_ids(document: &Document, said: &ProfilerFile, known: Known<'_>) -> Ve
     mistakes
 }
 
-impl Condition {
+impl ToolCondition {
     fn names_nothing(&self) -> bool {
         [
             &self.objects,
@@ -257,10 +265,10 @@ impl Profiler {
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, Profiler};
-    use yaml_mistakes::Document;
+    use super::{KnownIds, Profiler};
+    use yaml_mistakes::YamlDocument;
 
-    const KNOWN: Known<'_> = Known {
+    const KNOWN: KnownIds<'_> = KnownIds {
         apis: &["activity"],
         consumers: &["pytorch"],
         host: &["driver"],
@@ -272,7 +280,7 @@ mod tests {
                          overhead: {figure: f, certainty: seen, source: s}\nhost: [driver]\nfallbacks: [other]\n";
 
     fn read(text: &str) -> Result<Profiler, Vec<String>> {
-        let document = Document::parse(text).unwrap();
+        let document = YamlDocument::parse(text).unwrap();
         let read = Profiler::read("mine", &document, KNOWN);
         read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
     }

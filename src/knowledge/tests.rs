@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::user_folders::Folders;
-use super::{DataFile, Kind, Knowledge};
+use super::user_folders::UserFolders;
+use super::{DataFile, DataKind, Knowledge};
 use crate::judge::rule;
 
 const RULE: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
 
-fn file(kind: Kind, id: &str, text: &str) -> DataFile {
+fn file(kind: DataKind, id: &str, text: &str) -> DataFile {
     DataFile {
         kind,
         id: id.to_owned(),
@@ -58,14 +58,14 @@ fn no_two_profilers_answer_to_one_name() {
 fn the_users_files_are_added_and_know_of_each_other() {
     let rule = format!("{RULE}phases: {{tracing: error}}\n");
     let files = vec![
-        file(Kind::Rule, "mine", &rule),
+        file(DataKind::Rule, "mine", &rule),
         file(
-            Kind::Phase,
+            DataKind::Phase,
             "tracing",
             "summary: a trace is taken\nlike: profiling\n",
         ),
         file(
-            Kind::Consumer,
+            DataKind::Consumer,
             "tracer",
             "name: Tracer\nobject: libtracer.so\nasks: dlopen\nrequired: profiling\n",
         ),
@@ -80,16 +80,17 @@ fn the_users_files_are_added_and_know_of_each_other() {
 fn a_file_takes_the_place_of_another_only_where_it_says_so() {
     let taken = "there is a rule \"cupti-absent\" already, in rules/cupti-absent.yaml; give this one another name, or write replace: true to have it in that one's place";
     assert_eq!(
-        mistakes(vec![file(Kind::Rule, "cupti-absent", RULE)]),
+        mistakes(vec![file(DataKind::Rule, "cupti-absent", RULE)]),
         [format!("mine/cupti-absent.yaml:1:1: {taken}")]
     );
     let replacing = format!("{RULE}replace: true\n");
-    let knowledge = Knowledge::with(vec![file(Kind::Rule, "cupti-absent", &replacing)]).unwrap();
+    let knowledge =
+        Knowledge::with(vec![file(DataKind::Rule, "cupti-absent", &replacing)]).unwrap();
     let absent = |rule: &&rule::Rule| rule.id == "cupti-absent";
     let rules: Vec<_> = knowledge.rules.iter().filter(absent).collect();
     assert_eq!(rules.len(), 1);
     assert_eq!(rules[0].summary, "s");
-    let nothing = mistakes(vec![file(Kind::Rule, "cupti-absnt", &replacing)]);
+    let nothing = mistakes(vec![file(DataKind::Rule, "cupti-absnt", &replacing)]);
     assert!(
         nothing[0].starts_with("mine/cupti-absnt.yaml:8:10: nothing to replace: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?"),
         "{nothing:?}"
@@ -99,18 +100,18 @@ fn a_file_takes_the_place_of_another_only_where_it_says_so() {
 #[test]
 fn the_mistakes_of_all_files_are_told_at_once() {
     let files = vec![
-        file(Kind::Rule, "z", "summary: [\n"),
-        file(Kind::Rule, "b", &RULE.replace("status", "state")),
-        file(Kind::Phase, "a", "sumary: x\n"),
+        file(DataKind::Rule, "z", "summary: [\n"),
+        file(DataKind::Rule, "b", &RULE.replace("status", "state")),
+        file(DataKind::Phase, "a", "sumary: x\n"),
         file(
-            Kind::Consumer,
+            DataKind::Consumer,
             "c",
             "name: x\nobject: '*'\nasks: dlopen\nrequired: import\n",
         ),
     ];
     let field = format!(
         "mine/b.yaml:3:9: of subject image: there is no field \"state\"; did you mean \"status\"?; there is {}",
-        rule::Kind::Image.fields().join(", ")
+        rule::SubjectKind::Image.fields().join(", ")
     );
     let expected = [
         "mine/a.yaml:1:1: the key \"summary\" is missing",
@@ -128,8 +129,8 @@ fn a_phase_and_a_profiler_name_only_what_there_is() {
     let profiler = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activty]\nconsumer: pytorc\n\
                     overhead: {figure: f, certainty: sure, source: s}\nneeds:\n  - {otherwise: o}\n";
     let found = mistakes(vec![
-        file(Kind::Phase, "e", phase),
-        file(Kind::Profiler, "mine", profiler),
+        file(DataKind::Phase, "e", phase),
+        file(DataKind::Profiler, "mine", profiler),
     ]);
     let begin = |mistake: &String| mistake.split("; there is").next().map(str::to_owned);
     let found: Vec<String> = found.iter().filter_map(begin).collect();
@@ -153,8 +154,8 @@ fn a_phase_and_a_profiler_name_only_what_there_is() {
         .replace("sure", "seen")
         .replace("{otherwise", "{objects: [libmine.so], otherwise");
     let files = vec![
-        file(Kind::Phase, "e", &right),
-        file(Kind::Profiler, "mine", &mended),
+        file(DataKind::Phase, "e", &right),
+        file(DataKind::Profiler, "mine", &mended),
     ];
     assert_eq!(mistakes(files), [""; 0]);
 }
@@ -170,8 +171,8 @@ fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 }
 
 /// What is said of a folder, which is called DIR in it.
-fn said(dir: &Path, read: impl Fn(&mut Folders)) -> Vec<String> {
-    let mut folders = Folders::default();
+fn said(dir: &Path, read: impl Fn(&mut UserFolders)) -> Vec<String> {
+    let mut folders = UserFolders::default();
     read(&mut folders);
     let files = folders
         .files

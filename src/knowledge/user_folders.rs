@@ -8,9 +8,9 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::{DataFile, FileMistake, Kind};
+use super::{DataFile, DataKind, FileMistake};
 use image_linkage::escape;
-use yaml_mistakes::{Mistake, Place};
+use yaml_mistakes::{TextPosition, YamlMistake};
 
 /// The bytes of one file. The largest of the program has 4 kB.
 const FILE_BYTES: u64 = 1 << 20;
@@ -18,25 +18,25 @@ const FILE_BYTES: u64 = 1 << 20;
 const FILES: usize = 1000;
 
 /// The folders of `--profiles` and what their files describe.
-const PROFILES: [(&str, Kind); 3] = [
-    ("consumers", Kind::Consumer),
-    ("phases", Kind::Phase),
-    ("profilers", Kind::Profiler),
+const PROFILES: [(&str, DataKind); 3] = [
+    ("consumers", DataKind::Consumer),
+    ("phases", DataKind::Phase),
+    ("profilers", DataKind::Profiler),
 ];
 
 /// The files of folders, and what is wrong with files that could not be read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Folders {
+pub struct UserFolders {
     /// The files that were read.
     pub files: Vec<DataFile>,
     /// What could not be.
     pub mistakes: Vec<FileMistake>,
 }
 
-impl Folders {
+impl UserFolders {
     /// Reads a folder of rules. What does not end in `.yaml` is passed over.
     pub fn rules(&mut self, folder: &Path) {
-        self.files_of(folder, Kind::Rule);
+        self.files_of(folder, DataKind::Rule);
     }
 
     /// Reads a folder of profiles: its folders `consumers`, `phases` and `profilers`.
@@ -65,7 +65,7 @@ impl Folders {
         }
     }
 
-    fn files_of(&mut self, folder: &Path, kind: Kind) {
+    fn files_of(&mut self, folder: &Path, kind: DataKind) {
         let names = match names(folder) {
             Ok(names) => names,
             Err(error) => return self.cannot(folder, &error.to_string()),
@@ -95,13 +95,13 @@ impl Folders {
     }
 
     fn cannot(&mut self, path: &Path, what: &str) {
-        self.mistaken(path, Place { line: 1, column: 1 }, what.to_owned());
+        self.mistaken(path, TextPosition { line: 1, column: 1 }, what.to_owned());
     }
 
-    fn mistaken(&mut self, path: &Path, place: Place, what: String) {
+    fn mistaken(&mut self, path: &Path, place: TextPosition, what: String) {
         self.mistakes.push(FileMistake {
             file: shown(path),
-            mistake: Mistake { place, what },
+            mistake: YamlMistake { place, what },
         });
     }
 }
@@ -137,8 +137,8 @@ fn shown(path: &Path) -> String {
 ///
 /// # Errors
 /// Where in the file, and what: it cannot be read, is too large, or is not UTF-8.
-pub fn text(path: &Path) -> Result<String, (Place, String)> {
-    let at_start = |what: String| (Place { line: 1, column: 1 }, what);
+pub fn text(path: &Path) -> Result<String, (TextPosition, String)> {
+    let at_start = |what: String| (TextPosition { line: 1, column: 1 }, what);
     let read = || {
         // Opening a pipe would wait for its other end.
         if !fs::metadata(path)?.is_file() {
@@ -160,7 +160,7 @@ pub fn text(path: &Path) -> Result<String, (Place, String)> {
         let before = error.as_bytes().get(..error.utf8_error().valid_up_to());
         let before = String::from_utf8_lossy(before.unwrap_or_default());
         let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
-        let place = Place {
+        let place = TextPosition {
             line: number(before.matches('\n').count()),
             column: number(
                 before

@@ -5,18 +5,18 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::Report;
+use super::ReportWriter;
 use super::text::layer_words;
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Finding, Severity};
 use image_linkage::escape;
 
 /// Annotations on the run, the gravest first for each image.
-pub struct GitHub;
+pub struct GitHubAnnotations;
 
-impl Report for GitHub {
-    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+impl ReportWriter for GitHubAnnotations {
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
         let image = escape::text(facts.image.reference.as_bytes());
         let findings = audit.counting().map(|finding| {
@@ -35,7 +35,7 @@ impl Report for GitHub {
         Ok(findings.chain(gaps).collect())
     }
 
-    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
         let image = escape::text(unread.image.as_bytes());
         Ok(annotation(
             "error",
@@ -44,7 +44,7 @@ impl Report for GitHub {
         ))
     }
 
-    fn end(&mut self, _: Exit) -> io::Result<String> {
+    fn end(&mut self, _: RunExit) -> io::Result<String> {
         Ok(String::new())
     }
 }

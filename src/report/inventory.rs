@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::text::{Layout, layer_words};
+use super::text::{TextLayout, layer_words};
 use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled, table};
-use crate::judge::facts::{Asks, Consumer, Copy, Gets, ImageFacts};
+use crate::judge::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
 use crate::size::size;
 use image_linkage::escape;
-use image_linkage::loader::{Libc, Outcome, trace_text};
+use image_linkage::loader::{Libc, RequestOutcome, trace_text};
 
 /// The copies of libcupti and who gets to them.
-pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: Layout) {
-    let (shown, decoys): (Vec<&Copy>, Vec<&Copy>) = facts
+pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
+    let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) = facts
         .copies
         .iter()
         .partition(|copy| layout.verbose || !copy.decoy);
@@ -60,7 +60,7 @@ pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: Layout) {
     out.push('\n');
 }
 
-fn owner(copy: &Copy) -> String {
+fn owner(copy: &CuptiCopy) -> String {
     let owner = &copy.owner;
     if owner.name.is_empty() {
         return "owner unknown".to_owned();
@@ -74,7 +74,7 @@ fn owner(copy: &Copy) -> String {
 }
 
 /// Who gets to a copy, in words.
-fn reach(copy: &Copy, facts: &ImageFacts) -> String {
+fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
     let found = copy
         .how
         .map(|how| trace_text::part(how, &[]))
@@ -111,7 +111,7 @@ fn reach(copy: &Copy, facts: &ImageFacts) -> String {
 }
 
 /// The programs that ask for CUPTI and what each gets.
-pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: Layout) {
+pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     if facts.consumers.is_empty() {
         return;
     }
@@ -119,8 +119,8 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: Layout) {
     for consumer in &facts.consumers {
         let gets = &consumer.outcome.as_is;
         let asks = match consumer.asks {
-            Asks::Needed => "links",
-            Asks::Dlopen => "opens",
+            RequestKind::Needed => "links",
+            RequestKind::Dlopen => "opens",
         };
         let _ = writeln!(
             out,
@@ -157,17 +157,17 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: Layout) {
 }
 
 /// The path that a consumer gets, and what led there.
-pub(super) fn path_and_way(gets: &Gets) -> String {
+pub(super) fn path_and_way(gets: &ConsumerOutcome) -> String {
     let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
     let way = gets.how.map(|how| trace_text::part(how, &gets.objects));
     format!("{path}, through {}", way.unwrap_or_default())
 }
 
-fn outcome(consumer: &Consumer) -> String {
+fn outcome(consumer: &CuptiConsumer) -> String {
     let gets = &consumer.outcome.as_is;
     match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (Outcome::Loaded, _) => format!("{} {}", styled(GOOD, "gets"), path_and_way(gets)),
-        (_, Outcome::Loaded) => {
+        (RequestOutcome::Loaded, _) => format!("{} {}", styled(GOOD, "gets"), path_and_way(gets)),
+        (_, RequestOutcome::Loaded) => {
             format!(
                 "{} in the image as it is; gets it once the container runtime has run ldconfig",
                 styled(DOUBTFUL, "does not get it")

@@ -5,13 +5,15 @@ use std::io;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::Report;
-use super::json_parts::{Gap, Image, Tool, Worlds, gaps, worlds};
-use crate::judge::facts::{Asker, ByWorld, Companion, Consumer, Copy, ImageFacts, Reach};
-use crate::judge::outcome::{Audit, Exit, Unread};
-use crate::judge::plan::{Item, Plan};
+use super::ReportWriter;
+use super::json_parts::{BothWorlds, GapReport, ImageIdentity, ProgramVersion, gaps, worlds};
+use crate::judge::facts::{
+    ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts,
+};
+use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding};
-use crate::knowledge::api::{self, Api};
+use crate::knowledge::api::{self, CuptiApi};
 use image_linkage::digest::Digest;
 use image_linkage::escape;
 
@@ -22,18 +24,18 @@ const SCHEMA: &str = "cupti-audit/report/v1";
 pub const CONTRACT: &str = include_str!("report-v1.schema.json");
 
 /// One object per image, a line each; an image that could not be audited has none.
-pub struct Json;
+pub struct JsonReport;
 
-impl Report for Json {
-    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+impl ReportWriter for JsonReport {
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         Ok(serde_json::to_string(&report(audit))? + "\n")
     }
 
-    fn unread(&mut self, _: &Unread) -> io::Result<String> {
+    fn unread(&mut self, _: &UnreadImage) -> io::Result<String> {
         Ok(String::new())
     }
 
-    fn end(&mut self, _: Exit) -> io::Result<String> {
+    fn end(&mut self, _: RunExit) -> io::Result<String> {
         Ok(String::new())
     }
 }
@@ -41,24 +43,24 @@ impl Report for Json {
 #[derive(Serialize)]
 struct ImageReport<'a> {
     schema: &'static str,
-    tool: Tool,
+    tool: ProgramVersion,
     image: LayeredImage<'a>,
-    cupti: Cupti,
+    cupti: CuptiReport,
     consumers: Vec<ConsumerReport>,
-    phases: IndexMap<&'a str, Phase<'a>>,
+    phases: IndexMap<&'a str, PhaseReport<'a>>,
     findings: Vec<FindingReport<'a>>,
-    gaps: Vec<Gap<'a>>,
+    gaps: Vec<GapReport<'a>>,
 }
 
 #[derive(Serialize)]
 struct LayeredImage<'a> {
     #[serde(flatten)]
-    image: Image<'a>,
-    layers: Vec<Layer<'a>>,
+    image: ImageIdentity<'a>,
+    layers: Vec<LayerReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct Layer<'a> {
+struct LayerReport<'a> {
     digest: Option<String>,
     diff_id: Option<String>,
     media_type: &'a str,
@@ -68,21 +70,21 @@ struct Layer<'a> {
 }
 
 #[derive(Serialize)]
-struct Cupti {
+struct CuptiReport {
     status: &'static str,
     status_nvidia: &'static str,
     copies: Vec<CopyReport>,
     headers: Vec<String>,
-    dangling_links: Vec<Dangling>,
-    apis: Vec<ApisReport>,
+    dangling_links: Vec<DanglingLinkReport>,
+    apis: Vec<ProcessApisReport>,
 }
 
 /// What one process can use: a consumer, or where `consumer` is null one without search paths of its own.
 #[derive(Serialize)]
-struct ApisReport {
+struct ProcessApisReport {
     consumer: Option<String>,
     object: Option<String>,
-    usable: IndexMap<&'static str, Worlds<&'static str>>,
+    usable: IndexMap<&'static str, BothWorlds<&'static str>>,
     libraries: Vec<CompanionReport>,
 }
 
@@ -97,7 +99,7 @@ struct CompanionReport {
 }
 
 #[derive(Serialize)]
-struct Dangling {
+struct DanglingLinkReport {
     path: String,
     target: String,
     layer: usize,
@@ -113,15 +115,15 @@ struct CopyReport {
     version_source: Option<&'static str>,
     bytes: u64,
     machine: Option<String>,
-    owner: Owner,
+    owner: OwnerReport,
     decoy: bool,
-    loadable: Worlds<bool>,
+    loadable: BothWorlds<bool>,
     how: Option<&'static str>,
     problems: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Owner {
+struct OwnerReport {
     kind: &'static str,
     name: String,
     version: Option<String>,
@@ -134,7 +136,7 @@ struct ConsumerReport {
     asks: &'static str,
     #[serde(rename = "for")]
     wants: String,
-    outcome: Worlds<&'static str>,
+    outcome: BothWorlds<&'static str>,
     path: Option<String>,
     how: Option<&'static str>,
     required: &'static str,
@@ -144,7 +146,7 @@ struct ConsumerReport {
 }
 
 #[derive(Serialize)]
-struct Phase<'a> {
+struct PhaseReport<'a> {
     verdict: &'static str,
     because: &'a [String],
     keep_bytes: u64,
@@ -170,7 +172,7 @@ struct FindingReport<'a> {
     rule: &'a str,
     severity: &'static str,
     message: &'a str,
-    locations: Vec<Location>,
+    locations: Vec<LocationReport>,
     evidence: Vec<String>,
     fix: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,18 +186,18 @@ struct SuppressedReport<'a> {
 }
 
 #[derive(Serialize)]
-struct Location {
+struct LocationReport {
     path: String,
     layer: Option<usize>,
 }
 
-fn report(audit: &Audit) -> ImageReport<'_> {
+fn report(audit: &AuditedImage) -> ImageReport<'_> {
     let facts = &audit.facts;
     ImageReport {
         schema: SCHEMA,
-        tool: Tool::this(),
+        tool: ProgramVersion::this(),
         image: image(facts),
-        cupti: Cupti {
+        cupti: CuptiReport {
             status: facts.status.as_is.name(),
             status_nvidia: facts.status.nvidia.name(),
             copies: facts.copies.iter().map(copy).collect(),
@@ -207,7 +209,7 @@ fn report(audit: &Audit) -> ImageReport<'_> {
             dangling_links: facts
                 .dangling
                 .iter()
-                .map(|link| Dangling {
+                .map(|link| DanglingLinkReport {
                     path: link.path.to_string(),
                     target: escape::text(&link.target),
                     layer: link.layer,
@@ -222,8 +224,8 @@ fn report(audit: &Audit) -> ImageReport<'_> {
     }
 }
 
-fn phase(plan: &Plan) -> (&str, Phase<'_>) {
-    let paths = |items: &[Item]| items.iter().map(|item| item.path.to_string()).collect();
+fn phase(plan: &Plan) -> (&str, PhaseReport<'_>) {
+    let paths = |items: &[PlanItem]| items.iter().map(|item| item.path.to_string()).collect();
     let decided = [("keep", &plan.keep), ("drop", &plan.drop)].into_iter();
     let items = decided.flat_map(|(decision, items)| {
         items.iter().map(move |item| ItemReport {
@@ -236,7 +238,7 @@ fn phase(plan: &Plan) -> (&str, Phase<'_>) {
             because: &item.because,
         })
     });
-    let phase = Phase {
+    let phase = PhaseReport {
         verdict: plan.verdict.name(),
         because: &plan.because,
         keep_bytes: plan.keep_bytes(),
@@ -255,7 +257,7 @@ fn image(facts: &ImageFacts) -> LayeredImage<'_> {
         .layers
         .iter()
         .zip(&facts.layers)
-        .map(|(layer, size)| Layer {
+        .map(|(layer, size)| LayerReport {
             digest: text(&layer.digest),
             diff_id: text(&layer.diff_id),
             media_type: &layer.media_type,
@@ -264,12 +266,12 @@ fn image(facts: &ImageFacts) -> LayeredImage<'_> {
             created_by: layer.created_by.as_deref(),
         });
     LayeredImage {
-        image: Image::from(&facts.image),
+        image: ImageIdentity::from(&facts.image),
         layers: layers.collect(),
     }
 }
 
-fn copy(copy: &Copy) -> CopyReport {
+fn copy(copy: &CuptiCopy) -> CopyReport {
     CopyReport {
         path: escape::text(&copy.path),
         real_path: copy.real_path.to_string(),
@@ -279,7 +281,7 @@ fn copy(copy: &Copy) -> CopyReport {
         version_source: copy.version.as_ref().map(|(_, source)| source.name()),
         bytes: copy.bytes,
         machine: copy.machine.clone(),
-        owner: Owner {
+        owner: OwnerReport {
             kind: copy.owner.kind.name(),
             name: escape::text(copy.owner.name.as_bytes()),
             version: copy
@@ -290,12 +292,12 @@ fn copy(copy: &Copy) -> CopyReport {
         },
         decoy: copy.decoy,
         loadable: worlds(&copy.loadable, |loads| *loads),
-        how: copy.how.map(image_linkage::loader::How::name),
+        how: copy.how.map(image_linkage::loader::SearchStage::name),
         problems: copy.problems.clone(),
     }
 }
 
-fn consumer(consumer: &Consumer) -> ConsumerReport {
+fn consumer(consumer: &CuptiConsumer) -> ConsumerReport {
     let ByWorld { as_is, nvidia } = &consumer.outcome;
     let gets = if as_is.path.is_some() { as_is } else { nvidia };
     ConsumerReport {
@@ -305,7 +307,7 @@ fn consumer(consumer: &Consumer) -> ConsumerReport {
         wants: escape::text(&consumer.wants),
         outcome: worlds(&consumer.outcome, |gets| gets.outcome.name()),
         path: gets.path.as_deref().map(escape::text),
-        how: gets.how.map(image_linkage::loader::How::name),
+        how: gets.how.map(image_linkage::loader::SearchStage::name),
         required: consumer.required.name(),
         missing_symbols: gets
             .missing_symbols
@@ -317,15 +319,15 @@ fn consumer(consumer: &Consumer) -> ConsumerReport {
     }
 }
 
-fn apis(facts: &ImageFacts, asker: &Asker) -> ApisReport {
+fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> ProcessApisReport {
     let consumer = asker
         .consumer
         .and_then(|number| facts.consumers.get(number));
-    let usable = |api: &'static Api| {
-        let name = |reach: &Reach| reach.usable(&api.id).name();
+    let usable = |api: &'static CuptiApi| {
+        let name = |reach: &CuptiAccess| reach.usable(&api.id).name();
         (api.id.as_str(), worlds(&asker.reach, name))
     };
-    ApisReport {
+    ProcessApisReport {
         consumer: consumer.map(|consumer| consumer.name.clone()),
         object: consumer.map(|consumer| consumer.object.to_string()),
         usable: api::all().iter().map(usable).collect(),
@@ -333,13 +335,13 @@ fn apis(facts: &ImageFacts, asker: &Asker) -> ApisReport {
     }
 }
 
-fn companion(companion: &Companion) -> CompanionReport {
+fn companion(companion: &CompanionLookup) -> CompanionReport {
     CompanionReport {
         name: escape::text(&companion.name),
         asked_by: companion.got.name(),
         outcome: companion.outcome.name(),
         path: companion.real_path.as_ref().map(ToString::to_string),
-        how: companion.how.map(image_linkage::loader::How::name),
+        how: companion.how.map(image_linkage::loader::SearchStage::name),
         message: Some(companion.message.clone()).filter(|message| !message.is_empty()),
     }
 }
@@ -352,7 +354,7 @@ fn finding(finding: &Finding) -> FindingReport<'_> {
         locations: finding
             .locations
             .iter()
-            .map(|at| Location {
+            .map(|at| LocationReport {
                 path: at.path.to_string(),
                 layer: at.layer,
             })

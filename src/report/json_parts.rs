@@ -7,12 +7,12 @@ use crate::knowledge;
 
 /// The program that made a report.
 #[derive(Serialize)]
-pub(super) struct Tool {
+pub(super) struct ProgramVersion {
     name: &'static str,
     version: &'static str,
 }
 
-impl Tool {
+impl ProgramVersion {
     /// This one.
     pub fn this() -> Self {
         Self {
@@ -24,14 +24,14 @@ impl Tool {
 
 /// Which image it is.
 #[derive(Serialize)]
-pub(super) struct Image<'a> {
+pub(super) struct ImageIdentity<'a> {
     reference: &'a str,
     source: &'static str,
     digest: Option<String>,
     platform: String,
 }
 
-impl<'a> From<&'a image_source::Image> for Image<'a> {
+impl<'a> From<&'a image_source::Image> for ImageIdentity<'a> {
     fn from(image: &'a image_source::Image) -> Self {
         Self {
             reference: &image.reference,
@@ -44,15 +44,15 @@ impl<'a> From<&'a image_source::Image> for Image<'a> {
 
 /// What could not be checked.
 #[derive(Serialize)]
-pub(super) struct Gap<'a> {
+pub(super) struct GapReport<'a> {
     what: &'a str,
     why: &'a str,
 }
 
 /// The gaps of an image.
-pub(super) fn gaps(facts: &facts::ImageFacts) -> Vec<Gap<'_>> {
+pub(super) fn gaps(facts: &facts::ImageFacts) -> Vec<GapReport<'_>> {
     let gaps = facts.gaps.iter();
-    gaps.map(|gap| Gap {
+    gaps.map(|gap| GapReport {
         what: &gap.what,
         why: &gap.why,
     })
@@ -61,15 +61,15 @@ pub(super) fn gaps(facts: &facts::ImageFacts) -> Vec<Gap<'_>> {
 
 /// A value in each of the two worlds.
 #[derive(Serialize)]
-pub(super) struct Worlds<T> {
+pub(super) struct BothWorlds<T> {
     #[serde(rename = "as-is")]
     as_is: T,
     nvidia: T,
 }
 
 /// What `of` makes of the values of the two worlds.
-pub(super) fn worlds<'a, T, U>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) -> Worlds<U> {
-    Worlds {
+pub(super) fn worlds<'a, T, U>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) -> BothWorlds<U> {
+    BothWorlds {
         as_is: of(&values.as_is),
         nvidia: of(&values.nvidia),
     }
@@ -77,14 +77,14 @@ pub(super) fn worlds<'a, T, U>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) 
 
 /// What a profiling tool costs while it records.
 #[derive(Serialize)]
-pub(super) struct Overhead<'a> {
+pub(super) struct OverheadReport<'a> {
     figure: &'a str,
     certainty: &'static str,
     source: &'a str,
 }
 
-impl<'a> From<&'a knowledge::Overhead> for Overhead<'a> {
-    fn from(overhead: &'a knowledge::Overhead) -> Self {
+impl<'a> From<&'a knowledge::ToolOverhead> for OverheadReport<'a> {
+    fn from(overhead: &'a knowledge::ToolOverhead) -> Self {
         Self {
             figure: &overhead.figure,
             certainty: overhead.certainty.name(),

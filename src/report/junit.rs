@@ -9,20 +9,20 @@ use std::io;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use super::text::layer_words;
-use super::{Report, because};
+use super::{ReportWriter, because};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::{Audit, Exit, FailOn, Unread};
+use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Rule};
 use image_linkage::escape;
 
 /// One document over all images.
-pub struct Junit {
+pub struct JunitReport {
     rules: Vec<String>,
     fail_on: FailOn,
     suites: Vec<TestSuite>,
 }
 
-impl Junit {
+impl JunitReport {
     /// An empty report of a run with these rules.
     pub fn new(rules: &[Rule], fail_on: FailOn) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Junit {
         }
     }
 
-    fn case(&self, rule: &str, audit: &Audit) -> TestCase {
+    fn case(&self, rule: &str, audit: &AuditedImage) -> TestCase {
         let found = audit.findings.iter().filter(|finding| finding.rule == rule);
         let (failing, passing): (Vec<&Finding>, Vec<&Finding>) =
             found.partition(|finding| self.fail_on.fails(finding));
@@ -62,8 +62,8 @@ impl Junit {
     }
 }
 
-impl Report for Junit {
-    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+impl ReportWriter for JunitReport {
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
         let mut suite = TestSuite::new(name(facts));
         let digest = facts.image.digest.as_ref().map(ToString::to_string);
@@ -79,7 +79,7 @@ impl Report for Junit {
         Ok(String::new())
     }
 
-    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
         let image = escape::text(unread.image.as_bytes());
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status.set_message(&*unread.why);
@@ -91,7 +91,7 @@ impl Report for Junit {
         Ok(String::new())
     }
 
-    fn end(&mut self, _: Exit) -> io::Result<String> {
+    fn end(&mut self, _: RunExit) -> io::Result<String> {
         let mut report = quick_junit::Report::new(env!("CARGO_PKG_NAME"));
         report.add_test_suites(std::mem::take(&mut self.suites));
         let text = report.to_string().map_err(io::Error::other)?;

@@ -7,18 +7,18 @@ use std::io;
 
 use super::text::{layer_words, mark};
 use super::text_layout::count;
-use super::{Report, because, gets};
-use crate::judge::facts::{Asks, ImageFacts};
-use crate::judge::outcome::{Audit, Exit, Unread};
+use super::{ReportWriter, because, gets};
+use crate::judge::facts::{ImageFacts, RequestKind};
+use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Severity};
 use crate::size::size;
 use image_linkage::escape;
 
 /// The images one after the other, each under a heading.
-pub struct Markdown;
+pub struct MarkdownReport;
 
-impl Report for Markdown {
-    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+impl ReportWriter for MarkdownReport {
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let mut out = String::new();
         head(&mut out, audit);
         findings(&mut out, audit);
@@ -35,7 +35,7 @@ impl Report for Markdown {
         Ok(out.trim_end().to_owned() + "\n\n")
     }
 
-    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
         let image = plain(&escape::text(unread.image.as_bytes()));
         Ok(format!(
             "## ✗ {image} was not audited\n\n{}\n\n",
@@ -43,12 +43,12 @@ impl Report for Markdown {
         ))
     }
 
-    fn end(&mut self, _: Exit) -> io::Result<String> {
+    fn end(&mut self, _: RunExit) -> io::Result<String> {
         Ok(String::new())
     }
 }
 
-fn head(out: &mut String, audit: &Audit) {
+fn head(out: &mut String, audit: &AuditedImage) {
     let facts = &audit.facts;
     let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
     let _ = writeln!(out, "## {} {}\n", mark(audit).0, plain(&audit.verdict()));
@@ -66,7 +66,7 @@ fn head(out: &mut String, audit: &Audit) {
     out.push_str("\n\n");
 }
 
-fn findings(out: &mut String, audit: &Audit) {
+fn findings(out: &mut String, audit: &AuditedImage) {
     if audit.findings.is_empty() {
         out.push_str("No findings.\n\n");
         return;
@@ -119,7 +119,7 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
     out.push_str("</details>\n\n");
 }
 
-fn phases(out: &mut String, audit: &Audit) {
+fn phases(out: &mut String, audit: &AuditedImage) {
     out.push_str("| phase | verdict | because of | may go |\n|---|---|---|---|\n");
     for plan in &audit.plans {
         let because: Vec<String> = plan
@@ -149,8 +149,8 @@ fn consumers(out: &mut String, facts: &ImageFacts) {
     out.push_str("| program | asks for | gets |\n|---|---|---|\n");
     for consumer in &facts.consumers {
         let asks = match consumer.asks {
-            Asks::Needed => "links",
-            Asks::Dlopen => "opens",
+            RequestKind::Needed => "links",
+            RequestKind::Dlopen => "opens",
         };
         let _ = writeln!(
             out,

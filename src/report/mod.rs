@@ -1,7 +1,7 @@
 //! Writes a verdict down: for people ([`text`], [`markdown`], [`html`]), for programs ([`json`]) and for what shows
 //! results in a pipeline ([`sarif`], [`junit`], [`github`]).
 //!
-//! The forms are siblings over the same [`Audit`], each a [`Report`]; nothing is decided here.
+//! The forms are siblings over the same [`AuditedImage`], each a [`ReportWriter`]; nothing is decided here.
 
 pub mod advice;
 pub mod github;
@@ -21,37 +21,37 @@ pub mod tree;
 
 use std::io;
 
-use crate::judge::facts::Consumer;
-use crate::judge::outcome::{Audit, Exit, Unread};
-use crate::judge::rule::Suppressed;
+use crate::judge::facts::CuptiConsumer;
+use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::rule::SuppressionMark;
 use image_linkage::escape;
-use image_linkage::loader::Outcome;
+use image_linkage::loader::RequestOutcome;
 
 /// A report over all images of a run, made image by image: no image is held while the next one is read.
 ///
 /// Each step returns what can be written already; a form that is one document keeps all of it for the end.
-pub trait Report {
+pub trait ReportWriter {
     /// Adds an image.
     ///
     /// # Errors
     /// Those of the form's writer; never for a report made here.
-    fn audited(&mut self, audit: &Audit) -> io::Result<String>;
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String>;
 
     /// Adds an image that could not be audited.
     ///
     /// # Errors
-    /// As [`Report::audited`].
-    fn unread(&mut self, unread: &Unread) -> io::Result<String>;
+    /// As [`ReportWriter::audited`].
+    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String>;
 
     /// Ends the report of a run that comes to `exit`.
     ///
     /// # Errors
-    /// As [`Report::audited`].
-    fn end(&mut self, exit: Exit) -> io::Result<String>;
+    /// As [`ReportWriter::audited`].
+    fn end(&mut self, exit: RunExit) -> io::Result<String>;
 }
 
 /// Why a finding does not count, and until when.
-fn because(suppressed: &Suppressed) -> String {
+fn because(suppressed: &SuppressionMark) -> String {
     let reason = escape::text(suppressed.reason.as_bytes());
     match suppressed.until {
         Some(until) => format!("{reason}, until {until}"),
@@ -60,11 +60,13 @@ fn because(suppressed: &Suppressed) -> String {
 }
 
 /// What a consumer gets in the image as it is, in a sentence.
-fn gets(consumer: &Consumer) -> String {
+fn gets(consumer: &CuptiConsumer) -> String {
     let gets = &consumer.outcome.as_is;
     match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (Outcome::Loaded, _) => inventory::path_and_way(gets),
-        (_, Outcome::Loaded) => "nothing until the container runtime has run ldconfig".to_owned(),
+        (RequestOutcome::Loaded, _) => inventory::path_and_way(gets),
+        (_, RequestOutcome::Loaded) => {
+            "nothing until the container runtime has run ldconfig".to_owned()
+        }
         _ => format!("nothing: {}", gets.message),
     }
 }

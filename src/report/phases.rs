@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 
-use super::text::Layout;
+use super::text::TextLayout;
 use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled};
-use crate::judge::outcome::Audit;
-use crate::judge::plan::{Item, Plan, Verdict};
+use crate::judge::outcome::AuditedImage;
+use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::dead_weight;
 use crate::size::size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.
-pub(super) fn phases(out: &mut String, audit: &Audit, layout: Layout) {
+pub(super) fn phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     if audit.phases.is_empty() {
         table(out, &audit.plans);
         return;
@@ -46,7 +46,7 @@ fn table(out: &mut String, plans: &[Plan]) {
     out.push('\n');
 }
 
-fn section(out: &mut String, plan: &Plan, layout: Layout) {
+fn section(out: &mut String, plan: &Plan, layout: TextLayout) {
     let verdict = styled(style(plan.verdict), plan.verdict.name());
     let _ = writeln!(
         out,
@@ -74,13 +74,13 @@ fn section(out: &mut String, plan: &Plan, layout: Layout) {
 }
 
 /// The files of each kind together, the heaviest kind first.
-fn kinds(out: &mut String, word: &str, items: &[Item]) {
-    let mut kinds: BTreeMap<&str, Vec<&Item>> = BTreeMap::new();
+fn kinds(out: &mut String, word: &str, items: &[PlanItem]) {
+    let mut kinds: BTreeMap<&str, Vec<&PlanItem>> = BTreeMap::new();
     for item in items {
         kinds.entry(item.kind).or_default().push(item);
     }
-    let weight = |items: &[&Item]| items.iter().map(|item| item.bytes).sum::<u64>();
-    let mut kinds: Vec<(&str, Vec<&Item>)> = kinds.into_iter().collect();
+    let weight = |items: &[&PlanItem]| items.iter().map(|item| item.bytes).sum::<u64>();
+    let mut kinds: Vec<(&str, Vec<&PlanItem>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
         let what = dead_weight::by_id(kind).map_or(kind, |kind| &kind.what);
@@ -98,7 +98,7 @@ fn kinds(out: &mut String, word: &str, items: &[Item]) {
     }
 }
 
-fn one(out: &mut String, word: &str, item: &Item) {
+fn one(out: &mut String, word: &str, item: &PlanItem) {
     let _ = writeln!(out, "  {word:6}  {:>8}  {}", size(item.bytes), item.path);
     for link in &item.links {
         let _ = writeln!(

@@ -13,33 +13,34 @@ use std::io;
 use sha2::{Digest as _, Sha256};
 
 use self::object_model::{
-    ArtifactLocation, Base, Configuration, Descriptor, DescriptorReference, Driver,
-    ImageProperties, Invocation, Location, Log, LogicalLocation, Message, MultiMessage,
-    Notification, PhysicalLocation, Region, ResultProperties, RuleProperties, Run, RunProperties,
-    SarifResult, Suppression, Tool,
+    ArtifactLocation, DescriptorReference, ImageProperties, LogicalLocation, MultiformatMessage,
+    PhysicalLocation, ReportingConfiguration, ReportingDescriptor, ResultProperties,
+    RuleProperties, RunProperties, SarifInvocation, SarifLocation, SarifLog, SarifMessage,
+    SarifNotification, SarifRegion, SarifResult, SarifRun, SarifSuppression, SarifTool,
+    ToolComponent, UriBase,
 };
 use super::markdown::plain;
 use super::text::layer_words;
-use super::{Report, because};
+use super::{ReportWriter, because};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::{Audit, Exit, Unread};
-use crate::judge::rule::{self, Evidence, Finding, Rule, Suppressed};
+use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::rule::{self, Evidence, Finding, Rule, SuppressionMark};
 use image_linkage::escape;
 use image_source::SourceKind;
 
 /// One document over all images.
-pub struct Sarif {
-    rules: Vec<Descriptor>,
-    bases: BTreeMap<String, Base>,
+pub struct SarifReport {
+    rules: Vec<ReportingDescriptor>,
+    bases: BTreeMap<String, UriBase>,
     images: Vec<ImageProperties>,
     results: Vec<SarifResult>,
-    notifications: Vec<Notification>,
+    notifications: Vec<SarifNotification>,
     /// How many results have had a fingerprint.
     seen: BTreeMap<String, usize>,
     unread: bool,
 }
 
-impl Sarif {
+impl SarifReport {
     /// An empty report of a run with these rules.
     pub fn new(rules: &[Rule]) -> Self {
         Self {
@@ -62,7 +63,10 @@ impl Sarif {
             rule_id: finding.rule.clone(),
             rule_index: rule,
             level: finding.severity.name(),
-            message: Message::plain(&format!("{}. To fix it: {}.", finding.message, finding.fix)),
+            message: SarifMessage::plain(&format!(
+                "{}. To fix it: {}.",
+                finding.message, finding.fix
+            )),
             locations: locations(finding, facts, base),
             partial_fingerprints: BTreeMap::from([(
                 "primaryLocationLineHash",
@@ -79,8 +83,8 @@ impl Sarif {
     }
 }
 
-fn suppression(suppressed: &Suppressed) -> Suppression {
-    Suppression {
+fn suppression(suppressed: &SuppressionMark) -> SarifSuppression {
+    SarifSuppression {
         // Not in the code that the result is in, but beside it.
         kind: "external",
         status: "accepted",
@@ -88,16 +92,16 @@ fn suppression(suppressed: &Suppressed) -> Suppression {
     }
 }
 
-impl Report for Sarif {
-    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+impl ReportWriter for SarifReport {
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
         let base = format!("IMAGE{}", self.images.len() + 1);
         let reference = escape::text(facts.image.reference.as_bytes());
         let root = format!("the root of {reference}, {}", facts.image.platform);
         self.bases.insert(
             base.clone(),
-            Base {
-                description: Message::plain(&root),
+            UriBase {
+                description: SarifMessage::plain(&root),
             },
         );
         for finding in &audit.findings {
@@ -113,7 +117,7 @@ impl Report for Sarif {
         Ok(String::new())
     }
 
-    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
         let image = escape::text(unread.image.as_bytes());
         let words = format!("{image}: not audited: {}", unread.why);
         self.notifications
@@ -122,14 +126,14 @@ impl Report for Sarif {
         Ok(String::new())
     }
 
-    fn end(&mut self, exit: Exit) -> io::Result<String> {
+    fn end(&mut self, exit: RunExit) -> io::Result<String> {
         let take = std::mem::replace(self, Self::new(&[]));
-        let log = Log {
+        let log = SarifLog {
             schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
             version: "2.1.0",
-            runs: [Run {
-                tool: Tool {
-                    driver: Driver {
+            runs: [SarifRun {
+                tool: SarifTool {
+                    driver: ToolComponent {
                         name: env!("CARGO_PKG_NAME"),
                         semantic_version: env!("CARGO_PKG_VERSION"),
                         rules: take.rules,
@@ -139,7 +143,7 @@ impl Report for Sarif {
                         ],
                     },
                 },
-                invocations: [Invocation {
+                invocations: [SarifInvocation {
                     execution_successful: !take.unread,
                     exit_code: exit as u8,
                     exit_code_description: exit.words(),
@@ -157,10 +161,10 @@ impl Report for Sarif {
     }
 }
 
-fn notified(id: &'static str, summary: &str) -> Descriptor {
-    Descriptor {
+fn notified(id: &'static str, summary: &str) -> ReportingDescriptor {
+    ReportingDescriptor {
         id: id.to_owned(),
-        short_description: Message::plain(summary),
+        short_description: SarifMessage::plain(summary),
         full_description: None,
         help: None,
         help_uri: None,
@@ -169,7 +173,7 @@ fn notified(id: &'static str, summary: &str) -> Descriptor {
     }
 }
 
-fn descriptor(rule: &Rule) -> Descriptor {
+fn descriptor(rule: &Rule) -> ReportingDescriptor {
     let fix = rule.fix.plain();
     let why = plain(rule.why.trim());
     let mut markdown = format!("{why}\n\n**To fix it:** {}\n", plain(&fix));
@@ -177,16 +181,16 @@ fn descriptor(rule: &Rule) -> Descriptor {
         let _ = write!(markdown, "\n- <{reference}>");
     }
     let level = rule.severity.name();
-    Descriptor {
+    ReportingDescriptor {
         id: rule.id.clone(),
-        short_description: Message::plain(&rule.summary),
-        full_description: Some(Message::plain(&rule.why)),
-        help: Some(MultiMessage {
+        short_description: SarifMessage::plain(&rule.summary),
+        full_description: Some(SarifMessage::plain(&rule.why)),
+        help: Some(MultiformatMessage {
             text: format!("{}\nTo fix it: {fix}", rule.why.trim()),
             markdown,
         }),
         help_uri: rule.references.first().cloned(),
-        default_configuration: Some(Configuration { level }),
+        default_configuration: Some(ReportingConfiguration { level }),
         properties: Some(RuleProperties {
             tags: ["cupti", "container"],
             // GitHub's words for the three levels.
@@ -199,15 +203,15 @@ fn descriptor(rule: &Rule) -> Descriptor {
     }
 }
 
-fn notification(id: &'static str, level: &'static str, words: &str) -> Notification {
-    Notification {
+fn notification(id: &'static str, level: &'static str, words: &str) -> SarifNotification {
+    SarifNotification {
         descriptor: DescriptorReference { id },
         level,
-        message: Message::plain(words),
+        message: SarifMessage::plain(words),
     }
 }
 
-fn image(audit: &Audit) -> ImageProperties {
+fn image(audit: &AuditedImage) -> ImageProperties {
     let facts = &audit.facts;
     let phases = audit.plans.iter();
     ImageProperties {
@@ -221,8 +225,8 @@ fn image(audit: &Audit) -> ImageProperties {
     }
 }
 
-fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<Location> {
-    let of_file = |place: &rule::Location| Location {
+fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<SarifLocation> {
+    let of_file = |place: &rule::FindingLocation| SarifLocation {
         physical_location: at(ArtifactLocation {
             uri: percent(place.path.as_bytes()),
             uri_base_id: Some(base.to_owned()),
@@ -234,16 +238,16 @@ fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<Location>
             .collect(),
         message: place
             .layer
-            .map(|layer| Message::plain(&layer_words(facts, layer))),
+            .map(|layer| SarifMessage::plain(&layer_words(facts, layer))),
     };
     if finding.locations.is_empty() {
-        return vec![Location {
+        return vec![SarifLocation {
             physical_location: at(ArtifactLocation {
                 uri: percent(facts.image.reference.as_bytes()),
                 uri_base_id: None,
             }),
             logical_locations: Vec::new(),
-            message: Some(Message::plain("the image as a whole")),
+            message: Some(SarifMessage::plain("the image as a whole")),
         }];
     }
     finding.locations.iter().map(of_file).collect()
@@ -252,7 +256,7 @@ fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<Location>
 fn at(artifact_location: ArtifactLocation) -> PhysicalLocation {
     PhysicalLocation {
         artifact_location,
-        region: Region { start_line: 1 },
+        region: SarifRegion { start_line: 1 },
     }
 }
 

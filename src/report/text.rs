@@ -8,17 +8,17 @@ use anstyle::Style;
 use super::text_layout::{
     BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
 };
-use super::{Report, because, inventory, phases};
-use crate::judge::facts::{ImageFacts, Status};
-use crate::judge::outcome::{Audit, Exit, Unread};
-use crate::judge::rule::{Evidence, Finding, Severity, Suppressed};
+use super::{ReportWriter, because, inventory, phases};
+use crate::judge::facts::{CuptiStatus, ImageFacts};
+use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
 use crate::size::size;
 use image_linkage::escape;
-use image_linkage::loader::{Outcome, trace_text};
+use image_linkage::loader::{RequestOutcome, trace_text};
 
 /// How a report is laid out.
 #[derive(Debug, Clone, Copy)]
-pub struct Layout {
+pub struct TextLayout {
     /// The width of the terminal in columns; paragraphs are broken at it, tables never.
     pub width: usize,
     /// Whether to show notes in full, the layers, the loader and every search.
@@ -26,14 +26,14 @@ pub struct Layout {
 }
 
 /// The report for people: the images one after the other, an empty line between them.
-pub struct Text {
-    layout: Layout,
+pub struct TextReport {
+    layout: TextLayout,
     begun: bool,
 }
 
-impl Text {
+impl TextReport {
     /// An empty report.
-    pub fn new(layout: Layout) -> Self {
+    pub fn new(layout: TextLayout) -> Self {
         Self {
             layout,
             begun: false,
@@ -41,25 +41,25 @@ impl Text {
     }
 }
 
-impl Report for Text {
-    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+impl ReportWriter for TextReport {
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let between = if self.begun { "\n" } else { "" };
         self.begun = true;
         Ok(between.to_owned() + &report(audit, self.layout))
     }
 
     /// Standard error says it already.
-    fn unread(&mut self, _: &Unread) -> io::Result<String> {
+    fn unread(&mut self, _: &UnreadImage) -> io::Result<String> {
         Ok(String::new())
     }
 
-    fn end(&mut self, _: Exit) -> io::Result<String> {
+    fn end(&mut self, _: RunExit) -> io::Result<String> {
         Ok(String::new())
     }
 }
 
 /// The report of one image.
-fn report(audit: &Audit, layout: Layout) -> String {
+fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let facts = &audit.facts;
     let mut out = String::new();
     headline(&mut out, facts);
@@ -99,24 +99,24 @@ fn headline(out: &mut String, facts: &ImageFacts) {
 }
 
 /// The mark before the verdict.
-pub(super) fn mark(audit: &Audit) -> (&'static str, Style) {
+pub(super) fn mark(audit: &AuditedImage) -> (&'static str, Style) {
     let worst = audit.counting().next().map(|finding| finding.severity);
     let served = audit
         .facts
         .consumers
         .iter()
-        .any(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded);
+        .any(|consumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded);
     match (audit.facts.status.as_is, worst) {
         (_, Some(Severity::Error)) => ("✗", BAD),
         (_, Some(Severity::Warning)) => ("!", DOUBTFUL),
-        (Status::Loadable, _) => ("✓", GOOD),
-        (Status::Unloadable, _) if served => ("✓", GOOD),
+        (CuptiStatus::Loadable, _) => ("✓", GOOD),
+        (CuptiStatus::Unloadable, _) if served => ("✓", GOOD),
         _ => ("·", REMARK),
     }
 }
 
 /// What is wrong in full; a note is a line, where not all is asked for. What is suppressed comes last.
-fn findings(out: &mut String, audit: &Audit, layout: Layout) {
+fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit
         .counting()
         .partition(|finding| is_short(finding, layout));
@@ -136,14 +136,19 @@ fn findings(out: &mut String, audit: &Audit, layout: Layout) {
     }
 }
 
-fn suppressed(out: &mut String, finding: &Finding, suppressed: &Suppressed, layout: Layout) {
+fn suppressed(
+    out: &mut String,
+    finding: &Finding,
+    suppressed: &SuppressionMark,
+    layout: TextLayout,
+) {
     let label = format!("suppressed {}", name(finding));
     let _ = writeln!(out, "{}: {}", styled(DIM, label), finding.message);
     out.push_str(&paragraph("  because ", &because(suppressed), layout.width));
     out.push('\n');
 }
 
-fn is_short(finding: &Finding, layout: Layout) -> bool {
+fn is_short(finding: &Finding, layout: TextLayout) -> bool {
     finding.severity == Severity::Note && !layout.verbose
 }
 
@@ -161,7 +166,7 @@ fn name(finding: &Finding) -> String {
     format!("{}[{}]", finding.severity.name(), finding.rule)
 }
 
-fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layout) {
+fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout) {
     let _ = writeln!(
         out,
         "{}: {}",
@@ -174,7 +179,7 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Layo
             let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
         }
     }
-    let searched: Vec<trace_text::Line> = finding
+    let searched: Vec<trace_text::TraceLine> = finding
         .evidence
         .iter()
         .filter_map(|evidence| match evidence {
@@ -225,7 +230,7 @@ fn gaps(out: &mut String, facts: &ImageFacts) {
     }
 }
 
-fn summary(out: &mut String, audit: &Audit, layout: Layout) {
+fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     let number = |severity| {
         let counting = audit.counting();
         counting

@@ -21,8 +21,8 @@ pub(super) fn styled(style: Style, text: impl AsRef<str>) -> String {
 }
 
 /// The steps of a search in aligned columns. The path comes last: it is the longest, and no column waits for it.
-pub(super) fn table(lines: &[trace_text::Line], indent: &str) -> String {
-    let width = |column: fn(&trace_text::Line) -> &str| {
+pub(super) fn table(lines: &[trace_text::TraceLine], indent: &str) -> String {
+    let width = |column: fn(&trace_text::TraceLine) -> &str| {
         let widths = lines.iter().map(|line| column(line).chars().count());
         widths.max().unwrap_or(0)
     };

@@ -9,27 +9,29 @@ use serde::Serialize;
 use cache::CacheReport;
 
 use super::text_layout::{BOLD, DIM, DOUBTFUL, count, styled, table};
-use crate::judge::facts::{self, ByWorld, Ground};
+use crate::judge::facts::{self, ByWorld, ProcessContext};
 use image_linkage::escape;
-use image_linkage::loader::{How, Object, Outcome, Resolution, Unresolved, World, trace_text};
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, World, trace_text,
+};
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/tree/v1";
 
 /// The resolution of one object in one world.
-pub struct Tree<'a> {
+pub struct ResolutionTree<'a> {
     /// The world.
     pub world: World,
     /// The object that was started, as the user named it.
     pub root: &'a str,
     /// What the loader did.
-    pub resolution: &'a Resolution,
+    pub resolution: &'a LoadResolution,
     /// The image in both worlds.
-    pub grounds: &'a ByWorld<Ground>,
+    pub grounds: &'a ByWorld<ProcessContext>,
 }
 
 /// The tree in text; with `verbose`, each object with the search that led to it.
-pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
+pub fn text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     let mut out = String::new();
     let resolution = tree.resolution;
     let _ = writeln!(
@@ -38,7 +40,7 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
         styled(BOLD, escape::text(tree.root.as_bytes())),
         styled(DIM, format!("world {}", tree.world.name()))
     );
-    let mut walk = Walk {
+    let mut walk = TreeWriter {
         tree,
         shown: vec![false; resolution.objects.len()],
         verbose,
@@ -75,15 +77,15 @@ pub fn text(tree: &Tree<'_>, verbose: bool) -> String {
     out
 }
 
-fn is_preload(resolution: &Resolution, number: usize) -> bool {
+fn is_preload(resolution: &LoadResolution, number: usize) -> bool {
     resolution
         .objects
         .get(number)
-        .is_some_and(|object| object.how == How::Preload)
+        .is_some_and(|object| object.how == SearchStage::Preload)
 }
 
 /// What no object of the tree asked for: the start itself, and versions.
-fn loose(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
+fn loose(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest> {
     resolution
         .unresolved
         .iter()
@@ -91,21 +93,21 @@ fn loose(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
 }
 
 /// The tree while it is written. An object is spread out where it is met first, as the loader loads it.
-struct Walk<'a> {
-    tree: &'a Tree<'a>,
+struct TreeWriter<'a> {
+    tree: &'a ResolutionTree<'a>,
     shown: Vec<bool>,
     verbose: bool,
     out: String,
 }
 
-impl Walk<'_> {
+impl TreeWriter<'_> {
     /// The object itself: how it was found, where it was asked for by name alone, and its needs.
     fn root(&mut self, number: usize) {
         if let Some(shown) = self.shown.get_mut(number) {
             *shown = true;
         }
         if let Some(object) = self.tree.resolution.objects.get(number)
-            && object.how != How::Start
+            && object.how != SearchStage::Start
         {
             self.found(object, "", 0);
         }
@@ -144,7 +146,7 @@ impl Walk<'_> {
         self.below(number, depth + 1);
     }
 
-    fn found(&mut self, object: &Object, name: &str, depth: usize) {
+    fn found(&mut self, object: &LoadedObject, name: &str, depth: usize) {
         let objects = &self.tree.resolution.objects;
         let indent = "  ".repeat(depth + 1);
         let how = styled(DIM, format!("[{}]", trace_text::part(object.how, objects)));
@@ -167,15 +169,15 @@ impl Walk<'_> {
     fn missing(&mut self, requester: usize, name: &[u8], depth: usize) {
         let resolution = self.tree.resolution;
         let indent = "  ".repeat(depth + 1);
-        let asked = |missing: &&Unresolved| {
+        let asked = |missing: &&UnresolvedRequest| {
             missing.requested_by == Some(requester) && *missing.name == *name
         };
         let Some(missing) = resolution.unresolved.iter().find(asked) else {
             return;
         };
         let what = match missing.outcome {
-            Outcome::ProvidedAtRuntime => "comes from the driver at run time",
-            Outcome::Refused => "refused",
+            RequestOutcome::ProvidedAtRuntime => "comes from the driver at run time",
+            RequestOutcome::Refused => "refused",
             _ => "not found",
         };
         let _ = writeln!(
@@ -184,7 +186,7 @@ impl Walk<'_> {
             escape::text(name),
             styled(BOLD, what)
         );
-        if missing.outcome != Outcome::ProvidedAtRuntime {
+        if missing.outcome != RequestOutcome::ProvidedAtRuntime {
             let _ = writeln!(self.out, "{indent}    {}", missing.message);
             let lines = trace_text::lines(&missing.trace, &resolution.objects);
             self.out
@@ -194,7 +196,7 @@ impl Walk<'_> {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct TreeReport<'a> {
     schema: &'static str,
     world: &'static str,
     root: &'a str,
@@ -230,7 +232,7 @@ struct UnresolvedReport {
 ///
 /// # Errors
 /// Never for a report made here; the signature is serde's.
-pub fn json(tree: &Tree<'_>) -> serde_json::Result<String> {
+pub fn json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
     let resolution = tree.resolution;
     let path = |number: usize| {
         resolution
@@ -238,7 +240,7 @@ pub fn json(tree: &Tree<'_>) -> serde_json::Result<String> {
             .get(number)
             .map(|object| escape::text(&object.path))
     };
-    let object = |object: &Object| ObjectReport {
+    let object = |object: &LoadedObject| ObjectReport {
         path: escape::text(&object.path),
         real_path: object.real_path.to_string(),
         soname: object.soname.as_deref().map(escape::text),
@@ -257,10 +259,10 @@ pub fn json(tree: &Tree<'_>) -> serde_json::Result<String> {
             message: missing.message.clone(),
             trace: trace_text::lines(&missing.trace, &resolution.objects)
                 .iter()
-                .map(trace_text::Line::text)
+                .map(trace_text::TraceLine::text)
                 .collect(),
         });
-    serde_json::to_string(&Report {
+    serde_json::to_string(&TreeReport {
         schema: SCHEMA,
         world: tree.world.name(),
         root: tree.root,

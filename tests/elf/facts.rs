@@ -1,6 +1,8 @@
 //! Objects that are well formed, common or odd (rows E-05 to E-07, E-14, E-24).
 
-use image_linkage::elf::{ElfFacts, Filter, NeededVersion, Symbol, SymbolRole, VersionNeed};
+use image_linkage::elf::{
+    DynamicSymbol, ElfFacts, FilterKind, NeededVersion, SymbolRole, VersionNeed,
+};
 use testkit::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df, df_1};
 
 use crate::{facts, streamed};
@@ -35,8 +37,8 @@ fn bytes(text: &str) -> Box<[u8]> {
     text.as_bytes().into()
 }
 
-fn symbol(name: &str, version: Option<&str>, role: SymbolRole) -> Symbol {
-    Symbol {
+fn symbol(name: &str, version: Option<&str>, role: SymbolRole) -> DynamicSymbol {
+    DynamicSymbol {
         name: bytes(name),
         version: version.map(bytes),
         role,
@@ -68,8 +70,8 @@ fn expected() -> ElfFacts {
         soname: Some(bytes("libtorch_cuda.so")),
         needed: vec![bytes("libcupti.so.12"), bytes("libc.so.6")],
         filters: vec![
-            (bytes("libfilter.so"), Filter::Standard),
-            (bytes("libauxiliary.so"), Filter::Auxiliary),
+            (bytes("libfilter.so"), FilterKind::Standard),
+            (bytes("libauxiliary.so"), FilterKind::Auxiliary),
         ],
         rpath: Some(bytes("$ORIGIN")),
         runpath: Some(bytes("$ORIGIN/../../nvidia/cuda_cupti/lib:")),

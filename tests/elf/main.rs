@@ -13,12 +13,12 @@ mod real;
 
 use std::sync::LazyLock;
 
-use image_linkage::elf::mentions::Interest;
+use image_linkage::elf::mentions::NameMatcher;
 use image_linkage::elf::{ElfFacts, ElfStream};
 
 /// What the layer stage looks for, in short.
-static INTEREST: LazyLock<Interest> =
-    LazyLock::new(|| Interest::new(&["libcupti.so", "libnvperf_host.so"], &["cupti", "NVPW"]));
+static INTEREST: LazyLock<NameMatcher> =
+    LazyLock::new(|| NameMatcher::new(&["libcupti.so", "libnvperf_host.so"], &["cupti", "NVPW"]));
 
 fn facts(bytes: &[u8]) -> ElfFacts {
     ElfFacts::of_bytes(bytes, &INTEREST)

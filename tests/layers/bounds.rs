@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::{self, Entry, Expected};
+use image_linkage::layer::{self, ExpectedBlob, LayerEntry};
 use image_linkage::limits::Limits;
 use testkit::layer::{Compression, Layer, compress};
 
@@ -53,9 +53,9 @@ fn b03_an_extreme_ratio_is_an_error_once_the_layer_is_large() {
         ratio_from,
         ..Limits::default()
     };
-    let expected = Expected {
+    let expected = ExpectedBlob {
         size: Some(blob.len() as u64),
-        ..Expected::default()
+        ..ExpectedBlob::default()
     };
     let read = |limits: &Limits| layer::index("L", blob.as_slice(), &expected, limits);
     assert!(read(&limits(64 << 20)).is_ok());
@@ -84,14 +84,14 @@ fn b07_limits_are_counted_while_bytes_arrive() {
     for pattern in [&[0][..], &member] {
         let count = AtomicU64::new(0);
         let blob = Endless(pattern, &count);
-        let error = layer::index("L", blob, &Expected::default(), &small()).unwrap_err();
+        let error = layer::index("L", blob, &ExpectedBlob::default(), &small()).unwrap_err();
         assert!(error.to_string().contains("more than the limit"), "{error}");
         assert!(count.into_inner() < 16 << 20);
     }
     let count = AtomicU64::new(0);
-    let expected = Expected {
+    let expected = ExpectedBlob {
         size: Some(10_000),
-        ..Expected::default()
+        ..ExpectedBlob::default()
     };
     let blob = Endless(&[0], &count);
     let error = layer::index("L", blob, &expected, &Limits::default()).unwrap_err();
@@ -164,7 +164,7 @@ fn kept_files_are_bounded_one_by_one_and_together() {
         .entries
         .values()
         .map(|entry| match entry {
-            Entry::File(facts) => facts.kept.as_ref().map(|kept| kept.len()),
+            LayerEntry::File(facts) => facts.kept.as_ref().map(|kept| kept.len()),
             _ => None,
         })
         .collect();

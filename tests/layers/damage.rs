@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use image_linkage::layer::{self, Expected};
+use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::limits::Limits;
 use testkit::layer::{Blob, Compression, Layer, compress};
 
@@ -23,7 +23,7 @@ fn sample() -> Layer {
 /// Reads a blob against what is expected of it; the error as its text.
 fn verify(bytes: &[u8], digest: &str, size: u64, diff_id: &str) -> Result<u64, String> {
     let (digest, diff_id) = (digest.parse().unwrap(), diff_id.parse().unwrap());
-    let expected = Expected {
+    let expected = ExpectedBlob {
         digest: Some(&digest),
         size: Some(size),
         diff_id: Some(&diff_id),
@@ -203,7 +203,7 @@ fn a_reader_that_fails_is_heard() {
         let blob = sample().blob(compression).bytes;
         for end in [0, 5, blob.len() / 2, blob.len()] {
             let reader = Fails(&blob[..end]);
-            let expected = Expected::default();
+            let expected = ExpectedBlob::default();
             let error = layer::index("L", reader, &expected, &Limits::default()).unwrap_err();
             assert_eq!(error.to_string(), "layer L: the connection was closed");
         }
@@ -225,7 +225,7 @@ fn a_blob_may_arrive_byte_by_byte() {
         let found = layer::index(
             "L",
             Drips(&blob.bytes),
-            &Expected::default(),
+            &ExpectedBlob::default(),
             &Limits::default(),
         );
         assert_eq!(

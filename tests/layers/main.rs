@@ -16,7 +16,7 @@ mod headers;
 mod links;
 mod sparse;
 
-use image_linkage::layer::{self, Entry, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerEntry, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
 
@@ -26,15 +26,15 @@ fn index(blob: &[u8]) -> Result<LayerIndex, String> {
 }
 
 fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
-    layer::index("L", blob, &Expected::default(), limits).map_err(|error| error.to_string())
+    layer::index("L", blob, &ExpectedBlob::default(), limits).map_err(|error| error.to_string())
 }
 
 /// What lies in a layer, one line for each path, then what it hides, then its problems.
 fn lines(layer: &LayerIndex) -> Vec<String> {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let entries = layer.entries.iter().map(|(path, entry)| match entry {
-        Entry::Directory => format!("{path}/"),
-        Entry::File(facts) => match &facts.elf {
+        LayerEntry::Directory => format!("{path}/"),
+        LayerEntry::File(facts) => match &facts.elf {
             Some(elf) => format!(
                 "{path} elf {} {}",
                 facts.bytes,
@@ -42,9 +42,9 @@ fn lines(layer: &LayerIndex) -> Vec<String> {
             ),
             None => format!("{path} {}", facts.bytes),
         },
-        Entry::Symlink(target) => format!("{path} -> {}", text(target)),
-        Entry::Hardlink(target) => format!("{path} = {target}"),
-        Entry::Special => format!("{path} special"),
+        LayerEntry::Symlink(target) => format!("{path} -> {}", text(target)),
+        LayerEntry::Hardlink(target) => format!("{path} = {target}"),
+        LayerEntry::Special => format!("{path} special"),
     });
     let whiteouts = layer.whiteouts.iter().map(|path| format!("hides {path}"));
     let opaque = layer.opaque.iter().map(|path| format!("hides {path}/*"));

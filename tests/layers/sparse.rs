@@ -1,6 +1,6 @@
 //! Sparse files: is an ELF object with holes read as what it is? (row T-07)
 
-use image_linkage::layer::Entry;
+use image_linkage::layer::LayerEntry;
 use testkit::elf::Elf;
 
 use crate::raw::{Header, Tar, record};
@@ -38,7 +38,7 @@ fn check(tar: Tar) {
     let found = index(&tar.file("z", b"").end()).unwrap();
     let whole = index(&Tar::new().file("lib", &bytes).file("z", b"").end()).unwrap();
     assert_eq!(found.entries, whole.entries);
-    let Some(Entry::File(facts)) = found.entries.values().next() else {
+    let Some(LayerEntry::File(facts)) = found.entries.values().next() else {
         panic!("no file");
     };
     let soname = facts.elf.as_ref().unwrap().soname.as_deref();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
-use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
 use tempfile::TempDir;
 use testkit::layer::{Entry, Kind, Layer};
@@ -47,7 +47,7 @@ pub enum Answer {
 /// The lowest layer, read once for all images.
 static DEBIAN: LazyLock<LayerIndex> = LazyLock::new(|| {
     let tar = File::open(support::parts().join("bookworm.tar")).unwrap();
-    layer::index("debian", tar, &Expected::default(), &Limits::default()).unwrap()
+    layer::index("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
 });
 
 /// The folders that the loader, ldconfig, dpkg and Python work with; the rest takes time to copy.
@@ -146,7 +146,8 @@ impl Root {
 
     fn index(&mut self, layer: &Layer) {
         let tar = layer.tar();
-        let index = layer::index("added", &*tar, &Expected::default(), &Limits::default()).unwrap();
+        let index =
+            layer::index("added", &*tar, &ExpectedBlob::default(), &Limits::default()).unwrap();
         self.layers.push(index);
     }
 

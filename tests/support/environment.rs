@@ -8,14 +8,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::judge::facts::{self, Conditions, ImageFacts, ReadLayers};
+use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
-use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
-use image_linkage::loader::{CpuLevel, Outcome};
+use image_linkage::loader::{CpuLevel, RequestOutcome};
 use image_source::rootfs_dir::RootfsDir;
 use image_source::source::NoProgress;
-use image_source::{Image, Layers, OpenRequest, Source};
+use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
 use testkit::layer::{Compression, Layer};
 
 use crate::real_objects;
@@ -72,7 +72,7 @@ impl Environment {
             progress: &NoProgress,
         };
         let opened = source.open(&request).unwrap();
-        let Layers::Indexed(mut layers) = opened.layers else {
+        let OpenedLayers::Indexed(mut layers) = opened.layers else {
             panic!("a folder is one layer");
         };
         Self {
@@ -93,12 +93,17 @@ impl Environment {
             let gone = Layer::new().opaque(CUPTI.trim_start_matches('/'));
             let blob = gone.blob(Compression::None);
             let limits = Limits::default();
-            let index = layer::index("gone", blob.bytes.as_slice(), &Expected::default(), &limits);
+            let index = layer::index(
+                "gone",
+                blob.bytes.as_slice(),
+                &ExpectedBlob::default(),
+                &limits,
+            );
             layers.push(Ok(index.unwrap()));
         }
         let path = (world == World::OnLibraryPath)
             .then(|| ("LD_LIBRARY_PATH".to_owned(), CUPTI.to_owned()));
-        let conditions = Conditions {
+        let conditions = GatherOptions {
             environment: path.into_iter().collect(),
             cpu: self.cpu,
             consumers: Knowledge::built_in().consumers,
@@ -113,7 +118,7 @@ impl Environment {
         let gets = &consumers.find(|found| found.name == consumer).unwrap();
         let gets = &gets.outcome.as_is;
         match (gets.outcome, &gets.real_path) {
-            (Outcome::Loaded, Some(path)) => Answer::Opened(path.to_string()),
+            (RequestOutcome::Loaded, Some(path)) => Answer::Opened(path.to_string()),
             _ => Answer::Failed(gets.message.clone()),
         }
     }

@@ -7,9 +7,11 @@
 
 use std::process::Command;
 
-use cupti_audit::judge::facts::{Asks, Consumer, Copy, Ground, ImageFacts, failures, root};
-use image_linkage::elf::Bytes;
-use image_linkage::loader::{Outcome, Resolution, World};
+use cupti_audit::judge::facts::{
+    CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, failures, root,
+};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::{LoadResolution, RequestOutcome, World};
 
 use crate::chroot::{Answer, Root, answer, is_of_every_process};
 
@@ -104,7 +106,7 @@ impl Judge<'_> {
         self.root.asked(words.first().unwrap(), &all)
     }
 
-    fn is_loadable(&self, copy: &Copy) -> bool {
+    fn is_loadable(&self, copy: &CuptiCopy) -> bool {
         let Some(soname) = &copy.soname else {
             return false;
         };
@@ -120,10 +122,10 @@ impl Judge<'_> {
     }
 
     /// What the consumer gets of CUPTI: the path of it, or the words.
-    fn consumer(&self, consumer: &Consumer) -> Answer {
+    fn consumer(&self, consumer: &CuptiConsumer) -> Answer {
         let function = match consumer.asks {
-            Asks::Needed => None,
-            Asks::Dlopen => Some("open_cupti"),
+            RequestKind::Needed => None,
+            RequestKind::Dlopen => Some("open_cupti"),
         };
         match self.open(&program(consumer), &consumer.object.to_string(), function) {
             Answer::Opened { objects, .. } => {
@@ -142,7 +144,7 @@ impl Judge<'_> {
     }
 
     /// Whether the consumer can be opened with every symbol bound, else the symbol that is missing.
-    fn symbols(&self, consumer: &Consumer) -> Answer {
+    fn symbols(&self, consumer: &CuptiConsumer) -> Answer {
         let object = consumer.object.to_string();
         let output = self
             .process(&[&program(consumer), "now", &object])
@@ -163,14 +165,14 @@ impl Judge<'_> {
 }
 
 /// The program that loads the consumer: the image's own where it is a probe, which lies below `/opt`.
-fn program(consumer: &Consumer) -> String {
+fn program(consumer: &CuptiConsumer) -> String {
     let own = consumer.program.as_ref().map(ToString::to_string);
     own.filter(|path| path.starts_with("/opt/"))
         .unwrap_or_else(|| "/probe".to_owned())
 }
 
-fn names(facts: &ImageFacts) -> Vec<Bytes> {
-    let mut names: Vec<Bytes> = NAMES.iter().map(|name| name.as_bytes().into()).collect();
+fn names(facts: &ImageFacts) -> Vec<ByteString> {
+    let mut names: Vec<ByteString> = NAMES.iter().map(|name| name.as_bytes().into()).collect();
     names.extend([
         facts.plain.as_is.name.clone(),
         facts.plain.nvidia.name.clone(),
@@ -182,7 +184,7 @@ fn names(facts: &ImageFacts) -> Vec<Bytes> {
 }
 
 /// What the audit says, in the form of the real loader's answer.
-pub fn ours(resolution: &Resolution) -> Answer {
+pub fn ours(resolution: &LoadResolution) -> Answer {
     match (
         resolution.loads(),
         root(resolution),
@@ -198,24 +200,24 @@ pub fn ours(resolution: &Resolution) -> Answer {
 }
 
 /// The paths of the objects, without those that every process has.
-pub fn objects(resolution: &Resolution) -> Vec<String> {
+pub fn objects(resolution: &LoadResolution) -> Vec<String> {
     let paths = resolution.objects.iter().map(|object| text(&object.path));
     paths.filter(|path| !is_of_every_process(path)).collect()
 }
 
-fn consumer_gets(ground: &Ground, consumer: &Consumer) -> Answer {
+fn consumer_gets(ground: &ProcessContext, consumer: &CuptiConsumer) -> Answer {
     let gets = consumer.outcome.get(ground.world);
     match (gets.outcome, gets.other_failures.first()) {
-        (Outcome::Loaded, None) => Answer::Opened {
+        (RequestOutcome::Loaded, None) => Answer::Opened {
             path: gets.path.as_deref().map(text).unwrap_or_default(),
             objects: Vec::new(),
         },
-        (Outcome::Loaded, Some(words)) => failed(words),
+        (RequestOutcome::Loaded, Some(words)) => failed(words),
         _ => failed(&gets.message),
     }
 }
 
-fn symbols(consumer: &Consumer, world: World) -> Answer {
+fn symbols(consumer: &CuptiConsumer, world: World) -> Answer {
     let missing = consumer.outcome.get(world).missing_symbols.first();
     missing.map_or_else(|| yes(true), |symbol| Answer::Failed(text(symbol)))
 }

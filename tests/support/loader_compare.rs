@@ -3,8 +3,10 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use image_linkage::loader::cache::Cache;
-use image_linkage::loader::{How, Process, Resolution, Start, Unresolved, ldconfig};
+use image_linkage::loader::ld_cache::LdCache;
+use image_linkage::loader::{
+    LoadResolution, SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
+};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -64,12 +66,12 @@ pub fn compare(world: &World, case: &Case) -> Result<End, Difference> {
     let machine = world.machine(case);
     let linker = machine.linker(&rootfs);
     assert!(linker.problems.is_empty() || case.damage.is_some());
-    let resolution = machine.start(&rootfs, &linker, case, Start::Executed);
+    let resolution = machine.start(&rootfs, &linker, case, StartMode::Executed);
     compare_start(world, case, root, &resolution)?;
     let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
     compare_traced(case, &resolution, &world.judge.start(case, root, trace))?;
     // As an argument of the loader, what its `$ORIGIN` is differs.
-    let listed = machine.start(&rootfs, &linker, case, Start::Listed);
+    let listed = machine.start(&rootfs, &linker, case, StartMode::Listed);
     compare_traced(case, &listed, &world.judge.list(case, root))?;
     Ok(match () {
         () if resolution.loads() => End::Loads,
@@ -93,7 +95,7 @@ fn compare_start(
     world: &World,
     case: &Case,
     root: &Path,
-    resolution: &Resolution,
+    resolution: &LoadResolution,
 ) -> Result<(), Difference> {
     let ran = world.judge.start(case, root, Some("LD_BIND_NOW=1"));
     let ours: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();
@@ -117,7 +119,7 @@ fn compare_start(
     same(Step::Start, &ours, &(runs, own_errors(&ran, case)), &ran)
 }
 
-fn compare_traced(case: &Case, resolution: &Resolution, ran: &Ran) -> Result<(), Difference> {
+fn compare_traced(case: &Case, resolution: &LoadResolution, ran: &Ran) -> Result<(), Difference> {
     if let Some(refused) = loader_ours::refused(resolution) {
         if refused.message.contains("SIGBUS") && ran.status == -7 {
             return Ok(());
@@ -199,7 +201,7 @@ pub fn warnings(ran: &Ran) -> Vec<String> {
 }
 
 /// Our warning in the same words, which have no system error behind them.
-pub fn ignored(missing: &Unresolved) -> String {
+pub fn ignored(missing: &UnresolvedRequest) -> String {
     let (_, reason) = missing.message.split_once(": ").unwrap();
     let reason = match reason.split_once(": ") {
         Some((reason, _)) if reason.starts_with("cannot ") => reason,
@@ -287,14 +289,15 @@ fn opened(world: &World, rootfs: &Rootfs, case: &Case) -> Vec<String> {
     machine.with_process(rootfs, &linker, case, |process| open_all(process, case))
 }
 
-fn open_all(process: &mut Process<'_>, case: &Case) -> Vec<String> {
+fn open_all(process: &mut SimulatedProcess<'_>, case: &Case) -> Vec<String> {
     let opens = case.opens.as_ref().unwrap();
-    let mut last = process.start(PROGRAM.as_bytes(), Start::Executed);
+    let mut last = process.start(PROGRAM.as_bytes(), StartMode::Executed);
     if let Some(fatal) = loader_ours::fatal(&last) {
         return vec![fatal.message.clone()];
     }
-    let number =
-        |process: &Process<'_>, path: &str| process.caller(&RootPath::new(path.as_bytes()));
+    let number = |process: &SimulatedProcess<'_>, path: &str| {
+        process.caller(&RootPath::new(path.as_bytes()))
+    };
     let mut from = number(process, PROGRAM);
     if opens.through.is_some() {
         last = process.open(CALLER.as_bytes(), from);
@@ -311,7 +314,7 @@ fn open_all(process: &mut Process<'_>, case: &Case) -> Vec<String> {
         lines.push(format!("opened {}", loader_ours::text(&root.path)));
     }
     let mapped = last.objects.iter().skip(1);
-    let mapped = mapped.filter(|object| object.how != How::Interpreter);
+    let mapped = mapped.filter(|object| object.how != SearchStage::Interpreter);
     lines.extend(mapped.map(|object| format!("map {}", loader_ours::text(&object.path))));
     lines
 }
@@ -329,7 +332,7 @@ pub fn real_cache(world: &World, root: &Path) -> Vec<String> {
 }
 
 /// The cache, a line an entry, sorted.
-pub fn printed(cache: &Cache) -> Vec<String> {
+pub fn printed(cache: &LdCache) -> Vec<String> {
     let mut lines: Vec<String> = cache
         .iter()
         .map(|(name, entry)| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use image_linkage::layer::LayerIndex;
-use image_linkage::loader::{Start, ldconfig};
+use image_linkage::loader::{StartMode, ldconfig};
 use testkit::elf::Elf;
 
 use super::loader_case::{Answer, Case};
@@ -134,7 +134,7 @@ fn our_answer(case: &Case) -> Answer {
     if case.opens.is_some() || !case.deleted.is_empty() || !case.added.0.is_empty() {
         return answer;
     }
-    let resolution = machine.start(&rootfs, &linker, case, Start::Executed);
+    let resolution = machine.start(&rootfs, &linker, case, StartMode::Executed);
     let mut lines: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();
     match loader_ours::fatal(&resolution) {
         Some(fatal) if fatal.message.ends_with("SIGBUS") => lines.push("SIGBUS".to_owned()),

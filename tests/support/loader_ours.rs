@@ -5,7 +5,7 @@
     reason = "each test target uses its own part of this module"
 )]
 
-use image_linkage::loader::{How, Outcome, Resolution, Unresolved};
+use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, UnresolvedRequest};
 
 /// What ends the words about an object that needs more than the processor has.
 pub const LEVEL: &str = ": CPU ISA level is lower than required";
@@ -14,14 +14,14 @@ const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// What `ld.so` prints in trace mode where nothing is refused: every object by the name it was first asked
 /// for, and what is missing, in the order of the requests. The loader itself is left out.
-pub fn trace(resolution: &Resolution) -> Vec<String> {
+pub fn trace(resolution: &LoadResolution) -> Vec<String> {
     let mut lines = trace_with_loader(resolution);
     lines.retain(|line| line != LOADER);
     lines
 }
 
 /// The same with the loader, which knows itself by its path alone.
-pub fn trace_with_loader(resolution: &Resolution) -> Vec<String> {
+pub fn trace_with_loader(resolution: &LoadResolution) -> Vec<String> {
     let mut lines = Vec::new();
     let mut listed: Vec<usize> = resolution.root.into_iter().collect();
     let mut list = |number: usize, lines: &mut Vec<String>| {
@@ -39,7 +39,7 @@ pub fn trace_with_loader(resolution: &Resolution) -> Vec<String> {
         });
     };
     for (number, object) in resolution.objects.iter().enumerate() {
-        if object.how == How::Preload {
+        if object.how == SearchStage::Preload {
             list(number, &mut lines);
         }
     }
@@ -55,7 +55,7 @@ pub fn trace_with_loader(resolution: &Resolution) -> Vec<String> {
 }
 
 /// What `ld.so` prints of what is loaded, in the order of its list of maps.
-pub fn in_order(resolution: &Resolution) -> Vec<String> {
+pub fn in_order(resolution: &LoadResolution) -> Vec<String> {
     let objects = resolution.objects.iter().enumerate();
     objects
         .filter(|(number, object)| {
@@ -66,7 +66,7 @@ pub fn in_order(resolution: &Resolution) -> Vec<String> {
 }
 
 /// The first request that ends the start: the process never gets further.
-pub fn fatal(resolution: &Resolution) -> Option<&Unresolved> {
+pub fn fatal(resolution: &LoadResolution) -> Option<&UnresolvedRequest> {
     resolution
         .unresolved
         .iter()
@@ -74,13 +74,13 @@ pub fn fatal(resolution: &Resolution) -> Option<&Unresolved> {
 }
 
 /// The first request that ends the trace, which goes on behind what is merely not there.
-pub fn refused(resolution: &Resolution) -> Option<&Unresolved> {
+pub fn refused(resolution: &LoadResolution) -> Option<&UnresolvedRequest> {
     let mut missing = resolution.unresolved.iter();
-    missing.find(|missing| missing.outcome == Outcome::Refused && !is_last(missing))
+    missing.find(|missing| missing.outcome == RequestOutcome::Refused && !is_last(missing))
 }
 
 /// What is said about versions.
-pub fn versions(resolution: &Resolution) -> Vec<String> {
+pub fn versions(resolution: &LoadResolution) -> Vec<String> {
     let missing = resolution
         .unresolved
         .iter()
@@ -89,7 +89,7 @@ pub fn versions(resolution: &Resolution) -> Vec<String> {
 }
 
 /// The first object that needs more than the processor has; the loader says so when all else is well.
-pub fn level(resolution: &Resolution) -> Option<String> {
+pub fn level(resolution: &LoadResolution) -> Option<String> {
     let missing = resolution
         .unresolved
         .iter()
@@ -98,15 +98,15 @@ pub fn level(resolution: &Resolution) -> Option<String> {
 }
 
 /// Whether it is found out when everything is loaded.
-fn is_last(missing: &Unresolved) -> bool {
+fn is_last(missing: &UnresolvedRequest) -> bool {
     is_version(missing) || is_level(missing)
 }
 
-fn is_level(missing: &Unresolved) -> bool {
+fn is_level(missing: &UnresolvedRequest) -> bool {
     missing.message.ends_with(LEVEL)
 }
 
-fn is_version(missing: &Unresolved) -> bool {
+fn is_version(missing: &UnresolvedRequest) -> bool {
     missing.message.contains(": version `")
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::rootfs::{self, Rootfs};
 use indexmap::IndexMap;
@@ -179,7 +179,13 @@ pub fn read(root: &Path, without: &[&str]) -> LayerIndex {
 pub fn index(layer: &Layer) -> LayerIndex {
     let blob = layer.blob(Compression::None);
     let limits = Limits::default();
-    layer::index("case", blob.bytes.as_slice(), &Expected::default(), &limits).unwrap()
+    layer::index(
+        "case",
+        blob.bytes.as_slice(),
+        &ExpectedBlob::default(),
+        &limits,
+    )
+    .unwrap()
 }
 
 /// The file system of layers that apply without a problem.

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
-    Arch, CpuLevel, Environment, Hardware, Linker, Process, Resolution, Setup, Start,
+    Arch, CpuLevel, DynamicLoader, LegacyHwcaps, LoadResolution, LoaderEnvironment, ProcessSetup,
+    SimulatedProcess, StartMode,
 };
 use image_linkage::rootfs::Rootfs;
 use testkit::layer::Layer;
@@ -31,7 +32,7 @@ pub struct Machine {
     /// The level whose subdirectories it searches.
     pub level: CpuLevel,
     /// What else it finds.
-    pub hardware: Hardware,
+    pub hardware: LegacyHwcaps,
     /// The level that it compares with what objects need, which no variable hides.
     pub cpu: CpuLevel,
 }
@@ -95,7 +96,7 @@ fn seen(judge: &Judge, root: &Path, processor: Processor) -> Machine {
     let capabilities = more.chain(["x86_64"]);
     Machine {
         level,
-        hardware: Hardware {
+        hardware: LegacyHwcaps {
             platform: platform.as_bytes().into(),
             capabilities: capabilities.map(|name| name.as_bytes().into()).collect(),
         },
@@ -108,14 +109,14 @@ impl Machine {
     pub fn plain() -> Self {
         Self {
             level: CpuLevel::V1,
-            hardware: Hardware::of(arch()),
+            hardware: LegacyHwcaps::of(arch()),
             cpu: CpuLevel::V1,
         }
     }
 
     /// The loader of a root on it.
-    pub fn linker(&self, rootfs: &Rootfs) -> Linker {
-        let mut linker = Linker::find(rootfs, arch(), self.level).unwrap();
+    pub fn linker(&self, rootfs: &Rootfs) -> DynamicLoader {
+        let mut linker = DynamicLoader::find(rootfs, arch(), self.level).unwrap();
         linker.run_on(&self.hardware);
         linker.isa_bits = self.cpu.isa_bits();
         linker
@@ -125,17 +126,17 @@ impl Machine {
     pub fn with_process<T>(
         &self,
         rootfs: &Rootfs,
-        linker: &Linker,
+        linker: &DynamicLoader,
         case: &Case,
-        run: impl FnOnce(&mut Process<'_>) -> T,
+        run: impl FnOnce(&mut SimulatedProcess<'_>) -> T,
     ) -> T {
         let bytes = |text: &String| text.as_bytes().into();
-        let environment = Environment {
+        let environment = LoaderEnvironment {
             library_path: case.library_path.as_ref().map(bytes),
             preload: case.preload.as_ref().map(bytes),
             working_dir: case.working_dir().as_bytes().into(),
         };
-        run(&mut Process::new(&Setup {
+        run(&mut SimulatedProcess::new(&ProcessSetup {
             rootfs,
             linker,
             environment: &environment,
@@ -145,7 +146,13 @@ impl Machine {
     }
 
     /// What starting the case's program gives.
-    pub fn start(&self, rootfs: &Rootfs, linker: &Linker, case: &Case, start: Start) -> Resolution {
+    pub fn start(
+        &self,
+        rootfs: &Rootfs,
+        linker: &DynamicLoader,
+        case: &Case,
+        start: StartMode,
+    ) -> LoadResolution {
         self.with_process(rootfs, linker, case, |process| {
             process.start(case.program().as_bytes(), start)
         })

@@ -1,6 +1,6 @@
 //! Our answers in the words of musl's loader.
 
-use image_linkage::loader::{How, Outcome, Resolution};
+use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage};
 
 use super::musl_case::{Case, LOADER};
 
@@ -16,7 +16,7 @@ const OWN: [&str; 7] = [
 ];
 
 /// What `--list` prints: every object by the name it was first asked for, in the order of the requests.
-pub fn list(resolution: &Resolution, case: &Case) -> Vec<String> {
+pub fn list(resolution: &LoadResolution, case: &Case) -> Vec<String> {
     let objects = &resolution.objects;
     let mut said = Said::default();
     let preload = case.preload.as_deref().unwrap_or_default();
@@ -24,7 +24,7 @@ pub fn list(resolution: &Resolution, case: &Case) -> Vec<String> {
         let is_own = OWN.iter().any(|own| name.starts_with(own));
         let answer = objects.iter().position(|object| {
             let is_itself = *object.path == *LOADER.as_bytes();
-            let is_asked = object.how == How::Preload && *object.name == *name.as_bytes();
+            let is_asked = object.how == SearchStage::Preload && *object.name == *name.as_bytes();
             if is_own { is_itself } else { is_asked }
         });
         if let Some(number) = answer {
@@ -49,7 +49,7 @@ struct Said {
 }
 
 impl Said {
-    fn answer(&mut self, resolution: &Resolution, name: &[u8], number: usize) {
+    fn answer(&mut self, resolution: &LoadResolution, name: &[u8], number: usize) {
         let object = &resolution.objects[number];
         let name = text(name);
         let is_own = *object.path == *LOADER.as_bytes();
@@ -70,7 +70,7 @@ impl Said {
 }
 
 /// What is said on standard error, a line for each thing that is missing or refused.
-pub fn errors(resolution: &Resolution) -> Vec<String> {
+pub fn errors(resolution: &LoadResolution) -> Vec<String> {
     let missing = resolution.unresolved.iter();
     missing.map(|missing| shortened(&missing.message)).collect()
 }
@@ -88,7 +88,7 @@ pub fn shortened(line: &str) -> String {
 }
 
 /// Whether the process dies while it loads.
-pub fn dies(resolution: &Resolution) -> bool {
+pub fn dies(resolution: &LoadResolution) -> bool {
     let mut all = resolution
         .unresolved
         .iter()
@@ -97,9 +97,9 @@ pub fn dies(resolution: &Resolution) -> bool {
 }
 
 /// Whether something is refused that is there.
-pub fn refuses(resolution: &Resolution) -> bool {
+pub fn refuses(resolution: &LoadResolution) -> bool {
     let mut missing = resolution.unresolved.iter();
-    missing.any(|missing| missing.outcome == Outcome::Refused)
+    missing.any(|missing| missing.outcome == RequestOutcome::Refused)
 }
 
 /// Bytes as text.

@@ -88,7 +88,8 @@ fn where_is_the_path_file_of_a_loader_elsewhere() {
     let root = judge.root(&case);
     let rootfs = judge.read(root.path());
     let arch = super::Arch::of_platform("amd64").unwrap();
-    let linker = super::Linker::at(&rootfs, loader.as_bytes(), arch, super::CpuLevel::V1).unwrap();
+    let linker =
+        super::DynamicLoader::at(&rootfs, loader.as_bytes(), arch, super::CpuLevel::V1).unwrap();
     let ours: Vec<String> = linker
         .default_dirs
         .iter()
@@ -200,7 +201,7 @@ fn what_does_musl_miss_of_the_real_cupti() {
     let root = judge.root(&case);
     let rootfs = judge.read(root.path());
     let ours = super::process(&rootfs, &case, |process| {
-        process.start(case.program.0.as_bytes(), super::Start::Listed)
+        process.start(case.program.0.as_bytes(), super::StartMode::Listed)
     });
     let ran = judge.list(&case, root.path());
     let listed: Vec<String> = ran.out.lines().filter_map(super::listed).collect();

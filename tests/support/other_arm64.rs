@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
-use image_linkage::loader::{Arch, CpuLevel, Linker, ldconfig};
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ldconfig};
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use testkit::elf::{Elf, Machine};
 
@@ -30,7 +30,7 @@ fn tarred(root: &Path, paths: &[&str]) -> LayerIndex {
     tar.arg("-C").arg(root).arg("-c").args(paths);
     let mut tar = tar.stdout(Stdio::piped()).spawn().unwrap();
     let blob = tar.stdout.take().unwrap();
-    let index = layer::index("arm64", blob, &Expected::default(), &Limits::default()).unwrap();
+    let index = layer::index("arm64", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
     assert!(tar.wait().unwrap().success());
     index
 }
@@ -120,9 +120,9 @@ fn the_simulated_ldconfig_agrees_with_the_real_one_of_arm64() {
     println!("{} entries of arm64's ld.so.cache agree", real.len());
 }
 
-fn linker(rootfs: &Rootfs) -> Linker {
+fn linker(rootfs: &Rootfs) -> DynamicLoader {
     let arch = Arch::of_platform("arm64").unwrap();
-    Linker::find(rootfs, arch, CpuLevel::V1).unwrap()
+    DynamicLoader::find(rootfs, arch, CpuLevel::V1).unwrap()
 }
 
 /// A root with the real CUPTI laid out as NVIDIA's packages do, and a program that needs its libraries.

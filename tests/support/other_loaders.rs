@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use image_linkage::loader::{Arch, CpuLevel, Linker};
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader};
 use testkit::layer::Layer;
 
 use super::{loader_tree, support};
@@ -102,7 +102,7 @@ fn directories_read(platform: &str, file: &Path) -> Vec<String> {
         &loader_tree::index(&Layer::new()),
         &loader_tree::index(&layer),
     ]);
-    let linker = Linker::at(&rootfs, path.as_bytes(), arch, CpuLevel::V1).unwrap();
+    let linker = DynamicLoader::at(&rootfs, path.as_bytes(), arch, CpuLevel::V1).unwrap();
     let directories = linker.default_dirs.iter();
     directories
         .map(|directory| String::from_utf8_lossy(directory).into_owned())

@@ -14,11 +14,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cupti_audit::judge::facts::{Conditions, Ground, ImageFacts};
-use cupti_audit::judge::read::{self, Options};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ProcessContext};
+use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::limits::Limits;
-use image_linkage::loader::{CpuLevel, Resolution};
+use image_linkage::loader::{CpuLevel, LoadResolution};
 use image_source::registry::RegistryOptions;
 use image_source::source::NoProgress;
 
@@ -39,10 +39,10 @@ pub struct Said {
 
 /// What an image says of itself, for the processor of this machine.
 pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
-    let options = Options {
+    let options = ReadOptions {
         platform: None,
         registry: RegistryOptions::default(),
-        conditions: Conditions {
+        conditions: GatherOptions {
             environment: Vec::new(),
             cpu,
             consumers: Knowledge::built_in().consumers,
@@ -50,7 +50,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
         limits: Limits::default(),
         progress: &NoProgress,
     };
-    read::read(reference, &options).unwrap()
+    image_reading::read(reference, &options).unwrap()
 }
 
 /// The level of this machine's processor, by the loader of a root file system.
@@ -104,7 +104,7 @@ const ASK: &str = "while read -r way path; do
 done";
 
 /// What the real loader says of each file.
-pub fn real(root: &Path, ground: &Ground, paths: &[String]) -> Vec<Said> {
+pub fn real(root: &Path, ground: &ProcessContext, paths: &[String]) -> Vec<Said> {
     let way = |path: &String| {
         let elf = ground.rootfs.file(path.as_bytes()).unwrap().elf.as_ref();
         let mode = std::fs::metadata(root.join(path.trim_start_matches('/')));
@@ -156,7 +156,7 @@ fn real_line(path: &str, line: &str) -> Option<String> {
 }
 
 /// What we say of each file.
-pub fn ours(ground: &Ground, paths: &[String]) -> Vec<Said> {
+pub fn ours(ground: &ProcessContext, paths: &[String]) -> Vec<Said> {
     let said = |path: &String| Said {
         path: path.clone(),
         lines: ground
@@ -166,7 +166,7 @@ pub fn ours(ground: &Ground, paths: &[String]) -> Vec<Said> {
     paths.iter().map(said).collect()
 }
 
-fn our_lines(resolution: &Resolution) -> Vec<String> {
+fn our_lines(resolution: &LoadResolution) -> Vec<String> {
     if let Some(refused) = loader_ours::refused(resolution) {
         return vec![format!(
             "error while loading shared libraries: {}",

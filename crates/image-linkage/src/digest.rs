@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256, Sha384, Sha512};
 /// A running digest of one of the algorithms that image-spec registers (descriptor.md, "Registered
 /// Algorithms").
 #[derive(Clone)]
-pub enum Hasher {
+pub enum DigestHasher {
     /// SHA-256.
     Sha256(Sha256),
     /// SHA-384.
@@ -18,7 +18,7 @@ pub enum Hasher {
     Sha512(Sha512),
 }
 
-impl Hasher {
+impl DigestHasher {
     /// A hasher for the algorithm of `digest`; SHA-256 when there is nothing to compare with.
     ///
     /// # Errors
@@ -65,14 +65,14 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Hashes and counts the bytes that are read through it, and refuses the first byte past `limit`.
 pub struct HashingReader<R> {
     inner: R,
-    hasher: Hasher,
+    hasher: DigestHasher,
     read: u64,
     limit: Option<u64>,
 }
 
 impl<R> HashingReader<R> {
     /// Reads from `inner`; more than `limit` bytes are an error at the first surplus byte.
-    pub fn new(inner: R, hasher: Hasher, limit: Option<u64>) -> Self {
+    pub fn new(inner: R, hasher: DigestHasher, limit: Option<u64>) -> Self {
         Self {
             inner,
             hasher,
@@ -140,7 +140,7 @@ impl<R: Read> VerifiedReader<R> {
     /// # Errors
     /// The algorithm, when it is not one of the registered ones.
     pub fn new(inner: R, what: String, digest: Digest, size: u64) -> Result<Self, String> {
-        let hasher = Hasher::for_digest(Some(&digest))?;
+        let hasher = DigestHasher::for_digest(Some(&digest))?;
         Ok(Self {
             inner: Some(HashingReader::new(inner, hasher, Some(size))),
             what,
@@ -183,10 +183,10 @@ impl<R: Read> Read for VerifiedReader<R> {
 mod tests {
     use std::io::Read;
 
-    use super::{Hasher, VerifiedReader};
+    use super::{DigestHasher, VerifiedReader};
 
     fn read(bytes: &[u8], expected: &[u8]) -> Result<Vec<u8>, String> {
-        let mut hasher = Hasher::for_digest(None).unwrap();
+        let mut hasher = DigestHasher::for_digest(None).unwrap();
         hasher.update(expected);
         let digest = hasher.finish().parse().unwrap();
         let size = expected.len() as u64;

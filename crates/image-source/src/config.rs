@@ -23,12 +23,12 @@ pub struct ImageConfig {
     /// What made each layer, one per layer; shorter than the layers where the history is incomplete.
     pub created_by: Vec<String>,
     /// What the loader does not care for, and an image made of this one has to keep.
-    pub settings: Settings,
+    pub settings: ContainerSettings,
 }
 
 /// The rest of an image config's `config`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
+pub struct ContainerSettings {
     /// `Entrypoint`.
     pub entrypoint: Vec<String>,
     /// `Cmd`.
@@ -78,18 +78,18 @@ impl ImageConfig {
 
 /// Only the fields that are used, all optional: engines accept configs that a strict reading would refuse.
 #[derive(Deserialize)]
-struct Document {
+struct ConfigDocument {
     architecture: Option<String>,
     os: Option<String>,
     variant: Option<String>,
-    config: Option<Execution>,
-    rootfs: Option<RootFs>,
-    history: Option<Vec<History>>,
+    config: Option<ExecutionConfig>,
+    rootfs: Option<ConfigRootfs>,
+    history: Option<Vec<HistoryEntry>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase")]
-struct Execution {
+struct ExecutionConfig {
     env: Option<Vec<String>>,
     working_dir: Option<String>,
     entrypoint: Option<Vec<String>>,
@@ -99,9 +99,9 @@ struct Execution {
     rest: serde_json::Map<String, Value>,
 }
 
-impl Execution {
+impl ExecutionConfig {
     /// The settings, those left out that are not of the type that they should be.
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> ContainerSettings {
         let value = |key: &str| self.rest.get(key);
         let text = |key: &str| value(key).and_then(Value::as_str).map(str::to_owned);
         let keys = |key: &str| {
@@ -118,7 +118,7 @@ impl Execution {
         let check = value("Healthcheck")
             .filter(|check| check.is_object())
             .cloned();
-        Settings {
+        ContainerSettings {
             entrypoint: self.entrypoint.clone().unwrap_or_default(),
             cmd: self.cmd.clone().unwrap_or_default(),
             labels: labels.collect(),
@@ -139,12 +139,12 @@ fn strings(value: Option<&Value>) -> Vec<String> {
 }
 
 #[derive(Deserialize)]
-struct RootFs {
+struct ConfigRootfs {
     diff_ids: Option<Vec<Digest>>,
 }
 
 #[derive(Deserialize)]
-struct History {
+struct HistoryEntry {
     created_by: Option<String>,
     comment: Option<String>,
     empty_layer: Option<bool>,
@@ -160,7 +160,7 @@ pub fn read(what: &str, bytes: &[u8]) -> Result<(Platform, ImageConfig), ImageEr
         what: what.to_owned(),
         reason,
     };
-    let document: Document = serde_json::from_slice(bytes)
+    let document: ConfigDocument = serde_json::from_slice(bytes)
         .map_err(|error| not_an_image(format!("its config cannot be read: {error}")))?;
     let Some(diff_ids) = document.rootfs.and_then(|rootfs| rootfs.diff_ids) else {
         return Err(not_an_image("its config has no rootfs.diff_ids".to_owned()));
@@ -207,7 +207,7 @@ pub fn split_env(pair: &str) -> (String, String) {
 }
 
 /// What made a layer; `None` for a history entry that made none.
-fn layer_history(history: History) -> Option<String> {
+fn layer_history(history: HistoryEntry) -> Option<String> {
     if history.empty_layer == Some(true) {
         return None;
     }
@@ -220,7 +220,7 @@ fn layer_history(history: History) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ImageConfig, Settings, read};
+    use super::{ContainerSettings, ImageConfig, read};
     use crate::Platform;
 
     #[test]
@@ -255,11 +255,11 @@ mod tests {
             "Volumes":null,"Healthcheck":{"Test":["CMD","x"],"Interval":-1},"OnBuild":["RUN x",1],"StopSignal":9}}"#;
         let settings = read("config", json).unwrap().1.settings;
         let labels = [("a".to_owned(), "1".to_owned())];
-        let expected = Settings {
+        let expected = ContainerSettings {
             labels: labels.into_iter().collect(),
             ports: vec!["80/tcp".to_owned()],
             on_build: vec!["RUN x".to_owned()],
-            ..Settings::default()
+            ..ContainerSettings::default()
         };
         assert_eq!(settings, expected);
     }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::archive::{self, First, Wanted};
-use super::{ImageError, OpenRequest, OpenedImage, Source, SourceKind};
+use super::archive::{self, PreferredDocument, WantedImage};
+use super::{ImageError, ImageSource, OpenRequest, OpenedImage, SourceKind};
 
 /// An image in a file that `docker save`, `podman save`, skopeo or `docker buildx` wrote, compressed or not.
 #[derive(Debug, Clone)]
@@ -16,14 +16,14 @@ pub struct DockerArchive {
     pub name: Option<String>,
 }
 
-impl Source for DockerArchive {
+impl ImageSource for DockerArchive {
     /// Scans the file and opens layers where they lie; a compressed file is read in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let wanted = Wanted {
+        let wanted = WantedImage {
             reference: &self.reference,
             name: self.name.as_deref(),
             docker: SourceKind::DockerArchive,
-            first: First::DockerManifest,
+            first: PreferredDocument::DockerManifest,
         };
         archive::open_file(&self.file, &wanted, request)
     }
@@ -31,16 +31,16 @@ impl Source for DockerArchive {
 
 /// The output of `docker save`, or an OCI archive, on standard input. It can be opened once.
 #[derive(Debug, Clone, Copy)]
-pub struct Stdin;
+pub struct StdinArchive;
 
-impl Source for Stdin {
+impl ImageSource for StdinArchive {
     /// Reads standard input to its end, in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let wanted = Wanted {
+        let wanted = WantedImage {
             reference: "-",
             name: None,
             docker: SourceKind::DockerArchive,
-            first: First::DockerManifest,
+            first: PreferredDocument::DockerManifest,
         };
         archive::open_stream("standard input", std::io::stdin(), &wanted, request)
     }

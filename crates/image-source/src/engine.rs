@@ -11,34 +11,34 @@ pub use connection::EngineEnvironment;
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use connection::{Connection, connect};
+use connection::{EngineConnection, connect};
 
-use super::archive::{self, First, Wanted};
-use super::{ImageError, OpenRequest, OpenedImage, Platform, Source, SourceKind, manifest};
+use super::archive::{self, PreferredDocument, WantedImage};
+use super::{ImageError, ImageSource, OpenRequest, OpenedImage, Platform, SourceKind, manifest};
 
 /// An image of an engine on this machine, or of one that `DOCKER_HOST` or `CONTAINER_HOST` names.
 #[derive(Debug, Clone)]
-pub struct Engine {
+pub struct EngineImage {
     /// The reference as the user wrote it.
     pub reference: String,
     /// The image's name or id.
     pub name: String,
     /// Whose engine.
-    pub brand: Brand,
+    pub brand: EngineKind,
     /// Where engines are looked for.
     pub environment: EngineEnvironment,
 }
 
 /// The engines that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Brand {
+pub enum EngineKind {
     /// Docker's.
     Docker,
     /// Podman's.
     Podman,
 }
 
-impl Brand {
+impl EngineKind {
     fn name(self) -> &'static str {
         match self {
             Self::Docker => "the Docker Engine",
@@ -75,21 +75,21 @@ impl Brand {
     }
 }
 
-impl Source for Engine {
+impl ImageSource for EngineImage {
     /// Asks for the image, then reads what `docker save` would write, in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let response = self.save(request)?;
-        let wanted = Wanted {
+        let wanted = WantedImage {
             reference: &self.reference,
             name: None,
             docker: self.brand.kind(),
-            first: First::DockerManifest,
+            first: PreferredDocument::DockerManifest,
         };
         archive::open_stream(&self.reference, response, &wanted, request)
     }
 }
 
-impl Engine {
+impl EngineImage {
     /// What `docker save` would write of the image.
     ///
     /// # Errors
@@ -109,9 +109,9 @@ impl Engine {
 
     fn inspect(
         &self,
-        connection: &Connection,
+        connection: &EngineConnection,
         request: &OpenRequest<'_>,
-    ) -> Result<Inspected, ImageError> {
+    ) -> Result<InspectedImage, ImageError> {
         let response = connection.get(&format!("images/{}/json", self.name))?;
         if response.status() == StatusCode::NOT_FOUND {
             let (name, brand) = (&self.name, self.brand);
@@ -137,22 +137,22 @@ impl Engine {
 /// What an engine says of an image.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Inspected {
+struct InspectedImage {
     os: Option<String>,
     architecture: Option<String>,
     variant: Option<String>,
     repo_tags: Option<Vec<String>>,
     /// What the image's name stands for, in engines with containerd's store.
-    descriptor: Option<Described>,
+    descriptor: Option<InspectedDescriptor>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Described {
+struct InspectedDescriptor {
     media_type: Option<String>,
 }
 
-impl Inspected {
+impl InspectedImage {
     /// Checks the platform before gigabytes are sent. An index holds more platforms than the one shown.
     fn expect_platform(&self, what: &str, wanted: Option<&Platform>) -> Result<(), ImageError> {
         let media_type = self
@@ -201,10 +201,10 @@ fn check_name(reference: &str, name: &str) -> Result<(), ImageError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Inspected, check_name};
+    use super::{InspectedImage, check_name};
     use crate::Platform;
 
-    fn inspected(json: &str) -> Inspected {
+    fn inspected(json: &str) -> InspectedImage {
         serde_json::from_str(json).unwrap()
     }
 

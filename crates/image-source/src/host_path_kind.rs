@@ -9,7 +9,9 @@ use std::io::Seek;
 use std::path::Path;
 
 use super::ImageError;
-use super::archive::{Members, Plain, SeekFile, Skip, SkipStream, is_compressed};
+use super::archive::{
+    ArchiveMembers, DecompressedArchive, SeekFile, SkipRead, SkipStream, is_compressed,
+};
 use super::reference::PathKind;
 use image_linkage::limits::Limits;
 
@@ -40,12 +42,16 @@ fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
     let compressed = is_compressed(&mut file).ok()?;
     file.rewind().ok()?;
     if compressed {
-        let stream = SkipStream::new(Plain::new(file, &limits), limits.layer_bytes);
-        told_by_members(Members::new(path, stream, &limits), At::FirstBlob).ok()
+        let stream = SkipStream::new(DecompressedArchive::new(file, &limits), limits.layer_bytes);
+        told_by_members(
+            ArchiveMembers::new(path, stream, &limits),
+            DecidingMember::FirstBlob,
+        )
+        .ok()
     } else {
         told_by_members(
-            Members::new(path, SeekFile::new(file, bytes), &limits),
-            At::Document,
+            ArchiveMembers::new(path, SeekFile::new(file, bytes), &limits),
+            DecidingMember::Document,
         )
         .ok()
     }
@@ -53,21 +59,27 @@ fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
 
 /// Which member is enough to tell.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum DecidingMember {
     Document,
     FirstBlob,
 }
 
 /// The first member that tells decides: both documents mean that Docker wrote the archive, and its
 /// `manifest.json` may follow its `oci-layout`.
-fn told_by_members<R: Skip>(mut members: Members<R>, at: At) -> Result<PathKind, ImageError> {
+fn told_by_members<R: SkipRead>(
+    mut members: ArchiveMembers<R>,
+    at: DecidingMember,
+) -> Result<PathKind, ImageError> {
     let mut kind = PathKind::Other;
     loop {
         match members.next() {
             Ok(Some(member)) => match member.name.as_bytes() {
                 b"manifest.json" => return Ok(PathKind::DockerArchive),
                 b"oci-layout" => kind = PathKind::OciArchive,
-                name if at == At::FirstBlob && kind == PathKind::Other && is_blob(name) => {
+                name if at == DecidingMember::FirstBlob
+                    && kind == PathKind::Other
+                    && is_blob(name) =>
+                {
                     return Ok(PathKind::DockerArchive);
                 }
                 _ => {}

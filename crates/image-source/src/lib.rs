@@ -22,7 +22,8 @@ pub use config::ImageConfig;
 pub use image_linkage::digest::Digest;
 pub use platform::Platform;
 pub use source::{
-    Documents, ImageError, Layers, OpenBlob, OpenRequest, OpenedImage, Progress, Source,
+    BlobStore, ImageDocuments, ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers,
+    ReadProgress,
 };
 
 /// An image: what its manifest and config say. Layers stand in the order in which they are applied.

@@ -6,7 +6,7 @@ use super::{Digest, ImageConfig, ImageError, LayerDescriptor, Platform};
 use image_linkage::limits::Limits;
 
 /// What a manifest document turned out to be.
-pub enum Document {
+pub enum ManifestDocument {
     /// One image.
     Manifest(Box<ImageManifest>),
     /// Images for several platforms, or an index of indexes.
@@ -17,7 +17,7 @@ pub enum Document {
 ///
 /// # Errors
 /// [`ImageError::NotAnImage`] for a document that is both (CVE-2021-41190), or neither, or Docker's schema 1.
-pub fn read(what: &str, bytes: &[u8]) -> Result<Document, ImageError> {
+pub fn read(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
     let not_an_image = |reason: String| ImageError::NotAnImage {
         what: what.to_owned(),
         reason,
@@ -47,12 +47,12 @@ pub fn read(what: &str, bytes: &[u8]) -> Result<Document, ImageError> {
     if is_index {
         let index: ImageIndex = serde_json::from_value(value)
             .map_err(|error| not_an_image(format!("its index cannot be read: {error}")))?;
-        return Ok(Document::Index(index.manifests().clone()));
+        return Ok(ManifestDocument::Index(index.manifests().clone()));
     }
     let manifest: ImageManifest = serde_json::from_value(value)
         .map_err(|error| not_an_image(format!("its manifest cannot be read: {error}")))?;
     is_image_config(&manifest).map_err(not_an_image)?;
-    Ok(Document::Manifest(Box::new(manifest)))
+    Ok(ManifestDocument::Manifest(Box::new(manifest)))
 }
 
 /// Whether the manifest's config is that of an image, not of a chart, a signature or another artifact.
@@ -222,7 +222,7 @@ pub fn digest(text: &str) -> Result<Digest, ImageError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Document, choose, read};
+    use super::{ManifestDocument, choose, read};
     use crate::Platform;
 
     const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -278,7 +278,7 @@ mod tests {
             entry("linux", "arm64"),
             entry("unknown", "unknown")
         );
-        let Document::Index(index) = read("x", json.as_bytes()).unwrap() else {
+        let ManifestDocument::Index(index) = read("x", json.as_bytes()).unwrap() else {
             panic!("an index")
         };
         let wanted = |text: &str| {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::archive::{self, First, Wanted};
-use super::{ImageError, OpenRequest, OpenedImage, Source, SourceKind};
+use super::archive::{self, PreferredDocument, WantedImage};
+use super::{ImageError, ImageSource, OpenRequest, OpenedImage, SourceKind};
 
 /// An image in such an archive, compressed or not.
 #[derive(Debug, Clone)]
@@ -16,14 +16,14 @@ pub struct OciArchive {
     pub tag: Option<String>,
 }
 
-impl Source for OciArchive {
+impl ImageSource for OciArchive {
     /// Scans the file and opens blobs where they lie; a compressed file is read in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let wanted = Wanted {
+        let wanted = WantedImage {
             reference: &self.reference,
             name: self.tag.as_deref(),
             docker: SourceKind::DockerArchive,
-            first: First::OciIndex,
+            first: PreferredDocument::OciIndex,
         };
         archive::open_file(&self.file, &wanted, request)
     }

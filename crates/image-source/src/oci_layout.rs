@@ -5,9 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::archive::{Documents, First, Opened, Wanted, choose_from_layout, missing};
+use super::archive::{
+    DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_from_layout, missing,
+};
 use super::{
-    ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage, Source, SourceKind,
+    BlobStore, ImageError, ImageSource, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers,
+    SourceKind,
 };
 use image_linkage::path::RootPath;
 
@@ -22,18 +25,18 @@ pub struct OciLayout {
     pub tag: Option<String>,
 }
 
-impl Source for OciLayout {
+impl ImageSource for OciLayout {
     /// Reads the documents; blobs are opened where they lie.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let folder = Folder {
+        let folder = LayoutFolder {
             what: self.dir.display().to_string(),
             dir: self.dir.clone(),
         };
-        let wanted = Wanted {
+        let wanted = WantedImage {
             reference: &self.reference,
             name: self.tag.as_deref(),
             docker: SourceKind::DockerArchive,
-            first: First::OciIndex,
+            first: PreferredDocument::OciIndex,
         };
         let chosen = choose_from_layout(&folder, &wanted, request)?;
         let blobs = FolderBlobs {
@@ -44,17 +47,17 @@ impl Source for OciLayout {
         Ok(OpenedImage {
             image: chosen.image,
             documents: chosen.documents,
-            layers: Layers::Blobs(Box::new(blobs)),
+            layers: OpenedLayers::Blobs(Box::new(blobs)),
         })
     }
 }
 
-struct Folder {
+struct LayoutFolder {
     what: String,
     dir: PathBuf,
 }
 
-impl Folder {
+impl LayoutFolder {
     /// Opens a regular file below the folder, and no other: a symbolic link may lead anywhere on the host.
     /// The name consists of fixed words and hexadecimal digits.
     fn file(&self, name: &RootPath) -> Result<Option<(File, u64)>, ImageError> {
@@ -95,12 +98,12 @@ fn name_text(name: &RootPath) -> String {
     image_linkage::escape::text(name.as_bytes())
 }
 
-impl Documents for Folder {
+impl DocumentStore for LayoutFolder {
     fn what(&self) -> &str {
         &self.what
     }
 
-    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError> {
+    fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError> {
         let file = self.file(name)?;
         Ok(file.map(|(file, bytes)| (Box::new(file) as Box<dyn Read>, bytes)))
     }
@@ -108,13 +111,13 @@ impl Documents for Folder {
 
 /// The layers of one image in the folder.
 struct FolderBlobs {
-    folder: Folder,
+    folder: LayoutFolder,
     layers: Vec<LayerDescriptor>,
     /// The blob of each layer, in the same order.
     names: Vec<RootPath>,
 }
 
-impl OpenBlob for FolderBlobs {
+impl BlobStore for FolderBlobs {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let position = self.layers.iter().position(|known| known == layer);
         let Some(name) = position.and_then(|at| self.names.get(at)) else {

@@ -8,7 +8,7 @@ use super::ImageError;
 
 /// The source that a reference names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum ImageReference {
     /// An image in a registry, with Docker Hub's defaults filled in.
     Registry(RegistryReference),
     /// An image of a Docker Engine, by name or id.
@@ -61,7 +61,10 @@ pub enum PathKind {
 ///
 /// # Errors
 /// [`ImageError::Reference`] with what is wrong and what would do.
-pub fn parse(text: &str, look: impl Fn(&str) -> Option<PathKind>) -> Result<Target, ImageError> {
+pub fn parse(
+    text: &str,
+    look: impl Fn(&str) -> Option<PathKind>,
+) -> Result<ImageReference, ImageError> {
     let invalid = |reason: &str| ImageError::Reference {
         reference: text.to_owned(),
         reason: reason.to_owned(),
@@ -72,7 +75,7 @@ pub fn parse(text: &str, look: impl Fn(&str) -> Option<PathKind>) -> Result<Targ
         ));
     }
     if text == "-" {
-        return Ok(Target::Stdin);
+        return Ok(ImageReference::Stdin);
     }
     if let Some(name) = text.strip_prefix("docker://") {
         return registry(text, name);
@@ -87,16 +90,16 @@ pub fn parse(text: &str, look: impl Fn(&str) -> Option<PathKind>) -> Result<Targ
         };
     }
     match look(text) {
-        Some(PathKind::OciLayout) => Ok(Target::Oci {
+        Some(PathKind::OciLayout) => Ok(ImageReference::Oci {
             dir: text.into(),
             tag: None,
         }),
-        Some(PathKind::Folder) => Ok(Target::Rootfs(text.into())),
-        Some(PathKind::DockerArchive) => Ok(Target::DockerArchive {
+        Some(PathKind::Folder) => Ok(ImageReference::Rootfs(text.into())),
+        Some(PathKind::DockerArchive) => Ok(ImageReference::DockerArchive {
             file: text.into(),
             reference: None,
         }),
-        Some(PathKind::OciArchive) => Ok(Target::OciArchive {
+        Some(PathKind::OciArchive) => Ok(ImageReference::OciArchive {
             file: text.into(),
             tag: None,
         }),
@@ -108,32 +111,36 @@ pub fn parse(text: &str, look: impl Fn(&str) -> Option<PathKind>) -> Result<Targ
     }
 }
 
-fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -> Option<Target> {
+fn schemed(
+    scheme: &str,
+    rest: &str,
+    look: &impl Fn(&str) -> Option<PathKind>,
+) -> Option<ImageReference> {
     match scheme {
-        "docker-daemon" => Some(Target::DockerDaemon(rest.to_owned())),
-        "podman" => Some(Target::Podman(rest.to_owned())),
+        "docker-daemon" => Some(ImageReference::DockerDaemon(rest.to_owned())),
+        "podman" => Some(ImageReference::Podman(rest.to_owned())),
         "docker-archive" => {
             let (file, reference) = split_tag(rest, look);
-            Some(Target::DockerArchive {
+            Some(ImageReference::DockerArchive {
                 file: file.into(),
                 reference,
             })
         }
         "oci" => {
             let (dir, tag) = split_tag(rest, look);
-            Some(Target::Oci {
+            Some(ImageReference::Oci {
                 dir: dir.into(),
                 tag,
             })
         }
         "oci-archive" => {
             let (file, tag) = split_tag(rest, look);
-            Some(Target::OciArchive {
+            Some(ImageReference::OciArchive {
                 file: file.into(),
                 tag,
             })
         }
-        "rootfs" => Some(Target::Rootfs(rest.into())),
+        "rootfs" => Some(ImageReference::Rootfs(rest.into())),
         _ => None,
     }
 }
@@ -161,8 +168,8 @@ fn is_path(text: &str) -> bool {
         || text.starts_with('~')
 }
 
-fn registry(text: &str, name: &str) -> Result<Target, ImageError> {
-    RegistryReference::try_from(name).map(Target::Registry).map_err(|error| ImageError::Reference {
+fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
+    RegistryReference::try_from(name).map(ImageReference::Registry).map_err(|error| ImageError::Reference {
         reference: text.to_owned(),
         reason: format!("{error}; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)"),
     })
@@ -170,7 +177,7 @@ fn registry(text: &str, name: &str) -> Result<Target, ImageError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PathKind, Target, parse};
+    use super::{ImageReference, PathKind, parse};
 
     fn look(path: &str) -> Option<PathKind> {
         match path {
@@ -185,7 +192,7 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let found = match parse(text, look) {
-            Ok(Target::Registry(reference)) => format!("registry {reference}"),
+            Ok(ImageReference::Registry(reference)) => format!("registry {reference}"),
             Ok(target) => format!("{target:?}"),
             Err(error) => error.to_string(),
         };

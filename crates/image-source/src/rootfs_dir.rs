@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{
-    Documents, Image, ImageConfig, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage,
-    Platform, Source, SourceKind,
+    Image, ImageConfig, ImageDocuments, ImageError, ImageSource, LayerDescriptor, OpenRequest,
+    OpenedImage, OpenedLayers, Platform, SourceKind,
 };
 use image_linkage::layer::{
-    Entry, FileFacts, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file,
+    FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, facts_of_file,
 };
 use image_linkage::path::RootPath;
 
@@ -27,7 +27,7 @@ pub struct RootfsDir {
     pub dir: PathBuf,
 }
 
-impl Source for RootfsDir {
+impl ImageSource for RootfsDir {
     /// Walks the whole folder. What cannot be read is a problem of the layer.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         request.progress.start(0, None);
@@ -50,8 +50,8 @@ impl Source for RootfsDir {
                 config: ImageConfig::default(),
                 layers: vec![layer],
             },
-            documents: Documents::default(),
-            layers: Layers::Indexed(vec![index]),
+            documents: ImageDocuments::default(),
+            layers: OpenedLayers::Indexed(vec![index]),
         })
     }
 }
@@ -66,12 +66,12 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
         source,
     };
     let limit = request.limits.layer_entries;
-    let mut walk = Walk {
+    let mut walk = FolderWalk {
         // A folder has no blob: its digests are those of no bytes.
         index: LayerIndex::empty(),
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(io_error)?.dev(),
-        kept: Kept::default(),
+        kept: KeptBudget::default(),
         request,
     };
     while let Some((folder, at)) = walk.pending.pop() {
@@ -108,18 +108,18 @@ fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
 }
 
 /// A walk under way.
-struct Walk<'a> {
+struct FolderWalk<'a> {
     index: LayerIndex,
     /// Folders to be read, and what they are called in the image.
     pending: Vec<(PathBuf, RootPath)>,
     /// The file system of the root.
     device: u64,
     /// What was kept of small files so far.
-    kept: Kept,
+    kept: KeptBudget,
     request: &'a OpenRequest<'a>,
 }
 
-impl Walk<'_> {
+impl FolderWalk<'_> {
     /// Enters what lies at one name.
     fn enter(&mut self, entry: &DirEntry, path: &RootPath) -> io::Result<()> {
         let metadata = entry.metadata()?;
@@ -129,16 +129,16 @@ impl Walk<'_> {
                 return Ok(());
             }
             self.pending.push((entry.path(), path.clone()));
-            Entry::Directory
+            LayerEntry::Directory
         } else if kind.is_symlink() {
             let target = fs::read_link(entry.path())?;
-            Entry::Symlink(target.as_os_str().as_bytes().into())
+            LayerEntry::Symlink(target.as_os_str().as_bytes().into())
         } else if kind.is_file() {
             let mode = u16::try_from(metadata.mode() & 0o7777).unwrap_or_default();
             let file = File::open(entry.path())?;
-            Entry::File(Arc::new(self.file(path, mode, file)?))
+            LayerEntry::File(Arc::new(self.file(path, mode, file)?))
         } else {
-            Entry::Special
+            LayerEntry::Special
         };
         self.index.entries.insert(path.clone(), found);
         Ok(())
@@ -193,8 +193,8 @@ mod tests {
 
     use super::RootfsDir;
     use crate::source::NoProgress;
-    use crate::{ImageError, Layers, OpenRequest, Source};
-    use image_linkage::layer::{Entry, LayerIndex};
+    use crate::{ImageError, ImageSource, OpenRequest, OpenedLayers};
+    use image_linkage::layer::{LayerEntry, LayerIndex};
     use image_linkage::limits::Limits;
 
     fn open(dir: &Path, limits: &Limits) -> Result<LayerIndex, ImageError> {
@@ -207,7 +207,7 @@ mod tests {
             limits,
             progress: &NoProgress,
         })?;
-        let Layers::Indexed(mut indexes) = opened.layers else {
+        let OpenedLayers::Indexed(mut indexes) = opened.layers else {
             panic!("a folder is indexed");
         };
         assert_eq!((indexes.len(), opened.image.layers.len()), (1, 1));
@@ -215,15 +215,15 @@ mod tests {
     }
 
     fn shown(index: &LayerIndex) -> Vec<String> {
-        let entry = |entry: &Entry| match entry {
-            Entry::Directory => "directory".to_owned(),
-            Entry::File(facts) => format!(
+        let entry = |entry: &LayerEntry| match entry {
+            LayerEntry::Directory => "directory".to_owned(),
+            LayerEntry::File(facts) => format!(
                 "{} bytes {:o}, kept {}",
                 facts.bytes,
                 facts.mode,
                 facts.kept.is_some()
             ),
-            Entry::Symlink(target) => format!("-> {}", String::from_utf8_lossy(target)),
+            LayerEntry::Symlink(target) => format!("-> {}", String::from_utf8_lossy(target)),
             other => format!("{other:?}"),
         };
         let entries = index.entries.iter();

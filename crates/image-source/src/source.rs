@@ -9,7 +9,7 @@ use image_linkage::layer::{LayerError, LayerIndex};
 use image_linkage::limits::Limits;
 
 /// A place an image comes from.
-pub trait Source {
+pub trait ImageSource {
     /// Reads the manifest and the config of the image that `request` asks for, verified against their
     /// digests, and says how its layers can be had.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError>;
@@ -24,7 +24,7 @@ pub struct OpenRequest<'a> {
     /// The bounds on what is read.
     pub limits: &'a Limits,
     /// Told of the bytes of layers that a one-pass source reads.
-    pub progress: &'a dyn Progress,
+    pub progress: &'a dyn ReadProgress,
 }
 
 /// An image and its layers.
@@ -32,14 +32,14 @@ pub struct OpenedImage {
     /// What the manifest and the config say.
     pub image: Image,
     /// The documents that say it.
-    pub documents: Documents,
+    pub documents: ImageDocuments,
     /// The layers' bytes, or what was read from them.
-    pub layers: Layers,
+    pub layers: OpenedLayers,
 }
 
 /// The documents of an image, for who writes it again with something changed.
 #[derive(Debug, Clone, Default)]
-pub struct Documents {
+pub struct ImageDocuments {
     /// The config as it is stored; empty for a folder, which has none.
     pub config: Vec<u8>,
     /// The manifest of the platform, where the source has one of its own.
@@ -47,16 +47,16 @@ pub struct Documents {
 }
 
 /// How the layers of an opened image can be had.
-pub enum Layers {
+pub enum OpenedLayers {
     /// Blobs can be opened in any order and from several threads.
-    Blobs(Box<dyn OpenBlob>),
+    Blobs(Box<dyn BlobStore>),
     /// The source was read in one pass, and its layers indexed while they passed: one index per
     /// [`Image::layers`], in that order.
     Indexed(Vec<LayerIndex>),
 }
 
 /// Opens the blobs of one image.
-pub trait OpenBlob: Send + Sync {
+pub trait BlobStore: Send + Sync {
     /// Opens the blob of `layer` at its start, bytes as stored. The bytes are not verified yet: who reads
     /// them compares size and digest at the end ([`super::verify`]).
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError>;
@@ -64,7 +64,7 @@ pub trait OpenBlob: Send + Sync {
 
 /// Told what a long read has done so far. Layers are numbered from 0 in the order in which they apply, or
 /// in the order of arrival for a source that is read in one pass.
-pub trait Progress: Sync {
+pub trait ReadProgress: Sync {
     /// A layer's blob is about to be read; `bytes` is its stored size, where it is known.
     fn start(&self, layer: usize, bytes: Option<u64>);
     /// `bytes` more bytes of the stored blob were read.
@@ -76,7 +76,7 @@ pub trait Progress: Sync {
 /// Says nothing: for tests and `--quiet`.
 pub struct NoProgress;
 
-impl Progress for NoProgress {
+impl ReadProgress for NoProgress {
     fn start(&self, _layer: usize, _bytes: Option<u64>) {}
     fn advance(&self, _layer: usize, _bytes: u64) {}
     fn finish(&self, _layer: usize) {}

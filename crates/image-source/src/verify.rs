@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use image_linkage::digest::{Digest, Hasher};
+use image_linkage::digest::{Digest, DigestHasher};
 
 use crate::ImageError;
 
@@ -52,7 +52,7 @@ pub fn document(
 /// [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
 pub fn check(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
     let mut hasher =
-        Hasher::for_digest(Some(expected)).map_err(|algorithm| ImageError::NotAnImage {
+        DigestHasher::for_digest(Some(expected)).map_err(|algorithm| ImageError::NotAnImage {
             what: what.to_owned(),
             reason: format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512"),
         })?;

@@ -2,7 +2,7 @@
 //!
 //! A document is read into a tree whose nodes know their place, and from there into types: all mistakes are
 //! found in one go, each with its line and column, and not only the first. What a type cannot say, such as the
-//! names of other files, its reader checks afterwards and asks [`Document::mistake`] for the place.
+//! names of other files, its reader checks afterwards and asks [`YamlDocument::mistake`] for the place.
 
 mod node_reader;
 mod placeholder;
@@ -13,18 +13,18 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-use tree::Node;
+use tree::YamlNode;
 
 /// Where something stands in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// The line, from 1.
     pub line: u32,
     /// The column in characters, from 1.
     pub column: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -32,14 +32,14 @@ impl fmt::Display for Place {
 
 /// Something wrong in a document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mistake {
+pub struct YamlMistake {
     /// Where.
-    pub place: Place,
+    pub place: TextPosition,
     /// What, and what would do.
     pub what: String,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for YamlMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.what)
     }
@@ -47,16 +47,16 @@ impl fmt::Display for Mistake {
 
 /// A document that is YAML, and not yet anything more.
 #[derive(Debug, Clone)]
-pub struct Document {
-    root: Node,
+pub struct YamlDocument {
+    root: YamlNode,
 }
 
-impl Document {
+impl YamlDocument {
     /// Reads the text of one document.
     ///
     /// # Errors
     /// Where the text stops being YAML, or is nested or repeated beyond serde-saphyr's limits.
-    pub fn parse(text: &str) -> Result<Self, Mistake> {
+    pub fn parse(text: &str) -> Result<Self, YamlMistake> {
         tree::parse(text).map(|root| Self { root })
     }
 
@@ -65,7 +65,7 @@ impl Document {
     /// # Errors
     /// All mistakes, in the order of their places: keys that `T` has not, keys that are missing, values of
     /// another kind.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<Mistake>> {
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<YamlMistake>> {
         self.read_and(|value| (value, Vec::new()))
     }
 
@@ -73,14 +73,14 @@ impl Document {
     /// cannot see. It is called where there are other mistakes, too, with something harmless in their place.
     ///
     /// # Errors
-    /// As [`Document::read`], and what `check` found elsewhere.
+    /// As [`YamlDocument::read`], and what `check` found elsewhere.
     pub fn read_and<T: DeserializeOwned, U>(
         &self,
-        check: impl FnOnce(T) -> (U, Vec<Mistake>),
-    ) -> Result<U, Vec<Mistake>> {
+        check: impl FnOnce(T) -> (U, Vec<YamlMistake>),
+    ) -> Result<U, Vec<YamlMistake>> {
         let (value, mut mistakes) = node_reader::read(&self.root);
         let checked = value.map(check);
-        let wrong: BTreeSet<Place> = mistakes.iter().map(|mistake| mistake.place).collect();
+        let wrong: BTreeSet<TextPosition> = mistakes.iter().map(|mistake| mistake.place).collect();
         match checked {
             Some((value, found)) if mistakes.is_empty() && found.is_empty() => return Ok(value),
             Some((_, found)) => {
@@ -102,20 +102,20 @@ impl Document {
 
     /// A mistake at the value that `path` leads to: keys of maps, numbers of list items. Where the path ends
     /// early, at the last node on it.
-    pub fn mistake(&self, path: &[&str], what: String) -> Mistake {
-        Mistake {
+    pub fn mistake(&self, path: &[&str], what: String) -> YamlMistake {
+        YamlMistake {
             place: self.root.follow(path).place,
             what,
         }
     }
 
     /// A mistake at the key with which `path` ends.
-    pub fn mistake_in_key(&self, path: &[&str], what: String) -> Mistake {
+    pub fn mistake_in_key(&self, path: &[&str], what: String) -> YamlMistake {
         let place = match path.split_last() {
             Some((key, above)) => self.root.follow(above).place_of_key(key),
             None => self.root.place,
         };
-        Mistake { place, what }
+        YamlMistake { place, what }
     }
 }
 

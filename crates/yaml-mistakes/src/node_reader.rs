@@ -11,33 +11,33 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer as _, Visitor};
 
 use super::placeholder::Placeholder;
-use super::tree::{Key, Node, Value};
-use super::{Mistake, Place, unknown};
+use super::tree::{YamlKey, YamlNode, YamlValue};
+use super::{TextPosition, YamlMistake, unknown};
 
 /// The mistakes that are looked for in one document; the work for each is that of reading it.
 const MOST: usize = 100;
 
 /// A node by its address in the tree, which does not change while it is read.
-type Id = usize;
+type NodeAddress = usize;
 
 /// What is known so far of what is wrong.
 #[derive(Default)]
-struct Repairs {
+struct NodeRepairs {
     /// Nodes that something harmless stands in for.
-    replaced: BTreeSet<Id>,
+    replaced: BTreeSet<NodeAddress>,
     /// Keys that something harmless is given for.
-    added: BTreeMap<Id, Vec<&'static str>>,
+    added: BTreeMap<NodeAddress, Vec<&'static str>>,
     /// Keys that a type does not have; found on the way and passed over.
-    unknown: RefCell<BTreeSet<Mistake>>,
+    unknown: RefCell<BTreeSet<YamlMistake>>,
 }
 
 /// Reads `root` as a `T`. Beside mistakes the value is one to look for more of them in, and no more.
-pub(super) fn read<T: DeserializeOwned>(root: &Node) -> (Option<T>, BTreeSet<Mistake>) {
-    let mut repairs = Repairs::default();
+pub(super) fn read<T: DeserializeOwned>(root: &YamlNode) -> (Option<T>, BTreeSet<YamlMistake>) {
+    let mut repairs = NodeRepairs::default();
     let mut mistakes = BTreeSet::new();
     let mut value = None;
     while value.is_none() && mistakes.len() < MOST {
-        let at = At {
+        let at = NodeReader {
             node: root,
             repairs: &repairs,
         };
@@ -54,63 +54,68 @@ pub(super) fn read<T: DeserializeOwned>(root: &Node) -> (Option<T>, BTreeSet<Mis
     (value, mistakes)
 }
 
-impl Repairs {
+impl NodeRepairs {
     /// Notes what was wrong and what is to be done about it. Returns whether that is anything new.
-    fn learn(&mut self, root: &Node, wrong: Wrong, mistakes: &mut BTreeSet<Mistake>) -> bool {
+    fn learn(
+        &mut self,
+        root: &YamlNode,
+        wrong: NodeError,
+        mistakes: &mut BTreeSet<YamlMistake>,
+    ) -> bool {
         let (id, place) = wrong.at.unwrap_or((id(root), root.place));
         match wrong.what {
-            What::Missing(key) => {
+            NodeProblem::Missing(key) => {
                 let what = format!("the key \"{key}\" is missing");
-                mistakes.insert(Mistake { place, what });
+                mistakes.insert(YamlMistake { place, what });
                 let added = self.added.entry(id).or_default();
                 added.push(key);
                 added.len() < MOST
             }
-            What::Said(what) => {
-                mistakes.insert(Mistake { place, what });
+            NodeProblem::Said(what) => {
+                mistakes.insert(YamlMistake { place, what });
                 self.replaced.insert(id)
             }
-            What::OfPlaceholder => self.replaced.insert(id),
+            NodeProblem::OfPlaceholder => self.replaced.insert(id),
         }
     }
 }
 
-fn id(node: &Node) -> Id {
+fn id(node: &YamlNode) -> NodeAddress {
     std::ptr::from_ref(node).addr()
 }
 
 /// Why a type could not be read.
 #[derive(Debug)]
-pub(super) struct Wrong {
-    at: Option<(Id, Place)>,
-    what: What,
+pub(super) struct NodeError {
+    at: Option<(NodeAddress, TextPosition)>,
+    what: NodeProblem,
 }
 
 #[derive(Debug)]
-enum What {
+enum NodeProblem {
     Missing(&'static str),
     Said(String),
     OfPlaceholder,
 }
 
-impl Wrong {
-    fn at(mut self, node: &Node) -> Self {
+impl NodeError {
+    fn at(mut self, node: &YamlNode) -> Self {
         self.at.get_or_insert((id(node), node.place));
         self
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.what)
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for NodeError {}
 
-impl de::Error for Wrong {
+impl de::Error for NodeError {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        let what = What::Said(image_linkage::escape::text(message.to_string().as_bytes()));
+        let what = NodeProblem::Said(image_linkage::escape::text(message.to_string().as_bytes()));
         Self { at: None, what }
     }
 
@@ -122,7 +127,10 @@ impl de::Error for Wrong {
             None if expected == "a sequence" => "a list",
             None => &expected,
         };
-        Self::custom(format_args!("expected {expected}, found {}", Found(found)))
+        Self::custom(format_args!(
+            "expected {expected}, found {}",
+            FoundValue(found)
+        ))
     }
 
     fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
@@ -132,22 +140,22 @@ impl de::Error for Wrong {
     fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
         Self {
             at: None,
-            what: What::Said(unknown("value", found, known)),
+            what: NodeProblem::Said(unknown("value", found, known)),
         }
     }
 
     fn missing_field(key: &'static str) -> Self {
         Self {
             at: None,
-            what: What::Missing(key),
+            what: NodeProblem::Missing(key),
         }
     }
 }
 
 /// What was found, in YAML's words.
-struct Found<'a>(de::Unexpected<'a>);
+struct FoundValue<'a>(de::Unexpected<'a>);
 
-impl fmt::Display for Found<'_> {
+impl fmt::Display for FoundValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             de::Unexpected::Unit | de::Unexpected::Option => f.write_str("nothing"),
@@ -161,22 +169,22 @@ impl fmt::Display for Found<'_> {
 }
 
 /// What stands in for a mistake did not do either; the mistake itself is known.
-fn of_placeholder(_: Wrong) -> Wrong {
-    Wrong {
+fn of_placeholder(_: NodeError) -> NodeError {
+    NodeError {
         at: None,
-        what: What::OfPlaceholder,
+        what: NodeProblem::OfPlaceholder,
     }
 }
 
 /// A node that is being read.
 #[derive(Clone, Copy)]
-struct At<'a> {
-    node: &'a Node,
-    repairs: &'a Repairs,
+struct NodeReader<'a> {
+    node: &'a YamlNode,
+    repairs: &'a NodeRepairs,
 }
 
-impl<'a> At<'a> {
-    fn child(self, node: &'a Node) -> Self {
+impl<'a> NodeReader<'a> {
+    fn child(self, node: &'a YamlNode) -> Self {
         Self {
             node,
             repairs: self.repairs,
@@ -188,25 +196,27 @@ impl<'a> At<'a> {
     }
 
     /// Gives the visitor what the node is.
-    fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         match &self.node.value {
-            Value::Null => visitor.visit_unit(),
-            Value::Bool(flag, _) => visitor.visit_bool(*flag),
-            Value::Int(number, _) => visitor.visit_i64(*number),
-            Value::Float(number, _) => visitor.visit_f64(*number),
-            Value::Text(text) => visitor.visit_str(text),
-            Value::List(items) => {
+            YamlValue::Null => visitor.visit_unit(),
+            YamlValue::Bool(flag, _) => visitor.visit_bool(*flag),
+            YamlValue::Int(number, _) => visitor.visit_i64(*number),
+            YamlValue::Float(number, _) => visitor.visit_f64(*number),
+            YamlValue::Text(text) => visitor.visit_str(text),
+            YamlValue::List(items) => {
                 let items = items.iter().map(|item| self.child(item));
-                visitor.visit_seq(Items(items))
+                visitor.visit_seq(ListItems(items))
             }
-            Value::Map(entries) => visitor.visit_map(Entries::new(self, entries.iter().collect())),
+            YamlValue::Map(entries) => {
+                visitor.visit_map(MapEntries::new(self, entries.iter().collect()))
+            }
         }
     }
 
     /// The same where text is wanted: a number is the text that it was.
-    fn visit_text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn visit_text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         match &self.node.value {
-            Value::Bool(_, text) | Value::Int(_, text) | Value::Float(_, text) => {
+            YamlValue::Bool(_, text) | YamlValue::Int(_, text) | YamlValue::Float(_, text) => {
                 visitor.visit_str(text)
             }
             _ => self.visit(visitor),
@@ -218,39 +228,39 @@ impl<'a> At<'a> {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, NodeError> {
         let entries = match &self.node.value {
-            Value::Map(entries) => entries.as_slice(),
-            Value::Null => &[],
+            YamlValue::Map(entries) => entries.as_slice(),
+            YamlValue::Null => &[],
             _ => return self.visit(visitor),
         };
         let (known, strange): (Vec<_>, Vec<_>) = entries
             .iter()
             .partition(|(key, _)| fields.contains(&key.text.as_str()));
-        let strange = strange.into_iter().map(|(key, _)| Mistake {
+        let strange = strange.into_iter().map(|(key, _)| YamlMistake {
             place: key.place,
             what: unknown("key", &key.text, fields),
         });
         self.repairs.unknown.borrow_mut().extend(strange);
-        visitor.visit_map(Entries::new(self, known))
+        visitor.visit_map(MapEntries::new(self, known))
     }
 }
 
 /// Reads the node by `read`, unless something stands in for it.
 macro_rules! deserialize {
     ($($name:ident($($argument:ident: $type:ty),*) => $read:expr;)*) => {
-        $(fn $name<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, Wrong> {
+        $(fn $name<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, NodeError> {
             if self.is_replaced() {
                 return Placeholder.$name($($argument,)* visitor).map_err(of_placeholder);
             }
-            let read: fn(Self, $($type,)* V) -> Result<V::Value, Wrong> = $read;
+            let read: fn(Self, $($type,)* V) -> Result<V::Value, NodeError> = $read;
             read(self, $($argument,)* visitor).map_err(|wrong| wrong.at(self.node))
         })*
     };
 }
 
-impl<'de> de::Deserializer<'de> for At<'_> {
-    type Error = Wrong;
+impl<'de> de::Deserializer<'de> for NodeReader<'_> {
+    type Error = NodeError;
 
     deserialize! {
         deserialize_any() => Self::visit;
@@ -280,7 +290,7 @@ impl<'de> de::Deserializer<'de> for At<'_> {
         deserialize_tuple(length: usize) => |at, _, visitor| at.visit(visitor);
         deserialize_tuple_struct(name: &'static str, length: usize) => |at, _, _, visitor| at.visit(visitor);
         deserialize_option() => |at, visitor| match at.node.value {
-            Value::Null => visitor.visit_none(),
+            YamlValue::Null => visitor.visit_none(),
             _ => visitor.visit_some(at),
         };
         deserialize_struct(name: &'static str, fields: &'static [&'static str]) =>
@@ -288,12 +298,12 @@ impl<'de> de::Deserializer<'de> for At<'_> {
         deserialize_enum(name: &'static str, variants: &'static [&'static str]) =>
             |at, _, _, visitor| match &at.node.value {
                 // A word such as `off` is a flag to YAML and a word here.
-                Value::Text(text)
-                | Value::Bool(_, text)
-                | Value::Int(_, text)
-                | Value::Float(_, text) => visitor.visit_enum(text.as_str().into_deserializer()),
-                Value::Map(entries) => {
-                    let entries = Entries::new(at, entries.iter().collect());
+                YamlValue::Text(text)
+                | YamlValue::Bool(_, text)
+                | YamlValue::Int(_, text)
+                | YamlValue::Float(_, text) => visitor.visit_enum(text.as_str().into_deserializer()),
+                YamlValue::Map(entries) => {
+                    let entries = MapEntries::new(at, entries.iter().collect());
                     visitor.visit_enum(de::value::MapAccessDeserializer::new(entries))
                 }
                 _ => at.visit(visitor),
@@ -302,29 +312,29 @@ impl<'de> de::Deserializer<'de> for At<'_> {
 }
 
 /// The items of a list.
-struct Items<I>(I);
+struct ListItems<I>(I);
 
-impl<'a, 'de, I: Iterator<Item = At<'a>>> de::SeqAccess<'de> for Items<I> {
-    type Error = Wrong;
+impl<'a, 'de, I: Iterator<Item = NodeReader<'a>>> de::SeqAccess<'de> for ListItems<I> {
+    type Error = NodeError;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Wrong> {
+    ) -> Result<Option<S::Value>, NodeError> {
         self.0.next().map(|at| seed.deserialize(at)).transpose()
     }
 }
 
 /// The entries of a map, and those that are given in place of missing ones.
-struct Entries<'a> {
-    at: At<'a>,
-    given: std::vec::IntoIter<&'a (Key, Node)>,
+struct MapEntries<'a> {
+    at: NodeReader<'a>,
+    given: std::vec::IntoIter<&'a (YamlKey, YamlNode)>,
     added: std::slice::Iter<'a, &'static str>,
-    next: Option<&'a Node>,
+    next: Option<&'a YamlNode>,
 }
 
-impl<'a> Entries<'a> {
-    fn new(at: At<'a>, entries: Vec<&'a (Key, Node)>) -> Self {
+impl<'a> MapEntries<'a> {
+    fn new(at: NodeReader<'a>, entries: Vec<&'a (YamlKey, YamlNode)>) -> Self {
         let added = at.repairs.added.get(&id(at.node));
         Self {
             at,
@@ -335,13 +345,13 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl<'de> de::MapAccess<'de> for Entries<'_> {
-    type Error = Wrong;
+impl<'de> de::MapAccess<'de> for MapEntries<'_> {
+    type Error = NodeError;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Wrong> {
+    ) -> Result<Option<S::Value>, NodeError> {
         let (key, at) = if let Some((key, node)) = self.given.next() {
             self.next = Some(node);
             (key.text.as_str(), node)
@@ -352,13 +362,13 @@ impl<'de> de::MapAccess<'de> for Entries<'_> {
                 None => return Ok(None),
             }
         };
-        let text: StrDeserializer<'_, Wrong> = key.into_deserializer();
+        let text: StrDeserializer<'_, NodeError> = key.into_deserializer();
         seed.deserialize(text)
             .map(Some)
             .map_err(|wrong| wrong.at(at))
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Wrong> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, NodeError> {
         match self.next {
             Some(node) => seed.deserialize(self.at.child(node)),
             None => seed.deserialize(Placeholder).map_err(of_placeholder),

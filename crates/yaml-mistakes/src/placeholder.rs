@@ -4,12 +4,12 @@ use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::node_reader::Wrong;
+use super::node_reader::NodeError;
 
 /// Numbers take zero, of any width.
 macro_rules! zero {
     ($($name:ident)*) => {
-        $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
             visitor.visit_u8(0)
         })*
     };
@@ -19,7 +19,7 @@ macro_rules! zero {
 #[derive(Clone, Copy)]
 pub(super) struct Placeholder;
 
-impl IntoDeserializer<'_, Wrong> for Placeholder {
+impl IntoDeserializer<'_, NodeError> for Placeholder {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -28,25 +28,25 @@ impl IntoDeserializer<'_, Wrong> for Placeholder {
 }
 
 impl<'de> de::Deserializer<'de> for Placeholder {
-    type Error = Wrong;
+    type Error = NodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_str("")
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_bool(false)
     }
 
-    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_char(' ')
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_none()
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_unit()
     }
 
@@ -54,7 +54,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, NodeError> {
         visitor.visit_unit()
     }
 
@@ -62,11 +62,11 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, NodeError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         self.deserialize_tuple(0, visitor)
     }
 
@@ -74,7 +74,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         self,
         length: usize,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, NodeError> {
         visitor.visit_seq(SeqDeserializer::new(std::iter::repeat_n(self, length)))
     }
 
@@ -83,11 +83,11 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         _name: &'static str,
         length: usize,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, NodeError> {
         self.deserialize_tuple(length, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         self.deserialize_struct("", &[], visitor)
     }
 
@@ -96,7 +96,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, NodeError> {
         let fields = fields.iter().map(|field| (*field, self));
         visitor.visit_map(MapDeserializer::new(fields))
     }
@@ -106,8 +106,8 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
-        visitor.visit_enum(First(variants.first().copied().unwrap_or_default()))
+    ) -> Result<V::Value, NodeError> {
+        visitor.visit_enum(FirstVariant(variants.first().copied().unwrap_or_default()))
     }
 
     forward_to_deserialize_any! { str string bytes byte_buf identifier ignored_any }
@@ -119,33 +119,37 @@ impl<'de> de::Deserializer<'de> for Placeholder {
 }
 
 /// The first variant of an enum, with the least that it takes.
-struct First(&'static str);
+struct FirstVariant(&'static str);
 
-impl<'de> de::EnumAccess<'de> for First {
-    type Error = Wrong;
+impl<'de> de::EnumAccess<'de> for FirstVariant {
+    type Error = NodeError;
     type Variant = Placeholder;
 
     fn variant_seed<S: DeserializeSeed<'de>>(
         self,
         seed: S,
-    ) -> Result<(S::Value, Placeholder), Wrong> {
-        let name: de::value::StrDeserializer<'_, Wrong> = self.0.into_deserializer();
+    ) -> Result<(S::Value, Placeholder), NodeError> {
+        let name: de::value::StrDeserializer<'_, NodeError> = self.0.into_deserializer();
         Ok((seed.deserialize(name)?, Placeholder))
     }
 }
 
 impl<'de> de::VariantAccess<'de> for Placeholder {
-    type Error = Wrong;
+    type Error = NodeError;
 
-    fn unit_variant(self) -> Result<(), Wrong> {
+    fn unit_variant(self) -> Result<(), NodeError> {
         Ok(())
     }
 
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Wrong> {
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, NodeError> {
         seed.deserialize(self)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Wrong> {
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        length: usize,
+        visitor: V,
+    ) -> Result<V::Value, NodeError> {
         de::Deserializer::deserialize_tuple(self, length, visitor)
     }
 
@@ -153,7 +157,7 @@ impl<'de> de::VariantAccess<'de> for Placeholder {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, NodeError> {
         de::Deserializer::deserialize_struct(self, "", fields, visitor)
     }
 }

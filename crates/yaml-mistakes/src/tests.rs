@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Document, unknown};
+use super::{YamlDocument, unknown};
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,7 +31,7 @@ struct Car {
 }
 
 fn mistakes(text: &str) -> Vec<String> {
-    let read = Document::parse(text)
+    let read = YamlDocument::parse(text)
         .map_err(|mistake| vec![mistake])
         .and_then(|document| document.read::<Car>());
     let mistakes = read.err().unwrap_or_default();
@@ -41,7 +41,7 @@ fn mistakes(text: &str) -> Vec<String> {
 #[test]
 fn a_right_document_is_read_and_numbers_may_be_text() {
     let text = "name: 1.10\nwheels:\n  - {size: 17, colour: red}\n  - {size: 17, colour: off}\nnotes: {a: yes, b: x}\nelectric: false\ndoors: 5\n";
-    let car: Car = Document::parse(text).unwrap().read().unwrap();
+    let car: Car = YamlDocument::parse(text).unwrap().read().unwrap();
     let wheel = |colour| Wheel {
         size: 17,
         colour,

@@ -5,51 +5,51 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use super::{Mistake, Place};
+use super::{TextPosition, YamlMistake};
 
 /// A value and its place.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     /// Where it begins.
-    pub place: Place,
+    pub place: TextPosition,
     /// The value.
-    pub value: Value,
+    pub value: YamlValue,
 }
 
 /// A key and its place.
 #[derive(Debug, Clone)]
-pub(super) struct Key {
+pub(super) struct YamlKey {
     /// Where it begins.
-    pub place: Place,
+    pub place: TextPosition,
     /// Its text.
     pub text: String,
 }
 
 /// What YAML's core schema makes of a node.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum YamlValue {
     Null,
     /// A plain scalar that is more than text, as it is written: a version such as 1.10 is text to most readers.
     Bool(bool, String),
     Int(i64, String),
     Float(f64, String),
     Text(String),
-    List(Vec<Node>),
-    Map(Vec<(Key, Node)>),
+    List(Vec<YamlNode>),
+    Map(Vec<(YamlKey, YamlNode)>),
 }
 
-impl Node {
+impl YamlNode {
     /// The node that `path` leads to, or the last one on the way.
     pub fn follow(&self, path: &[&str]) -> &Self {
         let Some((first, rest)) = path.split_first() else {
             return self;
         };
         let next = match &self.value {
-            Value::Map(entries) => entries
+            YamlValue::Map(entries) => entries
                 .iter()
                 .find(|(key, _)| key.text == *first)
                 .map(|(_, node)| node),
-            Value::List(items) => first
+            YamlValue::List(items) => first
                 .parse()
                 .ok()
                 .and_then(|number: usize| items.get(number)),
@@ -59,9 +59,9 @@ impl Node {
     }
 
     /// Where the key of an entry stands; where there is none, where the node does.
-    pub fn place_of_key(&self, wanted: &str) -> Place {
+    pub fn place_of_key(&self, wanted: &str) -> TextPosition {
         match &self.value {
-            Value::Map(entries) => entries
+            YamlValue::Map(entries) => entries
                 .iter()
                 .find(|(key, _)| key.text == wanted)
                 .map_or(self.place, |(key, _)| key.place),
@@ -71,7 +71,7 @@ impl Node {
 
     /// Takes an entry out of a map.
     pub fn take(&mut self, wanted: &str) -> Option<Self> {
-        let Value::Map(entries) = &mut self.value else {
+        let YamlValue::Map(entries) = &mut self.value else {
             return None;
         };
         let at = entries.iter().position(|(key, _)| key.text == wanted)?;
@@ -80,17 +80,19 @@ impl Node {
 }
 
 /// Reads text into a tree.
-pub(super) fn parse(text: &str) -> Result<Node, Mistake> {
+pub(super) fn parse(text: &str) -> Result<YamlNode, YamlMistake> {
     let options = serde_saphyr::options! { with_snippet: false };
-    let read: Result<Spanned<Raw>, _> = serde_saphyr::from_str_with_options(text, options);
+    let read: Result<Spanned<RawYaml>, _> = serde_saphyr::from_str_with_options(text, options);
     match read {
         Ok(raw) => Ok(node(raw, text)),
         Err(error) => {
-            let place = error.location().map_or(Place { line: 1, column: 1 }, place);
+            let place = error
+                .location()
+                .map_or(TextPosition { line: 1, column: 1 }, place);
             let what = error.to_string();
             let suffix = format!(" at line {}, column {}", place.line, place.column);
             let what = what.strip_suffix(&suffix).unwrap_or(&what);
-            Err(Mistake {
+            Err(YamlMistake {
                 place,
                 what: image_linkage::escape::text(what.as_bytes()),
             })
@@ -98,26 +100,26 @@ pub(super) fn parse(text: &str) -> Result<Node, Mistake> {
     }
 }
 
-fn place(location: Location) -> Place {
+fn place(location: Location) -> TextPosition {
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    Place {
+    TextPosition {
         line: number(location.line()),
         column: number(location.column()),
     }
 }
 
 /// A value as the parser gives it: numbers without the text they were.
-enum Raw {
+enum RawYaml {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
     Text(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+    List(Vec<Spanned<RawYaml>>),
+    Map(Vec<(Spanned<String>, Spanned<RawYaml>)>),
 }
 
-fn node(raw: Spanned<Raw>, text: &str) -> Node {
+fn node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
     let span = raw.defined.span();
     let written = || {
         let from = span.byte_offset().and_then(|at| usize::try_from(at).ok());
@@ -131,33 +133,35 @@ fn node(raw: Spanned<Raw>, text: &str) -> Node {
         slice.unwrap_or_default().trim().to_owned()
     };
     let value = match raw.value {
-        Raw::Null => Value::Null,
-        Raw::Bool(flag) => Value::Bool(flag, written()),
-        Raw::Int(number) => Value::Int(number, written()),
-        Raw::Float(number) => Value::Float(number, written()),
-        Raw::Text(text) => Value::Text(text),
-        Raw::List(items) => Value::List(items.into_iter().map(|item| node(item, text)).collect()),
-        Raw::Map(entries) => Value::Map(
+        RawYaml::Null => YamlValue::Null,
+        RawYaml::Bool(flag) => YamlValue::Bool(flag, written()),
+        RawYaml::Int(number) => YamlValue::Int(number, written()),
+        RawYaml::Float(number) => YamlValue::Float(number, written()),
+        RawYaml::Text(text) => YamlValue::Text(text),
+        RawYaml::List(items) => {
+            YamlValue::List(items.into_iter().map(|item| node(item, text)).collect())
+        }
+        RawYaml::Map(entries) => YamlValue::Map(
             entries
                 .into_iter()
                 .map(|(key, value)| (self::key(key), node(value, text)))
                 .collect(),
         ),
     };
-    Node {
+    YamlNode {
         place: place(raw.referenced),
         value,
     }
 }
 
-fn key(key: Spanned<String>) -> Key {
-    Key {
+fn key(key: Spanned<String>) -> YamlKey {
+    YamlKey {
         place: place(key.referenced),
         text: key.value,
     }
 }
 
-impl<'de> Deserialize<'de> for Raw {
+impl<'de> Deserialize<'de> for RawYaml {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RawVisitor)
     }
@@ -166,49 +170,49 @@ impl<'de> Deserialize<'de> for Raw {
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
+    type Value = RawYaml;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_unit<E>(self) -> Result<RawYaml, E> {
+        Ok(RawYaml::Null)
     }
 
-    fn visit_bool<E>(self, flag: bool) -> Result<Raw, E> {
-        Ok(Raw::Bool(flag))
+    fn visit_bool<E>(self, flag: bool) -> Result<RawYaml, E> {
+        Ok(RawYaml::Bool(flag))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Raw, E> {
-        Ok(Raw::Int(number))
+    fn visit_i64<E>(self, number: i64) -> Result<RawYaml, E> {
+        Ok(RawYaml::Int(number))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Raw, E> {
-        Ok(i64::try_from(number).map_or_else(|_| Raw::Text(number.to_string()), Raw::Int))
+    fn visit_u64<E>(self, number: u64) -> Result<RawYaml, E> {
+        Ok(i64::try_from(number).map_or_else(|_| RawYaml::Text(number.to_string()), RawYaml::Int))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Raw, E> {
-        Ok(Raw::Float(number))
+    fn visit_f64<E>(self, number: f64) -> Result<RawYaml, E> {
+        Ok(RawYaml::Float(number))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<RawYaml, E> {
+        Ok(RawYaml::Text(text.to_owned()))
     }
 
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<RawYaml, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Raw::List(list))
+        Ok(RawYaml::List(list))
     }
 
-    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<RawYaml, A::Error> {
         let mut map = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             map.push(entry);
         }
-        Ok(Raw::Map(map))
+        Ok(RawYaml::Map(map))
     }
 }

@@ -1,8 +1,8 @@
 //! `advise`: whether CUPTI is needed, without an image.
 
-use crate::cli::{AdviseArgs, PageFormat};
-use crate::judge::outcome::Exit;
-use crate::judge::plan::advice::{self, Advice};
+use crate::cli::{AdviseArgs, AnswerFormat};
+use crate::judge::outcome::RunExit;
+use crate::judge::plan::advice::{self, ToolAdvice};
 use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
 use crate::report::advice::{json, markdown, text};
@@ -10,7 +10,7 @@ use crate::report::advice::{json, markdown, text};
 use super::{color, fail, json_line, project_config, width, write};
 
 /// Advises on the tools that were named, or lists those that can be.
-pub fn advise(args: &AdviseArgs) -> Exit {
+pub fn advise(args: &AdviseArgs) -> RunExit {
     color(args.color);
     let known = match project_config::known(&args.own) {
         Ok(known) => known,
@@ -24,14 +24,14 @@ pub fn advise(args: &AdviseArgs) -> Exit {
         Err(error) => return fail(&error),
     };
     let text = match args.format {
-        PageFormat::Text => Ok(text::report(&advice, width())),
-        PageFormat::Json => json_line(json::line(&advice)),
-        PageFormat::Markdown => Ok(markdown::report(&advice)),
+        AnswerFormat::Text => Ok(text::report(&advice, width())),
+        AnswerFormat::Json => json_line(json::line(&advice)),
+        AnswerFormat::Markdown => Ok(markdown::report(&advice)),
     };
-    write(text, Exit::Clean)
+    write(text, RunExit::Clean)
 }
 
-fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<Advice<'k>, String> {
+fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<'k>, String> {
     let known = knowledge.profilers.as_slice();
     let phase = match &args.phase {
         Some(name) => Some(knowledge.phase(name)?),
@@ -50,11 +50,11 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<Advice<'k>,
     advice::advise(args.phase.as_deref(), tools, known, args.cuda.as_deref())
 }
 
-fn list(known: &[Profiler], format: PageFormat) -> Exit {
+fn list(known: &[Profiler], format: AnswerFormat) -> RunExit {
     let text = match format {
-        PageFormat::Text => Ok(text::list(known, width())),
-        PageFormat::Json => json_line(json::list(known)),
-        PageFormat::Markdown => Ok(markdown::list(known)),
+        AnswerFormat::Text => Ok(text::list(known, width())),
+        AnswerFormat::Json => json_line(json::list(known)),
+        AnswerFormat::Markdown => Ok(markdown::list(known)),
     };
-    write(text, Exit::Clean)
+    write(text, RunExit::Clean)
 }

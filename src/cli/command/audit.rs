@@ -2,18 +2,18 @@
 
 use crate::cli::{AuditArgs, FailOnArg};
 use crate::judge::audit::audit as judged;
-use crate::judge::outcome::{Audit, Exit, FailOn, Unread};
+use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule;
 use crate::judge::rule::suppression::Suppression;
-use crate::judge::suppression_gate::Gate;
+use crate::judge::suppression_gate::SuppressionGate;
 use crate::knowledge::Knowledge;
 use image_source::{ImageError, Platform};
 
-use super::report_outputs::Outputs;
-use super::{Reader, color, fail, project_config};
+use super::report_outputs::ReportOutputs;
+use super::{ImageReader, color, fail, project_config};
 
 /// Audits the images, one after the other; the gravest outcome counts.
-pub fn audit(mut args: AuditArgs) -> Exit {
+pub fn audit(mut args: AuditArgs) -> RunExit {
     color(args.read.output.color);
     match prepare(&mut args) {
         Ok((knowledge, suppressions)) => judge(&args, &knowledge, &suppressions),
@@ -22,7 +22,7 @@ pub fn audit(mut args: AuditArgs) -> Exit {
 }
 
 /// Reads what the user brings, and fills what the command line leaves open.
-fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> {
+fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExit> {
     let file = project_config::config(&args.read.own)?;
     let knowledge = project_config::knowledge(&args.read.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
@@ -37,33 +37,33 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), Exit> 
     }
 }
 
-fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> Exit {
+fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> RunExit {
     let today = match project_config::today() {
         Ok(today) => today,
         Err(error) => return fail(&error),
     };
-    let outputs = match Outputs::open(args, &knowledge.rules) {
+    let outputs = match ReportOutputs::open(args, &knowledge.rules) {
         Ok(outputs) => outputs,
         Err(error) => return fail(&error),
     };
-    let mut run = Run {
+    let mut run = AuditRun {
         args,
         knowledge,
-        reader: Reader::new(&args.read, knowledge),
+        reader: ImageReader::new(&args.read, knowledge),
         fail_on: args.fail_on.unwrap_or(FailOnArg::Error).into(),
-        gate: Gate::new(suppressions, today),
+        gate: SuppressionGate::new(suppressions, today),
         outputs,
-        exit: Exit::Clean,
+        exit: RunExit::Clean,
         all_read: true,
     };
     let Some((last, others)) = args.images.split_last() else {
         return fail(&"name an image");
     };
     for image in others {
-        run.image(image, Place::Before);
+        run.image(image, RunPosition::Before);
     }
-    run.image(last, Place::Last);
-    let Run {
+    run.image(last, RunPosition::Last);
+    let AuditRun {
         mut outputs, exit, ..
     } = run;
     outputs.write(|report| report.end(exit));
@@ -72,25 +72,25 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
 
 /// Whether more is audited after an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum RunPosition {
     Before,
     Last,
 }
 
 /// One run over all images.
-struct Run<'a> {
+struct AuditRun<'a> {
     args: &'a AuditArgs,
     knowledge: &'a Knowledge,
-    reader: Reader,
+    reader: ImageReader,
     fail_on: FailOn,
-    gate: Gate<'a>,
-    outputs: Outputs,
-    exit: Exit,
+    gate: SuppressionGate<'a>,
+    outputs: ReportOutputs,
+    exit: RunExit,
     all_read: bool,
 }
 
-impl Run<'_> {
-    fn image(&mut self, image: &str, place: Place) {
+impl AuditRun<'_> {
+    fn image(&mut self, image: &str, place: RunPosition) {
         let platforms = match self.reader.platforms(image) {
             Ok(platforms) => platforms,
             Err(error) => return self.unread(image, &error),
@@ -100,7 +100,7 @@ impl Run<'_> {
             let place = if number + 1 == count {
                 place
             } else {
-                Place::Before
+                RunPosition::Before
             };
             match self.audit(image, platform.as_ref(), place) {
                 Ok(audit) => {
@@ -116,14 +116,14 @@ impl Run<'_> {
         &mut self,
         image: &str,
         platform: Option<&Platform>,
-        place: Place,
-    ) -> Result<Audit, ImageError> {
+        place: RunPosition,
+    ) -> Result<AuditedImage, ImageError> {
         let facts = self.reader.read(image, platform)?;
         let environment = &self.args.read.image.environment;
         let mut audit = judged(facts, self.knowledge, &self.args.phase, environment);
         self.gate.mark(image, &mut audit.findings);
         // Only a run that has seen everything can say that a suppression is for nothing.
-        if place == Place::Last && self.all_read {
+        if place == RunPosition::Last && self.all_read {
             let asked = self.knowledge.phases_named(&self.args.phase);
             let idle = rule::judge(&self.knowledge.rules, &self.gate.idle(), &asked);
             audit.findings.extend(idle);
@@ -135,7 +135,7 @@ impl Run<'_> {
     fn unread(&mut self, image: &str, error: &ImageError) {
         self.all_read = false;
         self.exit = self.exit.max(fail(error));
-        let unread = Unread {
+        let unread = UnreadImage {
             image: image.to_owned(),
             why: error.to_string(),
         };

@@ -9,51 +9,56 @@ use crate::cli::DockerfileArgs;
 use crate::judge::audit::audit;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, version};
-use crate::judge::outcome::Exit;
+use crate::judge::outcome::RunExit;
 use crate::judge::plan::Plan;
 use crate::knowledge::Knowledge;
-use crate::make::dockerfile::{self, Page, Templates, config_instructions, image_name};
-use crate::make::remedy::recipe::{Request, recipe};
+use crate::make::dockerfile::{
+    self, DockerfileTemplates, PhasePage, config_instructions, image_name,
+};
+use crate::make::remedy::recipe::{RecipeRequest, recipe};
 
-use super::output_file::{self, Existing};
-use super::{ONE_PLATFORM, Prepared, color, fail, write};
+use super::output_file::{self, OverwritePolicy};
+use super::{ONE_PLATFORM, PreparedCommand, color, fail, write};
 
 /// Writes the Dockerfile for an image.
-pub fn dockerfile(mut args: DockerfileArgs) -> Exit {
+pub fn dockerfile(mut args: DockerfileArgs) -> RunExit {
     color(args.read.output.color);
     match run(&mut args) {
-        Ok(exit) | Err(Stop::Said(exit)) => exit,
-        Err(Stop::Why(error)) => fail(&error),
+        Ok(exit) | Err(CommandError::Said(exit)) => exit,
+        Err(CommandError::Why(error)) => fail(&error),
     }
 }
 
 /// Why nothing is written.
-enum Stop {
+enum CommandError {
     /// It was said already.
-    Said(Exit),
+    Said(RunExit),
     /// This is why.
     Why(String),
 }
 
-impl<E: std::error::Error> From<E> for Stop {
+impl<E: std::error::Error> From<E> for CommandError {
     fn from(error: E) -> Self {
         Self::Why(error.to_string())
     }
 }
 
-fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
+fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     let existing = if args.force {
-        Existing::Replace
+        OverwritePolicy::Replace
     } else {
-        Existing::Keep
+        OverwritePolicy::Keep
     };
     args.file = args.file.take().filter(|file| file.as_os_str() != "-");
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
-    output_file::check(&files, existing).map_err(Stop::Why)?;
-    let templates = templates(args).map_err(Stop::Why)?;
-    let prepared = Prepared::new(&mut args.read, ONE_PLATFORM).map_err(Stop::Said)?;
-    let facts = prepared.read(&args.image_name).map_err(Stop::Said)?;
+    output_file::check(&files, existing).map_err(CommandError::Why)?;
+    let templates = templates(args).map_err(CommandError::Why)?;
+    let prepared =
+        PreparedCommand::new(&mut args.read, ONE_PLATFORM).map_err(CommandError::Said)?;
+    let facts = prepared
+        .read(&args.image_name)
+        .map_err(CommandError::Said)?;
     let source = match &args.from {
         Some(from) => Some(read_source(&prepared, args, from)?),
         None => None,
@@ -61,7 +66,7 @@ fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
     let knowledge = &prepared.knowledge;
     let audit = audit(facts, knowledge, &[], &args.read.image.environment);
     let facts = &audit.facts;
-    let asked = Asked {
+    let asked = DockerfileInputs {
         args,
         facts,
         plans: &audit.plans,
@@ -74,21 +79,21 @@ fn run(args: &mut DockerfileArgs) -> Result<Exit, Stop> {
         None => project::texts(&asked, &templates)?,
     };
     if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
-        output_file::write(file, &text, existing).map_err(Stop::Why)?;
+        output_file::write(file, &text, existing).map_err(CommandError::Why)?;
     }
     let written = match &args.file {
-        None => write(Ok(text), Exit::Clean),
+        None => write(Ok(text), RunExit::Clean),
         Some(file) => {
-            output_file::write(file, &text, existing).map_err(Stop::Why)?;
-            Exit::Clean
+            output_file::write(file, &text, existing).map_err(CommandError::Why)?;
+            RunExit::Clean
         }
     };
     Ok(written.max(open(facts)))
 }
 
 /// Says what could not be checked: what is written may then be too little.
-fn open(facts: &ImageFacts) -> Exit {
-    facts.gaps.iter().fold(Exit::Clean, |_, gap| {
+fn open(facts: &ImageFacts) -> RunExit {
+    facts.gaps.iter().fold(RunExit::Clean, |_, gap| {
         let (what, why) = (&gap.what, &gap.why);
         fail(&format!(
             "{what} could not be checked, and what is written may be too little: {why}"
@@ -96,17 +101,17 @@ fn open(facts: &ImageFacts) -> Exit {
     })
 }
 
-fn templates(args: &DockerfileArgs) -> Result<Templates, String> {
+fn templates(args: &DockerfileArgs) -> Result<DockerfileTemplates, String> {
     let own = match &args.templates {
         Some(folder) => output_file::templates(folder)?,
         None => Vec::new(),
     };
     let own: BTreeMap<String, String> = own.into_iter().collect();
-    Templates::with(&own).map_err(|error| error.to_string())
+    DockerfileTemplates::with(&own).map_err(|error| error.to_string())
 }
 
 /// What is asked, with all that was read for it.
-struct Asked<'a> {
+struct DockerfileInputs<'a> {
     args: &'a DockerfileArgs,
     facts: &'a ImageFacts,
     /// What the image makes of each phase now.
@@ -117,13 +122,14 @@ struct Asked<'a> {
     base: String,
 }
 
-impl Asked<'_> {
+impl DockerfileInputs<'_> {
     /// What there is to say of one phase.
-    fn page(&self, phase: &str) -> Result<Page, Stop> {
-        let phase = self.knowledge.phase(phase).map_err(Stop::Why)?;
+    fn page(&self, phase: &str) -> Result<PhasePage, CommandError> {
+        let phase = self.knowledge.phase(phase).map_err(CommandError::Why)?;
         let plan = self.plans.iter().find(|plan| plan.phase == phase.name);
-        let plan = plan.ok_or_else(|| Stop::Why(format!("{} was not judged", phase.name)))?;
-        let request = Request {
+        let plan =
+            plan.ok_or_else(|| CommandError::Why(format!("{} was not judged", phase.name)))?;
+        let request = RecipeRequest {
             target: self.facts,
             phase,
             plan,
@@ -145,34 +151,34 @@ impl Asked<'_> {
 
 /// The image to copy from, by the name that `FROM` takes, and its facts.
 fn read_source(
-    prepared: &Prepared,
+    prepared: &PreparedCommand,
     args: &DockerfileArgs,
     from: &str,
-) -> Result<(String, ImageFacts), Stop> {
-    let facts = prepared.read(from).map_err(Stop::Said)?;
+) -> Result<(String, ImageFacts), CommandError> {
+    let facts = prepared.read(from).map_err(CommandError::Said)?;
     let name = match &args.from_name {
         Some(name) => Some(image_name::plain(name)?),
         None => image_name::of(&facts.image)?,
     };
     let why = || format!("{from} has no name that FROM could take; --from-name gives one");
-    Ok((name.ok_or_else(|| Stop::Why(why()))?, facts))
+    Ok((name.ok_or_else(|| CommandError::Why(why()))?, facts))
 }
 
 /// The name of the image for `FROM`.
-fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, Stop> {
+fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, CommandError> {
     let name = match &args.base {
         Some(name) => Some(image_name::plain(name)?),
         None => image_name::of(&facts.image)?,
     };
     let image = &args.image_name;
     let why = || format!("{image} has no name that FROM could take; --base gives one");
-    name.ok_or_else(|| Stop::Why(why()))
+    name.ok_or_else(|| CommandError::Why(why()))
 }
 
-fn cuda(args: &DockerfileArgs) -> Result<Option<CudaVersion>, Stop> {
+fn cuda(args: &DockerfileArgs) -> Result<Option<CudaVersion>, CommandError> {
     let read = |text: &String| {
         let why = || format!("{text:?} is no version of CUDA; expected one such as 12.4");
-        version(text).ok_or_else(|| Stop::Why(why()))
+        version(text).ok_or_else(|| CommandError::Why(why()))
     };
     args.cuda.as_ref().map(read).transpose()
 }

@@ -18,11 +18,11 @@ mod tree;
 
 use std::io::{self, Write as _};
 
-use crate::cli::progress::{Bars, Show};
+use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::{ColorArg, ImageArgs, PlatformArg, ReadArgs};
-use crate::judge::facts::{Conditions, ConsumerProfile, ImageFacts};
-use crate::judge::image_reading::{self, Options};
-use crate::judge::outcome::Exit;
+use crate::judge::facts::{ConsumerProfile, GatherOptions, ImageFacts};
+use crate::judge::image_reading::{self, ReadOptions};
+use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
 use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
@@ -39,27 +39,27 @@ pub use slim::slim;
 pub use tree::tree;
 
 /// How images are had, for the commands that read some.
-struct Reader {
+struct ImageReader {
     options: ImageArgs,
     consumers: Vec<ConsumerProfile>,
-    bars: Bars,
+    bars: ProgressBars,
 }
 
-impl Reader {
+impl ImageReader {
     fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
         Self {
             options: args.image.clone(),
             consumers: knowledge.consumers.clone(),
-            bars: Bars::new(if args.output.quiet {
-                Show::Never
+            bars: ProgressBars::new(if args.output.quiet {
+                BarVisibility::Never
             } else {
-                Show::OnTerminal
+                BarVisibility::OnTerminal
             }),
         }
     }
 
-    fn options<'a>(&'a self, platform: Option<&'a Platform>) -> Options<'a> {
-        Options {
+    fn options<'a>(&'a self, platform: Option<&'a Platform>) -> ReadOptions<'a> {
+        ReadOptions {
             platform,
             registry: RegistryOptions {
                 insecure: self.options.insecure_registries.clone(),
@@ -67,7 +67,7 @@ impl Reader {
                 credentials: CredentialSource::Host,
                 ..RegistryOptions::default()
             },
-            conditions: Conditions {
+            conditions: GatherOptions {
                 environment: self.options.environment.clone(),
                 cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
                 consumers: self.consumers.clone(),
@@ -106,16 +106,16 @@ impl Reader {
 const ONE_PLATFORM: &str = "only an audit takes all platforms; name one with --platform";
 
 /// What a command has that reads images for one platform.
-struct Prepared {
+struct PreparedCommand {
     knowledge: Knowledge,
     platform: Option<Platform>,
-    reader: Reader,
+    reader: ImageReader,
 }
 
-impl Prepared {
+impl PreparedCommand {
     /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
     /// said.
-    fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, Exit> {
+    fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, RunExit> {
         let file = project_config::config(&args.own)?;
         if let Some(file) = &file {
             file.config.fill_image(&mut args.image);
@@ -126,7 +126,7 @@ impl Prepared {
             Some(PlatformArg::One(platform)) => Some(platform),
             None => None,
         };
-        let reader = Reader::new(args, &knowledge);
+        let reader = ImageReader::new(args, &knowledge);
         Ok(Self {
             knowledge,
             platform,
@@ -135,15 +135,15 @@ impl Prepared {
     }
 
     /// The facts of an image.
-    fn read(&self, image: &str) -> Result<ImageFacts, Exit> {
+    fn read(&self, image: &str) -> Result<ImageFacts, RunExit> {
         let facts = self.reader.read(image, self.platform.as_ref());
         facts.map_err(|error| fail(&error))
     }
 }
 
 /// Reads the one image of a command, with what the user brings.
-fn read_one(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), Exit> {
-    let prepared = Prepared::new(args, ONE_PLATFORM)?;
+fn read_one(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), RunExit> {
+    let prepared = PreparedCommand::new(args, ONE_PLATFORM)?;
     Ok((prepared.read(image)?, prepared.knowledge))
 }
 
@@ -166,7 +166,7 @@ fn width() -> usize {
 }
 
 /// Writes a result. A reader that has gone away, as behind `head`, is no failure.
-fn write(text: io::Result<String>, exit: Exit) -> Exit {
+fn write(text: io::Result<String>, exit: RunExit) -> RunExit {
     let written = text.and_then(|text| {
         let mut out = anstream::stdout().lock();
         out.write_all(text.as_bytes())?;
@@ -179,7 +179,7 @@ fn write(text: io::Result<String>, exit: Exit) -> Exit {
     }
 }
 
-fn fail(error: &dyn std::fmt::Display) -> Exit {
+fn fail(error: &dyn std::fmt::Display) -> RunExit {
     eprintln!("error: {error}");
-    Exit::Open
+    RunExit::Open
 }

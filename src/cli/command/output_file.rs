@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// What happens to a file that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum OverwritePolicy {
     /// It stays, and nothing is written.
     Keep,
     /// The new one takes its place.
@@ -22,12 +22,12 @@ pub enum Existing {
 ///
 /// # Errors
 /// The first that may not, in words.
-pub fn check(files: &[&Path], existing: Existing) -> Result<(), String> {
+pub fn check(files: &[&Path], existing: OverwritePolicy) -> Result<(), String> {
     for file in files {
         let found = fs::symlink_metadata(file);
         match found {
             Ok(found) if found.is_dir() => return Err(format!("{} is a folder", file.display())),
-            Ok(_) if existing == Existing::Keep => return Err(is_there(file)),
+            Ok(_) if existing == OverwritePolicy::Keep => return Err(is_there(file)),
             _ => {}
         }
         let folder = folder(file);
@@ -46,7 +46,7 @@ pub fn check(files: &[&Path], existing: Existing) -> Result<(), String> {
 ///
 /// # Errors
 /// The file is there and is to stay, or it cannot be written, in words.
-pub fn write(file: &Path, content: &str, existing: Existing) -> Result<(), String> {
+pub fn write(file: &Path, content: &str, existing: OverwritePolicy) -> Result<(), String> {
     let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
     let mut temporary = tempfile::Builder::new()
         .prefix(".cupti-audit-")
@@ -55,8 +55,8 @@ pub fn write(file: &Path, content: &str, existing: Existing) -> Result<(), Strin
         .map_err(cannot)?;
     temporary.write_all(content.as_bytes()).map_err(cannot)?;
     let put = match existing {
-        Existing::Keep => temporary.persist_noclobber(file),
-        Existing::Replace => temporary.persist(file),
+        OverwritePolicy::Keep => temporary.persist_noclobber(file),
+        OverwritePolicy::Replace => temporary.persist(file),
     };
     match put {
         Ok(_) => Ok(()),

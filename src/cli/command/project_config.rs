@@ -7,10 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::cli::OwnArgs;
+use crate::cli::ConfigArgs;
 use crate::cli::config::{ConfigFile, locate};
-use crate::judge::outcome::Exit;
-use crate::knowledge::user_folders::Folders;
+use crate::judge::outcome::RunExit;
+use crate::knowledge::user_folders::UserFolders;
 use crate::knowledge::{FileMistake, Knowledge};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -22,7 +22,7 @@ use super::fail;
 ///
 /// # Errors
 /// All its mistakes were said.
-pub fn config(args: &OwnArgs) -> Result<Option<ConfigFile>, Exit> {
+pub fn config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
     let found = || locate::find(&std::env::current_dir().ok()?);
     let path = match &args.config {
         _ if args.no_config => None,
@@ -44,12 +44,12 @@ fn from_here(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// All mistakes in them were said.
-pub fn knowledge(args: &OwnArgs, config: Option<&ConfigFile>) -> Result<Knowledge, Exit> {
+pub fn knowledge(args: &ConfigArgs, config: Option<&ConfigFile>) -> Result<Knowledge, RunExit> {
     let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
         [] => config.map(file).unwrap_or_default().to_vec(),
         _ => flag.to_vec(),
     };
-    let mut folders = Folders::default();
+    let mut folders = UserFolders::default();
     for folder in given(&args.rules, |file| &file.config.rules) {
         folders.rules(&folder);
     }
@@ -75,15 +75,17 @@ pub fn knowledge(args: &OwnArgs, config: Option<&ConfigFile>) -> Result<Knowledg
 ///
 /// # Errors
 /// All mistakes were said.
-pub fn known(args: &OwnArgs) -> Result<Knowledge, Exit> {
+pub fn known(args: &ConfigArgs) -> Result<Knowledge, RunExit> {
     let config = config(args)?;
     knowledge(args, config.as_ref())
 }
 
 /// Says every mistake on a line of its own.
-fn say(mut mistakes: Vec<FileMistake>) -> Exit {
+fn say(mut mistakes: Vec<FileMistake>) -> RunExit {
     mistakes.sort();
-    mistakes.iter().fold(Exit::Open, |_, mistake| fail(mistake))
+    mistakes
+        .iter()
+        .fold(RunExit::Open, |_, mistake| fail(mistake))
 }
 
 /// The day by which suppressions end: that of `SOURCE_DATE_EPOCH` (reproducible-builds.org) where it is set, else

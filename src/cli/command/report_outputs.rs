@@ -10,17 +10,17 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{AuditArgs, FailOnArg, Format};
-use crate::judge::outcome::Exit;
+use crate::cli::{AuditArgs, FailOnArg, ReportFormat};
+use crate::judge::outcome::RunExit;
 use crate::judge::rule::Rule;
-use crate::report::Report;
-use crate::report::github::GitHub;
-use crate::report::html::Html;
-use crate::report::json::Json;
-use crate::report::junit::Junit;
-use crate::report::markdown::Markdown;
-use crate::report::sarif::Sarif;
-use crate::report::text::{Layout, Text};
+use crate::report::ReportWriter;
+use crate::report::github::GitHubAnnotations;
+use crate::report::html::HtmlReport;
+use crate::report::json::JsonReport;
+use crate::report::junit::JunitReport;
+use crate::report::markdown::MarkdownReport;
+use crate::report::sarif::SarifReport;
+use crate::report::text::{TextLayout, TextReport};
 
 use super::{fail, width, write};
 
@@ -28,23 +28,23 @@ use super::{fail, width, write};
 const PAGE: usize = 100;
 
 /// The reports of a run.
-pub struct Outputs {
-    outputs: Vec<Output>,
-    exit: Exit,
+pub struct ReportOutputs {
+    outputs: Vec<ReportOutput>,
+    exit: RunExit,
 }
 
-struct Output {
-    report: Box<dyn Report>,
-    place: Place,
+struct ReportOutput {
+    report: Box<dyn ReportWriter>,
+    place: ReportDestination,
 }
 
-enum Place {
+enum ReportDestination {
     Stdout,
     /// A file, and what is to be in it.
     File(PathBuf, String),
 }
 
-impl Outputs {
+impl ReportOutputs {
     /// Begins the reports that were asked for. A file that cannot be written is said now, before images are read,
     /// and keeps no other report from being made.
     ///
@@ -53,18 +53,18 @@ impl Outputs {
     pub fn open(args: &AuditArgs, rules: &[Rule]) -> Result<Self, String> {
         let mut outputs = Self {
             outputs: Vec::new(),
-            exit: Exit::Clean,
+            exit: RunExit::Clean,
         };
         let (on_stdout, files): (Vec<_>, Vec<_>) = args
             .outputs
             .iter()
             .partition(|output| output.file.as_os_str() == "-");
         let format = match (args.format, on_stdout.as_slice()) {
-            (format, []) => format.unwrap_or(Format::Text),
+            (format, []) => format.unwrap_or(ReportFormat::Text),
             (None, [only]) => only.format,
             _ => return Err("two reports are to go to standard output".to_owned()),
         };
-        outputs.add(format, Place::Stdout, args, rules);
+        outputs.add(format, ReportDestination::Stdout, args, rules);
         let mut taken = BTreeSet::new();
         for output in files {
             let file = settle(&output.file);
@@ -75,44 +75,55 @@ impl Outputs {
                 ));
             }
             match probe(&file) {
-                Ok(()) => outputs.add(output.format, Place::File(file, String::new()), args, rules),
+                Ok(()) => outputs.add(
+                    output.format,
+                    ReportDestination::File(file, String::new()),
+                    args,
+                    rules,
+                ),
                 Err(error) => outputs.fail(&file, &error),
             }
         }
         Ok(outputs)
     }
 
-    fn add(&mut self, format: Format, place: Place, args: &AuditArgs, rules: &[Rule]) {
+    fn add(
+        &mut self,
+        format: ReportFormat,
+        place: ReportDestination,
+        args: &AuditArgs,
+        rules: &[Rule],
+    ) {
         let width = match place {
-            Place::Stdout => width(),
-            Place::File(..) => PAGE,
+            ReportDestination::Stdout => width(),
+            ReportDestination::File(..) => PAGE,
         };
-        let layout = Layout {
+        let layout = TextLayout {
             width,
             verbose: args.read.output.verbose,
         };
-        let report: Box<dyn Report> = match format {
-            Format::Text => Box::new(Text::new(layout)),
-            Format::Json => Box::new(Json),
-            Format::Sarif => Box::new(Sarif::new(rules)),
-            Format::Junit => Box::new(Junit::new(
+        let report: Box<dyn ReportWriter> = match format {
+            ReportFormat::Text => Box::new(TextReport::new(layout)),
+            ReportFormat::Json => Box::new(JsonReport),
+            ReportFormat::Sarif => Box::new(SarifReport::new(rules)),
+            ReportFormat::Junit => Box::new(JunitReport::new(
                 rules,
                 args.fail_on.unwrap_or(FailOnArg::Error).into(),
             )),
-            Format::Markdown => Box::new(Markdown),
-            Format::GitHub => Box::new(GitHub),
-            Format::Html => Box::new(Html::new(rules)),
+            ReportFormat::Markdown => Box::new(MarkdownReport),
+            ReportFormat::GitHub => Box::new(GitHubAnnotations),
+            ReportFormat::Html => Box::new(HtmlReport::new(rules)),
         };
-        self.outputs.push(Output { report, place });
+        self.outputs.push(ReportOutput { report, place });
     }
 
     /// Takes a step in every report, and writes what goes to standard output.
-    pub fn write(&mut self, step: impl Fn(&mut dyn Report) -> io::Result<String>) {
+    pub fn write(&mut self, step: impl Fn(&mut dyn ReportWriter) -> io::Result<String>) {
         for output in &mut self.outputs {
             let text = step(output.report.as_mut());
             match &mut output.place {
-                Place::Stdout => self.exit = self.exit.max(write(text, Exit::Clean)),
-                Place::File(file, content) => match text {
+                ReportDestination::Stdout => self.exit = self.exit.max(write(text, RunExit::Clean)),
+                ReportDestination::File(file, content) => match text {
                     Ok(text) => content.push_str(&text),
                     Err(error) => self.exit = self.exit.max(cannot_write(file, &error)),
                 },
@@ -121,9 +132,9 @@ impl Outputs {
     }
 
     /// Writes the files. Returns whether all reports could be written.
-    pub fn close(mut self) -> Exit {
+    pub fn close(mut self) -> RunExit {
         for output in std::mem::take(&mut self.outputs) {
-            if let Place::File(file, content) = output.place
+            if let ReportDestination::File(file, content) = output.place
                 && let Err(error) = put(&file, &anstream::adapter::strip_str(&content).to_string())
             {
                 self.fail(&file, &error);
@@ -137,7 +148,7 @@ impl Outputs {
     }
 }
 
-fn cannot_write(file: &Path, error: &io::Error) -> Exit {
+fn cannot_write(file: &Path, error: &io::Error) -> RunExit {
     fail(&format!("cannot write {}: {error}", file.display()))
 }
 

@@ -7,43 +7,43 @@ use std::path::Path;
 
 use crate::cli::SlimArgs;
 use crate::judge::audit::audit;
-use crate::judge::image_reading::Options;
-use crate::judge::outcome::{Audit, Exit};
+use crate::judge::image_reading::ReadOptions;
+use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
-use crate::make::slim::added_layer::{Making, proof};
+use crate::make::slim::added_layer::{SlimInput, proof};
 use crate::make::slim::build_image::make;
-use crate::make::slim::decision::{Decision, Dropping, decide};
+use crate::make::slim::decision::{DropMode, SlimDecision, decide};
 use crate::make::slim::final_audit::{check, plan_of};
-use crate::make::slim::new_image::Made;
-use crate::make::slim::original_image::Original;
-use crate::make::slim::output::{Existing, Output, Reach};
-use crate::make::slim::provenance::Proof;
-use crate::make::slim::slim_text::{self, Before};
-use crate::make::slim::supplier::Supplier;
+use crate::make::slim::new_image::NewImage;
+use crate::make::slim::original_image::OriginalImage;
+use crate::make::slim::output::{ExistingOutput, ImageOutput, OutputAccess};
+use crate::make::slim::provenance::SlimProvenance;
+use crate::make::slim::slim_text::{self, OriginalState};
+use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use image_source::engine::EngineEnvironment;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{Prepared, color, fail, write};
+use super::{PreparedCommand, color, fail, write};
 
 /// Makes the new image.
-pub fn slim(mut args: SlimArgs) -> Exit {
+pub fn slim(mut args: SlimArgs) -> RunExit {
     color(args.read.output.color);
     let prepared = match prepare(&mut args) {
         Ok(prepared) => prepared,
         Err(exit) => return exit,
     };
     match run(&args, &prepared) {
-        Ok(text) => write(Ok(text), Exit::Clean),
+        Ok(text) => write(Ok(text), RunExit::Clean),
         Err(error) => fail(&error),
     }
 }
 
 /// Reads what the user brings, and sees to it that an interruption leaves nothing behind.
-fn prepare(args: &mut SlimArgs) -> Result<Prepared, Exit> {
+fn prepare(args: &mut SlimArgs) -> Result<PreparedCommand, RunExit> {
     let only_one = "an image is made for one platform; name it with --platform";
-    let prepared = Prepared::new(&mut args.read, only_one)?;
+    let prepared = PreparedCommand::new(&mut args.read, only_one)?;
     for signal in [SIGINT, SIGTERM] {
         // The second one ends the program at once.
         let caught = flag::register_conditional_shutdown(signal, 130, interrupt::flag())
@@ -54,20 +54,20 @@ fn prepare(args: &mut SlimArgs) -> Result<Prepared, Exit> {
 }
 
 /// Makes the image, and gives what to say of it.
-fn run(args: &SlimArgs, prepared: &Prepared) -> Result<String, SlimError> {
-    let Prepared {
+fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError> {
+    let PreparedCommand {
         knowledge, reader, ..
     } = prepared;
     knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
     let options = reader.options(prepared.platform.as_ref());
-    let place = Place::new(args, &options)?;
+    let place = SlimDestination::new(args, &options)?;
     let folder = match &place {
         Some(place) => place.output.folder()?,
         None => tempfile::tempdir().map_err(|error| SlimError::Cannot(error.to_string()))?,
     };
-    let original = Original::read(&args.image_name, &options, folder.path());
+    let original = OriginalImage::read(&args.image_name, &options, folder.path());
     reader.bars.clear();
-    let work = Work {
+    let work = SlimRun {
         args,
         knowledge,
         options: &options,
@@ -75,7 +75,7 @@ fn run(args: &SlimArgs, prepared: &Prepared) -> Result<String, SlimError> {
         folder: folder.path(),
     };
     let supplier = args.cupti_from.as_ref();
-    let supplier = supplier.map(|from| Supplier::read(from, &options, folder.path()));
+    let supplier = supplier.map(|from| CuptiSupplier::read(from, &options, folder.path()));
     reader.bars.clear();
     let said = work.make(supplier.transpose()?.as_ref(), place.as_ref())?;
     reader.bars.clear();
@@ -83,30 +83,30 @@ fn run(args: &SlimArgs, prepared: &Prepared) -> Result<String, SlimError> {
 }
 
 /// Where the new image goes.
-struct Place<'a> {
-    output: &'a Output,
-    reach: Reach<'a>,
+struct SlimDestination<'a> {
+    output: &'a ImageOutput,
+    reach: OutputAccess<'a>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SlimDestination<'a> {
     /// The place that was asked for, if it is free; none where nothing is to be done.
-    fn new(args: &'a SlimArgs, options: &'a Options<'_>) -> Result<Option<Self>, SlimError> {
+    fn new(args: &'a SlimArgs, options: &'a ReadOptions<'_>) -> Result<Option<Self>, SlimError> {
         let existing = if args.force {
-            Existing::Replaced
+            ExistingOutput::Replaced
         } else {
-            Existing::Stays
+            ExistingOutput::Stays
         };
         let Some(output) = args.to.as_ref().filter(|_| !args.dry_run) else {
             return Ok(None);
         };
-        let reach = Reach {
+        let reach = OutputAccess {
             registry: &options.registry,
             engine: EngineEnvironment::from_env(),
             existing,
         };
         output.check(&reach)?;
         let proof = args.proof.as_ref().filter(|proof| proof.exists());
-        if let Some(proof) = proof.filter(|_| existing == Existing::Stays) {
+        if let Some(proof) = proof.filter(|_| existing == ExistingOutput::Stays) {
             return Err(SlimError::Exists(proof.display().to_string()));
         }
         Ok(Some(Self { output, reach }))
@@ -114,19 +114,19 @@ impl<'a> Place<'a> {
 }
 
 /// An image that was read, and what is wanted of it.
-struct Work<'a> {
+struct SlimRun<'a> {
     args: &'a SlimArgs,
     knowledge: &'a Knowledge,
-    options: &'a Options<'a>,
-    original: Original,
+    options: &'a ReadOptions<'a>,
+    original: OriginalImage,
     folder: &'a Path,
 }
 
-impl Work<'_> {
+impl SlimRun<'_> {
     fn make(
         &self,
-        supplier: Option<&Supplier>,
-        place: Option<&Place<'_>>,
+        supplier: Option<&CuptiSupplier>,
+        place: Option<&SlimDestination<'_>>,
     ) -> Result<String, SlimError> {
         let before = self.audit();
         let phase = self
@@ -140,13 +140,13 @@ impl Work<'_> {
             )));
         };
         let dropping = if self.args.drop {
-            Dropping::Drop
+            DropMode::Drop
         } else {
-            Dropping::Keep
+            DropMode::Keep
         };
         let facts = &before.facts;
         let decision = decide(&self.original, facts, phase, plan, supplier, dropping)?;
-        let said = Before {
+        let said = OriginalState {
             facts,
             plan,
             from: self.args.cupti_from.as_deref(),
@@ -156,7 +156,7 @@ impl Work<'_> {
             return Ok(text);
         };
         let below = decision.apply(&self.original.layers);
-        let making = Making {
+        let making = SlimInput {
             decision: &decision,
             facts,
             supplier,
@@ -182,7 +182,7 @@ impl Work<'_> {
         Ok(text)
     }
 
-    fn audit(&self) -> Audit {
+    fn audit(&self) -> AuditedImage {
         let facts = self.original.facts(&self.options.conditions);
         let phases = [self.args.phase.clone()];
         let environment = &self.options.conditions.environment;
@@ -191,10 +191,10 @@ impl Work<'_> {
 
     fn check(
         &self,
-        made: &Made<'_>,
-        decision: &Decision,
-        supplier: Option<&Supplier>,
-    ) -> Result<Audit, SlimError> {
+        made: &NewImage<'_>,
+        decision: &SlimDecision,
+        supplier: Option<&CuptiSupplier>,
+    ) -> Result<AuditedImage, SlimError> {
         let conditions = &self.options.conditions;
         let checked = check(made, decision, self.knowledge, &self.args.phase, conditions);
         checked.map_err(|error| match supplier {
@@ -206,7 +206,7 @@ impl Work<'_> {
     }
 
     /// Writes the proof to the file that the user wants it in.
-    fn proof(&self, proof: &Proof) -> Result<(), SlimError> {
+    fn proof(&self, proof: &SlimProvenance) -> Result<(), SlimError> {
         let Some(file) = &self.args.proof else {
             return Ok(());
         };

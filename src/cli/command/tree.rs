@@ -2,13 +2,13 @@
 
 use crate::cli::{TreeArgs, TreeFormat};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::Exit;
+use crate::judge::outcome::RunExit;
 use crate::report::{self};
 
 use super::{color, fail, json_line, read_one, write};
 
 /// Resolves one object, as at the start of a program or as dlopen would.
-pub fn tree(mut args: TreeArgs) -> Exit {
+pub fn tree(mut args: TreeArgs) -> RunExit {
     color(args.read.output.color);
     match read_one(&args.image_name, &mut args.read) {
         Ok((facts, _)) => show(&args, &facts),
@@ -16,7 +16,7 @@ pub fn tree(mut args: TreeArgs) -> Exit {
     }
 }
 
-fn show(args: &TreeArgs, facts: &ImageFacts) -> Exit {
+fn show(args: &TreeArgs, facts: &ImageFacts) -> RunExit {
     let ground = facts.grounds.get(args.world.into());
     if ground.linker.is_none() && !args.object.contains('/') {
         return fail(&format!(
@@ -35,7 +35,7 @@ fn show(args: &TreeArgs, facts: &ImageFacts) -> Exit {
     } else {
         ground.open_plain(args.object.as_bytes())
     };
-    let tree = report::tree::Tree {
+    let tree = report::tree::ResolutionTree {
         world: args.world.into(),
         root: &args.object,
         resolution: &resolution,
@@ -46,9 +46,9 @@ fn show(args: &TreeArgs, facts: &ImageFacts) -> Exit {
         TreeFormat::Text => Ok(report::tree::text(&tree, args.read.output.verbose)),
     };
     let exit = match () {
-        () if !resolution.loads() => Exit::Findings,
-        () if !resolution.unread.is_empty() => Exit::Open,
-        () => Exit::Clean,
+        () if !resolution.loads() => RunExit::Findings,
+        () if !resolution.unread.is_empty() => RunExit::Open,
+        () => RunExit::Clean,
     };
     write(text, exit)
 }

@@ -1,9 +1,9 @@
 //! What the command line and the environment leave open, the config fills.
 
-use super::Config;
+use super::ProjectConfig;
 use crate::cli::{AuditArgs, ImageArgs};
 
-impl Config {
+impl ProjectConfig {
     /// Fills what `audit` takes. A list of the command line stands in place of the config's.
     pub fn fill_audit(&self, args: &mut AuditArgs) {
         args.fail_on = args.fail_on.or(self.fail_on);

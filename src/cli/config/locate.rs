@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{ConfigFile, FILE_NAME, in_file};
 use crate::knowledge::{FileMistake, user_folders};
 use image_linkage::escape;
-use yaml_mistakes::Mistake;
+use yaml_mistakes::YamlMistake;
 
 /// The config of the folder `start`, or of the nearest folder above it up to the root of the repository, the
 /// folder with `.git`; outside of a repository, of `start` alone.
@@ -31,7 +31,7 @@ pub fn find(start: &Path) -> Option<PathBuf> {
 pub fn read(path: &Path) -> Result<ConfigFile, Vec<FileMistake>> {
     let shown = escape::text(path.as_os_str().as_encoded_bytes());
     let text = user_folders::text(path)
-        .map_err(|(place, what)| in_file(&shown, vec![Mistake { place, what }]))?;
+        .map_err(|(place, what)| in_file(&shown, vec![YamlMistake { place, what }]))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     ConfigFile::read(&shown, folder, &text)
 }

@@ -8,10 +8,10 @@ mod read;
 
 use std::path::PathBuf;
 
-use crate::cli::{FailOnArg, Format, OutputFile, PlatformArg};
+use crate::cli::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{Document, Mistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
 
 use crate::judge::rule::suppression::Suppression;
 
@@ -20,7 +20,7 @@ pub const FILE_NAME: &str = "cupti-audit.yaml";
 
 /// What a config says. What it does not say is `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Config {
+pub struct ProjectConfig {
     /// `fail-on`.
     pub fail_on: Option<FailOnArg>,
     /// `phases`.
@@ -28,7 +28,7 @@ pub struct Config {
     /// `platform`.
     pub platform: Option<PlatformArg>,
     /// `format`.
-    pub format: Option<Format>,
+    pub format: Option<ReportFormat>,
     /// `outputs`, each from the config's folder.
     pub outputs: Vec<OutputFile>,
     /// `cpu`.
@@ -51,9 +51,9 @@ pub struct Config {
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
     /// What it says.
-    pub config: Config,
+    pub config: ProjectConfig,
     file: String,
-    document: Document,
+    document: YamlDocument,
 }
 
 /// The findings that are about suppressions themselves.
@@ -95,12 +95,12 @@ impl ConfigFile {
         }
     }
 
-    fn in_file(&self, mistakes: Vec<Mistake>) -> Vec<FileMistake> {
+    fn in_file(&self, mistakes: Vec<YamlMistake>) -> Vec<FileMistake> {
         in_file(&self.file, mistakes)
     }
 }
 
-fn in_file(file: &str, mistakes: Vec<Mistake>) -> Vec<FileMistake> {
+fn in_file(file: &str, mistakes: Vec<YamlMistake>) -> Vec<FileMistake> {
     let of = |mistake| FileMistake {
         file: file.to_owned(),
         mistake,

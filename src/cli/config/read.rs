@@ -7,17 +7,17 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::Deserialize;
 
-use super::{Config, ConfigFile, in_file};
+use super::{ConfigFile, ProjectConfig, in_file};
 use crate::cli::{OutputFile, PlatformArg};
-use crate::judge::rule::suppression::{Pattern, Suppression};
+use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::FileMistake;
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{Document, Mistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
 
 /// A config as written.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Source {
+struct ConfigSource {
     fail_on: Option<String>,
     #[serde(default)]
     phases: Vec<String>,
@@ -55,9 +55,9 @@ impl ConfigFile {
     /// # Errors
     /// All mistakes in it: keys that a config has not, values that no flag would take.
     pub fn read(file: &str, folder: &Path, text: &str) -> Result<Self, Vec<FileMistake>> {
-        let read = |document: &Document| {
-            document.read_and(|source: Source| {
-                let mut checked = Checked {
+        let read = |document: &YamlDocument| {
+            document.read_and(|source: ConfigSource| {
+                let mut checked = ConfigChecker {
                     document,
                     mistakes: Vec::new(),
                 };
@@ -65,7 +65,7 @@ impl ConfigFile {
                 (config, checked.mistakes)
             })
         };
-        let document = Document::parse(text).map_err(|mistake| in_file(file, vec![mistake]))?;
+        let document = YamlDocument::parse(text).map_err(|mistake| in_file(file, vec![mistake]))?;
         let config = read(&document).map_err(|mistakes| in_file(file, mistakes))?;
         Ok(Self {
             config,
@@ -76,13 +76,13 @@ impl ConfigFile {
 }
 
 /// Collects what is wrong with values.
-struct Checked<'a> {
-    document: &'a Document,
-    mistakes: Vec<Mistake>,
+struct ConfigChecker<'a> {
+    document: &'a YamlDocument,
+    mistakes: Vec<YamlMistake>,
 }
 
-impl Checked<'_> {
-    fn config(&mut self, source: Source, folder: &Path) -> Config {
+impl ConfigChecker<'_> {
+    fn config(&mut self, source: ConfigSource, folder: &Path) -> ProjectConfig {
         let from_folder = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
             paths.iter().map(|path| folder.join(path)).collect()
         };
@@ -95,7 +95,7 @@ impl Checked<'_> {
             ..output
         });
         let suppressions = source.suppress.into_iter().enumerate();
-        Config {
+        ProjectConfig {
             fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),
             phases: source.phases,
             platform: self.one(
@@ -119,8 +119,8 @@ impl Checked<'_> {
 
     fn suppression(&mut self, number: &str, source: SuppressionSource) -> Option<Suppression> {
         let at = |key| ["suppress", number, key];
-        let image = self.one(&at("image"), source.image.as_deref(), Pattern::new);
-        let path = self.one(&at("path"), source.path.as_deref(), Pattern::new);
+        let image = self.one(&at("image"), source.image.as_deref(), GlobPattern::new);
+        let path = self.one(&at("path"), source.path.as_deref(), GlobPattern::new);
         let until = self.one(&at("until"), source.until.as_deref(), date);
         let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
         let place = self.document.mistake(&at("rule"), String::new()).place;

@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Config, ConfigFile, FILE_NAME, locate};
-use crate::cli::{FailOnArg, Format, OutputFile, PlatformArg};
-use crate::judge::rule::suppression::{Pattern, Suppression};
+use super::{ConfigFile, FILE_NAME, ProjectConfig, locate};
+use crate::cli::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
+use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
 
@@ -48,14 +48,14 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
         file: PathBuf::from(file),
     };
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let expected = Config {
+    let expected = ProjectConfig {
         fail_on: Some(FailOnArg::Warning),
         phases: vec!["training".to_owned()],
         platform: Some(PlatformArg::All),
-        format: Some(Format::Json),
+        format: Some(ReportFormat::Json),
         outputs: vec![
-            output(Format::Text, "/project/reports/a.txt"),
-            output(Format::Json, "-"),
+            output(ReportFormat::Text, "/project/reports/a.txt"),
+            output(ReportFormat::Json, "-"),
         ],
         cpu: Some(CpuLevel::V4),
         environment: vec![variable("LD_LIBRARY_PATH", "/opt/lib"), variable("N", "1")],
@@ -65,8 +65,8 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
         profiles: vec![PathBuf::from("/shared/profiles")],
         suppressions: vec![Suppression {
             rule: "headers-only-cupti".to_owned(),
-            image: Some(Pattern::new("docker-daemon:*").unwrap()),
-            path: Some(Pattern::new("/usr/local/**").unwrap()),
+            image: Some(GlobPattern::new("docker-daemon:*").unwrap()),
+            path: Some(GlobPattern::new("/usr/local/**").unwrap()),
             reason: "the build stage needs them".to_owned(),
             until: Some(jiff::civil::date(2027, 6, 30)),
             line: 13,
@@ -146,7 +146,7 @@ fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
 
 #[test]
 fn only_two_stars_go_across_a_slash() {
-    let fits = |pattern: &str, name: &str| Pattern::new(pattern).unwrap().fits(name);
+    let fits = |pattern: &str, name: &str| GlobPattern::new(pattern).unwrap().fits(name);
     assert!(fits("docker-daemon:*", "docker-daemon:app:1"));
     assert!(!fits("registry/*", "registry/team/app:1"));
     assert!(fits("registry/**", "registry/team/app:1"));

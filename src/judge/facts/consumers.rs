@@ -5,22 +5,23 @@
 
 use serde::Deserialize;
 
-use super::copies::{Found, contains, is_library_name, is_needed_name};
-use super::cupti_access::{self, Companion, Wanted};
-use super::file_references::Followed;
-use super::{ByWorld, Ground, file_owner, missing_symbols};
+use super::copies::{CuptiFiles, contains, is_library_name, is_needed_name};
+use super::cupti_access::{self, CompanionLookup, CompanionRequest};
+use super::file_references::NeededLookup;
+use super::{ByWorld, ProcessContext, file_owner, missing_symbols};
 use crate::knowledge;
-use image_linkage::elf::Bytes;
+use image_linkage::elf::ByteString;
 use image_linkage::loader::{
-    Arch, How, Object, Outcome, Process, Resolution, Setup, Start, Step, Unresolved,
+    Arch, LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SearchStage, SearchStep,
+    SimulatedProcess, StartMode, UnresolvedRequest,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
-use yaml_mistakes::{Document, Mistake};
+use yaml_mistakes::{YamlDocument, YamlMistake};
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Consumer {
+pub struct CuptiConsumer {
     /// The id of its profile, where one knows it.
     pub profile: Option<String>,
     /// The name of the program, from its profile, else the file's.
@@ -28,21 +29,21 @@ pub struct Consumer {
     /// The object.
     pub object: RootPath,
     /// Whether it needs CUPTI or opens it.
-    pub asks: Asks,
+    pub asks: RequestKind,
     /// The name it asks for; the first of several.
-    pub wants: Bytes,
+    pub wants: ByteString,
     /// What breaks without it.
-    pub required: Required,
+    pub required: FailureImpact,
     /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
     /// What it gets.
-    pub outcome: ByWorld<Gets>,
+    pub outcome: ByWorld<ConsumerOutcome>,
 }
 
 /// How an object asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Asks {
+pub enum RequestKind {
     /// By `DT_NEEDED`.
     Needed,
     /// By dlopen.
@@ -52,14 +53,14 @@ pub enum Asks {
 /// What breaks when a consumer does not get CUPTI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Required {
+pub enum FailureImpact {
     /// The program cannot be started or imported.
     Import,
     /// Only its profiling.
     Profiling,
 }
 
-impl Asks {
+impl RequestKind {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -69,7 +70,7 @@ impl Asks {
     }
 }
 
-impl Required {
+impl FailureImpact {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -81,29 +82,29 @@ impl Required {
 
 /// What a consumer gets in one world.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gets {
+pub struct ConsumerOutcome {
     /// What became of the request.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
     /// The path by which the loader opened it.
-    pub path: Option<Bytes>,
+    pub path: Option<ByteString>,
     /// The same without links.
     pub real_path: Option<RootPath>,
     /// How it was found.
-    pub how: Option<How>,
+    pub how: Option<SearchStage>,
     /// The loader's words, when it was not.
     pub message: String,
     /// The search.
-    pub trace: Vec<Step>,
+    pub trace: Vec<SearchStep>,
     /// The objects that the numbers in the search count.
-    pub objects: Vec<Object>,
+    pub objects: Vec<LoadedObject>,
     /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
-    pub missing_symbols: Vec<Bytes>,
+    pub missing_symbols: Vec<ByteString>,
     /// What else the object needs and does not get: the loader's words.
     pub other_failures: Vec<String>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
     /// What it gets of the libraries beside libcupti.
-    pub companions: Vec<Companion>,
+    pub companions: Vec<CompanionLookup>,
 }
 
 /// How a known program asks for CUPTI (`profiles/consumers/*.yaml`).
@@ -118,7 +119,7 @@ pub struct ConsumerProfile {
     /// The file name of its object; a final `*` stands for any rest.
     pub object: String,
     /// How it asks.
-    pub asks: Asks,
+    pub asks: RequestKind,
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
@@ -130,7 +131,7 @@ pub struct ConsumerProfile {
     #[serde(default)]
     pub names: Vec<String>,
     /// What breaks without it.
-    pub required: Required,
+    pub required: FailureImpact,
 }
 
 impl ConsumerProfile {
@@ -138,7 +139,7 @@ impl ConsumerProfile {
     ///
     /// # Errors
     /// All mistakes in the file.
-    pub fn read(id: &str, document: &Document) -> Result<Self, Vec<Mistake>> {
+    pub fn read(id: &str, document: &YamlDocument) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
             id.clone_into(&mut profile.id);
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
@@ -159,16 +160,16 @@ impl ConsumerProfile {
 pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
     profiles
         .iter()
-        .any(|profile| profile.asks == Asks::Dlopen && profile.fits(name))
+        .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(name))
 }
 
 /// Finds the consumers and what each gets.
 pub(super) fn find(
-    grounds: &ByWorld<Ground>,
-    found: &Found,
+    grounds: &ByWorld<ProcessContext>,
+    found: &CuptiFiles,
     profiles: &[ConsumerProfile],
-    wanted: &[Wanted],
-) -> Vec<Consumer> {
+    wanted: &[CompanionRequest],
+) -> Vec<CuptiConsumer> {
     let is_asker =
         |path: &&RootPath| opens_cupti(profiles, path.name()) || !file_owner::is_decoy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
@@ -183,18 +184,18 @@ pub(super) fn find(
 }
 
 fn consumer(
-    grounds: &ByWorld<Ground>,
+    grounds: &ByWorld<ProcessContext>,
     object: RootPath,
     profile: Option<&ConsumerProfile>,
-    wanted: &[Wanted],
-) -> Option<Consumer> {
+    wanted: &[CompanionRequest],
+) -> Option<CuptiConsumer> {
     let rootfs = &grounds.as_is.rootfs;
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
     let needed = elf.needed.iter().find(|name| is_needed_name(name));
     let asks = if needed.is_some() {
-        Asks::Needed
+        RequestKind::Needed
     } else {
-        Asks::Dlopen
+        RequestKind::Dlopen
     };
     let names = match needed {
         Some(name) => vec![name.clone()],
@@ -207,7 +208,7 @@ fn consumer(
         .clone();
     let program = program(rootfs, &object);
     let outcome = ByWorld::of(grounds, |ground| {
-        let asker = Asker {
+        let asker = ConsumerRequest {
             object: &object,
             program: program.as_ref(),
             asks,
@@ -217,13 +218,13 @@ fn consumer(
         gets(ground, &asker, wanted)
     });
     let file_name = image_linkage::escape::text(object.name());
-    Some(Consumer {
+    Some(CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
         required: match (profile, asks) {
             (Some(profile), _) => profile.required,
-            (None, Asks::Needed) => Required::Import,
-            (None, Asks::Dlopen) => Required::Profiling,
+            (None, RequestKind::Needed) => FailureImpact::Import,
+            (None, RequestKind::Dlopen) => FailureImpact::Profiling,
         },
         object,
         asks,
@@ -238,15 +239,16 @@ fn opened_names(
     rootfs: &Rootfs,
     object: &RootPath,
     profile: Option<&ConsumerProfile>,
-) -> Vec<Bytes> {
+) -> Vec<ByteString> {
     let held = || {
         let elf = rootfs
             .file(&object.absolute())
             .and_then(|facts| facts.elf.as_ref());
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
-        let exact =
-            |text: &&Bytes| is_library_name(text) && !contains(text, b"%") && !contains(text, b" ");
-        let mut names: Vec<Bytes> = mentions.iter().filter(exact).cloned().collect();
+        let exact = |text: &&ByteString| {
+            is_library_name(text) && !contains(text, b"%") && !contains(text, b" ")
+        };
+        let mut names: Vec<ByteString> = mentions.iter().filter(exact).cloned().collect();
         // The most exact name is tried first, as dlopen callers do.
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         names
@@ -261,7 +263,7 @@ fn opened_names(
     let beside = folder
         .map(|folder| folder.join(b"libcupti.so").absolute())
         .filter(|path| rootfs.lookup(path).is_ok());
-    let mut names: Vec<Bytes> = beside.map(Into::into).into_iter().collect();
+    let mut names: Vec<ByteString> = beside.map(Into::into).into_iter().collect();
     let held = if profile.beside.is_some() {
         Vec::new()
     } else {
@@ -310,19 +312,23 @@ fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
 }
 
 /// Who asks, and for what.
-struct Asker<'a> {
+struct ConsumerRequest<'a> {
     object: &'a RootPath,
     program: Option<&'a RootPath>,
-    asks: Asks,
-    names: &'a [Bytes],
+    asks: RequestKind,
+    names: &'a [ByteString],
     /// The file name of the object whose code calls dlopen, where it is another one.
     through: Option<&'a str>,
 }
 
 /// Starts the program and loads the object into it; where that is the program, what it starts with.
-fn load(process: &mut Process<'_>, object: &RootPath, program: Option<&RootPath>) -> Resolution {
+fn load(
+    process: &mut SimulatedProcess<'_>,
+    object: &RootPath,
+    program: Option<&RootPath>,
+) -> LoadResolution {
     let started = match program {
-        Some(program) => process.start(&program.absolute(), Start::Executed),
+        Some(program) => process.start(&program.absolute(), StartMode::Executed),
         None => process.start_unknown(),
     };
     if program == Some(object) {
@@ -332,14 +338,18 @@ fn load(process: &mut Process<'_>, object: &RootPath, program: Option<&RootPath>
     }
 }
 
-fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
-    let Asker { object, names, .. } = *asker;
-    let run = |setup: &Setup<'_>| {
-        let mut process = Process::new(setup);
+fn gets(
+    ground: &ProcessContext,
+    asker: &ConsumerRequest<'_>,
+    wanted: &[CompanionRequest],
+) -> ConsumerOutcome {
+    let ConsumerRequest { object, names, .. } = *asker;
+    let run = |setup: &ProcessSetup<'_>| {
+        let mut process = SimulatedProcess::new(setup);
         let loaded = load(&mut process, object, asker.program);
         let mut gets = match asker.asks {
-            Asks::Needed => of_need(&loaded, names),
-            Asks::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
+            RequestKind::Needed => of_need(&loaded, names),
+            RequestKind::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
         gets.companions = cupti_access::companions(&process, Some(object), cupti, wanted);
@@ -347,15 +357,15 @@ fn gets(ground: &Ground, asker: &Asker<'_>, wanted: &[Wanted]) -> Gets {
     };
     let mut gets = ground
         .with_setup(run)
-        .unwrap_or_else(|| Gets::missing("the image has no dynamic loader".to_owned()));
+        .unwrap_or_else(|| ConsumerOutcome::missing("the image has no dynamic loader".to_owned()));
     gets.missing_symbols = missing_symbols::missing(&ground.rootfs, object, &gets);
     gets
 }
 
-impl Gets {
+impl ConsumerOutcome {
     fn missing(message: String) -> Self {
         Self {
-            outcome: Outcome::NotFound,
+            outcome: RequestOutcome::NotFound,
             path: None,
             real_path: None,
             how: None,
@@ -369,7 +379,7 @@ impl Gets {
         }
     }
 
-    fn failed(unresolved: &Unresolved, objects: &[Object]) -> Self {
+    fn failed(unresolved: &UnresolvedRequest, objects: &[LoadedObject]) -> Self {
         Self {
             outcome: unresolved.outcome,
             trace: unresolved.trace.clone(),
@@ -378,9 +388,9 @@ impl Gets {
         }
     }
 
-    fn found(object: &Object, objects: &[Object]) -> Self {
+    fn found(object: &LoadedObject, objects: &[LoadedObject]) -> Self {
         Self {
-            outcome: Outcome::Loaded,
+            outcome: RequestOutcome::Loaded,
             path: Some(object.path.clone()),
             real_path: Some(object.real_path.clone()),
             how: Some(object.how),
@@ -391,7 +401,7 @@ impl Gets {
     }
 
     /// What else keeps the object from being loaded.
-    fn with_other_failures(mut self, loaded: &Resolution, names: &[Bytes]) -> Self {
+    fn with_other_failures(mut self, loaded: &LoadResolution, names: &[ByteString]) -> Self {
         let others = super::failures(loaded).filter(|missing| !names.contains(&missing.name));
         self.other_failures = others.map(|missing| missing.message.clone()).collect();
         self.unread.clone_from(&loaded.unread);
@@ -400,8 +410,12 @@ impl Gets {
 }
 
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
-pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Followed {
-    let run = |setup: &Setup<'_>| {
+pub(super) fn follow(
+    ground: &ProcessContext,
+    object: &RootPath,
+    name: &ByteString,
+) -> NeededLookup {
+    let run = |setup: &ProcessSetup<'_>| {
         let elf = ground
             .rootfs
             .file(&object.absolute())
@@ -411,7 +425,7 @@ pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Follow
         } else {
             interpreter(&ground.rootfs, object)
         };
-        let loaded = load(&mut Process::new(setup), object, program.as_ref());
+        let loaded = load(&mut SimulatedProcess::new(setup), object, program.as_ref());
         let missing = loaded
             .unresolved
             .iter()
@@ -420,29 +434,29 @@ pub(super) fn follow(ground: &Ground, object: &RootPath, name: &Bytes) -> Follow
             loaded.object_for(name),
             missing.map(|missing| missing.outcome),
         ) {
-            (Some(found), None) => Followed::To(found.real_path.clone()),
-            (_, Some(Outcome::ProvidedAtRuntime)) => Followed::Driver,
-            _ => Followed::Unknown,
+            (Some(found), None) => NeededLookup::To(found.real_path.clone()),
+            (_, Some(RequestOutcome::ProvidedAtRuntime)) => NeededLookup::Driver,
+            _ => NeededLookup::Unknown,
         }
     };
-    ground.with_setup(run).unwrap_or(Followed::Unknown)
+    ground.with_setup(run).unwrap_or(NeededLookup::Unknown)
 }
 
 /// What became of the `DT_NEEDED` entry.
-fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
+fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     let wanted = names.first().cloned().unwrap_or_default();
     if let Some(refused) = loaded
         .unresolved
         .iter()
         .find(|missing| missing.name == wanted)
     {
-        return Gets::failed(refused, &loaded.objects);
+        return ConsumerOutcome::failed(refused, &loaded.objects);
     }
     match loaded.object_for(&wanted) {
-        Some(object) => Gets::found(object, &loaded.objects),
+        Some(object) => ConsumerOutcome::found(object, &loaded.objects),
         None => match loaded.unresolved.first() {
-            Some(first) => Gets::failed(first, &loaded.objects),
-            None => Gets::missing(format!(
+            Some(first) => ConsumerOutcome::failed(first, &loaded.objects),
+            None => ConsumerOutcome::missing(format!(
                 "{}: not asked for",
                 image_linkage::escape::text(&wanted)
             )),
@@ -451,7 +465,7 @@ fn of_need(loaded: &Resolution, names: &[Bytes]) -> Gets {
 }
 
 /// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
-fn caller<'a>(asker: &Asker<'a>, loaded: &'a Resolution) -> &'a RootPath {
+fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a RootPath {
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
     asker
         .through
@@ -460,17 +474,21 @@ fn caller<'a>(asker: &Asker<'a>, loaded: &'a Resolution) -> &'a RootPath {
 }
 
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(process: &mut Process<'_>, caller: &RootPath, names: &[Bytes]) -> Gets {
+fn of_open(
+    process: &mut SimulatedProcess<'_>,
+    caller: &RootPath,
+    names: &[ByteString],
+) -> ConsumerOutcome {
     let caller = process.caller(caller);
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);
         if let Some(object) = super::root(&resolution).filter(|_| resolution.loads()) {
-            return Gets::found(object, &resolution.objects);
+            return ConsumerOutcome::found(object, &resolution.objects);
         }
         if let Some(failure) = super::failures(&resolution).next() {
-            first.get_or_insert_with(|| Gets::failed(failure, &resolution.objects));
+            first.get_or_insert_with(|| ConsumerOutcome::failed(failure, &resolution.objects));
         }
     }
-    first.unwrap_or_else(|| Gets::missing("no name is known that it opens".to_owned()))
+    first.unwrap_or_else(|| ConsumerOutcome::missing("no name is known that it opens".to_owned()))
 }

@@ -1,25 +1,25 @@
 //! The copies of libcupti, the links to none, and the headers.
 
-use super::consumers::{self, Consumer, ConsumerProfile};
-use super::file_owner::{self, Owner, OwnerKind};
+use super::consumers::{self, ConsumerProfile, CuptiConsumer};
+use super::file_owner::{self, FileOwner, OwnerKind};
 use super::release_files::{self, VersionSource};
-use super::{ByWorld, Ground, PlainOpen, root};
-use image_linkage::elf::Bytes;
-use image_linkage::loader::{How, Outcome, Resolution, trace_text};
+use super::{ByWorld, PlainOpen, ProcessContext, root};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{Node, NodeKind, Rootfs};
+use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 
 /// A copy of libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copy {
+pub struct CuptiCopy {
     /// The path by which a plain dlopen gets to it, else the path of the file.
-    pub path: Bytes,
+    pub path: ByteString,
     /// The path without links.
     pub real_path: RootPath,
     /// The layer of the file.
     pub layer: usize,
     /// The soname; `None` for a file that is no library.
-    pub soname: Option<Bytes>,
+    pub soname: Option<ByteString>,
     /// The version, as far as it is known, and from where.
     pub version: Option<(String, VersionSource)>,
     /// The size in bytes.
@@ -27,15 +27,15 @@ pub struct Copy {
     /// The processor; `None` for a file that is no library.
     pub machine: Option<String>,
     /// The package it belongs to.
-    pub owner: Owner,
+    pub owner: FileOwner,
     /// Whether it serves only the tool that brings it.
     pub decoy: bool,
     /// Whether a plain dlopen of its soname ends at it and succeeds.
     pub loadable: ByWorld<bool>,
     /// How that dlopen finds it, in the image as it is, or else under the container runtime.
-    pub how: Option<How>,
+    pub how: Option<SearchStage>,
     /// What opening it by its path gives: whether it has all it needs.
-    pub by_path: ByWorld<Resolution>,
+    pub by_path: ByWorld<LoadResolution>,
     /// The consumers that get it, by number.
     pub used_by: Vec<usize>,
     /// What is wrong with the file.
@@ -48,7 +48,7 @@ pub struct DanglingLink {
     /// The link.
     pub path: RootPath,
     /// Its target, as written.
-    pub target: Bytes,
+    pub target: ByteString,
     /// The layer of the link.
     pub layer: usize,
     /// Why it leads nowhere.
@@ -57,7 +57,7 @@ pub struct DanglingLink {
 
 /// The files that bear on CUPTI.
 #[derive(Default)]
-pub struct Found {
+pub struct CuptiFiles {
     /// Files named as libcupti, or with its soname.
     pub files: Vec<(RootPath, usize)>,
     /// Links that lead nowhere.
@@ -68,7 +68,7 @@ pub struct Found {
     pub askers: Vec<RootPath>,
 }
 
-impl Found {
+impl CuptiFiles {
     /// The files that are for everybody, not for one tool alone.
     pub fn own(&self) -> impl Iterator<Item = &RootPath> {
         self.files
@@ -82,9 +82,9 @@ impl Found {
 pub(super) fn take(
     rootfs: &Rootfs,
     profiles: &[ConsumerProfile],
-    found: &mut Found,
+    found: &mut CuptiFiles,
     path: &RootPath,
-    node: &Node,
+    node: &RootfsNode,
 ) {
     match &node.kind {
         NodeKind::Symlink(target) if is_library_name(path.name()) => {
@@ -153,11 +153,11 @@ pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
 /// Describes the copies: version, owner, and who gets them.
 pub fn describe(
     rootfs: &Rootfs,
-    grounds: &ByWorld<Ground>,
-    found: &Found,
+    grounds: &ByWorld<ProcessContext>,
+    found: &CuptiFiles,
     plain: &ByWorld<PlainOpen>,
-    consumers: &[Consumer],
-) -> Vec<Copy> {
+    consumers: &[CuptiConsumer],
+) -> Vec<CuptiCopy> {
     found
         .files
         .iter()
@@ -167,12 +167,12 @@ pub fn describe(
 
 fn describe_one(
     rootfs: &Rootfs,
-    grounds: &ByWorld<Ground>,
+    grounds: &ByWorld<ProcessContext>,
     path: &RootPath,
     layer: usize,
     plain: &ByWorld<PlainOpen>,
-    consumers: &[Consumer],
-) -> Copy {
+    consumers: &[CuptiConsumer],
+) -> CuptiCopy {
     let absolute = path.absolute();
     let facts = rootfs.file(&absolute);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
@@ -199,7 +199,7 @@ fn describe_one(
     if elf.is_none() {
         problems.push("no ELF object".to_owned());
     }
-    Copy {
+    CuptiCopy {
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),
         layer,
@@ -227,24 +227,33 @@ fn describe_one(
 }
 
 /// What a plain dlopen of a copy's own soname gets; the one that was made already where the name is the same.
-fn plain_for(ground: &Ground, soname: Option<&Bytes>, plain: &PlainOpen) -> Resolution {
+fn plain_for(
+    ground: &ProcessContext,
+    soname: Option<&ByteString>,
+    plain: &PlainOpen,
+) -> LoadResolution {
     match soname {
         Some(soname) if *soname != plain.name => ground.open_plain(soname),
         _ => plain.resolution.clone(),
     }
 }
 
-fn ends_at<'r>(resolution: &'r Resolution, path: &RootPath) -> Option<(&'r Bytes, How)> {
+fn ends_at<'r>(
+    resolution: &'r LoadResolution,
+    path: &RootPath,
+) -> Option<(&'r ByteString, SearchStage)> {
     root(resolution)
         .filter(|object| object.real_path == *path)
         .map(|object| (&object.path, object.how))
 }
 
-fn users(consumers: &[Consumer], path: &RootPath) -> Vec<usize> {
-    let gets = |consumer: &Consumer| {
+fn users(consumers: &[CuptiConsumer], path: &RootPath) -> Vec<usize> {
+    let gets = |consumer: &CuptiConsumer| {
         [&consumer.outcome.as_is, &consumer.outcome.nvidia]
             .iter()
-            .any(|gets| gets.outcome == Outcome::Loaded && gets.real_path.as_ref() == Some(path))
+            .any(|gets| {
+                gets.outcome == RequestOutcome::Loaded && gets.real_path.as_ref() == Some(path)
+            })
     };
     consumers
         .iter()
@@ -254,12 +263,12 @@ fn users(consumers: &[Consumer], path: &RootPath) -> Vec<usize> {
         .collect()
 }
 
-fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> Owner {
+fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> FileOwner {
     let bundle = sha256
         .and_then(release_files::by_hash)
         .and_then(|release| release.bundle);
     match bundle {
-        Some(bundle) => Owner {
+        Some(bundle) => FileOwner {
             kind: OwnerKind::Bundled,
             name: bundle.to_owned(),
             version: None,
@@ -272,7 +281,7 @@ fn version(
     rootfs: &Rootfs,
     path: &RootPath,
     sha256: Option<&str>,
-    owner: &Owner,
+    owner: &FileOwner,
 ) -> Option<(String, VersionSource)> {
     let by_hash = sha256.and_then(release_files::by_hash).and_then(|release| {
         match release.versions.as_slice() {

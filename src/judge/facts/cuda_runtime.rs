@@ -1,7 +1,7 @@
 //! CUDA versions: of the runtime library beside a copy of CUPTI, and what the image asks of the driver.
 
-use super::Copy;
-use super::python_distributions::Distribution;
+use super::CuptiCopy;
+use super::python_distributions::PythonDistribution;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 use image_source::ImageConfig;
@@ -17,7 +17,7 @@ pub fn version(text: &str) -> Option<CudaVersion> {
 
 /// A CUDA runtime library whose version is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cudart {
+pub struct CudaRuntime {
     /// What says the version: the library's name, a distribution's metadata, or a toolkit's `version.json`.
     pub path: RootPath,
     /// The version, such as `12.4.127`.
@@ -25,21 +25,21 @@ pub struct Cudart {
 }
 
 /// The runtime that a file is, `libcudart.so.X.Y.Z`, or that the `version.json` of a toolkit names.
-pub(super) fn of_file(path: &RootPath, facts: &FileFacts) -> Option<Cudart> {
+pub(super) fn of_file(path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime> {
     let version = match path.name() {
         b"version.json" => of_version_json(facts.kept.as_deref()?),
         name => of_file_name(name),
     };
-    Some(Cudart {
+    Some(CudaRuntime {
         path: path.clone(),
         version: version?,
     })
 }
 
 /// The runtime that NVIDIA's distribution for Python brings.
-pub(super) fn of_distribution(distribution: &Distribution) -> Option<Cudart> {
+pub(super) fn of_distribution(distribution: &PythonDistribution) -> Option<CudaRuntime> {
     let is_runtime = distribution.name.starts_with("nvidia-cuda-runtime");
-    is_runtime.then(|| Cudart {
+    is_runtime.then(|| CudaRuntime {
         path: distribution.metadata.clone(),
         version: distribution.version.clone(),
     })
@@ -60,18 +60,18 @@ fn of_version_json(bytes: &[u8]) -> Option<String> {
 
 /// The runtime that a copy of CUPTI is used with: that of the same Python environment, the same folder or the
 /// same toolkit, else the only one of the image.
-pub fn beside<'r>(copy: &Copy, runtimes: &'r [Cudart]) -> Option<&'r Cudart> {
+pub fn beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Option<&'r CudaRuntime> {
     let site = site(&copy.real_path);
     let folder = copy.real_path.parent();
     let toolkit = toolkit(&copy.real_path);
-    let near = |near: &dyn Fn(&Cudart) -> bool| runtimes.iter().find(|runtime| near(runtime));
-    let same_site = |runtime: &Cudart| site.is_some() && self::site(&runtime.path) == site;
-    let same_folder = |runtime: &Cudart| runtime.path.parent() == folder;
+    let near = |near: &dyn Fn(&CudaRuntime) -> bool| runtimes.iter().find(|runtime| near(runtime));
+    let same_site = |runtime: &CudaRuntime| site.is_some() && self::site(&runtime.path) == site;
+    let same_folder = |runtime: &CudaRuntime| runtime.path.parent() == folder;
     let same_toolkit =
-        |runtime: &Cudart| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
+        |runtime: &CudaRuntime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
     let only = || {
         let first = runtimes.first()?;
-        let same = |runtime: &Cudart| version(&runtime.version) == version(&first.version);
+        let same = |runtime: &CudaRuntime| version(&runtime.version) == version(&first.version);
         runtimes.iter().all(same).then_some(first)
     };
     near(&same_site)

@@ -5,37 +5,39 @@
 
 use std::collections::BTreeMap;
 
-use super::dead_weight::Baggage;
-use super::{ByWorld, Consumer, Ground, PlainOpen, failures, root};
-use crate::knowledge::api::{self, Api, Got};
-use image_linkage::elf::{Bytes, SymbolRole};
-use image_linkage::loader::{How, Object, Outcome, Process, Setup, Step};
+use super::dead_weight::DeadWeightFile;
+use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, failures, root};
+use crate::knowledge::api::{self, CuptiApi, LibraryRequester};
+use image_linkage::elf::{ByteString, SymbolRole};
+use image_linkage::loader::{
+    LoadedObject, ProcessSetup, RequestOutcome, SearchStage, SearchStep, SimulatedProcess,
+};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
 /// A process that may use CUPTI, and what it can use of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asker {
+pub struct CuptiProcess {
     /// The consumer, by number; `None` for a process without search paths of its own.
     pub consumer: Option<usize>,
     /// What it reaches.
-    pub reach: ByWorld<Reach>,
+    pub reach: ByWorld<CuptiAccess>,
 }
 
 /// What a process reaches of CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reach {
+pub struct CuptiAccess {
     /// The libcupti that it gets.
     pub cupti: Option<RootPath>,
     /// The libraries beside it.
-    pub companions: Vec<Companion>,
+    pub companions: Vec<CompanionLookup>,
     /// What each API comes to, by id.
-    pub apis: BTreeMap<&'static str, Usable>,
+    pub apis: BTreeMap<&'static str, ApiAvailability>,
 }
 
 /// Whether an API can be used, as far as an image shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Usable {
+pub enum ApiAvailability {
     /// It can.
     Yes,
     /// libcupti is not got.
@@ -46,7 +48,7 @@ pub enum Usable {
     NoLibrary,
 }
 
-impl Usable {
+impl ApiAvailability {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,38 +62,41 @@ impl Usable {
 
 /// What the request for a library beside libcupti comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Companion {
+pub struct CompanionLookup {
     /// The name that is asked for.
-    pub name: Bytes,
+    pub name: ByteString,
     /// The name in the table of APIs.
     pub library: &'static str,
     /// Who asks.
-    pub got: Got,
+    pub got: LibraryRequester,
     /// What became of the request.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
     /// The file, when it was found.
     pub real_path: Option<RootPath>,
     /// How it was found.
-    pub how: Option<How>,
+    pub how: Option<SearchStage>,
     /// The loader's words, when it was not.
     pub message: String,
     /// The search.
-    pub trace: Vec<Step>,
+    pub trace: Vec<SearchStep>,
     /// The objects that the numbers in the search count.
-    pub objects: Vec<Object>,
+    pub objects: Vec<LoadedObject>,
 }
 
-impl Reach {
+impl CuptiAccess {
     /// Whether the API of this id can be used.
-    pub fn usable(&self, api: &str) -> Usable {
-        self.apis.get(api).copied().unwrap_or(Usable::NoCupti)
+    pub fn usable(&self, api: &str) -> ApiAvailability {
+        self.apis
+            .get(api)
+            .copied()
+            .unwrap_or(ApiAvailability::NoCupti)
     }
 
     /// The libraries of an API that are not got.
-    pub fn missing(&self, api: &Api) -> impl Iterator<Item = &Companion> {
-        let asked = |companion: &&Companion| {
+    pub fn missing(&self, api: &CuptiApi) -> impl Iterator<Item = &CompanionLookup> {
+        let asked = |companion: &&CompanionLookup| {
             let mut libraries = api.libraries.iter();
-            companion.outcome != Outcome::Loaded
+            companion.outcome != RequestOutcome::Loaded
                 && libraries.any(|library| {
                     library.name == companion.library && library.got == companion.got
                 })
@@ -107,23 +112,23 @@ impl Reach {
         self
     }
 
-    fn judge(&self, rootfs: &Rootfs, api: &Api) -> Usable {
+    fn judge(&self, rootfs: &Rootfs, api: &CuptiApi) -> ApiAvailability {
         if api.exports.is_some() {
             match &self.cupti {
-                None => return Usable::NoCupti,
-                Some(path) if !exports(rootfs, path, api) => return Usable::NotInRelease,
+                None => return ApiAvailability::NoCupti,
+                Some(path) if !exports(rootfs, path, api) => return ApiAvailability::NotInRelease,
                 Some(_) => {}
             }
         }
         match self.missing(api).next() {
-            Some(_) => Usable::NoLibrary,
-            None => Usable::Yes,
+            Some(_) => ApiAvailability::NoLibrary,
+            None => ApiAvailability::Yes,
         }
     }
 }
 
 /// Whether the libcupti at this path has an API. One whose symbols could not be read is taken to have it.
-fn exports(rootfs: &Rootfs, path: &RootPath, api: &Api) -> bool {
+fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
     let elf = rootfs
         .file(&path.absolute())
         .and_then(|facts| facts.elf.as_ref());
@@ -137,16 +142,16 @@ fn exports(rootfs: &Rootfs, path: &RootPath, api: &Api) -> bool {
 
 /// A library that is asked for beside libcupti.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wanted {
+pub(super) struct CompanionRequest {
     library: &'static str,
-    got: Got,
-    name: Bytes,
+    got: LibraryRequester,
+    name: ByteString,
 }
 
 /// The libraries that the APIs need, those whose name has a number once for each that is there.
-pub(super) fn wanted(rootfs: &Rootfs, files: &[Baggage]) -> Vec<Wanted> {
+pub(super) fn wanted(rootfs: &Rootfs, files: &[DeadWeightFile]) -> Vec<CompanionRequest> {
     let libraries = api::all().iter().flat_map(|api| &api.libraries);
-    let mut wanted: Vec<Wanted> = libraries
+    let mut wanted: Vec<CompanionRequest> = libraries
         .flat_map(|library| {
             let names = if library.is_numbered() {
                 sonames(rootfs, files, library.stem())
@@ -156,7 +161,7 @@ pub(super) fn wanted(rootfs: &Rootfs, files: &[Baggage]) -> Vec<Wanted> {
             let (got, library) = (library.got, library.name.as_str());
             names
                 .into_iter()
-                .map(move |name| Wanted { library, got, name })
+                .map(move |name| CompanionRequest { library, got, name })
         })
         .collect();
     wanted.sort();
@@ -165,11 +170,11 @@ pub(super) fn wanted(rootfs: &Rootfs, files: &[Baggage]) -> Vec<Wanted> {
 }
 
 /// The sonames of the files that are named as `stem`; the stem itself when there are none.
-fn sonames(rootfs: &Rootfs, files: &[Baggage], stem: &str) -> Vec<Bytes> {
+fn sonames(rootfs: &Rootfs, files: &[DeadWeightFile], stem: &str) -> Vec<ByteString> {
     let likely = files
         .iter()
         .filter(|file| file.path.name().starts_with(stem.as_bytes()));
-    let names: Vec<Bytes> = likely
+    let names: Vec<ByteString> = likely
         .filter_map(|file| {
             rootfs
                 .file(&file.path.absolute())?
@@ -188,34 +193,38 @@ fn sonames(rootfs: &Rootfs, files: &[Baggage], stem: &str) -> Vec<Bytes> {
 
 /// Asks for the libraries, each in a process of its own that has come as far as this one.
 pub(super) fn companions(
-    process: &Process<'_>,
+    process: &SimulatedProcess<'_>,
     asker: Option<&RootPath>,
     cupti: Option<&RootPath>,
-    wanted: &[Wanted],
-) -> Vec<Companion> {
-    let ask = |wanted: &Wanted| {
+    wanted: &[CompanionRequest],
+) -> Vec<CompanionLookup> {
+    let ask = |wanted: &CompanionRequest| {
         let mut process = process.clone();
         let caller = match wanted.got {
-            Got::ByCupti => Some(process.caller(cupti?)?),
-            Got::ByAsker => asker.and_then(|asker| process.caller(asker)),
+            LibraryRequester::ByCupti => Some(process.caller(cupti?)?),
+            LibraryRequester::ByAsker => asker.and_then(|asker| process.caller(asker)),
         };
         Some(companion(&mut process, wanted, caller))
     };
     wanted.iter().filter_map(ask).collect()
 }
 
-fn companion(process: &mut Process<'_>, wanted: &Wanted, caller: Option<usize>) -> Companion {
+fn companion(
+    process: &mut SimulatedProcess<'_>,
+    wanted: &CompanionRequest,
+    caller: Option<usize>,
+) -> CompanionLookup {
     let resolution = process.open(&wanted.name, caller);
     let failure = failures(&resolution).next();
     let found = root(&resolution).filter(|_| resolution.loads());
-    Companion {
+    CompanionLookup {
         name: wanted.name.clone(),
         library: wanted.library,
         got: wanted.got,
         outcome: match (found, failure) {
-            (Some(_), _) => Outcome::Loaded,
+            (Some(_), _) => RequestOutcome::Loaded,
             (None, Some(failure)) => failure.outcome,
-            (None, None) => Outcome::NotFound,
+            (None, None) => RequestOutcome::NotFound,
         },
         real_path: found.map(|object| object.real_path.clone()),
         how: found.map(|object| object.how),
@@ -233,26 +242,26 @@ fn companion(process: &mut Process<'_>, wanted: &Wanted, caller: Option<usize>) 
 
 /// What each consumer, and a process without search paths, can use.
 pub(super) fn find(
-    grounds: &ByWorld<Ground>,
-    consumers: &[Consumer],
+    grounds: &ByWorld<ProcessContext>,
+    consumers: &[CuptiConsumer],
     plain: &ByWorld<PlainOpen>,
-    wanted: &[Wanted],
-) -> Vec<Asker> {
-    let of_nobody = Asker {
+    wanted: &[CompanionRequest],
+) -> Vec<CuptiProcess> {
+    let of_nobody = CuptiProcess {
         consumer: None,
         reach: ByWorld::of(grounds, |ground| {
             of_plain(ground, plain.get(ground.world), wanted).judged(&ground.rootfs)
         }),
     };
-    let of_consumer = |(number, consumer): (usize, &Consumer)| Asker {
+    let of_consumer = |(number, consumer): (usize, &CuptiConsumer)| CuptiProcess {
         consumer: Some(number),
         reach: ByWorld::of(grounds, |ground| {
             let gets = consumer.outcome.get(ground.world);
-            let reach = Reach {
+            let reach = CuptiAccess {
                 cupti: gets
                     .real_path
                     .clone()
-                    .filter(|_| gets.outcome == Outcome::Loaded),
+                    .filter(|_| gets.outcome == RequestOutcome::Loaded),
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
@@ -264,15 +273,19 @@ pub(super) fn find(
         .collect()
 }
 
-fn of_plain(ground: &Ground, plain: &PlainOpen, wanted: &[Wanted]) -> Reach {
-    let run = |setup: &Setup<'_>| {
-        let mut process = Process::new(setup);
+fn of_plain(
+    ground: &ProcessContext,
+    plain: &PlainOpen,
+    wanted: &[CompanionRequest],
+) -> CuptiAccess {
+    let run = |setup: &ProcessSetup<'_>| {
+        let mut process = SimulatedProcess::new(setup);
         process.start_unknown();
         let resolution = process.open(&plain.name, None);
         let cupti = root(&resolution).filter(|_| resolution.loads());
         let cupti = cupti.map(|object| object.real_path.clone());
         let companions = companions(&process, None, cupti.as_ref(), wanted);
-        Reach {
+        CuptiAccess {
             cupti,
             companions,
             apis: BTreeMap::new(),

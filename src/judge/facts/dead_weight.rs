@@ -1,16 +1,16 @@
 //! The files that may be dead weight, as far as their paths say so; whether they may go is a plan's to say.
 
-use crate::knowledge::dead_weight::{self, Kind};
+use crate::knowledge::dead_weight::{self, DeadWeightKind};
 use crate::knowledge::named_like;
 use image_linkage::elf::SymbolRole;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{Node, NodeKind};
+use image_linkage::rootfs::{NodeKind, RootfsNode};
 use image_source::Image;
 
 /// A file that may be dead weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Baggage {
+pub struct DeadWeightFile {
     /// The kind, of `profiles/cupti/baggage.yaml`.
     pub kind: &'static str,
     /// The file, without links.
@@ -23,7 +23,7 @@ pub struct Baggage {
 
 /// A use that keeps a kind of file, and that no table of an object shows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BaggageUse {
+pub struct DeadWeightUse {
     /// The kind that is used.
     pub kind: &'static str,
     /// The file of who uses it, or the variable that points to it.
@@ -34,27 +34,27 @@ pub struct BaggageUse {
 
 /// What is gathered while the file system is walked.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
-    pub files: Vec<Baggage>,
-    pub uses: Vec<BaggageUse>,
+pub(super) struct DeadWeightScan {
+    pub files: Vec<DeadWeightFile>,
+    pub uses: Vec<DeadWeightUse>,
 }
 
-impl Gathered {
+impl DeadWeightScan {
     /// Takes one node of the file system.
-    pub fn take(&mut self, path: &RootPath, node: &Node) {
+    pub fn take(&mut self, path: &RootPath, node: &RootfsNode) {
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
         let hit = dead_weight::look(path.as_bytes());
         let kinds = dead_weight::kinds();
-        let is_one = |kind: &&Kind| has_export(kind, facts);
+        let is_one = |kind: &&DeadWeightKind| has_export(kind, facts);
         if let Some(kind) = hit
             .kinds
             .iter()
             .filter_map(|&kind| kinds.get(kind))
             .find(is_one)
         {
-            self.files.push(Baggage {
+            self.files.push(DeadWeightFile {
                 kind: &kind.id,
                 path: path.clone(),
                 bytes: facts.bytes,
@@ -66,7 +66,7 @@ impl Gathered {
                 && let Some(used) = kind.used_by.get(used)
             {
                 let (kind, by, why) = (kind.id.as_str(), path.to_string(), used.why.as_str());
-                self.uses.push(BaggageUse { kind, by, why });
+                self.uses.push(DeadWeightUse { kind, by, why });
             }
         }
     }
@@ -79,7 +79,7 @@ impl Gathered {
                     .variables
                     .iter()
                     .filter(|name| image.config.env(name).is_some());
-                self.uses.extend(set.map(|name| BaggageUse {
+                self.uses.extend(set.map(|name| DeadWeightUse {
                     kind: &kind.id,
                     by: name.clone(),
                     why: &used.why,
@@ -93,7 +93,7 @@ impl Gathered {
 }
 
 /// Whether a file exports what its kind asks for, if it asks for anything.
-fn has_export(kind: &Kind, facts: &FileFacts) -> bool {
+fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
     let Some(pattern) = &kind.exports else {
         return true;
     };

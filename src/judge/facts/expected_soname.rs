@@ -1,9 +1,9 @@
 //! Which soname a program in this image would ask for.
 
-use super::consumers::Consumer;
-use super::copies::{Found, is_library_name};
+use super::consumers::CuptiConsumer;
+use super::copies::{CuptiFiles, is_library_name};
 use super::release_files;
-use image_linkage::elf::Bytes;
+use image_linkage::elf::ByteString;
 use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
@@ -12,11 +12,11 @@ use image_source::Image;
 pub fn expected(
     image: &Image,
     rootfs: &Rootfs,
-    found: &Found,
-    consumers: &[Consumer],
-) -> Vec<Bytes> {
-    let mut names: Vec<Bytes> = Vec::new();
-    let mut add = |name: Bytes| {
+    found: &CuptiFiles,
+    consumers: &[CuptiConsumer],
+) -> Vec<ByteString> {
+    let mut names: Vec<ByteString> = Vec::new();
+    let mut add = |name: ByteString| {
         if is_library_name(&name) && !names.contains(&name) {
             names.push(name);
         }
@@ -54,12 +54,12 @@ pub fn expected(
         .and_then(of_cuda)
         .into_iter()
         .for_each(&mut add);
-    add(Bytes::from(&b"libcupti.so"[..]));
+    add(ByteString::from(&b"libcupti.so"[..]));
     names
 }
 
 /// The soname of a CUDA version: with the minor version up to 11.8, the major alone from 12 on.
-pub fn of_cuda(version: &str) -> Option<Bytes> {
+pub fn of_cuda(version: &str) -> Option<ByteString> {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let (major, minor) = (parts.next()??, parts.next()??);
     let name = if major >= 12 {

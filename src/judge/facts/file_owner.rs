@@ -9,7 +9,7 @@ use image_linkage::rootfs::Rootfs;
 
 /// The owner of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct FileOwner {
     /// The kind of package.
     pub kind: OwnerKind,
     /// Its name.
@@ -49,18 +49,18 @@ impl OwnerKind {
 /// A folder whose CUPTI belongs to a tool.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bundle {
+struct BundleFolder {
     folder: String,
     owner: String,
     decoy: bool,
 }
 
-static BUNDLES: LazyLock<Vec<Bundle>> = LazyLock::new(|| {
+static BUNDLES: LazyLock<Vec<BundleFolder>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("../../../profiles/cupti/bundles.yaml"))
         .expect("the file is part of the program and read by a test")
 });
 
-fn bundle(path: &RootPath) -> Option<&'static Bundle> {
+fn bundle(path: &RootPath) -> Option<&'static BundleFolder> {
     let text = [b"/", path.as_bytes()].concat();
     BUNDLES.iter().find(|bundle| {
         let folder = [b"/", bundle.folder.as_bytes()].concat();
@@ -74,9 +74,9 @@ pub fn is_decoy(path: &RootPath) -> bool {
 }
 
 /// The owner of the file at `path`.
-pub fn of(rootfs: &Rootfs, path: &RootPath) -> Owner {
+pub fn of(rootfs: &Rootfs, path: &RootPath) -> FileOwner {
     bundle(path)
-        .map(|bundle| Owner {
+        .map(|bundle| FileOwner {
             kind: OwnerKind::Bundled,
             name: bundle.owner.clone(),
             version: None,
@@ -84,7 +84,7 @@ pub fn of(rootfs: &Rootfs, path: &RootPath) -> Owner {
         .or_else(|| deb(rootfs, path))
         .or_else(|| pip(rootfs, path))
         .or_else(|| conda(rootfs, path))
-        .unwrap_or(Owner {
+        .unwrap_or(FileOwner {
             kind: OwnerKind::Unknown,
             name: String::new(),
             version: None,
@@ -92,7 +92,7 @@ pub fn of(rootfs: &Rootfs, path: &RootPath) -> Owner {
 }
 
 /// The package whose list in `/var/lib/dpkg/info` names the file, as installed or behind the usr-merge link.
-fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
+fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let directory = rootfs.lookup(b"/var/lib/dpkg/info").ok()?;
     let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
     let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
@@ -110,7 +110,7 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
                 .find(|line| listed.iter().any(|path| path == *line))?;
             let name = text(name.strip_suffix(b".list")?);
             let name = name.split(':').next()?.to_owned();
-            Some(Owner {
+            Some(FileOwner {
                 kind: OwnerKind::Deb,
                 version: deb_version(rootfs, &name),
                 name,
@@ -127,7 +127,7 @@ fn deb_version(rootfs: &Rootfs, name: &str) -> Option<String> {
 }
 
 /// The Python distribution whose folder holds the file: NVIDIA's wheels put CUPTI below `nvidia/`.
-fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
+fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let absolute = path.absolute();
     let at = ["/site-packages/", "/dist-packages/"]
         .iter()
@@ -149,7 +149,7 @@ fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
             }
             let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
             let name = field(&metadata, "Name")?.to_owned();
-            Some(Owner {
+            Some(FileOwner {
                 kind: OwnerKind::Pip,
                 name,
                 version: field(&metadata, "Version").map(str::to_owned),
@@ -177,7 +177,7 @@ fn wanted_distribution(inside: &[u8]) -> Option<Vec<String>> {
 }
 
 /// The conda package of the environment the file lies in. Its file list is not read: CUPTI is in one package.
-fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
+fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let mut prefix = path.parent();
     while prefix != RootPath::default() {
         if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {
@@ -189,7 +189,7 @@ fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<Owner> {
             let name = names.iter().find(|name| name.starts_with("cuda-cupti-"))?;
             let mut parts = name.rsplitn(3, '-');
             let (_, version) = (parts.next()?, parts.next()?);
-            return Some(Owner {
+            return Some(FileOwner {
                 kind: OwnerKind::Conda,
                 name: parts.next()?.to_owned(),
                 version: Some(version.to_owned()),

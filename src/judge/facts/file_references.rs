@@ -7,32 +7,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::dead_weight::Baggage;
-use super::{ByWorld, Consumer, ConsumerProfile, Ground, root};
+use super::dead_weight::DeadWeightFile;
+use super::{ByWorld, ConsumerProfile, CuptiConsumer, ProcessContext, root};
 use super::{consumers, copies};
-use image_linkage::elf::Bytes;
+use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
-use image_linkage::loader::{Outcome, Process, Setup};
+use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{Node, NodeKind, Rootfs};
+use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 use image_source::Image;
 
 /// Something that leads to a file that may be dead weight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tie {
+pub struct FileReference {
     /// The file, without links.
     pub file: RootPath,
     /// Who leads to it.
-    pub by: By,
+    pub by: FileReferrer,
     /// The name that is asked for.
-    pub name: Bytes,
+    pub name: ByteString,
     /// How.
-    pub how: Leads,
+    pub how: ReferenceKind,
 }
 
 /// Who leads to a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum By {
+pub enum FileReferrer {
     /// An object of the image.
     Object(RootPath),
     /// A setting of the image, such as a variable of its environment.
@@ -41,7 +41,7 @@ pub enum By {
 
 /// How a file is led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leads {
+pub enum ReferenceKind {
     /// The loader gets to it from a `DT_NEEDED` entry.
     Needs,
     /// A `DT_NEEDED` entry has its name, and where the loader gets to is not known.
@@ -54,14 +54,14 @@ pub enum Leads {
 
 /// The objects and links of an image.
 #[derive(Debug, Default)]
-pub(super) struct Inventory {
+pub(super) struct ObjectInventory {
     pub objects: Vec<(RootPath, Arc<FileFacts>)>,
-    pub links: Vec<(RootPath, Bytes)>,
+    pub links: Vec<(RootPath, ByteString)>,
 }
 
-impl Inventory {
+impl ObjectInventory {
     /// Takes one node of the file system.
-    pub fn take(&mut self, path: &RootPath, node: &Node) {
+    pub fn take(&mut self, path: &RootPath, node: &RootfsNode) {
         match &node.kind {
             NodeKind::File(facts) if facts.elf.is_some() => {
                 self.objects.push((path.clone(), Arc::clone(facts)));
@@ -73,9 +73,9 @@ impl Inventory {
 }
 
 /// The files of baggage by the names under which they may be asked for.
-struct Names<'f> {
-    files: &'f [Baggage],
-    by_name: BTreeMap<Bytes, BTreeSet<usize>>,
+struct NameIndex<'f> {
+    files: &'f [DeadWeightFile],
+    by_name: BTreeMap<ByteString, BTreeSet<usize>>,
     /// The folders in which each of them, or a link to it, lies.
     folders: BTreeMap<RootPath, BTreeSet<usize>>,
 }
@@ -83,13 +83,13 @@ struct Names<'f> {
 /// The links that lead to each file of baggage.
 fn links_to(
     rootfs: &Rootfs,
-    files: &[Baggage],
-    inventory: &Inventory,
+    files: &[DeadWeightFile],
+    inventory: &ObjectInventory,
 ) -> BTreeMap<RootPath, Vec<RootPath>> {
     let known: BTreeSet<&RootPath> = files.iter().map(|file| &file.path).collect();
     let mut names: BTreeSet<&[u8]> = files.iter().map(|file| file.path.name()).collect();
     let mut links: BTreeMap<RootPath, Vec<RootPath>> = BTreeMap::new();
-    let mut pending: Vec<&(RootPath, Bytes)> = inventory.links.iter().collect();
+    let mut pending: Vec<&(RootPath, ByteString)> = inventory.links.iter().collect();
     // A link may lead to another one: each round goes one link further.
     loop {
         let is_near = |target: &[u8]| {
@@ -116,17 +116,17 @@ fn links_to(
 /// The links that lead to each file of baggage, and what else leads to it.
 pub(super) fn find(
     image: &Image,
-    grounds: &ByWorld<Ground>,
-    files: &[Baggage],
-    inventory: &Inventory,
-    consumers: &[Consumer],
+    grounds: &ByWorld<ProcessContext>,
+    files: &[DeadWeightFile],
+    inventory: &ObjectInventory,
+    consumers: &[CuptiConsumer],
     profiles: &[ConsumerProfile],
-) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<Tie>) {
+) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
     let links = links_to(&grounds.as_is.rootfs, files, inventory);
-    let names = Names::new(&grounds.as_is.rootfs, files, &links);
+    let names = NameIndex::new(&grounds.as_is.rootfs, files, &links);
     let mut ties = of_settings(image, grounds, &names);
     let reached = reached(&grounds.as_is.rootfs, &names, inventory);
-    let search = Search {
+    let search = ReferenceSearch {
         grounds,
         names: &names,
         reached: &reached,
@@ -148,13 +148,13 @@ pub(super) fn find(
     (links, ties)
 }
 
-impl<'f> Names<'f> {
+impl<'f> NameIndex<'f> {
     fn new(
         rootfs: &Rootfs,
-        files: &'f [Baggage],
+        files: &'f [DeadWeightFile],
         links: &BTreeMap<RootPath, Vec<RootPath>>,
     ) -> Self {
-        let mut by_name: BTreeMap<Bytes, BTreeSet<usize>> = BTreeMap::new();
+        let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
         let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {
             let elf = rootfs
@@ -183,12 +183,12 @@ impl<'f> Names<'f> {
         self.by_name.get(last).into_iter().flatten().copied()
     }
 
-    fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f Baggage> {
+    fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> {
         self.numbers(name)
             .filter_map(|number| self.files.get(number))
     }
 
-    fn at(&self, path: &RootPath) -> Option<&'f Baggage> {
+    fn at(&self, path: &RootPath) -> Option<&'f DeadWeightFile> {
         let at = self
             .files
             .binary_search_by(|file| file.path.cmp(path))
@@ -198,7 +198,7 @@ impl<'f> Names<'f> {
 }
 
 /// The files of baggage in a folder that the search path of an object outside of their kind names.
-fn reached(rootfs: &Rootfs, names: &Names<'_>, inventory: &Inventory) -> BTreeSet<usize> {
+fn reached(rootfs: &Rootfs, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let mut real: BTreeMap<Vec<u8>, Option<RootPath>> = BTreeMap::new();
     let mut reached = BTreeSet::new();
     for (path, facts) in &inventory.objects {
@@ -234,29 +234,29 @@ fn expanded(element: &[u8], origin: &RootPath) -> Vec<u8> {
 }
 
 /// What the search for a name has to work with.
-struct Search<'a> {
-    grounds: &'a ByWorld<Ground>,
-    names: &'a Names<'a>,
+struct ReferenceSearch<'a> {
+    grounds: &'a ByWorld<ProcessContext>,
+    names: &'a NameIndex<'a>,
     reached: &'a BTreeSet<usize>,
-    consumers: &'a [Consumer],
+    consumers: &'a [CuptiConsumer],
     profiles: &'a [ConsumerProfile],
 }
 
-impl Search<'_> {
+impl ReferenceSearch<'_> {
     /// The ties of one `DT_NEEDED` entry.
     fn needed(
         &self,
         path: &RootPath,
-        name: &Bytes,
-        plain: &mut BTreeMap<Bytes, Vec<RootPath>>,
-    ) -> Vec<Tie> {
-        let files: Vec<&Baggage> = self.names.of(name).collect();
+        name: &ByteString,
+        plain: &mut BTreeMap<ByteString, Vec<RootPath>>,
+    ) -> Vec<FileReference> {
+        let files: Vec<&DeadWeightFile> = self.names.of(name).collect();
         if files.is_empty() {
             return Vec::new();
         }
-        let tie = |file: &RootPath, how| Tie {
+        let tie = |file: &RootPath, how| FileReference {
             file: file.clone(),
-            by: By::Object(path.clone()),
+            by: FileReferrer::Object(path.clone()),
             name: name.clone(),
             how,
         };
@@ -265,7 +265,7 @@ impl Search<'_> {
             // They stay or go together, so that it need not be known which is meant.
             return files
                 .iter()
-                .map(|file| tie(&file.path, Leads::MayNeed))
+                .map(|file| tie(&file.path, ReferenceKind::MayNeed))
                 .collect();
         }
         let by_path = self
@@ -283,18 +283,20 @@ impl Search<'_> {
         match found {
             Some(found) => {
                 let of_baggage = found.iter().filter(|found| self.names.at(found).is_some());
-                of_baggage.map(|found| tie(found, Leads::Needs)).collect()
+                of_baggage
+                    .map(|found| tie(found, ReferenceKind::Needs))
+                    .collect()
             }
             None => files
                 .iter()
-                .map(|file| tie(&file.path, Leads::MayNeed))
+                .map(|file| tie(&file.path, ReferenceKind::MayNeed))
                 .collect(),
         }
     }
 
     /// Where a process without search paths gets to, in each world.
-    fn plain(&self, name: &Bytes) -> Vec<RootPath> {
-        let open = |ground: &Ground| {
+    fn plain(&self, name: &ByteString) -> Vec<RootPath> {
+        let open = |ground: &ProcessContext| {
             let resolution = ground.open_plain(name);
             root(&resolution).map(|object| object.real_path.clone())
         };
@@ -303,7 +305,7 @@ impl Search<'_> {
     }
 
     /// Where the loader gets to from `path`, in each world; `None` where that is not known.
-    fn followed(&self, path: &RootPath, name: &Bytes) -> Option<Vec<RootPath>> {
+    fn followed(&self, path: &RootPath, name: &ByteString) -> Option<Vec<RootPath>> {
         let consumer = self
             .consumers
             .iter()
@@ -312,7 +314,7 @@ impl Search<'_> {
             let gets = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
             let found: Vec<RootPath> = gets
                 .iter()
-                .filter(|gets| gets.outcome == Outcome::Loaded)
+                .filter(|gets| gets.outcome == RequestOutcome::Loaded)
                 .filter_map(|gets| gets.real_path.clone())
                 .collect();
             return (!found.is_empty()).then_some(found);
@@ -321,9 +323,9 @@ impl Search<'_> {
         let mut found = Vec::new();
         for followed in [followed.as_is, followed.nvidia] {
             match followed {
-                Followed::To(path) => found.push(path),
-                Followed::Driver => {}
-                Followed::Unknown => return None,
+                NeededLookup::To(path) => found.push(path),
+                NeededLookup::Driver => {}
+                NeededLookup::Unknown => return None,
             }
         }
         Some(found)
@@ -331,9 +333,9 @@ impl Search<'_> {
 
     /// The ties of a string that may be the name of something opened at run time. What CUPTI opens itself is in
     /// the table of its APIs, and what known programs open is in their profiles.
-    fn held(&self, path: &RootPath, text: &Bytes) -> Vec<Tie> {
+    fn held(&self, path: &RootPath, text: &ByteString) -> Vec<FileReference> {
         let is_note = text.starts_with(b"[") || text.starts_with(b"{");
-        let files: Vec<&Baggage> = if is_note {
+        let files: Vec<&DeadWeightFile> = if is_note {
             let noted = self
                 .names
                 .by_name
@@ -344,38 +346,38 @@ impl Search<'_> {
             self.names.of(text).collect()
         };
         let own = self.names.at(path).map(|own| own.kind);
-        let is_cupti = |file: &Baggage| copies::is_library_name(file.path.name());
+        let is_cupti = |file: &DeadWeightFile| copies::is_library_name(file.path.name());
         let opens = consumers::opens_cupti(self.profiles, path.name());
-        let explained = |file: &Baggage| own.is_some() || is_cupti(file) && opens;
+        let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
         let consumer = self
             .consumers
             .iter()
             .find(|consumer| consumer.object == *path);
         let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
         let is_other =
-            |file: &Baggage| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
+            |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
         files
             .iter()
             .filter(|file| !explained(file) && !is_other(file))
-            .map(|file| Tie {
+            .map(|file| FileReference {
                 file: file.path.clone(),
-                by: By::Object(path.clone()),
+                by: FileReferrer::Object(path.clone()),
                 name: text.clone(),
-                how: Leads::Holds,
+                how: ReferenceKind::Holds,
             })
             .collect()
     }
 }
 
 /// The files of baggage that something outside of it leads to, by itself or through others.
-pub fn kept(files: &[Baggage], ties: &[Tie]) -> BTreeSet<RootPath> {
+pub fn kept(files: &[DeadWeightFile], ties: &[FileReference]) -> BTreeSet<RootPath> {
     let is_baggage = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
     let mut kept = BTreeSet::new();
     loop {
         let before = kept.len();
-        let stays = |by: &By| match by {
-            By::Object(path) => !is_baggage(path) || kept.contains(path),
-            By::Setting(_) => true,
+        let stays = |by: &FileReferrer| match by {
+            FileReferrer::Object(path) => !is_baggage(path) || kept.contains(path),
+            FileReferrer::Setting(_) => true,
         };
         let more: Vec<RootPath> = ties
             .iter()
@@ -390,7 +392,7 @@ pub fn kept(files: &[Baggage], ties: &[Tie]) -> BTreeSet<RootPath> {
 }
 
 /// What answers to a need that was followed.
-pub(super) enum Followed {
+pub(super) enum NeededLookup {
     /// This file.
     To(RootPath),
     /// The driver, at run time.
@@ -400,13 +402,17 @@ pub(super) enum Followed {
 }
 
 /// The ties of what is preloaded, of the variables of the environment, and of the command.
-fn of_settings(image: &Image, grounds: &ByWorld<Ground>, names: &Names<'_>) -> Vec<Tie> {
+fn of_settings(
+    image: &Image,
+    grounds: &ByWorld<ProcessContext>,
+    names: &NameIndex<'_>,
+) -> Vec<FileReference> {
     let rootfs = &grounds.as_is.rootfs;
-    let tie = |file: &RootPath, by: &str, name: &[u8]| Tie {
+    let tie = |file: &RootPath, by: &str, name: &[u8]| FileReference {
         file: file.clone(),
-        by: By::Setting(by.to_owned()),
+        by: FileReferrer::Setting(by.to_owned()),
         name: name.into(),
-        how: Leads::Names,
+        how: ReferenceKind::Names,
     };
     let mut ties = Vec::new();
     let variables = image.config.env.iter();
@@ -441,7 +447,7 @@ fn of_settings(image: &Image, grounds: &ByWorld<Ground>, names: &Names<'_>) -> V
         }
     }
     let started = ByWorld::of(grounds, |ground| {
-        let start = |setup: &Setup<'_>| Process::new(setup).start_unknown();
+        let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
         ground.with_setup(start).unwrap_or_default()
     });
     for object in [started.as_is, started.nvidia]

@@ -3,35 +3,35 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ImageFacts;
-use crate::knowledge::{Condition, Profiler, named_like};
+use crate::knowledge::{Profiler, ToolCondition, named_like};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
 /// What was looked for, for a list of profilers, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tools {
+pub struct InstalledTools {
     /// ELF objects by the name or pattern that was looked for; the first in the order of paths.
     pub objects: BTreeMap<String, RootPath>,
     /// Python distributions and their versions, by the name in its normal form.
     pub distributions: BTreeMap<String, String>,
     /// Programs by name.
-    pub executables: BTreeMap<String, Executable>,
+    pub executables: BTreeMap<String, ToolProgram>,
     /// The environment of the process.
     pub environment: BTreeMap<String, String>,
 }
 
 /// A program that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Executable {
+pub struct ToolProgram {
     /// The file, links followed.
     pub path: RootPath,
     /// Where it was found.
-    pub place: Place,
+    pub place: ProgramPlace,
 }
 
 /// Where a program was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ProgramPlace {
     /// On `PATH`.
     Path,
     /// In a folder that is not on it.
@@ -42,7 +42,11 @@ pub enum Place {
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Looks for what `profilers` name. `over` are the variables over those of the image config.
-pub fn find(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)]) -> Tools {
+pub fn find(
+    facts: &ImageFacts,
+    profilers: &[Profiler],
+    over: &[(String, String)],
+) -> InstalledTools {
     let rootfs = &facts.grounds.as_is.rootfs;
     let environment: BTreeMap<String, String> =
         facts.image.config.env.iter().chain(over).cloned().collect();
@@ -58,7 +62,7 @@ pub fn find(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)
         .iter()
         .map(|distribution| (distribution.name.clone(), distribution.version.clone()))
         .collect();
-    Tools {
+    InstalledTools {
         objects: objects(rootfs, conditions()),
         distributions,
         executables: conditions()
@@ -71,7 +75,7 @@ pub fn find(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)
 /// The objects by the name or pattern that was looked for.
 fn objects<'c>(
     rootfs: &Rootfs,
-    conditions: impl Iterator<Item = &'c Condition>,
+    conditions: impl Iterator<Item = &'c ToolCondition>,
 ) -> BTreeMap<String, RootPath> {
     let wanted: BTreeSet<&String> = conditions
         .flat_map(|condition| &condition.objects)
@@ -91,7 +95,11 @@ fn objects<'c>(
     objects
 }
 
-fn executables(rootfs: &Rootfs, path: &str, condition: &Condition) -> Vec<(String, Executable)> {
+fn executables(
+    rootfs: &Rootfs,
+    path: &str,
+    condition: &ToolCondition,
+) -> Vec<(String, ToolProgram)> {
     let on_path = path.split(':').filter(|folder| folder.starts_with('/'));
     let on_path: Vec<Vec<u8>> = on_path.map(|folder| folder.as_bytes().to_vec()).collect();
     let folders: Vec<Vec<u8>> = condition
@@ -99,14 +107,17 @@ fn executables(rootfs: &Rootfs, path: &str, condition: &Condition) -> Vec<(Strin
         .iter()
         .flat_map(|pattern| matching(rootfs, pattern))
         .collect();
-    let places = [(Place::Path, on_path), (Place::Folder, folders)];
+    let places = [
+        (ProgramPlace::Path, on_path),
+        (ProgramPlace::Folder, folders),
+    ];
     let locate = |name: &String| {
         places.iter().find_map(|(place, folders)| {
             let path = folders
                 .iter()
                 .find_map(|folder| program(rootfs, folder, name))?;
             let place = *place;
-            Some((name.clone(), Executable { path, place }))
+            Some((name.clone(), ToolProgram { path, place }))
         })
     };
     condition.executables.iter().filter_map(locate).collect()

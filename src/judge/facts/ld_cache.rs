@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use super::{ByWorld, Ground, root};
-use image_linkage::elf::Bytes;
+use super::{ByWorld, ProcessContext, root};
+use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 
 /// A name for which the cache is stale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleEntry {
     /// The name that is asked for.
-    pub name: Bytes,
+    pub name: ByteString,
     /// The path in the cache of the image, or that a fresh `ldconfig` would put there.
-    pub path: Bytes,
+    pub path: ByteString,
     /// What is wrong with it.
-    pub kind: Staleness,
+    pub kind: StaleReason,
 }
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Staleness {
+pub enum StaleReason {
     /// Its file is gone, and nothing else answers to the name.
     Gone,
     /// `ldconfig` would find the name, and the loader does not, or gets another file.
@@ -37,7 +37,7 @@ const FAMILY: [&[u8]; 6] = [
 ];
 
 /// The stale names of CUPTI's libraries, by name.
-pub fn stale(grounds: &ByWorld<Ground>) -> Vec<StaleEntry> {
+pub fn stale(grounds: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
     let caches = [&grounds.as_is, &grounds.nvidia]
         .into_iter()
         .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
@@ -51,7 +51,7 @@ pub fn stale(grounds: &ByWorld<Ground>) -> Vec<StaleEntry> {
         .collect()
 }
 
-fn stale_name(grounds: &ByWorld<Ground>, name: &[u8]) -> Option<StaleEntry> {
+fn stale_name(grounds: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEntry> {
     let now = found(&grounds.as_is, name);
     let fresh = found(&grounds.nvidia, name);
     let entry = |path: &[u8], kind| StaleEntry {
@@ -62,20 +62,20 @@ fn stale_name(grounds: &ByWorld<Ground>, name: &[u8]) -> Option<StaleEntry> {
     if let Some((path, real_path)) = &fresh
         && now.as_ref().is_none_or(|(_, now)| now != real_path)
     {
-        return Some(entry(path, Staleness::NotEntered));
+        return Some(entry(path, StaleReason::NotEntered));
     }
     let cached = in_cache(&grounds.as_is, name)?;
     let gone = grounds.as_is.rootfs.lookup(cached).is_err();
-    (gone && now.is_none()).then(|| entry(cached, Staleness::Gone))
+    (gone && now.is_none()).then(|| entry(cached, StaleReason::Gone))
 }
 
 /// What a plain dlopen of `name` ends at, whether or not it has all it needs.
-fn found(ground: &Ground, name: &[u8]) -> Option<(Bytes, RootPath)> {
+fn found(ground: &ProcessContext, name: &[u8]) -> Option<(ByteString, RootPath)> {
     let resolution = ground.open_plain(name);
     root(&resolution).map(|object| (object.path.clone(), object.real_path.clone()))
 }
 
-fn in_cache<'g>(ground: &'g Ground, name: &[u8]) -> Option<&'g [u8]> {
+fn in_cache<'g>(ground: &'g ProcessContext, name: &[u8]) -> Option<&'g [u8]> {
     let linker = ground.linker.as_ref()?;
     let cache = linker.cache.as_ref()?;
     cache.lookup(name, &linker.usable())

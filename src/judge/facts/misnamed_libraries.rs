@@ -2,27 +2,27 @@
 
 use super::copies::is_library_name;
 use super::{expected_soname, file_owner, release_files};
-use image_linkage::elf::Bytes;
+use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{Node, NodeKind, Rootfs};
+use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 
 /// A name that is not true.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misnamed {
+pub struct MisnamedLibrary {
     /// The file or link.
     pub path: RootPath,
     /// Its layer.
     pub layer: usize,
     /// The soname that its name stands for.
-    pub says: Bytes,
+    pub says: ByteString,
     /// The soname of the file.
-    pub soname: Bytes,
+    pub soname: ByteString,
     /// The file that a link leads to; `None` for a file.
     pub target: Option<RootPath>,
 }
 
 /// The name of a node, if it is one of CUPTI and is not true. Copies that a tool brings for itself are left out.
-pub(super) fn of(rootfs: &Rootfs, path: &RootPath, node: &Node) -> Option<Misnamed> {
+pub(super) fn of(rootfs: &Rootfs, path: &RootPath, node: &RootfsNode) -> Option<MisnamedLibrary> {
     if !is_library_name(path.name()) || file_owner::is_decoy(path) {
         return None;
     }
@@ -34,7 +34,7 @@ pub(super) fn of(rootfs: &Rootfs, path: &RootPath, node: &Node) -> Option<Misnam
         .filter(|soname| is_library_name(soname))?;
     let says = says(path.name()).filter(|says| *says != soname)?;
     let is_link = matches!(node.kind, NodeKind::Symlink(_));
-    Some(Misnamed {
+    Some(MisnamedLibrary {
         path: path.clone(),
         layer: node.layer,
         says,
@@ -45,7 +45,7 @@ pub(super) fn of(rootfs: &Rootfs, path: &RootPath, node: &Node) -> Option<Misnam
 
 /// The soname that a file name stands for: `libcupti.so.2024.1.1` for `libcupti.so.12`; nothing for a name
 /// without a version, or with one that no release had.
-fn says(name: &[u8]) -> Option<Bytes> {
+fn says(name: &[u8]) -> Option<ByteString> {
     let number = std::str::from_utf8(name.strip_prefix(b"libcupti.so.")?).ok()?;
     let major = number.parse::<u32>().ok().filter(|&major| major >= 12);
     match major {

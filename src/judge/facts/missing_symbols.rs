@@ -1,9 +1,9 @@
 //! The symbols that a consumer imports and that nothing in its process exports: what `ld.so` calls an undefined
 //! symbol when it binds them (glibc elf/dl-lookup.c, `do_lookup_x`).
 
-use super::consumers::Gets;
-use image_linkage::elf::{Bytes, ElfFacts, Symbol, SymbolRole};
-use image_linkage::loader::Outcome;
+use super::consumers::ConsumerOutcome;
+use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
+use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -13,9 +13,13 @@ const CUPTI: &[u8] = b"cupti";
 
 /// The symbols that `object` imports and that no object of its process exports, in the order of their names. Of a
 /// performance library that is not in the process at all nothing is said: that it is missing is said already.
-pub(super) fn missing(rootfs: &Rootfs, object: &RootPath, gets: &Gets) -> Vec<Bytes> {
+pub(super) fn missing(
+    rootfs: &Rootfs,
+    object: &RootPath,
+    gets: &ConsumerOutcome,
+) -> Vec<ByteString> {
     let facts = |path: &RootPath| rootfs.file(&path.absolute())?.elf.as_deref();
-    let Some(consumer) = facts(object).filter(|_| gets.outcome == Outcome::Loaded) else {
+    let Some(consumer) = facts(object).filter(|_| gets.outcome == RequestOutcome::Loaded) else {
         return Vec::new();
     };
     let process: Vec<&ElfFacts> = gets
@@ -23,7 +27,7 @@ pub(super) fn missing(rootfs: &Rootfs, object: &RootPath, gets: &Gets) -> Vec<By
         .iter()
         .filter_map(|object| facts(&object.real_path))
         .collect();
-    let mut missing: Vec<Bytes> = FAMILIES
+    let mut missing: Vec<ByteString> = FAMILIES
         .iter()
         .filter(|family| **family == CUPTI || process.iter().any(|elf| exports_of(elf, family)))
         .flat_map(|family| {
@@ -46,7 +50,7 @@ fn exports_of(elf: &ElfFacts, family: &[u8]) -> bool {
 
 /// Whether an object defines what is imported, at the version that is asked for: an object without versions has
 /// every one.
-fn defines(elf: &ElfFacts, import: &Symbol) -> bool {
+fn defines(elf: &ElfFacts, import: &DynamicSymbol) -> bool {
     elf.symbols.iter().any(|symbol| {
         symbol.role == SymbolRole::Export
             && symbol.name == import.name

@@ -24,28 +24,30 @@ pub mod search_path;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use consumers::{Asks, Consumer, ConsumerProfile, Gets, Required};
-pub use copies::{Copy, DanglingLink};
-pub use cupti_access::{Asker, Companion, Reach, Usable};
-pub use dead_weight::{Baggage, BaggageUse};
+pub use consumers::{ConsumerOutcome, ConsumerProfile, CuptiConsumer, FailureImpact, RequestKind};
+pub use copies::{CuptiCopy, DanglingLink};
+pub use cupti_access::{ApiAvailability, CompanionLookup, CuptiAccess, CuptiProcess};
+pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use expected_soname::of_cuda as soname_of_cuda;
-pub use file_owner::{Owner, OwnerKind};
-pub use file_references::{By, Leads, Tie, kept};
-pub use process_context::Ground;
-pub use related_software::Surroundings;
+pub use file_owner::{FileOwner, OwnerKind};
+pub use file_references::{FileReference, FileReferrer, ReferenceKind, kept};
+pub use process_context::ProcessContext;
+pub use related_software::RelatedSoftware;
 pub use release_files::VersionSource;
 
-use image_linkage::elf::Bytes;
+use image_linkage::elf::ByteString;
 use image_linkage::layer::{LayerIndex, ProblemKind};
-pub use image_linkage::loader::Outcome;
-use image_linkage::loader::{CpuLevel, Environment, Object, Resolution, Unresolved, World};
+pub use image_linkage::loader::RequestOutcome;
+use image_linkage::loader::{
+    CpuLevel, LoadResolution, LoadedObject, LoaderEnvironment, UnresolvedRequest, World,
+};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{ApplyProblem, Rootfs};
 use image_source::Image;
 
 /// Whether a process without search paths of its own can open CUPTI by its soname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
+pub enum CuptiStatus {
     /// It can.
     Loadable,
     /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
@@ -56,7 +58,7 @@ pub enum Status {
     Absent,
 }
 
-impl Status {
+impl CuptiStatus {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -87,7 +89,10 @@ impl<T> ByWorld<T> {
     }
 
     /// Computes the value in both worlds.
-    pub fn of<'g>(grounds: &'g ByWorld<Ground>, compute: impl Fn(&'g Ground) -> T) -> Self {
+    pub fn of<'g>(
+        grounds: &'g ByWorld<ProcessContext>,
+        compute: impl Fn(&'g ProcessContext) -> T,
+    ) -> Self {
         Self {
             as_is: compute(&grounds.as_is),
             nvidia: compute(&grounds.nvidia),
@@ -99,9 +104,9 @@ impl<T> ByWorld<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainOpen {
     /// The name.
-    pub name: Bytes,
+    pub name: ByteString,
     /// What the loader does.
-    pub resolution: Resolution,
+    pub resolution: LoadResolution,
 }
 
 /// Something that could not be checked.
@@ -120,32 +125,32 @@ pub struct ImageFacts {
     /// The digests and sizes of the layers as read.
     pub layers: Vec<LayerSize>,
     /// The loader's view, in each world.
-    pub grounds: ByWorld<Ground>,
+    pub grounds: ByWorld<ProcessContext>,
     /// Whether CUPTI can be opened, in each world.
-    pub status: ByWorld<Status>,
+    pub status: ByWorld<CuptiStatus>,
     /// What a plain dlopen of the soname gets, in each world: of the first soname that can be opened, else
     /// of the one that is expected.
     pub plain: ByWorld<PlainOpen>,
     /// The copies of libcupti.
-    pub copies: Vec<Copy>,
+    pub copies: Vec<CuptiCopy>,
     /// Links named as libcupti that lead nowhere.
     pub dangling: Vec<DanglingLink>,
     /// The CUPTI headers: the places of `cupti.h`.
     pub headers: Vec<(RootPath, usize)>,
     /// Who asks for CUPTI.
-    pub consumers: Vec<Consumer>,
+    pub consumers: Vec<CuptiConsumer>,
     /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
-    pub apis: Vec<Asker>,
+    pub apis: Vec<CuptiProcess>,
     /// The files that may be dead weight, by path.
-    pub baggage: Vec<Baggage>,
+    pub baggage: Vec<DeadWeightFile>,
     /// What uses such files without a table of an object showing it.
-    pub baggage_uses: Vec<BaggageUse>,
+    pub baggage_uses: Vec<DeadWeightUse>,
     /// The links that lead to such files, by file.
     pub baggage_links: BTreeMap<RootPath, Vec<RootPath>>,
     /// What leads to such files and so keeps them.
-    pub ties: Vec<Tie>,
+    pub ties: Vec<FileReference>,
     /// What lies around CUPTI.
-    pub around: Surroundings,
+    pub around: RelatedSoftware,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
@@ -155,8 +160,9 @@ pub struct ImageFacts {
 impl ImageFacts {
     /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
     pub fn serves(&self) -> bool {
-        let gets = |consumer: &Consumer| consumer.outcome.as_is.outcome == Outcome::Loaded;
-        self.status.as_is == Status::Loadable || self.consumers.iter().any(gets)
+        let gets =
+            |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+        self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
     }
 
     /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
@@ -167,7 +173,7 @@ impl ImageFacts {
     }
 
     /// The copies of CUPTI that are for everybody, not for one tool alone.
-    pub fn own_copies(&self) -> impl Iterator<Item = &Copy> {
+    pub fn own_copies(&self) -> impl Iterator<Item = &CuptiCopy> {
         self.copies.iter().filter(|copy| !copy.decoy)
     }
 }
@@ -189,7 +195,7 @@ pub struct ReadLayers {
 
 /// How the loader is to be set up, beyond what the image says.
 #[derive(Debug, Clone)]
-pub struct Conditions {
+pub struct GatherOptions {
     /// `KEY=VALUE` over the environment of the image config.
     pub environment: Vec<(String, String)>,
     /// The processor's level.
@@ -199,7 +205,7 @@ pub struct Conditions {
 }
 
 /// Gathers the facts of an image from its layers.
-pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> ImageFacts {
+pub fn gather(image: Image, layers: ReadLayers, conditions: &GatherOptions) -> ImageFacts {
     let mut gaps: Vec<Gap> = layers
         .layers
         .iter()
@@ -217,7 +223,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &Conditions) -> Imag
     let rootfs = Arc::new(rootfs);
     let grounds = process_context::both(&image, &rootfs, conditions);
     let profiles = conditions.consumers.as_slice();
-    let Walked {
+    let RootfsScan {
         found,
         weight,
         inventory,
@@ -285,20 +291,20 @@ fn merged(indexes: &[&LayerIndex]) -> (Rootfs, Vec<ApplyProblem>) {
 
 /// What one walk through the file system gathers.
 #[derive(Default)]
-struct Walked {
+struct RootfsScan {
     /// What bears on CUPTI.
-    found: copies::Found,
+    found: copies::CuptiFiles,
     /// What may be dead weight.
-    weight: dead_weight::Gathered,
+    weight: dead_weight::DeadWeightScan,
     /// What may need such files.
-    inventory: file_references::Inventory,
+    inventory: file_references::ObjectInventory,
     /// What lies around CUPTI.
-    around: Surroundings,
+    around: RelatedSoftware,
 }
 
 /// Goes once through the file system.
-fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> Walked {
-    let mut walked = Walked::default();
+fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> RootfsScan {
+    let mut walked = RootfsScan::default();
     rootfs.visit(|path, _, node| {
         copies::take(rootfs, profiles, &mut walked.found, path, node);
         walked.weight.take(path, node);
@@ -310,15 +316,15 @@ fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> Walked {
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens
 /// counts, else the first that is expected.
-fn plain_open(ground: &Ground, sonames: &[Bytes]) -> PlainOpen {
-    let open = |name: &Bytes| PlainOpen {
+fn plain_open(ground: &ProcessContext, sonames: &[ByteString]) -> PlainOpen {
+    let open = |name: &ByteString| PlainOpen {
         name: name.clone(),
         resolution: ground.open_plain(name),
     };
     let mut opened = sonames.iter().map(open);
     let first = opened
         .next()
-        .unwrap_or_else(|| open(&Bytes::from(&b"libcupti.so"[..])));
+        .unwrap_or_else(|| open(&ByteString::from(&b"libcupti.so"[..])));
     if first.resolution.loads() {
         return first;
     }
@@ -327,21 +333,21 @@ fn plain_open(ground: &Ground, sonames: &[Bytes]) -> PlainOpen {
         .unwrap_or(first)
 }
 
-fn status_of(plain: &PlainOpen, found: &copies::Found) -> Status {
+fn status_of(plain: &PlainOpen, found: &copies::CuptiFiles) -> CuptiStatus {
     match () {
-        () if plain.resolution.loads() => Status::Loadable,
-        () if found.own().next().is_some() || !found.dangling.is_empty() => Status::Unloadable,
-        () if !found.headers.is_empty() => Status::HeadersOnly,
-        () => Status::Absent,
+        () if plain.resolution.loads() => CuptiStatus::Loadable,
+        () if found.own().next().is_some() || !found.dangling.is_empty() => CuptiStatus::Unloadable,
+        () if !found.headers.is_empty() => CuptiStatus::HeadersOnly,
+        () => CuptiStatus::Absent,
     }
 }
 
 /// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
 /// could not be read.
 fn gaps_of(
-    grounds: &ByWorld<Ground>,
+    grounds: &ByWorld<ProcessContext>,
     plain: &ByWorld<PlainOpen>,
-    consumers: &[Consumer],
+    consumers: &[CuptiConsumer],
     oddities: &[ApplyProblem],
 ) -> Vec<Gap> {
     let gap = |what: String, why: &str| Gap {
@@ -372,7 +378,7 @@ fn gaps_of(
 }
 
 /// The environment of the image config with what was asked for over it, as the loader sees it.
-pub(crate) fn environment(image: &Image, conditions: &Conditions) -> Environment {
+pub(crate) fn environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvironment {
     let value = |key: &str| {
         let over = conditions
             .environment
@@ -381,9 +387,9 @@ pub(crate) fn environment(image: &Image, conditions: &Conditions) -> Environment
             .find(|(name, _)| name == key)
             .map(|(_, value)| value.as_str());
         over.or_else(|| image.config.env(key))
-            .map(|value| Bytes::from(value.as_bytes()))
+            .map(|value| ByteString::from(value.as_bytes()))
     };
-    Environment {
+    LoaderEnvironment {
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),
         working_dir: image
@@ -397,14 +403,14 @@ pub(crate) fn environment(image: &Image, conditions: &Conditions) -> Environment
 }
 
 /// What did not resolve, but for the driver's libraries.
-pub fn failures(resolution: &Resolution) -> impl Iterator<Item = &Unresolved> {
+pub fn failures(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest> {
     resolution
         .unresolved
         .iter()
-        .filter(|missing| missing.outcome != Outcome::ProvidedAtRuntime)
+        .filter(|missing| missing.outcome != RequestOutcome::ProvidedAtRuntime)
 }
 
 /// The object that was opened.
-pub fn root(resolution: &Resolution) -> Option<&Object> {
+pub fn root(resolution: &LoadResolution) -> Option<&LoadedObject> {
     resolution.objects.get(resolution.root?)
 }

@@ -2,28 +2,29 @@
 
 use std::sync::Arc;
 
-use super::{ByWorld, Conditions};
+use super::{ByWorld, GatherOptions};
 use crate::knowledge::driver_libraries;
-use image_linkage::loader::ldconfig::Relinked;
+use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
-    Arch, CpuLevel, Environment, Linker, Process, Resolution, Setup, Start, World, ldconfig,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
+    SimulatedProcess, StartMode, World, ldconfig,
 };
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
 
 /// What a process in this image starts with.
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub struct ProcessContext {
     /// The world.
     pub world: World,
     /// The file system.
     pub rootfs: Arc<Rootfs>,
     /// The loader for the image's processor; `None` in an image that has none.
-    pub linker: Option<Linker>,
+    pub linker: Option<DynamicLoader>,
     /// The links that a simulated `ldconfig` made and removed; none in the image as it is.
-    pub relinked: Relinked,
+    pub relinked: LinkChanges,
     /// The environment.
-    pub environment: Environment,
+    pub environment: LoaderEnvironment,
     /// The processor's level.
     pub cpu: CpuLevel,
     /// `NVIDIA_DRIVER_CAPABILITIES`.
@@ -31,9 +32,13 @@ pub struct Ground {
 }
 
 /// The image in both worlds.
-pub fn both(image: &Image, rootfs: &Arc<Rootfs>, conditions: &Conditions) -> ByWorld<Ground> {
+pub fn both(
+    image: &Image,
+    rootfs: &Arc<Rootfs>,
+    conditions: &GatherOptions,
+) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
-    let linker = arch.and_then(|arch| Linker::find(rootfs, arch, conditions.cpu));
+    let linker = arch.and_then(|arch| DynamicLoader::find(rootfs, arch, conditions.cpu));
     let over = conditions
         .environment
         .iter()
@@ -42,11 +47,11 @@ pub fn both(image: &Image, rootfs: &Arc<Rootfs>, conditions: &Conditions) -> ByW
     let capabilities = over
         .map(|(_, value)| value.as_str())
         .or_else(|| image.config.env("NVIDIA_DRIVER_CAPABILITIES"));
-    let as_is = Ground {
+    let as_is = ProcessContext {
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
         linker,
-        relinked: Relinked::default(),
+        relinked: LinkChanges::default(),
         environment: super::environment(image, conditions),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
@@ -56,14 +61,14 @@ pub fn both(image: &Image, rootfs: &Arc<Rootfs>, conditions: &Conditions) -> ByW
 }
 
 /// The same ground after the container runtime has run `ldconfig`.
-fn regenerated(as_is: &Ground, layers: usize) -> Ground {
-    let mut ground = Ground {
+fn regenerated(as_is: &ProcessContext, layers: usize) -> ProcessContext {
+    let mut ground = ProcessContext {
         world: World::Nvidia,
         ..as_is.clone()
     };
     if let Some(linker) = &mut ground.linker {
         let made = ldconfig::regenerate(&as_is.rootfs, linker);
-        if made.relinked != Relinked::default() {
+        if made.relinked != LinkChanges::default() {
             ground.rootfs = Arc::new(ldconfig::with_links(&as_is.rootfs, &made, layers));
         }
         linker.problems.clone_from(&made.problems);
@@ -73,7 +78,7 @@ fn regenerated(as_is: &Ground, layers: usize) -> Ground {
     ground
 }
 
-impl Ground {
+impl ProcessContext {
     /// What could not be read of the loader's own files.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         self.linker
@@ -82,11 +87,11 @@ impl Ground {
     }
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
-    pub fn with_setup<T>(&self, run: impl FnOnce(&Setup<'_>) -> T) -> Option<T> {
+    pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let from_driver =
             |name: &[u8]| driver_libraries::provides(name, self.capabilities.as_deref());
         self.linker.as_ref().map(|linker| {
-            run(&Setup {
+            run(&ProcessSetup {
                 rootfs: &self.rootfs,
                 linker,
                 environment: &self.environment,
@@ -98,14 +103,14 @@ impl Ground {
 
     /// What a dlopen of `name` gets in a process without search paths of its own; where that cannot start,
     /// because of what is preloaded, why not.
-    pub fn open_plain(&self, name: &[u8]) -> Resolution {
-        let open = |setup: &Setup<'_>| {
-            let mut process = Process::new(setup);
+    pub fn open_plain(&self, name: &[u8]) -> LoadResolution {
+        let open = |setup: &ProcessSetup<'_>| {
+            let mut process = SimulatedProcess::new(setup);
             let started = process.start_unknown();
             if super::failures(&started).next().is_some() {
                 return started;
             }
-            Resolution {
+            LoadResolution {
                 preload_warnings: started.preload_warnings,
                 ..process.open(name, None)
             }
@@ -114,19 +119,19 @@ impl Ground {
     }
 
     /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
-    pub fn start(&self, path: &[u8]) -> Option<Resolution> {
+    pub fn start(&self, path: &[u8]) -> Option<LoadResolution> {
         let found = self.rootfs.lookup(path).ok()?;
         let NodeKind::File(facts) = &self.rootfs.node(found.node).kind else {
             return None;
         };
         let elf = facts.elf.as_ref();
         let how = if elf.is_some_and(|elf| elf.interp.is_some()) {
-            Start::Executed
+            StartMode::Executed
         } else {
-            Start::Listed
+            StartMode::Listed
         };
         let own = elf.and_then(|elf| {
-            Linker::at(&self.rootfs, elf.interp.as_ref()?, Arch::of(elf)?, self.cpu)
+            DynamicLoader::at(&self.rootfs, elf.interp.as_ref()?, Arch::of(elf)?, self.cpu)
         });
         match own.filter(|own| {
             self.linker
@@ -138,9 +143,9 @@ impl Ground {
                     linker: Some(linker),
                     ..self.clone()
                 };
-                ground.with_setup(|setup| Process::new(setup).start(path, how))
+                ground.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
             }
-            None => self.with_setup(|setup| Process::new(setup).start(path, how)),
+            None => self.with_setup(|setup| SimulatedProcess::new(setup).start(path, how)),
         }
     }
 }

@@ -5,7 +5,7 @@ use image_linkage::path::RootPath;
 
 /// An installed Python distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Distribution {
+pub struct PythonDistribution {
     /// The name in its normal form: small letters, `-` between words.
     pub name: String,
     /// The version.
@@ -21,20 +21,20 @@ pub struct Distribution {
 }
 
 /// The distribution whose metadata a file is.
-pub(super) fn of(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<Distribution> {
+pub(super) fn of(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<PythonDistribution> {
     let is_metadata = path.name() == b"METADATA" && path.parent().name().ends_with(b".dist-info");
     let text = facts.kept.as_ref().filter(|_| is_metadata)?;
     read(&String::from_utf8_lossy(text), path, layer)
 }
 
-fn read(text: &str, path: &RootPath, layer: usize) -> Option<Distribution> {
+fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution> {
     let head = text.split("\n\n").next().unwrap_or_default();
     let value = |key: &str| {
         head.lines()
             .find_map(|line| line.strip_prefix(key))
             .map(str::trim)
     };
-    Some(Distribution {
+    Some(PythonDistribution {
         name: normal(value("Name:")?),
         version: value("Version:")?.to_owned(),
         site: path.parent().parent(),

@@ -1,25 +1,25 @@
 //! What lies around CUPTI: Python's distributions, the CUDA runtime, and names that are not true.
 
-use super::cuda_runtime::{self, Cudart};
-use super::misnamed_libraries::{self, Misnamed};
-use super::python_distributions::{self, Distribution};
+use super::cuda_runtime::{self, CudaRuntime};
+use super::misnamed_libraries::{self, MisnamedLibrary};
+use super::python_distributions::{self, PythonDistribution};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{Node, NodeKind, Rootfs};
+use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 
 /// What lies around CUPTI, by path.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct RelatedSoftware {
     /// The Python distributions.
-    pub distributions: Vec<Distribution>,
+    pub distributions: Vec<PythonDistribution>,
     /// The CUDA runtimes whose version is known.
-    pub runtimes: Vec<Cudart>,
+    pub runtimes: Vec<CudaRuntime>,
     /// The names of CUPTI that are not true.
-    pub misnamed: Vec<Misnamed>,
+    pub misnamed: Vec<MisnamedLibrary>,
 }
 
-impl Surroundings {
+impl RelatedSoftware {
     /// Takes one node of the file system.
-    pub(super) fn take(&mut self, rootfs: &Rootfs, path: &RootPath, node: &Node) {
+    pub(super) fn take(&mut self, rootfs: &Rootfs, path: &RootPath, node: &RootfsNode) {
         self.misnamed
             .extend(misnamed_libraries::of(rootfs, path, node));
         let NodeKind::File(facts) = &node.kind else {

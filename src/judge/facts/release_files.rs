@@ -30,7 +30,7 @@ impl VersionSource {
 
 /// A file of a known release.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
+pub struct ReleaseFile {
     /// The versions that ship the identical file; none for a build that a tool brings for itself.
     pub versions: Vec<&'static str>,
     /// The tool that brings it.
@@ -43,7 +43,7 @@ pub struct Release {
     pub bytes: u64,
 }
 
-static RELEASES: LazyLock<BTreeMap<&'static str, Release>> = LazyLock::new(|| {
+static RELEASES: LazyLock<BTreeMap<&'static str, ReleaseFile>> = LazyLock::new(|| {
     let rows = include_str!("../../../profiles/cupti/releases.csv")
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -54,7 +54,7 @@ static RELEASES: LazyLock<BTreeMap<&'static str, Release>> = LazyLock::new(|| {
         let bundle = (!bundle.is_empty()).then_some(bundle);
         Some((
             hash,
-            Release {
+            ReleaseFile {
                 versions: versions.split_whitespace().collect(),
                 bundle,
                 arch: fields.next()?,
@@ -72,7 +72,7 @@ static FILE_NAMES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 });
 
 /// The release that a SHA-256 names.
-pub fn by_hash(sha256: &str) -> Option<&'static Release> {
+pub fn by_hash(sha256: &str) -> Option<&'static ReleaseFile> {
     RELEASES.get(sha256)
 }
 
@@ -90,7 +90,7 @@ pub fn versions(arch: &str) -> Vec<&'static str> {
 
 /// The files of one release for a processor, by name.
 pub fn files(version: &str, arch: &str) -> BTreeMap<&'static str, u64> {
-    let ours = |release: &&Release| release.arch == arch && release.versions.contains(&version);
+    let ours = |release: &&ReleaseFile| release.arch == arch && release.versions.contains(&version);
     let files = RELEASES.values().filter(ours);
     files.map(|release| (release.file, release.bytes)).collect()
 }

@@ -1,14 +1,14 @@
 //! Which copy of CUPTI a program was made for, where that can be known.
 
 use super::cuda_runtime::{site, version};
-use super::python_distributions::Distribution;
-use super::{Consumer, Copy, ImageFacts};
-use image_linkage::elf::Bytes;
+use super::python_distributions::PythonDistribution;
+use super::{CuptiConsumer, CuptiCopy, ImageFacts};
+use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 
 /// A program that gets another release of CUPTI than it was made for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shadowed {
+pub struct ReleaseMismatch {
     /// The release it gets.
     pub gets: String,
     /// The release it was made for.
@@ -21,13 +21,13 @@ pub struct Shadowed {
 
 /// Whether a program gets another release of CUPTI, by major and minor version, than the copy on its own
 /// search path, or than its metadata asks for.
-pub fn shadowed(facts: &ImageFacts, consumer: &Consumer) -> Option<Shadowed> {
+pub fn shadowed(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<ReleaseMismatch> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
     let (says, meant) =
         own(facts, consumer).or_else(|| pinned(&facts.around.distributions, consumer))?;
     let (now, then) = (version(&gets)?, version(&meant)?);
-    (now != then && says != *got).then_some(Shadowed {
+    (now != then && says != *got).then_some(ReleaseMismatch {
         gets,
         meant,
         says,
@@ -36,7 +36,7 @@ pub fn shadowed(facts: &ImageFacts, consumer: &Consumer) -> Option<Shadowed> {
 }
 
 fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
-    let of = |copy: &Copy| copy.version.as_ref().map(|(version, _)| version.clone());
+    let of = |copy: &CuptiCopy| copy.version.as_ref().map(|(version, _)| version.clone());
     facts
         .copies
         .iter()
@@ -45,10 +45,10 @@ fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
 }
 
 /// The copy that the program's own search path leads to, and its release.
-fn own(facts: &ImageFacts, consumer: &Consumer) -> Option<(RootPath, String)> {
+fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let rootfs = &facts.grounds.as_is.rootfs;
     let elf = rootfs.file(&consumer.object.absolute())?.elf.as_ref()?;
-    let path: &Bytes = elf.runpath.as_ref().or(elf.rpath.as_ref())?;
+    let path: &ByteString = elf.runpath.as_ref().or(elf.rpath.as_ref())?;
     let origin = consumer.object.parent().absolute();
     path.split(|&byte| byte == b':').find_map(|element| {
         let below = [&b"$ORIGIN"[..], b"${ORIGIN}"]
@@ -64,7 +64,10 @@ fn own(facts: &ImageFacts, consumer: &Consumer) -> Option<(RootPath, String)> {
 }
 
 /// The version of CUPTI that the program's distribution asks for.
-fn pinned(distributions: &[Distribution], consumer: &Consumer) -> Option<(RootPath, String)> {
+fn pinned(
+    distributions: &[PythonDistribution],
+    consumer: &CuptiConsumer,
+) -> Option<(RootPath, String)> {
     let site = site(&consumer.object)?;
     let inside = consumer
         .object

@@ -1,7 +1,7 @@
 //! Search paths that lead where they should not, or not where they should.
 
-use super::{ByWorld, Consumer, Copy, Ground};
-use image_linkage::elf::Bytes;
+use super::{ByWorld, CuptiConsumer, CuptiCopy, ProcessContext};
+use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -13,16 +13,16 @@ pub struct EmptyElement {
     /// Whose path it is: `LD_LIBRARY_PATH`, or a tag of an object.
     pub of: String,
     /// The path as written.
-    pub value: Bytes,
+    pub value: ByteString,
     /// The object; `None` for the environment.
     pub object: Option<RootPath>,
 }
 
 /// The search paths with an empty element: of the environment, of what asks for CUPTI and of the copies.
 pub fn empty_elements(
-    ground: &Ground,
-    consumers: &[Consumer],
-    copies: &[Copy],
+    ground: &ProcessContext,
+    consumers: &[CuptiConsumer],
+    copies: &[CuptiCopy],
 ) -> Vec<EmptyElement> {
     let mut found = Vec::new();
     if let Some(value) = &ground.environment.library_path
@@ -67,16 +67,16 @@ fn has_empty(path: &[u8], separators: &[u8]) -> bool {
 
 /// A stub of the driver's library, made for linking, that a search path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stub {
+pub struct DriverStub {
     /// The path by which it is found.
     pub path: RootPath,
     /// The part of the search.
-    pub by: StubBy,
+    pub by: StubSource,
 }
 
 /// The part of the search that leads to a stub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StubBy {
+pub enum StubSource {
     /// `LD_LIBRARY_PATH`, which comes before all that the container runtime arranges.
     LdLibraryPath,
     /// `ld.so.cache`, as it is or as `ldconfig` would make it.
@@ -87,39 +87,39 @@ pub enum StubBy {
 const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
 
 /// The stubs that the environment or the cache lead to.
-pub fn stubs(grounds: &ByWorld<Ground>) -> Vec<Stub> {
+pub fn stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
     let ground = &grounds.as_is;
     let directories = elements(ground);
     let on_path = directories
         .into_iter()
         .flat_map(|directory| DRIVER.map(|name| [directory, b"/", name].concat()));
-    let mut found: Vec<Stub> = on_path
-        .filter_map(|path| stub(&ground.rootfs, &path, StubBy::LdLibraryPath))
+    let mut found: Vec<DriverStub> = on_path
+        .filter_map(|path| stub(&ground.rootfs, &path, StubSource::LdLibraryPath))
         .collect();
     let caches = [&grounds.as_is, &grounds.nvidia]
         .into_iter()
         .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
     let entries = caches
-        .flat_map(image_linkage::loader::ld_cache::Cache::iter)
+        .flat_map(image_linkage::loader::ld_cache::LdCache::iter)
         .filter(|(name, _)| DRIVER.contains(name));
     for (_, entry) in entries {
-        let stub = stub(&grounds.nvidia.rootfs, &entry.path, StubBy::Cache);
+        let stub = stub(&grounds.nvidia.rootfs, &entry.path, StubSource::Cache);
         found.extend(stub.filter(|stub| !found.contains(stub)));
     }
     found
 }
 
-fn stub(rootfs: &Rootfs, path: &[u8], by: StubBy) -> Option<Stub> {
+fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
     let real = rootfs.lookup(path).ok()?.path;
     let is_stub = real.components().any(|part| part == b"stubs");
-    is_stub.then(|| Stub {
+    is_stub.then(|| DriverStub {
         path: RootPath::new(path),
         by,
     })
 }
 
 /// The directories of `LD_LIBRARY_PATH`.
-fn elements(ground: &Ground) -> Vec<&[u8]> {
+fn elements(ground: &ProcessContext) -> Vec<&[u8]> {
     let path = ground
         .environment
         .library_path
@@ -131,7 +131,7 @@ fn elements(ground: &Ground) -> Vec<&[u8]> {
 }
 
 /// Whether `LD_LIBRARY_PATH` or a file in `/etc/ld.so.conf.d` names a directory.
-pub fn names_directory(ground: &Ground, directory: &[u8]) -> bool {
+pub fn names_directory(ground: &ProcessContext, directory: &[u8]) -> bool {
     let trimmed = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path) == directory;
     let rootfs = &ground.rootfs;
     let in_file = |content: &[u8]| {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::judge::facts::release_files;
-use crate::knowledge::advice::{self, Source};
-use crate::knowledge::api::{self, Api};
+use crate::knowledge::advice::{self, InstallSource};
+use crate::knowledge::api::{self, CuptiApi};
 use crate::knowledge::{CuptiNeed, Phase, Profiler};
 
 /// The processor whose sizes are told.
@@ -12,7 +12,7 @@ pub const ARCH: &str = "x86_64";
 
 /// What is advised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice<'p> {
+pub struct ToolAdvice<'p> {
     /// The phase that was asked about.
     pub phase: Option<String>,
     /// The tools.
@@ -20,18 +20,18 @@ pub struct Advice<'p> {
     /// The tools that there are.
     pub known: &'p [Profiler],
     /// The release of CUPTI; `None` where no tool needs it in the image.
-    pub release: Option<Chosen>,
+    pub release: Option<AdvisedRelease>,
     /// The files of CUPTI that the tools need.
     pub files: Vec<FileNeed>,
     /// The APIs that the release does not have yet.
-    pub too_new: Vec<&'static Api>,
+    pub too_new: Vec<&'static CuptiApi>,
     /// Where the files are had from, the commands filled in.
-    pub sources: Vec<Source>,
+    pub sources: Vec<InstallSource>,
 }
 
 /// A release of CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
+pub struct AdvisedRelease {
     /// Major and minor version of CUDA.
     pub cuda: (u32, u32),
     /// The release that the sizes are of.
@@ -50,7 +50,7 @@ pub struct FileNeed {
     /// The size in bytes, where it is known.
     pub bytes: Option<u64>,
     /// The APIs that need it.
-    pub apis: Vec<&'static Api>,
+    pub apis: Vec<&'static CuptiApi>,
     /// Whether only some options of the tools need it.
     pub optional: bool,
 }
@@ -101,7 +101,7 @@ pub fn advise<'p>(
     tools: Vec<&'p Profiler>,
     known: &'p [Profiler],
     cuda: Option<&str>,
-) -> Result<Advice<'p>, String> {
+) -> Result<ToolAdvice<'p>, String> {
     let chosen = choose(cuda)?;
     let needs = tools
         .iter()
@@ -113,7 +113,7 @@ pub fn advise<'p>(
     } else {
         (None, Vec::new(), Vec::new(), Vec::new())
     };
-    Ok(Advice {
+    Ok(ToolAdvice {
         phase: phase.map(str::to_owned),
         tools,
         known,
@@ -124,7 +124,7 @@ pub fn advise<'p>(
     })
 }
 
-fn choose(cuda: Option<&str>) -> Result<Chosen, String> {
+fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
     let versions = release_files::versions(ARCH);
     let of = |version: &str| match release_files::numbers(version).as_slice() {
         [major, minor, ..] => Some((*major, *minor)),
@@ -150,7 +150,7 @@ fn choose(cuda: Option<&str>) -> Result<Chosen, String> {
         .filter(|version| of(version) <= Some(wanted));
     let sizes_of = not_newer.next_back().or(versions.first()).copied();
     let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
-    Ok(Chosen {
+    Ok(AdvisedRelease {
         cuda: wanted,
         sizes_of,
         exact: of(sizes_of) == Some(wanted),
@@ -158,9 +158,9 @@ fn choose(cuda: Option<&str>) -> Result<Chosen, String> {
     })
 }
 
-impl Chosen {
+impl AdvisedRelease {
     /// Whether the release has an API.
-    fn has(&self, api: &Api) -> bool {
+    fn has(&self, api: &CuptiApi) -> bool {
         let since = api.since.as_deref().map(release_files::numbers);
         let (major, minor) = self.cuda;
         since.is_none_or(|since| since <= vec![major, minor])
@@ -185,10 +185,10 @@ impl Chosen {
     }
 }
 
-fn files(tools: &[&Profiler], chosen: &Chosen) -> (Vec<FileNeed>, Vec<&'static Api>) {
+fn files(tools: &[&Profiler], chosen: &AdvisedRelease) -> (Vec<FileNeed>, Vec<&'static CuptiApi>) {
     let sizes = release_files::files(chosen.sizes_of, ARCH);
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
-    let mut too_new: Vec<&'static Api> = Vec::new();
+    let mut too_new: Vec<&'static CuptiApi> = Vec::new();
     for (api, optional) in apis(tools) {
         if !chosen.has(api) {
             if !too_new.contains(&api) {
@@ -225,7 +225,7 @@ fn files(tools: &[&Profiler], chosen: &Chosen) -> (Vec<FileNeed>, Vec<&'static A
 }
 
 /// The APIs of the tools that need CUPTI in the image, and whether they are for options alone.
-fn apis(tools: &[&Profiler]) -> impl Iterator<Item = (&'static Api, bool)> {
+fn apis(tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
     let needed = tools.iter().flat_map(|tool| &tool.said.apis);
     let options = tools.iter().flat_map(|tool| &tool.said.optional_apis);
     let all = needed
@@ -234,14 +234,14 @@ fn apis(tools: &[&Profiler]) -> impl Iterator<Item = (&'static Api, bool)> {
     all.filter_map(|(id, optional)| Some((api::by_id(id)?, optional)))
 }
 
-fn sources(chosen: &Chosen) -> Vec<Source> {
+fn sources(chosen: &AdvisedRelease) -> Vec<InstallSource> {
     let (major, minor) = chosen.cuda;
     let cuda = format!("{major}.{minor}");
-    let has = |source: &&Source| {
+    let has = |source: &&InstallSource| {
         source.major.is_none_or(|of| of == major)
             && source.cuda.as_ref().is_none_or(|of| *of == cuda)
     };
-    let fill = |source: &Source| Source {
+    let fill = |source: &InstallSource| InstallSource {
         command: source
             .command
             .replace("{major}", &major.to_string())
@@ -253,7 +253,7 @@ fn sources(chosen: &Chosen) -> Vec<Source> {
     advice::sources().iter().filter(has).map(fill).collect()
 }
 
-impl Advice<'_> {
+impl ToolAdvice<'_> {
     /// Whether a tool needs CUPTI in the image.
     pub fn needs_cupti(&self) -> bool {
         self.release.is_some()

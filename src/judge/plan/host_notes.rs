@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::profilers::{Entry, State};
+use super::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::facts::ImageFacts;
 use crate::knowledge::host_conditions::{self, HostCondition};
 use crate::knowledge::minimum_driver::{self, MinimumDriver};
@@ -20,10 +20,10 @@ pub struct HostNotes {
 }
 
 /// Gathers the notes for an image and what was said of the tools.
-pub fn notes(facts: &ImageFacts, entries: &[Entry<'_>]) -> HostNotes {
+pub fn notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> HostNotes {
     let applicable = entries
         .iter()
-        .filter(|entry| entry.here.as_is.state != State::NotApplicable);
+        .filter(|entry| entry.here.as_is.state != ReadinessState::NotApplicable);
     let asked: BTreeSet<&String> = applicable
         .flat_map(|entry| &entry.profiler.said.host)
         .collect();

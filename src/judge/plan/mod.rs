@@ -9,7 +9,7 @@ pub mod unmet_need;
 use std::collections::BTreeSet;
 
 use crate::judge::facts::ImageFacts;
-use crate::judge::rule::{self, Rule, Severity, Subject};
+use crate::judge::rule::{self, Rule, RuleSubject, Severity};
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;
 
@@ -40,7 +40,7 @@ impl Verdict {
 
 /// A file that stays or may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct PlanItem {
     /// The file, without links.
     pub path: RootPath,
     /// The kind of `profiles/cupti/baggage.yaml`.
@@ -67,9 +67,9 @@ pub struct Plan {
     /// The rules whose findings made the verdict what it is.
     pub because: Vec<String>,
     /// The files that the phase speaks of and that stay, by path.
-    pub keep: Vec<Item>,
+    pub keep: Vec<PlanItem>,
     /// The files that may go: nothing in the image needs them in this phase. By path.
-    pub drop: Vec<Item>,
+    pub drop: Vec<PlanItem>,
 }
 
 impl Plan {
@@ -85,21 +85,21 @@ impl Plan {
 }
 
 /// What is known of an image and judged by.
-pub struct Known<'a> {
+pub struct PlanInput<'a> {
     /// The facts.
     pub facts: &'a ImageFacts,
     /// The rules.
     pub rules: &'a [Rule],
     /// The subjects of the facts.
-    pub subjects: &'a [Subject],
+    pub subjects: &'a [RuleSubject],
     /// The profiling tools.
     pub profilers: &'a [Profiler],
     /// What the image makes of them.
-    pub tools: &'a [profilers::Entry<'a>],
+    pub tools: &'a [profilers::ToolAssessment<'a>],
 }
 
 /// Judges what an image may expect of it in `phase`.
-pub fn plan(known: &Known<'_>, phase: &Phase) -> Plan {
+pub fn plan(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
     let mut subjects = known.subjects.to_vec();
     subjects.extend(unmet_need::subjects(facts, known.tools, phase));

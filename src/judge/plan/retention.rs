@@ -5,21 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use super::Item;
-use crate::judge::facts::{Baggage, By, ImageFacts, Leads, Tie};
-use crate::knowledge::api::{self, Api};
+use super::PlanItem;
+use crate::judge::facts::{DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
+use crate::knowledge::api::{self, CuptiApi};
 use crate::knowledge::{Phase, Profiler, dead_weight};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
 /// The files that stay and those that may go, each by path.
-pub(super) struct Split {
-    pub keep: Vec<Item>,
-    pub drop: Vec<Item>,
+pub(super) struct RetentionSplit {
+    pub keep: Vec<PlanItem>,
+    pub drop: Vec<PlanItem>,
 }
 
 /// Splits the files that the phase speaks of.
-pub(super) fn split(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> Split {
+pub(super) fn split(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
     let welcome = welcome_apis(profilers, phase);
     for file in &facts.baggage {
@@ -29,7 +29,7 @@ pub(super) fn split(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -
         }
     }
     follow(facts, phase, &mut stays);
-    let mut split = Split {
+    let mut split = RetentionSplit {
         keep: Vec::new(),
         drop: Vec::new(),
     };
@@ -45,14 +45,14 @@ pub(super) fn split(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -
     split
 }
 
-fn speaks_of(phase: &Phase, file: &Baggage) -> bool {
+fn speaks_of(phase: &Phase, file: &DeadWeightFile) -> bool {
     let mut kinds = phase.baggage.allows.iter().chain(&phase.baggage.forbids);
     kinds.any(|kind| *kind == file.kind)
 }
 
-fn item(facts: &ImageFacts, file: &Baggage, because: String) -> Item {
+fn item(facts: &ImageFacts, file: &DeadWeightFile, because: String) -> PlanItem {
     let links = facts.baggage_links.get(&file.path);
-    Item {
+    PlanItem {
         path: file.path.clone(),
         kind: file.kind,
         bytes: file.bytes,
@@ -63,7 +63,7 @@ fn item(facts: &ImageFacts, file: &Baggage, because: String) -> Item {
 }
 
 /// Whether the phase allows the kind, or welcomes a tool that uses it.
-fn allowed(phase: &Phase, file: &Baggage) -> Option<String> {
+fn allowed(phase: &Phase, file: &DeadWeightFile) -> Option<String> {
     if phase.baggage.allows.iter().any(|kind| *kind == file.kind) {
         return Some(format!("{} allows it", phase.name));
     }
@@ -74,7 +74,7 @@ fn allowed(phase: &Phase, file: &Baggage) -> Option<String> {
 }
 
 /// Whether something is known to execute it, or to open it by other means than a name in an object.
-fn used(facts: &ImageFacts, file: &Baggage) -> Option<String> {
+fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
     let used = facts
         .baggage_uses
         .iter()
@@ -83,12 +83,12 @@ fn used(facts: &ImageFacts, file: &Baggage) -> Option<String> {
 }
 
 /// The APIs that the phase welcomes, itself or through a tool.
-fn welcome_apis<'p>(profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static Api> {
+fn welcome_apis<'p>(profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static CuptiApi> {
     let tools = profilers
         .iter()
         .filter(|tool| phase.profilers.welcome().any(|id| id == tool.id));
     let of_tools = tools.flat_map(|tool| &tool.said.apis).map(String::as_str);
-    let mut apis: Vec<&Api> = phase
+    let mut apis: Vec<&CuptiApi> = phase
         .apis
         .welcome()
         .chain(of_tools)
@@ -100,8 +100,8 @@ fn welcome_apis<'p>(profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static
 
 /// Whether a process gets the file for an API that is welcome. Where no process gets the library of an API, every
 /// file of its name stays: it can still be put on a search path.
-fn asked_by_api(facts: &ImageFacts, apis: &[&Api], file: &Baggage) -> Option<String> {
-    let why = |api: &Api| Some(format!("CUPTI's {} API needs it", api.name));
+fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -> Option<String> {
+    let why = |api: &CuptiApi| Some(format!("CUPTI's {} API needs it", api.name));
     let reaches = || {
         let askers = facts.apis.iter();
         askers.flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
@@ -138,8 +138,8 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&Api], file: &Baggage) -> Option<Str
 }
 
 /// Why a file that may go is not needed.
-fn idle(file: &Baggage) -> String {
-    let needs = |api: &&Api| {
+fn idle(file: &DeadWeightFile) -> String {
+    let needs = |api: &&CuptiApi| {
         let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
         api.libraries.iter().any(|library| named(library.stem()))
     };
@@ -166,8 +166,8 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
         let before = stays.len();
         for tie in &facts.ties {
             let goes = match &tie.by {
-                By::Object(path) => is_forbidden(path) && !stays.contains_key(path),
-                By::Setting(_) => false,
+                FileReferrer::Object(path) => is_forbidden(path) && !stays.contains_key(path),
+                FileReferrer::Setting(_) => false,
             };
             if !goes && !stays.contains_key(&tie.file) {
                 stays.insert(&tie.file, words(tie));
@@ -180,16 +180,16 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
 }
 
 /// A tie in words.
-fn words(tie: &Tie) -> String {
+fn words(tie: &FileReference) -> String {
     let by = match &tie.by {
-        By::Object(path) => path.to_string(),
-        By::Setting(setting) => escape::text(setting.as_bytes()),
+        FileReferrer::Object(path) => path.to_string(),
+        FileReferrer::Setting(setting) => escape::text(setting.as_bytes()),
     };
     let name = escape::text(&tie.name);
     match tie.how {
-        Leads::Needs => format!("{by} needs {name}"),
-        Leads::MayNeed => format!("{by} needs {name}, and may get this one"),
-        Leads::Holds => format!("{by} holds the name {name} and may open it"),
-        Leads::Names => format!("{by} names it"),
+        ReferenceKind::Needs => format!("{by} needs {name}"),
+        ReferenceKind::MayNeed => format!("{by} needs {name}, and may get this one"),
+        ReferenceKind::Holds => format!("{by} holds the name {name} and may open it"),
+        ReferenceKind::Names => format!("{by} names it"),
     }
 }

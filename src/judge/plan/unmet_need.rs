@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::profilers::{Entry, State};
-use crate::judge::facts::{Asker, ImageFacts, Usable};
-use crate::judge::rule::{Evidence, Kind, Subject, Value};
-use crate::knowledge::api::{self, Api};
-use crate::knowledge::{Phase, Wish};
+use super::profilers::{ReadinessState, ToolAssessment};
+use crate::judge::facts::{ApiAvailability, CuptiProcess, ImageFacts};
+use crate::judge::rule::{Evidence, FieldValue, RuleSubject, SubjectKind};
+use crate::knowledge::api::{self, CuptiApi};
+use crate::knowledge::{IdChoice, Phase};
 use image_linkage::loader::trace_text;
 
 /// The fields of what is not so.
@@ -15,13 +15,13 @@ pub const FIELDS: &[&str] = &["phase", "level", "what", "why"];
 
 /// How much a phase cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum RequirementLevel {
     Needs,
     Wants,
     Forbids,
 }
 
-impl Level {
+impl RequirementLevel {
     fn name(self) -> &'static str {
         match self {
             Self::Needs => "needs",
@@ -32,34 +32,46 @@ impl Level {
 }
 
 /// Why something cannot be used.
-struct Why {
+struct UnmetNeed {
     what: String,
     words: String,
     evidence: Vec<Evidence>,
 }
 
 /// What the image does not give `phase`; `tools` is what is known of profiling tools in it.
-pub fn subjects(facts: &ImageFacts, tools: &[Entry<'_>], phase: &Phase) -> Vec<Subject> {
+pub fn subjects(
+    facts: &ImageFacts,
+    tools: &[ToolAssessment<'_>],
+    phase: &Phase,
+) -> Vec<RuleSubject> {
     let mut subjects = Vec::new();
     for (level, wishes, others) in [
-        (Level::Needs, &phase.apis.needs, &phase.profilers.needs),
-        (Level::Wants, &phase.apis.wants, &phase.profilers.wants),
+        (
+            RequirementLevel::Needs,
+            &phase.apis.needs,
+            &phase.profilers.needs,
+        ),
+        (
+            RequirementLevel::Wants,
+            &phase.apis.wants,
+            &phase.profilers.wants,
+        ),
     ] {
         let apis = wishes.iter().filter_map(|wish| no_api(facts, wish));
         let tools = others.iter().filter_map(|wish| no_tool(tools, wish));
         subjects.extend(apis.chain(tools).map(|why| subject(phase, level, why)));
     }
     let apis = phase.apis.forbids.iter().filter_map(|id| api::by_id(id));
-    let usable = apis.filter(|api| anybody(facts, api)).map(|api| Why {
+    let usable = apis.filter(|api| anybody(facts, api)).map(|api| UnmetNeed {
         what: format!("CUPTI's {} API", api.name),
         words: "it can be used here".to_owned(),
         evidence: Vec::new(),
     });
     let ready = tools.iter().filter(|entry| {
         phase.profilers.forbids.contains(&entry.profiler.id)
-            && entry.here.as_is.state == State::Ready
+            && entry.here.as_is.state == ReadinessState::Ready
     });
-    let ready = ready.map(|entry| Why {
+    let ready = ready.map(|entry| UnmetNeed {
         what: entry.profiler.said.name.clone(),
         words: "it is ready here".to_owned(),
         evidence: Vec::new(),
@@ -67,15 +79,15 @@ pub fn subjects(facts: &ImageFacts, tools: &[Entry<'_>], phase: &Phase) -> Vec<S
     subjects.extend(
         usable
             .chain(ready)
-            .map(|why| subject(phase, Level::Forbids, why)),
+            .map(|why| subject(phase, RequirementLevel::Forbids, why)),
     );
     subjects
 }
 
-fn subject(phase: &Phase, level: Level, why: Why) -> Subject {
-    let text = |value: String| Value::Text(value);
-    Subject {
-        kind: Kind::Need,
+fn subject(phase: &Phase, level: RequirementLevel, why: UnmetNeed) -> RuleSubject {
+    let text = |value: String| FieldValue::Text(value);
+    RuleSubject {
+        kind: SubjectKind::Need,
         fields: BTreeMap::from([
             ("phase", text(phase.name.clone())),
             ("level", text(level.name().to_owned())),
@@ -88,20 +100,20 @@ fn subject(phase: &Phase, level: Level, why: Why) -> Subject {
 }
 
 /// Whether a process of the image can use an API.
-fn anybody(facts: &ImageFacts, api: &Api) -> bool {
+fn anybody(facts: &ImageFacts, api: &CuptiApi) -> bool {
     let mut askers = facts.apis.iter();
-    askers.any(|asker| asker.reach.as_is.usable(&api.id) == Usable::Yes)
+    askers.any(|asker| asker.reach.as_is.usable(&api.id) == ApiAvailability::Yes)
 }
 
 /// Why nobody can use the API that is wished for: of several, the first that the release has counts.
-fn no_api(facts: &ImageFacts, wish: &Wish) -> Option<Why> {
-    let apis: Vec<&Api> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
-    let in_release = |api: &&&Api| {
+fn no_api(facts: &ImageFacts, wish: &IdChoice) -> Option<UnmetNeed> {
+    let apis: Vec<&CuptiApi> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
+    let in_release = |api: &&&CuptiApi| {
         let mut askers = facts.apis.iter();
         askers.any(|asker| {
             matches!(
                 asker.reach.as_is.usable(&api.id),
-                Usable::Yes | Usable::NoLibrary
+                ApiAvailability::Yes | ApiAvailability::NoLibrary
             )
         })
     };
@@ -110,11 +122,12 @@ fn no_api(facts: &ImageFacts, wish: &Wish) -> Option<Why> {
         return None;
     }
     // The process that comes nearest is the one that misses a library alone.
-    let nearest = |asker: &&Asker| asker.reach.as_is.usable(&api.id) == Usable::NoLibrary;
+    let nearest =
+        |asker: &&CuptiProcess| asker.reach.as_is.usable(&api.id) == ApiAvailability::NoLibrary;
     let asker = facts.apis.iter().find(nearest).or(facts.apis.first())?;
     let (words, evidence) = reason(facts, asker, api);
     let what = format!("CUPTI's {} API", api.name);
-    Some(Why {
+    Some(UnmetNeed {
         what,
         words,
         evidence,
@@ -122,14 +135,14 @@ fn no_api(facts: &ImageFacts, wish: &Wish) -> Option<Why> {
 }
 
 /// Why a process cannot use an API, in the loader's words where it has some.
-fn reason(facts: &ImageFacts, asker: &Asker, api: &Api) -> (String, Vec<Evidence>) {
+fn reason(facts: &ImageFacts, asker: &CuptiProcess, api: &CuptiApi) -> (String, Vec<Evidence>) {
     let consumer = asker
         .consumer
         .and_then(|number| facts.consumers.get(number));
     let who = consumer.map_or("no process", |consumer| &consumer.name);
     let reach = &asker.reach.as_is;
     match reach.usable(&api.id) {
-        Usable::NoLibrary => match reach.missing(api).next() {
+        ApiAvailability::NoLibrary => match reach.missing(api).next() {
             Some(missing) => {
                 let lines = trace_text::lines(&missing.trace, &missing.objects);
                 let who = consumer.map_or("a process without search paths", |it| &it.name);
@@ -141,7 +154,7 @@ fn reason(facts: &ImageFacts, asker: &Asker, api: &Api) -> (String, Vec<Evidence
             }
             None => (format!("{who} gets what is beside libcupti"), Vec::new()),
         },
-        Usable::NotInRelease => {
+        ApiAvailability::NotInRelease => {
             let since = api
                 .since
                 .as_deref()
@@ -154,24 +167,26 @@ fn reason(facts: &ImageFacts, asker: &Asker, api: &Api) -> (String, Vec<Evidence
                 Vec::new(),
             )
         }
-        Usable::NoCupti | Usable::Yes => ("no process gets libcupti".to_owned(), Vec::new()),
+        ApiAvailability::NoCupti | ApiAvailability::Yes => {
+            ("no process gets libcupti".to_owned(), Vec::new())
+        }
     }
 }
 
 /// Why no tool that is wished for works here. One for which there is nothing to look at is not missed.
-fn no_tool(tools: &[Entry<'_>], wish: &Wish) -> Option<Why> {
+fn no_tool(tools: &[ToolAssessment<'_>], wish: &IdChoice) -> Option<UnmetNeed> {
     let wished = tools
         .iter()
         .filter(|entry| wish.ids().contains(&entry.profiler.id));
-    let wished: Vec<&Entry<'_>> = wished
-        .filter(|entry| entry.here.as_is.state != State::NotApplicable)
+    let wished: Vec<&ToolAssessment<'_>> = wished
+        .filter(|entry| entry.here.as_is.state != ReadinessState::NotApplicable)
         .collect();
-    let works = |entry: &&&Entry<'_>| entry.here.as_is.state == State::Ready;
+    let works = |entry: &&&ToolAssessment<'_>| entry.here.as_is.state == ReadinessState::Ready;
     if wished.iter().any(|entry| works(&entry)) {
         return None;
     }
     let entry = wished.first()?;
-    Some(Why {
+    Some(UnmetNeed {
         what: entry.profiler.said.name.clone(),
         words: entry.here.as_is.because.join("; "),
         evidence: Vec::new(),

@@ -4,21 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::template::Template;
-use super::{Condition, Kind, Off, Raise, Rule, Severity, Value};
-use yaml_mistakes::{Document, Mistake, unknown};
+use super::template::MessageTemplate;
+use super::{
+    DisabledPhases, FieldCondition, FieldValue, Rule, Severity, SeverityRaise, SubjectKind,
+};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
 
 /// A rule's file as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Source {
+struct RuleSource {
     summary: String,
-    subject: Kind,
+    subject: SubjectKind,
     #[serde(rename = "where")]
-    conditions: BTreeMap<String, Value>,
-    severity: Level,
+    conditions: BTreeMap<String, FieldValue>,
+    severity: SeverityLevel,
     #[serde(default)]
-    phases: BTreeMap<String, Level>,
+    phases: BTreeMap<String, SeverityLevel>,
     #[serde(default)]
     raise: Vec<RaiseSource>,
     message: String,
@@ -31,14 +33,14 @@ struct Source {
 /// A severity, or that the rule says nothing.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Level {
+enum SeverityLevel {
     Off,
     Note,
     Warning,
     Error,
 }
 
-impl Level {
+impl SeverityLevel {
     fn severity(self) -> Option<Severity> {
         match self {
             Self::Off => None,
@@ -54,7 +56,7 @@ impl Level {
 #[serde(deny_unknown_fields)]
 struct RaiseSource {
     #[serde(rename = "where")]
-    conditions: BTreeMap<String, Value>,
+    conditions: BTreeMap<String, FieldValue>,
     severity: Severity,
     #[serde(default)]
     phases: Vec<String>,
@@ -64,28 +66,32 @@ struct RaiseSource {
 ///
 /// # Errors
 /// All mistakes in the file: a key that no rule has, a field that the subject has not, a phase nobody knows.
-pub fn compile(id: &str, document: &Document, phases: &[String]) -> Result<Rule, Vec<Mistake>> {
-    document.read_and(|source: Source| {
+pub fn compile(
+    id: &str,
+    document: &YamlDocument,
+    phases: &[String],
+) -> Result<Rule, Vec<YamlMistake>> {
+    document.read_and(|source: RuleSource| {
         let mistakes = mistakes(document, &source, phases);
         (rule(id, source), mistakes)
     })
 }
 
-fn rule(id: &str, source: Source) -> Rule {
+fn rule(id: &str, source: RuleSource) -> Rule {
     let phases = severities(&source.phases);
     let gravest = phases.values().copied().max();
     Rule {
         id: id.to_owned(),
         summary: source.summary,
         why: source.why,
-        fix: Template::new(&source.fix),
+        fix: MessageTemplate::new(&source.fix),
         references: source.references,
         severity: source
             .severity
             .severity()
             .or(gravest)
             .unwrap_or(Severity::Note),
-        off: Off {
+        off: DisabledPhases {
             unasked: source.severity.severity().is_none(),
             phases: without_severity(&source.phases),
         },
@@ -93,31 +99,31 @@ fn rule(id: &str, source: Source) -> Rule {
         kind: source.subject,
         conditions: conditions(source.conditions),
         raise: source.raise.into_iter().map(raise).collect(),
-        message: Template::new(&source.message),
+        message: MessageTemplate::new(&source.message),
     }
 }
 
-fn severities(phases: &BTreeMap<String, Level>) -> BTreeMap<String, Severity> {
-    let of = |(phase, level): (&String, &Level)| Some((phase.clone(), level.severity()?));
+fn severities(phases: &BTreeMap<String, SeverityLevel>) -> BTreeMap<String, Severity> {
+    let of = |(phase, level): (&String, &SeverityLevel)| Some((phase.clone(), level.severity()?));
     phases.iter().filter_map(of).collect()
 }
 
-fn without_severity(phases: &BTreeMap<String, Level>) -> BTreeSet<String> {
+fn without_severity(phases: &BTreeMap<String, SeverityLevel>) -> BTreeSet<String> {
     let off = phases
         .iter()
         .filter(|(_, level)| level.severity().is_none());
     off.map(|(phase, _)| phase.clone()).collect()
 }
 
-fn conditions(source: BTreeMap<String, Value>) -> Vec<Condition> {
+fn conditions(source: BTreeMap<String, FieldValue>) -> Vec<FieldCondition> {
     source
         .into_iter()
-        .map(|(field, value)| Condition { field, value })
+        .map(|(field, value)| FieldCondition { field, value })
         .collect()
 }
 
-fn raise(source: RaiseSource) -> Raise {
-    Raise {
+fn raise(source: RaiseSource) -> SeverityRaise {
+    SeverityRaise {
         conditions: conditions(source.conditions),
         severity: source.severity,
         phases: source.phases,
@@ -125,7 +131,7 @@ fn raise(source: RaiseSource) -> Raise {
 }
 
 /// What a type cannot say: fields that the subject has not, and phases that there are not.
-fn mistakes(document: &Document, source: &Source, phases: &[String]) -> Vec<Mistake> {
+fn mistakes(document: &YamlDocument, source: &RuleSource, phases: &[String]) -> Vec<YamlMistake> {
     let fields = source.subject.fields();
     let kind = source.subject.name();
     let known: Vec<&str> = phases.iter().map(String::as_str).collect();
@@ -152,7 +158,7 @@ fn mistakes(document: &Document, source: &Source, phases: &[String]) -> Vec<Mist
         }
     }
     for (key, text) in [("message", &source.message), ("fix", &source.fix)] {
-        let template = Template::new(text);
+        let template = MessageTemplate::new(text);
         let strange = template.fields().filter_map(strange);
         mistakes.extend(strange.map(|what| document.mistake(&[key], what)));
     }
@@ -173,15 +179,15 @@ fn mistakes(document: &Document, source: &Source, phases: &[String]) -> Vec<Mist
 
 #[cfg(test)]
 mod tests {
-    use crate::judge::rule::{Kind, Severity};
-    use yaml_mistakes::Document;
+    use crate::judge::rule::{Severity, SubjectKind};
+    use yaml_mistakes::YamlDocument;
 
     #[test]
     fn a_rule_can_be_off_for_a_phase_and_where_none_was_asked_for() {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
         let phases = ["inference", "training", "profiling"].map(str::to_owned);
-        let rule = super::compile("x", &Document::parse(text).unwrap(), &phases).unwrap();
+        let rule = super::compile("x", &YamlDocument::parse(text).unwrap(), &phases).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
         assert_eq!(
@@ -199,12 +205,12 @@ mod tests {
             message: \"{shape}\"\nwhy: w\nfix: f\n";
         let phases = ["inference".to_owned(), "training".to_owned()];
         let compile = |text: &str| {
-            let compiled = super::compile("x", &Document::parse(text).unwrap(), &phases);
+            let compiled = super::compile("x", &YamlDocument::parse(text).unwrap(), &phases);
             let mistakes = compiled.err().unwrap_or_default();
             let mistakes = mistakes.iter().map(ToString::to_string);
             mistakes.collect::<Vec<String>>()
         };
-        let has = format!("there is {}", Kind::Image.fields().join(", "));
+        let has = format!("there is {}", SubjectKind::Image.fields().join(", "));
         assert_eq!(
             compile(text),
             [

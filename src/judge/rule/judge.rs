@@ -1,11 +1,11 @@
 //! Applies rules to subjects.
 
-use super::{Condition, Finding, Raise, Rule, Severity, Subject};
+use super::{FieldCondition, Finding, Rule, RuleSubject, Severity, SeverityRaise};
 use crate::knowledge::Phase;
 
 /// The findings of `rules` on `subjects`, the gravest first, then by rule and by place. The severity is that for
 /// the gravest of `phases`; where none was asked for, the rule's own.
-pub fn judge(rules: &[Rule], subjects: &[Subject], phases: &[Phase]) -> Vec<Finding> {
+pub fn judge(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules
         .iter()
         .flat_map(|rule| {
@@ -34,11 +34,11 @@ pub fn sort(findings: &mut [Finding]) {
 }
 
 impl Rule {
-    fn fits(&self, subject: &Subject) -> bool {
+    fn fits(&self, subject: &RuleSubject) -> bool {
         self.kind == subject.kind && meets(&self.conditions, subject)
     }
 
-    fn find(&self, subject: &Subject, phases: &[Phase]) -> Option<Finding> {
+    fn find(&self, subject: &RuleSubject, phases: &[Phase]) -> Option<Finding> {
         Some(Finding {
             rule: self.id.clone(),
             severity: self.severity_of(subject, phases)?,
@@ -51,7 +51,7 @@ impl Rule {
     }
 
     /// The gravest severity for `phases`, those left out for which the rule is off; `None` when none is left.
-    fn severity_of(&self, subject: &Subject, phases: &[Phase]) -> Option<Severity> {
+    fn severity_of(&self, subject: &RuleSubject, phases: &[Phase]) -> Option<Severity> {
         let columns = phases.iter().map(|phase| self.column(phase));
         let on: Vec<&str> = columns
             .filter(|column| !self.off.phases.contains(*column))
@@ -62,7 +62,7 @@ impl Rule {
             let of = |column: &&str| self.phases.get(*column).copied().unwrap_or(self.severity);
             on.iter().map(of).max()
         }?;
-        let holds = |raise: &&Raise| {
+        let holds = |raise: &&SeverityRaise| {
             raise.phases.is_empty()
                 || phases.is_empty()
                 || on
@@ -78,7 +78,7 @@ impl Rule {
     }
 }
 
-fn meets(conditions: &[Condition], subject: &Subject) -> bool {
+fn meets(conditions: &[FieldCondition], subject: &RuleSubject) -> bool {
     conditions
         .iter()
         .all(|condition| subject.fields.get(condition.field.as_str()) == Some(&condition.value))

@@ -1,6 +1,6 @@
 //! Rules: data that turns facts into findings.
 //!
-//! A rule is one file: it names a kind of [`Subject`], which of its fields must have which values, and what to
+//! A rule is one file: it names a kind of [`RuleSubject`], which of its fields must have which values, and what to
 //! say. [`compile`] checks it whole; [`judge`] applies the compiled rules to the subjects of an image.
 
 mod compile;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use compile::compile;
 pub use judge::{judge, sort};
-pub use subject::{Evidence, Kind, Subject, Value, subjects};
+pub use subject::{Evidence, FieldValue, RuleSubject, SubjectKind, subjects};
 
 use crate::knowledge::Phase;
 use image_linkage::path::RootPath;
@@ -51,7 +51,7 @@ pub struct Rule {
     /// Why that matters.
     pub why: String,
     /// What to do.
-    pub fix: template::Template,
+    pub fix: template::MessageTemplate,
     /// Where to read more.
     pub references: Vec<String>,
     /// The severity where no phase was asked for.
@@ -59,11 +59,11 @@ pub struct Rule {
     /// The severity for each phase; a phase that stands in [`Rule::off`] is left out.
     pub phases: BTreeMap<String, Severity>,
     /// When the rule says nothing.
-    pub off: Off,
-    kind: Kind,
-    conditions: Vec<Condition>,
-    raise: Vec<Raise>,
-    message: template::Template,
+    pub off: DisabledPhases,
+    kind: SubjectKind,
+    conditions: Vec<FieldCondition>,
+    raise: Vec<SeverityRaise>,
+    message: template::MessageTemplate,
 }
 
 impl Rule {
@@ -97,7 +97,7 @@ impl Rule {
 
 /// When a rule says nothing, whatever it would find.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Off {
+pub struct DisabledPhases {
     /// Where no phase was asked for: what is so of nearly every image, and matters for some purposes only.
     pub unasked: bool,
     /// For these phases.
@@ -106,15 +106,15 @@ pub struct Off {
 
 /// A field and the value it must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Condition {
+struct FieldCondition {
     field: String,
-    value: Value,
+    value: FieldValue,
 }
 
 /// A severity for subjects that meet more conditions.
 #[derive(Debug, Clone)]
-struct Raise {
-    conditions: Vec<Condition>,
+struct SeverityRaise {
+    conditions: Vec<FieldCondition>,
     severity: Severity,
     /// The phases it holds for; all of them when there are none.
     phases: Vec<String>,
@@ -130,18 +130,18 @@ pub struct Finding {
     /// What is the matter.
     pub message: String,
     /// Where.
-    pub locations: Vec<Location>,
+    pub locations: Vec<FindingLocation>,
     /// What shows it: the loader's words and its search.
     pub evidence: Vec<Evidence>,
     /// What to do.
     pub fix: String,
     /// Why it does not count, where the project's config says so.
-    pub suppressed: Option<Suppressed>,
+    pub suppressed: Option<SuppressionMark>,
 }
 
 /// What the project's config says of a finding that it knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Suppressed {
+pub struct SuppressionMark {
     /// Why it does not count.
     pub reason: String,
     /// The last day on which it does not.
@@ -150,7 +150,7 @@ pub struct Suppressed {
 
 /// A place in the image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Location {
+pub struct FindingLocation {
     /// The path.
     pub path: RootPath,
     /// The layer, counted from 0 at the bottom.

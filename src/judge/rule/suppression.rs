@@ -5,7 +5,7 @@ use std::fmt;
 use globset::{GlobBuilder, GlobMatcher};
 use jiff::civil::Date;
 
-use crate::judge::rule::{Finding, Suppressed};
+use crate::judge::rule::{Finding, SuppressionMark};
 
 /// A finding that is known and shall not fail a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub struct Suppression {
     /// The rule whose findings it is for.
     pub rule: String,
     /// The images it is for, as they are named on the command line; all of them without it.
-    pub image: Option<Pattern>,
+    pub image: Option<GlobPattern>,
     /// The paths it is for; with it, a finding matches when all its places do.
-    pub path: Option<Pattern>,
+    pub path: Option<GlobPattern>,
     /// Why.
     pub reason: String,
     /// The last day on which it holds.
@@ -26,12 +26,12 @@ pub struct Suppression {
 
 /// What `*`, `**`, `?`, `[…]` and `{…}` make of a name; only `**` goes across a slash.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub struct GlobPattern {
     text: String,
     matcher: GlobMatcher,
 }
 
-impl Pattern {
+impl GlobPattern {
     /// Reads a pattern.
     ///
     /// # Errors
@@ -51,15 +51,15 @@ impl Pattern {
     }
 }
 
-impl PartialEq for Pattern {
+impl PartialEq for GlobPattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
 }
 
-impl Eq for Pattern {}
+impl Eq for GlobPattern {}
 
-impl fmt::Display for Pattern {
+impl fmt::Display for GlobPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)
     }
@@ -80,7 +80,7 @@ impl Suppression {
 
     /// Whether it is for a finding in an image that it is for.
     pub fn fits(&self, finding: &Finding) -> bool {
-        let everywhere = |pattern: &Pattern| {
+        let everywhere = |pattern: &GlobPattern| {
             let mut places = finding.locations.iter();
             !finding.locations.is_empty()
                 && places.all(|place| pattern.fits(&place.path.to_string()))
@@ -89,8 +89,8 @@ impl Suppression {
     }
 
     /// What it makes of a finding.
-    pub fn mark(&self) -> Suppressed {
-        Suppressed {
+    pub fn mark(&self) -> SuppressionMark {
+        SuppressionMark {
             reason: self.reason.clone(),
             until: self.until,
         }

@@ -1,30 +1,30 @@
 //! Sentences with fields of a subject in braces.
 
-use super::{Subject, Value};
+use super::{FieldValue, RuleSubject};
 
 /// A sentence and the fields in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    parts: Vec<Part>,
+pub struct MessageTemplate {
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Text(String),
     Field(String),
 }
 
-impl Template {
+impl MessageTemplate {
     /// Reads a sentence; `{name}` stands for a field.
     pub fn new(text: &str) -> Self {
         let mut parts = Vec::new();
         for (at, piece) in text.split('{').enumerate() {
             match piece.split_once('}') {
                 Some((field, rest)) if at > 0 => {
-                    parts.push(Part::Field(field.to_owned()));
-                    parts.push(Part::Text(rest.to_owned()));
+                    parts.push(TemplatePart::Field(field.to_owned()));
+                    parts.push(TemplatePart::Text(rest.to_owned()));
                 }
-                _ => parts.push(Part::Text(piece.to_owned())),
+                _ => parts.push(TemplatePart::Text(piece.to_owned())),
             }
         }
         Self { parts }
@@ -33,19 +33,19 @@ impl Template {
     /// The fields that the sentence names.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Field(field) => Some(field.as_str()),
-            Part::Text(_) => None,
+            TemplatePart::Field(field) => Some(field.as_str()),
+            TemplatePart::Text(_) => None,
         })
     }
 
     /// The sentence with the values of `subject`.
-    pub fn fill(&self, subject: &Subject) -> String {
-        let piece = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Field(field) => subject
+    pub fn fill(&self, subject: &RuleSubject) -> String {
+        let piece = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Field(field) => subject
                 .fields
                 .get(field.as_str())
-                .map(Value::to_string)
+                .map(FieldValue::to_string)
                 .unwrap_or_default(),
         };
         self.parts.iter().map(piece).collect()
@@ -53,9 +53,9 @@ impl Template {
 
     /// The sentence with the names of its fields, for explanations.
     pub fn plain(&self) -> String {
-        let piece = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Field(field) => format!("<{field}>"),
+        let piece = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Field(field) => format!("<{field}>"),
         };
         self.parts.iter().map(piece).collect()
     }

@@ -1,7 +1,7 @@
 //! The instructions that give an image made of files the config of the one that they come from.
 
 use super::quote;
-use crate::make::remedy::Refusal;
+use crate::make::remedy::RemedyError;
 use image_source::ImageConfig;
 use image_source::config::Healthcheck;
 
@@ -9,11 +9,11 @@ use image_source::config::Healthcheck;
 /// `LD_LIBRARY_PATH`.
 ///
 /// # Errors
-/// [`Refusal::Name`], for a value with a line break, which no Dockerfile can hold.
+/// [`RemedyError::Name`], for a value with a line break, which no Dockerfile can hold.
 pub fn instructions(
     config: &ImageConfig,
     library_path: Option<&str>,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>, RemedyError> {
     let mut lines = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (key, _) in &config.env {
@@ -85,7 +85,7 @@ pub fn instructions(
 }
 
 /// The check whether a container is well. Times are in nanoseconds, which Docker takes as well as it gives them.
-fn healthcheck(check: &Healthcheck) -> Result<String, Refusal> {
+fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
     let options = [
         ("interval", check.interval, "ns"),
         ("timeout", check.timeout, "ns"),
@@ -111,9 +111,9 @@ fn healthcheck(check: &Healthcheck) -> Result<String, Refusal> {
     })
 }
 
-fn writable<'t>(what: &str, text: &'t str) -> Result<&'t str, Refusal> {
+fn writable<'t>(what: &str, text: &'t str) -> Result<&'t str, RemedyError> {
     let can = quote::is_writable(text.as_bytes());
-    can.then_some(text).ok_or_else(|| Refusal::Name {
+    can.then_some(text).ok_or_else(|| RemedyError::Name {
         what: what.to_owned(),
         name: image_linkage::escape::text(text.as_bytes()),
     })
@@ -132,7 +132,7 @@ fn array(words: &[String]) -> String {
 mod tests {
     use super::instructions;
     use image_source::ImageConfig;
-    use image_source::config::{Healthcheck, Settings};
+    use image_source::config::{ContainerSettings, Healthcheck};
 
     #[test]
     fn a_config_is_written_so_that_nothing_in_it_is_replaced() {
@@ -146,7 +146,7 @@ mod tests {
             ],
             working_dir: Some("/srv".to_owned()),
             user: Some("app:app".to_owned()),
-            settings: Settings {
+            settings: ContainerSettings {
                 entrypoint: words(&["/bin/sh", "-c", "echo \"$1\""]),
                 cmd: words(&["a b"]),
                 labels: [pair("by", "me & $you")].into_iter().collect(),
@@ -158,7 +158,7 @@ mod tests {
                     ..Healthcheck::default()
                 }),
                 on_build: words(&["RUN make"]),
-                ..Settings::default()
+                ..ContainerSettings::default()
             },
             ..ImageConfig::default()
         };

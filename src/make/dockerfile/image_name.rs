@@ -1,15 +1,15 @@
 //! The name of an image as `FROM` takes it.
 
 use super::quote;
-use crate::make::remedy::Refusal;
+use crate::make::remedy::RemedyError;
 use image_source::{Image, SourceKind};
 
 /// The name that `FROM` takes for an image; `None` for an image in a file or a folder, which has none. One of a
 /// registry is pinned by the digest of what was read.
 ///
 /// # Errors
-/// [`Refusal::Name`], for a name that means more than itself.
-pub fn of(image: &Image) -> Result<Option<String>, Refusal> {
+/// [`RemedyError::Name`], for a name that means more than itself.
+pub fn of(image: &Image) -> Result<Option<String>, RemedyError> {
     let written = image.reference.as_str();
     let name = match image.source {
         SourceKind::Docker => written.strip_prefix("docker://").unwrap_or(written),
@@ -29,8 +29,8 @@ pub fn of(image: &Image) -> Result<Option<String>, Refusal> {
 /// The name that a user gives.
 ///
 /// # Errors
-/// [`Refusal::Name`], for a name that means more than itself.
-pub fn plain(name: &str) -> Result<String, Refusal> {
+/// [`RemedyError::Name`], for a name that means more than itself.
+pub fn plain(name: &str) -> Result<String, RemedyError> {
     quote::plain("the name of an image", name.as_bytes())
 }
 

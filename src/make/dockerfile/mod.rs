@@ -7,15 +7,15 @@ pub mod project;
 mod quote;
 mod templates;
 
-pub use page::{Page, page};
-pub use templates::{TemplateError, Templates};
+pub use page::{PhasePage, page};
+pub use templates::{DockerfileTemplates, TemplateError};
 
 /// Why there is no Dockerfile.
 #[derive(Debug, thiserror::Error)]
 pub enum DockerfileError {
     /// The image cannot be helped, or not in the way that is asked for.
     #[error(transparent)]
-    Refusal(#[from] crate::make::remedy::Refusal),
+    Refusal(#[from] crate::make::remedy::RemedyError),
     /// A template cannot be used.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -25,7 +25,7 @@ pub enum DockerfileError {
 ///
 /// # Errors
 /// [`TemplateError`], when a template cannot be used.
-pub fn phase(templates: &Templates, page: &Page) -> Result<String, TemplateError> {
+pub fn phase(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, TemplateError> {
     templates.render("phase.j2", page).map(|text| tidy(&text))
 }
 

@@ -2,24 +2,24 @@
 
 use serde::Serialize;
 
-use super::page::{FilePage, LeadPage, Line, Page, Release, WayPage};
-use super::{DockerfileError, TemplateError, Templates, tidy};
-use crate::knowledge::packages::Sources;
+use super::page::{FilePage, MethodPage, NamedReason, PhasePage, ReleasePage, SearchPathPage};
+use super::{DockerfileError, DockerfileTemplates, TemplateError, tidy};
+use crate::knowledge::packages::GitSource;
 
 /// The folder of the stage that CUPTI is installed in, out of which the phases take it.
 const GATHERED: &str = "/cupti";
 
 /// What a file for a project is made of.
-pub struct Project {
+pub struct ProjectDockerfile {
     /// The pages of training, profiling and inference, in this order; each target shares what the one before has.
-    pub pages: Vec<Page>,
+    pub pages: Vec<PhasePage>,
     /// The stage that compiles.
-    pub builder: Option<Builder>,
+    pub builder: Option<BuilderPage>,
 }
 
 /// The stage that compiles against CUPTI.
 #[derive(Debug, Clone, Serialize)]
-pub struct Builder {
+pub struct BuilderPage {
     /// The image that has the headers and the library.
     pub from: String,
     /// Where a header of CUPTI may lie in it.
@@ -29,12 +29,12 @@ pub struct Builder {
     /// The soname of libcupti.
     pub soname: String,
     /// What PyTorch is built from, where it is to be built.
-    pub pytorch: Option<Sources>,
+    pub pytorch: Option<GitSource>,
 }
 
 /// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Target {
+pub struct BuildTarget {
     /// Its name, which is that of its phase.
     pub name: String,
     /// What it is for.
@@ -46,50 +46,50 @@ pub struct Target {
 }
 
 #[derive(Serialize)]
-struct Section {
+struct TargetSection {
     name: String,
     verdict: &'static str,
     because: Vec<String>,
     adds: Option<u64>,
-    saves: Option<Saves>,
+    saves: Option<SizeSavings>,
     leaves: Vec<String>,
     text: String,
 }
 
 #[derive(Serialize)]
-struct Saves {
+struct SizeSavings {
     before: u64,
     after: u64,
     layers: usize,
 }
 
 #[derive(Serialize)]
-struct AllPage {
+struct ProjectPage {
     image: String,
-    targets: Vec<Target>,
-    considered: Vec<Line>,
-    release: Option<Release>,
+    targets: Vec<BuildTarget>,
+    considered: Vec<NamedReason>,
+    release: Option<ReleasePage>,
     source: String,
     builder: String,
-    sections: Vec<Section>,
+    sections: Vec<TargetSection>,
 }
 
 #[derive(Serialize)]
-struct Gather<'p> {
+struct GatherPage<'p> {
     #[serde(flatten)]
-    page: &'p Page,
+    page: &'p PhasePage,
     soname: &'p str,
     beside: Vec<&'p str>,
 }
 
-impl Project {
+impl ProjectDockerfile {
     /// The targets, in the order of the file.
-    pub fn targets(&self) -> Vec<Target> {
+    pub fn targets(&self) -> Vec<BuildTarget> {
         let builds = self
             .builder
             .as_ref()
             .is_some_and(|builder| builder.pytorch.is_some());
-        let builder = self.builder.iter().map(|builder| Target {
+        let builder = self.builder.iter().map(|builder| BuildTarget {
             name: "builder".to_owned(),
             says: match builder.pytorch {
                 Some(_) => "compiles PyTorch against CUPTI".to_owned(),
@@ -99,7 +99,7 @@ impl Project {
             // Hours for PyTorch, on the few cores that a build has.
             seconds: if builds { 6 * 3600 } else { 1800 },
         });
-        let phases = self.pages.iter().map(|page| Target {
+        let phases = self.pages.iter().map(|page| BuildTarget {
             name: page.phase.clone(),
             says: page.summary.clone(),
             audited: true,
@@ -112,7 +112,7 @@ impl Project {
     ///
     /// # Errors
     /// [`TemplateError`], when a template cannot be used.
-    pub fn dockerfile(&self, templates: &Templates) -> Result<String, DockerfileError> {
+    pub fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, DockerfileError> {
         let brings = self.pages.iter().filter(|page| page.way.is_some());
         let brings = brings.max_by_key(|page| page.needs.len());
         let source = match brings {
@@ -120,7 +120,7 @@ impl Project {
             None => String::new(),
         };
         let mut sections = Vec::new();
-        let mut before: Option<Page> = None;
+        let mut before: Option<PhasePage> = None;
         for page in &self.pages {
             let page = self.shared(page, before.as_ref());
             sections.push(section(templates, &page)?);
@@ -130,7 +130,7 @@ impl Project {
             Some(builder) => templates.render("builder.j2", builder)?,
             None => String::new(),
         };
-        let all = AllPage {
+        let all = ProjectPage {
             image: self
                 .pages
                 .first()
@@ -150,7 +150,7 @@ impl Project {
 
     /// A page whose files come out of the stage that all share, on top of the first target where that has some of
     /// them already.
-    fn shared(&self, page: &Page, first: Option<&Page>) -> Page {
+    fn shared(&self, page: &PhasePage, first: Option<&PhasePage>) -> PhasePage {
         let mut page = gathered(page);
         let builds = self
             .builder
@@ -168,7 +168,7 @@ impl Project {
             return page;
         };
         let had = files(first).to_vec();
-        if let Some(WayPage::Copy { files, links, .. }) = &mut page.way
+        if let Some(MethodPage::Copy { files, links, .. }) = &mut page.way
             && !had.is_empty()
         {
             files.retain(|file| !had.iter().any(|other| other.to == file.to));
@@ -176,8 +176,8 @@ impl Project {
             page.base.clone_from(&first.phase);
             if files.is_empty() {
                 page.way = None;
-            } else if matches!(page.lead, LeadPage::Folder { .. }) {
-                page.lead = LeadPage::Again;
+            } else if matches!(page.lead, SearchPathPage::Folder { .. }) {
+                page.lead = SearchPathPage::Again;
             }
             page.pytorch = false;
         } else {
@@ -190,13 +190,17 @@ impl Project {
     ///
     /// # Errors
     /// [`TemplateError`], when a template cannot be used.
-    pub fn cloudbuild(&self, templates: &Templates, file: &str) -> Result<String, TemplateError> {
+    pub fn cloudbuild(
+        &self,
+        templates: &DockerfileTemplates,
+        file: &str,
+    ) -> Result<String, TemplateError> {
         #[derive(Serialize)]
         struct CloudBuild<'f> {
             file: &'f str,
             name: &'static str,
             seconds: u32,
-            targets: Vec<Target>,
+            targets: Vec<BuildTarget>,
         }
         let targets = self.targets();
         let page = CloudBuild {
@@ -209,32 +213,32 @@ impl Project {
     }
 }
 
-fn files(page: &Page) -> &[FilePage] {
+fn files(page: &PhasePage) -> &[FilePage] {
     match &page.way {
-        Some(WayPage::Copy { files, .. }) => files,
+        Some(MethodPage::Copy { files, .. }) => files,
         _ => &[],
     }
 }
 
-fn is_installed(way: &WayPage) -> bool {
-    !matches!(way, WayPage::Copy { .. } | WayPage::Place { .. })
+fn is_installed(way: &MethodPage) -> bool {
+    !matches!(way, MethodPage::Copy { .. } | MethodPage::Place { .. })
 }
 
 /// The stage that the files come from: the image that has them, or one in which they are installed.
-fn source(templates: &Templates, page: &Page) -> Result<String, TemplateError> {
+fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, TemplateError> {
     if !page.way.as_ref().is_some_and(is_installed) {
         return templates.render("stages.j2", page);
     }
-    let whole = Page {
+    let whole = PhasePage {
         spare: Vec::new(),
-        lead: LeadPage::Nothing {
+        lead: SearchPathPage::Nothing {
             because: String::new(),
         },
         ..page.clone()
     };
     let stages = templates.render("stages.j2", page)?;
     let names = page.needs.iter().map(|need| need.name.as_str());
-    let gather = Gather {
+    let gather = GatherPage {
         page: &whole,
         soname: &page.soname,
         beside: names
@@ -245,13 +249,13 @@ fn source(templates: &Templates, page: &Page) -> Result<String, TemplateError> {
 }
 
 /// The page with its files copied out of the stage that they were gathered in.
-fn gathered(page: &Page) -> Page {
+fn gathered(page: &PhasePage) -> PhasePage {
     let mut page = page.clone();
     if !page.way.as_ref().is_some_and(is_installed) {
         return page;
     }
     let folder = page.folder.clone();
-    let file = |need: &Line| {
+    let file = |need: &NamedReason| {
         let is_cupti = need.name == crate::make::remedy::required_libraries::CUPTI;
         let name = if is_cupti { &page.soname } else { &need.name };
         FilePage {
@@ -260,12 +264,12 @@ fn gathered(page: &Page) -> Page {
             because: format!("{name}: {}", need.because),
         }
     };
-    page.way = Some(WayPage::Copy {
+    page.way = Some(MethodPage::Copy {
         from: String::new(),
         files: page.needs.iter().map(file).collect(),
         links: Vec::new(),
     });
-    page.lead = LeadPage::Folder {
+    page.lead = SearchPathPage::Folder {
         conf: format!("/{}", crate::make::remedy::install_folder::CONF),
         folder,
         because: "ldconfig finds it for every process".to_owned(),
@@ -273,13 +277,16 @@ fn gathered(page: &Page) -> Page {
     page
 }
 
-fn section(templates: &Templates, page: &Page) -> Result<Section, TemplateError> {
-    Ok(Section {
+fn section(
+    templates: &DockerfileTemplates,
+    page: &PhasePage,
+) -> Result<TargetSection, TemplateError> {
+    Ok(TargetSection {
         name: page.phase.clone(),
         verdict: page.verdict,
         because: page.because.clone(),
         adds: page.adds,
-        saves: page.fresh.as_ref().map(|fresh| Saves {
+        saves: page.fresh.as_ref().map(|fresh| SizeSavings {
             before: fresh.before,
             after: fresh.after,
             layers: fresh.layers,

@@ -2,7 +2,7 @@
 //!
 //! Names of an image reach a Dockerfile only through [`plain`] or [`sh`].
 
-use crate::make::remedy::Refusal;
+use crate::make::remedy::RemedyError;
 
 /// Whether every byte means itself to the shell, to `COPY`, `FROM` and `USER`.
 fn is_plain(name: &[u8]) -> bool {
@@ -13,10 +13,10 @@ fn is_plain(name: &[u8]) -> bool {
 /// The name as it is, when every byte of it means itself wherever it stands.
 ///
 /// # Errors
-/// [`Refusal::Name`], for any other name.
-pub fn plain(what: &str, name: &[u8]) -> Result<String, Refusal> {
+/// [`RemedyError::Name`], for any other name.
+pub fn plain(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_plain(name));
-    text.map(str::to_owned).ok_or_else(|| Refusal::Name {
+    text.map(str::to_owned).ok_or_else(|| RemedyError::Name {
         what: what.to_owned(),
         name: image_linkage::escape::text(name),
     })

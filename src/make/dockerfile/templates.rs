@@ -13,7 +13,7 @@ use super::quote;
 const FUEL: u64 = 10_000_000;
 
 /// The templates, ready to be rendered.
-pub struct Templates(Environment<'static>);
+pub struct DockerfileTemplates(Environment<'static>);
 
 /// A template that cannot be used, or not with what there is to say.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum TemplateError {
     },
 }
 
-impl Templates {
+impl DockerfileTemplates {
     /// The program's templates, those of the user in place of the ones of the same name.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ fn filters(environment: &mut Environment<'static>) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::Templates;
+    use super::DockerfileTemplates;
 
     fn own(name: &str, text: &str) -> BTreeMap<String, String> {
         BTreeMap::from([(name.to_owned(), text.to_owned())])
@@ -127,15 +127,15 @@ mod tests {
 
     #[test]
     fn the_templates_of_the_program_can_be_read_and_a_user_replaces_them_by_name() {
-        assert!(Templates::with(&BTreeMap::new()).is_ok());
-        let mine = Templates::with(&own("head.j2", "# {{ word | sh }}\n")).unwrap();
+        assert!(DockerfileTemplates::with(&BTreeMap::new()).is_ok());
+        let mine = DockerfileTemplates::with(&own("head.j2", "# {{ word | sh }}\n")).unwrap();
         let page = serde_json::json!({"word": "a b"});
         assert_eq!(mine.render("head.j2", page).unwrap(), "# 'a b'\n");
     }
 
     #[test]
     fn a_mistake_in_a_template_is_one_line_with_its_place() {
-        let broken = Templates::with(&own("head.j2", "a\n{% if %}\n"))
+        let broken = DockerfileTemplates::with(&own("head.j2", "a\n{% if %}\n"))
             .err()
             .unwrap();
         let said = broken.to_string();
@@ -143,7 +143,7 @@ mod tests {
             said.starts_with("template head.j2: ") && said.contains("line 2"),
             "{said}"
         );
-        let unknown = Templates::with(&own("head.j2", "{{ nobody.knows }}")).unwrap();
+        let unknown = DockerfileTemplates::with(&own("head.j2", "{{ nobody.knows }}")).unwrap();
         let said = unknown
             .render("head.j2", serde_json::json!({}))
             .unwrap_err()
@@ -151,7 +151,7 @@ mod tests {
         assert!(said.contains("undefined") && !said.contains('\n'), "{said}");
         let endless =
             "{% for a in range(9999) %}{% for b in range(9999) %}{{ b }}{% endfor %}{% endfor %}";
-        let endless = Templates::with(&own("head.j2", endless)).unwrap();
+        let endless = DockerfileTemplates::with(&own("head.j2", endless)).unwrap();
         let said = endless
             .render("head.j2", serde_json::json!({}))
             .unwrap_err()

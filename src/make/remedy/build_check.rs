@@ -1,31 +1,31 @@
 //! What is asked of the image's own loader at the end of a build.
 
-use super::install_method::Way;
-use super::required_libraries::{CUPTI, Need};
-use crate::judge::facts::{Asks, ImageFacts, Required};
+use super::install_method::InstallMethod;
+use super::required_libraries::{CUPTI, RequiredLibrary};
+use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, Verdict};
-use image_linkage::elf::Bytes;
-use image_linkage::loader::Linker;
+use image_linkage::elf::ByteString;
+use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Proof {
+pub struct BuildCheck {
     /// The loader.
-    pub loader: Bytes,
+    pub loader: ByteString,
     /// The names that a process without search paths of its own has to find, all that they need included.
     pub names: Vec<String>,
     /// The C library, into whose process the names are loaded.
-    pub libc: Bytes,
+    pub libc: ByteString,
     /// Whether the image that is copied from has a shell, for an image that has none.
     pub elsewhere: bool,
     /// The programs that are linked with libcupti: their object, the program that loads it, and the name they ask for.
-    pub linked: Vec<Linked>,
+    pub linked: Vec<LinkedObject>,
 }
 
 /// An object that is linked with libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Linked {
+pub struct LinkedObject {
     /// The name of the program.
     pub name: String,
     /// The object.
@@ -33,11 +33,11 @@ pub struct Linked {
     /// The program that loads it, where that is another.
     pub program: Option<RootPath>,
     /// The name that it asks for.
-    pub wants: Bytes,
+    pub wants: ByteString,
 }
 
 /// The names that have to be found: that of libcupti and those of what is needed beside it.
-pub(super) fn names(way: &Way, needs: &[Need]) -> Vec<String> {
+pub(super) fn names(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
     let beside = needs.iter().filter(|need| need.stem != CUPTI);
     let beside = beside.map(|need| need.stem.to_owned());
     std::iter::once(way.soname())
@@ -46,12 +46,17 @@ pub(super) fn names(way: &Way, needs: &[Need]) -> Vec<String> {
 }
 
 /// The objects that are linked with libcupti, and, where a plain process gets it now, its name.
-pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan, needs: &[Need]) -> Proof {
+pub(super) fn before(
+    target: &ImageFacts,
+    linker: &DynamicLoader,
+    plan: &Plan,
+    needs: &[RequiredLibrary],
+) -> BuildCheck {
     let breaks = target
         .consumers
         .iter()
-        .filter(|it| it.required == Required::Import && it.asks == Asks::Needed);
-    let objects = breaks.map(|consumer| Linked {
+        .filter(|it| it.required == FailureImpact::Import && it.asks == RequestKind::Needed);
+    let objects = breaks.map(|consumer| LinkedObject {
         name: consumer.name.clone(),
         object: consumer.object.clone(),
         program: consumer
@@ -69,7 +74,7 @@ pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan, needs: &
         .filter(|stem| *stem != CUPTI && target.grounds.as_is.open_plain(stem.as_bytes()).loads());
     let names =
         std::iter::once(image_linkage::escape::text(&opened.name)).chain(beside.map(str::to_owned));
-    Proof {
+    BuildCheck {
         loader: linker.path.clone(),
         names: names.filter(|_| serves && stays).collect(),
         libc: libc(target),
@@ -79,8 +84,8 @@ pub(super) fn before(target: &ImageFacts, linker: &Linker, plan: &Plan, needs: &
 }
 
 /// The path of the C library.
-fn libc(target: &ImageFacts) -> Bytes {
+fn libc(target: &ImageFacts) -> ByteString {
     let opened = target.grounds.as_is.open_plain(b"libc.so.6");
     let found = crate::judge::facts::root(&opened).map(|object| object.path.clone());
-    found.unwrap_or_else(|| Bytes::from(&b"/lib/libc.so.6"[..]))
+    found.unwrap_or_else(|| ByteString::from(&b"/lib/libc.so.6"[..]))
 }

@@ -1,6 +1,6 @@
 //! The image in which a program is compiled against CUPTI: it has the headers and the library.
 
-use super::Refusal;
+use super::RemedyError;
 use super::copy_plan::linker;
 use super::image_system::system;
 use super::method_choice::devel_image;
@@ -12,7 +12,7 @@ use image_linkage::path::RootPath;
 
 /// The image in which something is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
+pub struct BuilderStage {
     /// Its name, as `FROM` takes it.
     pub from: String,
     /// Where its `cupti.h` lies; one of several where it was not read.
@@ -28,13 +28,13 @@ pub struct Stage {
 /// The image to copy from, where it has headers and a libcupti that is found; else NVIDIA's devel image.
 ///
 /// # Errors
-/// [`Refusal::NoBuilder`], where neither is known.
+/// [`RemedyError::NoBuilder`], where neither is known.
 pub fn stage(
     target: &ImageFacts,
     source: Option<&(String, ImageFacts)>,
     asked: Option<CudaVersion>,
-) -> Result<Stage, Refusal> {
-    let no_builder = |why| Refusal::NoBuilder {
+) -> Result<BuilderStage, RemedyError> {
+    let no_builder = |why| RemedyError::NoBuilder {
         image: target.image.reference.clone(),
         why,
     };
@@ -50,7 +50,7 @@ pub fn stage(
                 "a plain process of the image to copy from does not find its libcupti",
             ));
         }
-        return Ok(Stage {
+        return Ok(BuilderStage {
             from: from.clone(),
             headers: vec![header.clone()],
             loader: escape::text(&linker(facts)?.path),
@@ -64,7 +64,7 @@ pub fn stage(
         release.ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
     let from = devel_image(target, &system, release.cuda);
     let folders = ["include", "extras/CUPTI/include"];
-    Ok(Stage {
+    Ok(BuilderStage {
         from: from.ok_or_else(|| {
             no_builder("which devel image of NVIDIA's belongs to it is not known; --from names one")
         })?,

@@ -5,21 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use super::Refusal;
-use super::install_folder::{Search, SearchBy, search};
-use super::required_libraries::{self, CUPTI, Need};
+use super::RemedyError;
+use super::install_folder::{FolderDiscovery, InstallFolder, search};
+use super::required_libraries::{self, CUPTI, RequiredLibrary};
 use super::wanted_cupti::{choose, elf, facts};
-use crate::judge::facts::{Copy, ImageFacts, cuda_runtime, failures, root};
+use crate::judge::facts::{CuptiCopy, ImageFacts, cuda_runtime, failures, root};
 use crate::knowledge::Phase;
-use crate::knowledge::api::Api;
-use image_linkage::elf::{Bytes, ElfFacts, SymbolRole};
+use crate::knowledge::api::CuptiApi;
+use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{Libc, Linker, Outcome};
+use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome};
 use image_linkage::path::RootPath;
 
 /// How what is brought gets onto the search path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum CacheUpdate {
     /// `ld.so.cache` is written along with the files.
     Cache,
     /// The image's own programs do it, as far as it has them.
@@ -28,28 +28,28 @@ pub enum Means {
 
 /// What is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bring {
+pub struct CopyPlan {
     /// The soname of libcupti.
-    pub soname: Bytes,
+    pub soname: ByteString,
     /// The release of libcupti, where it is known.
     pub release: Option<String>,
     /// The files; libcupti comes first.
-    pub files: Vec<File>,
+    pub files: Vec<CopiedFile>,
     /// The links, all in the folder of the files.
-    pub links: Vec<Link>,
+    pub links: Vec<CreatedLink>,
     /// The search path that leads to them.
-    pub search: Search,
+    pub search: InstallFolder,
 }
 
 /// A file that is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct CopiedFile {
     /// The file in the source, without links.
     pub from: RootPath,
     /// Its place in the image.
     pub to: RootPath,
     /// The name by which the loader is asked for it.
-    pub name: Bytes,
+    pub name: ByteString,
     /// The permission bits.
     pub mode: u16,
     /// The size in bytes.
@@ -62,11 +62,11 @@ pub struct File {
 
 /// A link that is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct CreatedLink {
     /// The link.
     pub at: RootPath,
     /// What it leads to: a name in the same folder.
-    pub to: Bytes,
+    pub to: ByteString,
     /// Why it is needed.
     pub because: String,
 }
@@ -74,19 +74,19 @@ pub struct Link {
 /// What the image is to be given of the CUPTI in `source`, so that it serves `phase`.
 ///
 /// # Errors
-/// A [`Refusal`]: the image cannot load CUPTI at all, or the source does not have what it needs.
+/// A [`RemedyError`]: the image cannot load CUPTI at all, or the source does not have what it needs.
 pub fn bring(
     source: &ImageFacts,
     phase: &Phase,
     target: &ImageFacts,
-    means: Means,
-) -> Result<Bring, Refusal> {
+    means: CacheUpdate,
+) -> Result<CopyPlan, RemedyError> {
     let linker = linker(target)?;
     let copy = choose(source, target, linker)?;
     let elf = elf(source, &copy.real_path);
     let needs = required_libraries::needs(phase, &target.consumers, |api| shows(elf, api));
     if needs.is_empty() {
-        return Err(Refusal::NothingNeeded {
+        return Err(RemedyError::NothingNeeded {
             image: target.image.reference.clone(),
             phase: phase.name.clone(),
         });
@@ -100,13 +100,13 @@ pub fn bring(
     files.extend(dependencies(source, target, &files, &search.folder));
     for file in &mut files {
         fits_glibc(source, target, linker, file)?;
-        if means == Means::Build && search.by == SearchBy::Default {
+        if means == CacheUpdate::Build && search.by == FolderDiscovery::Default {
             // No program there makes links: each file goes by the name that is asked for.
             file.to = search.folder.join(&file.name);
         }
     }
     let soname = copy.soname.clone().unwrap_or_default();
-    Ok(Bring {
+    Ok(CopyPlan {
         links: links(&files, &soname, target, &search),
         release: copy.version.as_ref().map(|(version, _)| version.clone()),
         soname,
@@ -118,13 +118,13 @@ pub fn bring(
 /// The loader of an image that can be helped.
 ///
 /// # Errors
-/// A [`Refusal`], where it has none, or musl's.
-pub fn linker(target: &ImageFacts) -> Result<&Linker, Refusal> {
+/// A [`RemedyError`], where it has none, or musl's.
+pub fn linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
     let image = || target.image.reference.clone();
     match &target.grounds.as_is.linker {
-        Some(linker) if linker.libc == Libc::Musl => Err(Refusal::Musl { image: image() }),
+        Some(linker) if linker.libc == Libc::Musl => Err(RemedyError::Musl { image: image() }),
         Some(linker) => Ok(linker),
-        None => Err(Refusal::NoLoader {
+        None => Err(RemedyError::NoLoader {
             image: image(),
             platform: target.image.platform.to_string(),
         }),
@@ -132,7 +132,7 @@ pub fn linker(target: &ImageFacts) -> Result<&Linker, Refusal> {
 }
 
 /// Whether a libcupti has an API. One whose symbols could not be read is taken to have it.
-fn shows(elf: Option<&ElfFacts>, api: &Api) -> bool {
+fn shows(elf: Option<&ElfFacts>, api: &CuptiApi) -> bool {
     let symbols = elf.map(|elf| elf.symbols.as_slice()).unwrap_or_default();
     let exported = |role| role == SymbolRole::Export;
     let mut exports = symbols
@@ -145,7 +145,11 @@ fn shows(elf: Option<&ElfFacts>, api: &Api) -> bool {
 }
 
 /// Where a library lies in the source: beside the libcupti that was chosen, links followed.
-fn place(source: &ImageFacts, copy: &Copy, need: &Need) -> Result<RootPath, Refusal> {
+fn place(
+    source: &ImageFacts,
+    copy: &CuptiCopy,
+    need: &RequiredLibrary,
+) -> Result<RootPath, RemedyError> {
     if need.stem == CUPTI {
         return Ok(copy.real_path.clone());
     }
@@ -157,18 +161,18 @@ fn place(source: &ImageFacts, copy: &Copy, need: &Need) -> Result<RootPath, Refu
         .filter(|(name, _)| name.starts_with(need.stem.as_bytes()))
         .filter_map(|(name, _)| Some(rootfs.lookup(&folder.join(name).absolute()).ok()?.path))
         .filter(|path| elf(source, path).is_some());
-    places.next().ok_or_else(|| Refusal::NoCompanion {
+    places.next().ok_or_else(|| RemedyError::NoCompanion {
         from: source.image.reference.clone(),
         library: need.stem.to_owned(),
         because: format!("needed for {}", need.words()),
     })
 }
 
-fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String) -> File {
+fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String) -> CopiedFile {
     let facts = facts(source, &from);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
-    File {
+    CopiedFile {
         to: folder.join(from.name()),
         name: soname.unwrap_or_else(|| from.name().into()),
         mode: facts.map_or(0o644, |facts| facts.mode & 0o755 | 0o444),
@@ -183,11 +187,11 @@ fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String)
 fn dependencies(
     source: &ImageFacts,
     target: &ImageFacts,
-    files: &[File],
+    files: &[CopiedFile],
     folder: &RootPath,
-) -> Vec<File> {
-    let mut found: BTreeMap<Bytes, File> = BTreeMap::new();
-    let mut pending: Vec<File> = files.to_vec();
+) -> Vec<CopiedFile> {
+    let mut found: BTreeMap<ByteString, CopiedFile> = BTreeMap::new();
+    let mut pending: Vec<CopiedFile> = files.to_vec();
     while let Some(file_) = pending.pop() {
         let needed = elf(source, &file_.from).map(|elf| elf.needed.as_slice());
         for name in needed.unwrap_or_default() {
@@ -209,16 +213,17 @@ fn dependencies(
 
 fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
     let opened = target.grounds.as_is.open_plain(name);
-    opened.loads() || failures(&opened).all(|missing| missing.outcome == Outcome::ProvidedAtRuntime)
+    opened.loads()
+        || failures(&opened).all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
 }
 
 /// Whether the C library of the image has the versions that a file needs of it.
 fn fits_glibc(
     source: &ImageFacts,
     target: &ImageFacts,
-    linker: &Linker,
-    file: &File,
-) -> Result<(), Refusal> {
+    linker: &DynamicLoader,
+    file: &CopiedFile,
+) -> Result<(), RemedyError> {
     let Libc::Glibc(Some(has)) = linker.libc else {
         return Ok(());
     };
@@ -227,7 +232,7 @@ fn fits_glibc(
         .unwrap_or_default()
         .iter()
         .flat_map(|need| &need.versions);
-    let glibc = |name: &Bytes| {
+    let glibc = |name: &ByteString| {
         let text = std::str::from_utf8(name).ok()?;
         cuda_runtime::version(text.strip_prefix("GLIBC_")?)
     };
@@ -235,7 +240,7 @@ fn fits_glibc(
         .filter_map(|version| Some((glibc(&version.name)?, version)))
         .max_by_key(|(version, _)| *version);
     match highest {
-        Some((needs, version)) if needs > has => Err(Refusal::OldGlibc {
+        Some((needs, version)) if needs > has => Err(RemedyError::OldGlibc {
             image: target.image.reference.clone(),
             file: escape::text(file.from.name()),
             needs: escape::text(&version.name),
@@ -246,11 +251,16 @@ fn fits_glibc(
 }
 
 /// The links by soname, and the one by the bare name where a program of the image opens that.
-fn links(files: &[File], soname: &Bytes, target: &ImageFacts, search: &Search) -> Vec<Link> {
+fn links(
+    files: &[CopiedFile],
+    soname: &ByteString,
+    target: &ImageFacts,
+    search: &InstallFolder,
+) -> Vec<CreatedLink> {
     let folder = &search.folder;
     let named = files.iter().filter(|file| *file.name != *file.to.name());
-    let mut links: Vec<Link> = named
-        .map(|file| Link {
+    let mut links: Vec<CreatedLink> = named
+        .map(|file| CreatedLink {
             at: folder.join(&file.name),
             to: file.to.name().into(),
             because: "the soname, by which programs ask for it".to_owned(),
@@ -261,7 +271,7 @@ fn links(files: &[File], soname: &Bytes, target: &ImageFacts, search: &Search) -
         .iter()
         .filter(|it| *it.wants == *CUPTI.as_bytes());
     if let Some(consumer) = bare.next().filter(|_| **soname != *CUPTI.as_bytes()) {
-        links.push(Link {
+        links.push(CreatedLink {
             at: folder.join(CUPTI.as_bytes()),
             to: soname.clone(),
             because: format!("{} opens this name", consumer.name),

@@ -9,7 +9,7 @@ use image_linkage::rootfs::Rootfs;
 
 /// The system in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct System {
+pub struct ImageSystem {
     /// `ID` of `/etc/os-release`; empty where there is none.
     pub id: String,
     /// `VERSION_ID`; empty where there is none.
@@ -32,7 +32,7 @@ pub struct System {
 
 /// An environment of Python's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Python {
+pub struct PythonEnvironment {
     /// Its folder of packages.
     pub site: RootPath,
     /// Its interpreter, by the path that belongs to the environment.
@@ -45,7 +45,7 @@ pub struct Python {
 const DNF: [&str; 3] = ["dnf", "microdnf", "yum"];
 
 /// What is in the image.
-pub fn system(facts: &ImageFacts) -> System {
+pub fn system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.grounds.as_is.rootfs;
     let release = rootfs.content(b"/etc/os-release").unwrap_or_default();
     let release = String::from_utf8_lossy(release);
@@ -57,7 +57,7 @@ pub fn system(facts: &ImageFacts) -> System {
             .to_owned()
     };
     let sources = sources(rootfs);
-    System {
+    ImageSystem {
         id: value("ID"),
         version: value("VERSION_ID"),
         dnf: DNF.into_iter().find(|name| has_program(rootfs, name)),
@@ -122,7 +122,7 @@ fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
 
 /// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or one that installs
 /// somewhere else.
-pub fn python(facts: &ImageFacts, site: &RootPath) -> Option<Python> {
+pub fn python(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
     let rootfs = &facts.grounds.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
@@ -132,7 +132,7 @@ pub fn python(facts: &ImageFacts, site: &RootPath) -> Option<Python> {
     let mut programs = names.iter().map(|name| prefix.join(b"bin").join(name));
     let is_system = prefix == RootPath::from("usr");
     match programs.find(|path| is_there(path)).filter(|_| !is_system) {
-        Some(interpreter) => is_there(&site.join(b"pip")).then(|| Python {
+        Some(interpreter) => is_there(&site.join(b"pip")).then(|| PythonEnvironment {
             site: site.clone(),
             interpreter,
             is_managed: is_there(&library.join(b"EXTERNALLY-MANAGED")),
@@ -143,13 +143,13 @@ pub fn python(facts: &ImageFacts, site: &RootPath) -> Option<Python> {
 }
 
 /// The Python of Debian and Ubuntu, whose pip installs below `/usr/local` (Debian Python Policy, 2.5).
-fn of_debian(rootfs: &Rootfs) -> Option<Python> {
+fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
     let program = RootPath::from("usr/bin/python3");
     let version = rootfs.lookup(&program.absolute()).ok()?.path;
     let library = |above: &str| RootPath::from(above).join(version.name());
-    Some(Python {
+    Some(PythonEnvironment {
         site: library("usr/local/lib").join(b"dist-packages"),
         interpreter: program,
         is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),

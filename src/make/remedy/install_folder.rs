@@ -1,9 +1,9 @@
 //! The search path that leads to what is brought.
 
-use super::copy_plan::Means;
+use super::copy_plan::CacheUpdate;
 use crate::judge::facts::ImageFacts;
-use image_linkage::elf::Bytes;
-use image_linkage::loader::Linker;
+use image_linkage::elf::ByteString;
+use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -15,18 +15,18 @@ pub const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
 
 /// The search path that leads to what is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Search {
+pub struct InstallFolder {
     /// The folder.
     pub folder: RootPath,
     /// How the loader comes to look there.
-    pub by: SearchBy,
+    pub by: FolderDiscovery,
     /// Why in this way.
     pub because: String,
 }
 
 /// How the loader comes to look in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SearchBy {
+pub enum FolderDiscovery {
     /// This file names it, and `ldconfig` puts its libraries into the cache.
     Conf(RootPath),
     /// It is compiled into the loader.
@@ -34,12 +34,14 @@ pub enum SearchBy {
 }
 
 /// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
-pub fn search(target: &ImageFacts, linker: &Linker, means: Means) -> Search {
+pub fn search(target: &ImageFacts, linker: &DynamicLoader, means: CacheUpdate) -> InstallFolder {
     let rootfs = &target.grounds.as_is.rootfs;
-    if means == Means::Build && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh")) {
-        return Search {
+    if means == CacheUpdate::Build
+        && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh"))
+    {
+        return InstallFolder {
             folder: default_folder(rootfs, linker),
-            by: SearchBy::Default,
+            by: FolderDiscovery::Default,
             because:
                 "the image has no ldconfig that could be run, and the loader looks here by itself"
                     .to_owned(),
@@ -49,9 +51,9 @@ pub fn search(target: &ImageFacts, linker: &Linker, means: Means) -> Search {
         .content(b"/etc/ld.so.conf")
         .is_some_and(|conf| conf.split(|&byte| byte == b'\n').any(includes_folder));
     let file = if reads_folder { CONF } else { "etc/ld.so.conf" };
-    Search {
+    InstallFolder {
         folder: RootPath::from(FOLDER),
-        by: SearchBy::Conf(RootPath::from(file)),
+        by: FolderDiscovery::Conf(RootPath::from(file)),
         because: "ldconfig finds it for every process and also when the container runtime makes the cache anew, which \
                   LD_LIBRARY_PATH in somebody's environment does not"
             .to_owned(),
@@ -67,8 +69,8 @@ fn includes_folder(line: &[u8]) -> bool {
 }
 
 /// The folder by which the loader finds libraries of its own accord: the first that is there and is its distribution's.
-fn default_folder(rootfs: &Rootfs, linker: &Linker) -> RootPath {
-    let there = |folder: &Bytes| Some(rootfs.lookup(folder).ok()?.path);
+fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
+    let there = |folder: &ByteString| Some(rootfs.lookup(folder).ok()?.path);
     let mut folders: Vec<RootPath> = linker.default_dirs.iter().filter_map(there).collect();
     folders.sort_by_key(|folder| !folder.as_bytes().starts_with(b"usr/"));
     folders

@@ -1,12 +1,12 @@
 //! The ways of getting CUPTI into an image, and what each would take.
 
-use super::copy_plan::Bring;
-use super::target_release::Release;
+use super::copy_plan::CopyPlan;
+use super::target_release::TargetRelease;
 use image_linkage::path::RootPath;
 
 /// A way that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Via {
+pub enum MethodKind {
     /// Packages of Debian's kind: the distribution's own, or NVIDIA's.
     Apt,
     /// Packages of Red Hat's kind: NVIDIA's.
@@ -19,7 +19,7 @@ pub enum Via {
     Copy,
 }
 
-impl Via {
+impl MethodKind {
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -34,15 +34,15 @@ impl Via {
 
 /// A way, with all that is needed to go it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum InstallMethod {
     /// What is needed is in the image, and is only put on the search path.
-    Place(Place),
+    Place(InPlaceFiles),
     /// Files are copied out of an image that was read.
     Copy {
         /// The name of the image, as `FROM` takes it.
         from: String,
         /// The files.
-        bring: Bring,
+        bring: CopyPlan,
     },
     /// Files are copied out of NVIDIA's devel image, which was not read: they are known by the table.
     Devel {
@@ -51,28 +51,28 @@ pub enum Way {
         /// The folder in it.
         folder: RootPath,
         /// The release.
-        release: Release,
+        release: TargetRelease,
     },
     /// A package is installed.
-    Package(Package),
+    Package(PackageInstall),
     /// A wheel is installed.
-    Pip(Pip),
+    Pip(PipInstall),
     /// Packages of conda are installed.
-    Conda(Conda),
+    Conda(CondaInstall),
 }
 
 /// Files that are in the image already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct InPlaceFiles {
     /// The files as they lie there, and the folder that would lead to them.
-    pub bring: Bring,
+    pub bring: CopyPlan,
     /// Whether their folder holds other libraries, which are not to be put on the search path along with them.
     pub is_shared: bool,
 }
 
 /// A package that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub struct PackageInstall {
     /// The program that installs it.
     pub manager: &'static str,
     /// Its name.
@@ -82,14 +82,14 @@ pub struct Package {
     /// The soname of its libcupti.
     pub soname: String,
     /// Where it comes from, when that has to be set up.
-    pub setup: Option<Setup>,
+    pub setup: Option<RepositorySetup>,
     /// Whether it puts its files into a folder of the loader's own.
     pub is_default_folder: bool,
 }
 
 /// What has to be set up before a package can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Setup {
+pub enum RepositorySetup {
     /// A component of the distribution's archive, from the file of sources.
     Component {
         /// The component.
@@ -110,7 +110,7 @@ pub enum Setup {
 
 /// A wheel that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pip {
+pub struct PipInstall {
     /// The interpreter of the environment.
     pub interpreter: RootPath,
     /// The distribution.
@@ -131,7 +131,7 @@ pub struct Pip {
 
 /// Packages of conda that are installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conda {
+pub struct CondaInstall {
     /// The program.
     pub program: RootPath,
     /// The folder of the environment.
@@ -142,16 +142,16 @@ pub struct Conda {
     pub soname: String,
 }
 
-impl Way {
+impl InstallMethod {
     /// The way that it is an instance of; `None` for what is in the image already.
-    pub fn via(&self) -> Option<Via> {
+    pub fn via(&self) -> Option<MethodKind> {
         match self {
             Self::Place(_) => None,
-            Self::Copy { .. } | Self::Devel { .. } => Some(Via::Copy),
-            Self::Package(package) if package.manager == "apt-get" => Some(Via::Apt),
-            Self::Package(_) => Some(Via::Dnf),
-            Self::Pip(_) => Some(Via::Pip),
-            Self::Conda(_) => Some(Via::Conda),
+            Self::Copy { .. } | Self::Devel { .. } => Some(MethodKind::Copy),
+            Self::Package(package) if package.manager == "apt-get" => Some(MethodKind::Apt),
+            Self::Package(_) => Some(MethodKind::Dnf),
+            Self::Pip(_) => Some(MethodKind::Pip),
+            Self::Conda(_) => Some(MethodKind::Conda),
         }
     }
 

@@ -1,37 +1,40 @@
 //! Which way of getting CUPTI is the cheapest that works in an image, and why the others are not taken.
 
-use super::Refusal;
-use super::copy_plan::{Bring, Means, bring};
-use super::image_system::{self, Python, System};
-use super::install_method::{Conda, Package, Pip, Place, Setup, Via, Way};
-use super::required_libraries::{self, CUPTI, Need};
-use super::target_release::Release;
+use super::RemedyError;
+use super::copy_plan::{CacheUpdate, CopyPlan, bring};
+use super::image_system::{self, ImageSystem, PythonEnvironment};
+use super::install_method::{
+    CondaInstall, InPlaceFiles, InstallMethod, MethodKind, PackageInstall, PipInstall,
+    RepositorySetup,
+};
+use super::required_libraries::{self, CUPTI, RequiredLibrary};
+use super::target_release::TargetRelease;
 use crate::judge::facts::cuda_runtime::{CudaVersion, site, version};
 use crate::judge::facts::{ImageFacts, soname_of_cuda};
 use crate::knowledge::Phase;
 use crate::knowledge::packages::packages;
-use image_linkage::loader::Linker;
+use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What a way has to bring, and into what.
-pub struct Question<'a> {
+pub struct InstallContext<'a> {
     /// The image.
     pub target: &'a ImageFacts,
     /// Its loader.
-    pub linker: &'a Linker,
+    pub linker: &'a DynamicLoader,
     /// Its system.
-    pub system: System,
+    pub system: ImageSystem,
     /// The phase.
     pub phase: &'a Phase,
     /// The release that it is to be given, where anything says it.
-    pub release: Option<Release>,
+    pub release: Option<TargetRelease>,
     /// The image to copy from, by the name that `FROM` takes, and its facts.
     pub source: Option<(String, &'a ImageFacts)>,
 }
 
 /// A way that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Considered {
+pub struct ConsideredMethod {
     /// Its name.
     pub name: &'static str,
     /// Why it is taken, or why not.
@@ -40,73 +43,73 @@ pub struct Considered {
 
 /// The way that is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct MethodChoice {
     /// The way.
-    pub way: Way,
+    pub way: InstallMethod,
     /// The ways that were looked at, the one that is taken last.
-    pub considered: Vec<Considered>,
+    pub considered: Vec<ConsideredMethod>,
 }
 
-struct Candidate {
+struct MethodCandidate {
     name: &'static str,
-    via: Option<Via>,
+    via: Option<MethodKind>,
     cheap: &'static str,
-    go: fn(&Question<'_>) -> Result<Way, String>,
+    go: fn(&InstallContext<'_>) -> Result<InstallMethod, String>,
 }
 
 /// The ways, the cheapest first.
-const WAYS: [Candidate; 9] = [
-    Candidate {
+const WAYS: [MethodCandidate; 9] = [
+    MethodCandidate {
         name: "in place",
         via: None,
         cheap: "the files are in the image and only have to be found",
         go: place,
     },
-    Candidate {
+    MethodCandidate {
         name: "copy",
-        via: Some(Via::Copy),
+        via: Some(MethodKind::Copy),
         cheap: "only the files that are needed, of an image that was read",
         go: copy,
     },
-    Candidate {
+    MethodCandidate {
         name: "pip into the environment that asks",
-        via: Some(Via::Pip),
+        via: Some(MethodKind::Pip),
         cheap: "the search path of the program that asks leads to the wheel",
         go: pip_of_consumer,
     },
-    Candidate {
+    MethodCandidate {
         name: "the distribution's own package",
-        via: Some(Via::Apt),
+        via: Some(MethodKind::Apt),
         cheap: "no other repository, and the loader looks where it puts its files",
         go: own,
     },
-    Candidate {
+    MethodCandidate {
         name: "NVIDIA's package, by apt",
-        via: Some(Via::Apt),
+        via: Some(MethodKind::Apt),
         cheap: "the package of the toolkit that is in the image",
         go: apt,
     },
-    Candidate {
+    MethodCandidate {
         name: "NVIDIA's package, by dnf",
-        via: Some(Via::Dnf),
+        via: Some(MethodKind::Dnf),
         cheap: "the package of the toolkit that is in the image",
         go: dnf,
     },
-    Candidate {
+    MethodCandidate {
         name: "conda",
-        via: Some(Via::Conda),
+        via: Some(MethodKind::Conda),
         cheap: "the image has a conda environment",
         go: conda,
     },
-    Candidate {
+    MethodCandidate {
         name: "pip",
-        via: Some(Via::Pip),
+        via: Some(MethodKind::Pip),
         cheap: "the image has a Python with pip",
         go: pip,
     },
-    Candidate {
+    MethodCandidate {
         name: "copy from NVIDIA's devel image",
-        via: Some(Via::Copy),
+        via: Some(MethodKind::Copy),
         cheap: "only the files that are needed, though the devel image has to be had",
         go: devel,
     },
@@ -115,19 +118,22 @@ const WAYS: [Candidate; 9] = [
 /// The cheapest way that works, among those of `via` where one is asked for.
 ///
 /// # Errors
-/// [`Refusal::NoWay`] with the reason of each way that was looked at.
-pub fn choose(question: &Question<'_>, via: Option<Via>) -> Result<Choice, Refusal> {
+/// [`RemedyError::NoWay`] with the reason of each way that was looked at.
+pub fn choose(
+    question: &InstallContext<'_>,
+    via: Option<MethodKind>,
+) -> Result<MethodChoice, RemedyError> {
     let mut considered = Vec::new();
     for candidate in WAYS.iter().filter(|it| via.is_none() || it.via == via) {
         match (candidate.go)(question) {
             Ok(way) => {
-                considered.push(Considered {
+                considered.push(ConsideredMethod {
                     name: candidate.name,
                     why: candidate.cheap.to_owned(),
                 });
-                return Ok(Choice { way, considered });
+                return Ok(MethodChoice { way, considered });
             }
-            Err(why) => considered.push(Considered {
+            Err(why) => considered.push(ConsideredMethod {
                 name: candidate.name,
                 why,
             }),
@@ -139,16 +145,16 @@ pub fn choose(question: &Question<'_>, via: Option<Via>) -> Result<Choice, Refus
             whys.push(considered.why.clone());
         }
     }
-    Err(Refusal::NoWay {
+    Err(RemedyError::NoWay {
         image: question.target.image.reference.clone(),
         via: via.map_or_else(String::new, |via| format!(" by {}", via.name())),
         whys: whys.join("; "),
     })
 }
 
-impl Question<'_> {
+impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
-    pub fn needs(&self, cuda: (u32, u32)) -> Vec<Need> {
+    pub fn needs(&self, cuda: (u32, u32)) -> Vec<RequiredLibrary> {
         required_libraries::needs(
             self.phase,
             &self.target.consumers,
@@ -156,7 +162,7 @@ impl Question<'_> {
         )
     }
 
-    fn release(&self) -> Result<&Release, String> {
+    fn release(&self) -> Result<&TargetRelease, String> {
         let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
         self.release.as_ref().ok_or_else(|| nothing.to_owned())
     }
@@ -171,13 +177,13 @@ impl Question<'_> {
     }
 }
 
-fn place(question: &Question<'_>) -> Result<Way, String> {
+fn place(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let target = question.target;
     if target.own_copies().next().is_none() {
         return Err("the image holds no libcupti".to_owned());
     }
     question.shell()?;
-    let found = bring(target, question.phase, target, Means::Build);
+    let found = bring(target, question.phase, target, CacheUpdate::Build);
     let bring = found.map_err(|refusal| refusal.to_string())?;
     let cupti = bring.files.first().map(|file| &file.from);
     let copy = target
@@ -191,14 +197,14 @@ fn place(question: &Question<'_>) -> Result<Way, String> {
             words.unwrap_or_default()
         ));
     }
-    Ok(Way::Place(Place {
+    Ok(InstallMethod::Place(InPlaceFiles {
         is_shared: is_shared(target, &bring),
         bring,
     }))
 }
 
 /// Whether other libraries lie beside what is needed.
-fn is_shared(target: &ImageFacts, bring: &Bring) -> bool {
+fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
     let rootfs = &target.grounds.as_is.rootfs;
     let folders: Vec<RootPath> = bring.files.iter().map(|file| file.from.parent()).collect();
     let Some(first) = folders.first() else {
@@ -220,10 +226,10 @@ fn is_shared(target: &ImageFacts, bring: &Bring) -> bool {
         || names.any(|name| is_library(name) && !of_cupti(name))
 }
 
-fn copy(question: &Question<'_>) -> Result<Way, String> {
+fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let source = question.source.as_ref();
     let (from, facts) = source.ok_or("no image to copy from was named with --from")?;
-    let bring = bring(facts, question.phase, question.target, Means::Build);
+    let bring = bring(facts, question.phase, question.target, CacheUpdate::Build);
     let bring = bring.map_err(|refusal| refusal.to_string())?;
     let has = bring.release.as_deref().and_then(version);
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
@@ -237,13 +243,13 @@ fn copy(question: &Question<'_>) -> Result<Way, String> {
             has.0, has.1
         ));
     }
-    Ok(Way::Copy {
+    Ok(InstallMethod::Copy {
         from: from.clone(),
         bring,
     })
 }
 
-fn pip_of_consumer(question: &Question<'_>) -> Result<Way, String> {
+fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let consumers = question.target.consumers.iter();
     let mut sites = consumers
         .filter_map(|consumer| site(&consumer.object))
@@ -256,7 +262,7 @@ fn pip_of_consumer(question: &Question<'_>) -> Result<Way, String> {
     pip_into(question, &python.ok_or(without)?)
 }
 
-fn pip(question: &Question<'_>) -> Result<Way, String> {
+fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let distributions = question.target.around.distributions.iter();
     let mut sites: Vec<&RootPath> = distributions.map(|dist| &dist.site).collect();
     sites.dedup();
@@ -267,7 +273,10 @@ fn pip(question: &Question<'_>) -> Result<Way, String> {
     pip_into(question, &python.ok_or(without)?)
 }
 
-fn pip_into(question: &Question<'_>, python: &Python) -> Result<Way, String> {
+fn pip_into(
+    question: &InstallContext<'_>,
+    python: &PythonEnvironment,
+) -> Result<InstallMethod, String> {
     question.shell()?;
     let release = question.release()?;
     let (name, folder) = match release.cuda.0 {
@@ -277,7 +286,7 @@ fn pip_into(question: &Question<'_>, python: &Python) -> Result<Way, String> {
         other => return Err(format!("there is no wheel of CUPTI for CUDA {other}")),
     };
     let mut listed = question.target.around.distributions.iter();
-    Ok(Way::Pip(Pip {
+    Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
         name: name.to_owned(),
         version: release.wheel(),
@@ -289,7 +298,7 @@ fn pip_into(question: &Question<'_>, python: &Python) -> Result<Way, String> {
     }))
 }
 
-fn own(question: &Question<'_>) -> Result<Way, String> {
+fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let system = &question.system;
     apt_is_there(system)?;
     question.shell()?;
@@ -313,7 +322,7 @@ fn own(question: &Question<'_>) -> Result<Way, String> {
         ));
     }
     let soname = soname_of_cuda(&own.cuda).unwrap_or_default();
-    Ok(Way::Package(Package {
+    Ok(InstallMethod::Package(PackageInstall {
         manager: "apt-get",
         name: own.package.clone(),
         version: format!("{}.*", own.cuda),
@@ -323,37 +332,37 @@ fn own(question: &Question<'_>) -> Result<Way, String> {
     }))
 }
 
-fn apt_is_there(system: &System) -> Result<(), String> {
+fn apt_is_there(system: &ImageSystem) -> Result<(), String> {
     let has = system.apt.then_some(());
     has.ok_or_else(|| "the image has no apt-get".to_owned())
 }
 
 /// The component, where no list of sources names it.
-fn component(system: &System, component: &str) -> Option<Setup> {
+fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
     let names = |text: &str, word: &str| text.split_whitespace().any(|other| other == word);
     if system.sources.values().any(|text| names(text, component)) {
         return None;
     }
     let mut archives = system.sources.iter();
     let (file, _) = archives.find(|(_, text)| names(text, "main"))?;
-    Some(Setup::Component {
+    Some(RepositorySetup::Component {
         component: component.to_owned(),
         file: file.clone(),
     })
 }
 
-fn apt(question: &Question<'_>) -> Result<Way, String> {
+fn apt(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     apt_is_there(&question.system)?;
     package(question, "apt-get")
 }
 
-fn dnf(question: &Question<'_>) -> Result<Way, String> {
+fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let manager = question.system.dnf.ok_or("the image has no dnf")?;
     package(question, manager)
 }
 
 /// The package of NVIDIA's repository.
-fn package(question: &Question<'_>, manager: &'static str) -> Result<Way, String> {
+fn package(question: &InstallContext<'_>, manager: &'static str) -> Result<InstallMethod, String> {
     question.shell()?;
     let system = &question.system;
     let release = question.release()?;
@@ -361,7 +370,7 @@ fn package(question: &Question<'_>, manager: &'static str) -> Result<Way, String
     let exact = release.exact.as_ref().filter(|_| release.is_toolkit);
     let any = || format!("{major}.{minor}.*");
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
-    Ok(Way::Package(Package {
+    Ok(InstallMethod::Package(PackageInstall {
         manager,
         name: format!("cuda-cupti-{major}-{minor}"),
         version,
@@ -372,7 +381,10 @@ fn package(question: &Question<'_>, manager: &'static str) -> Result<Way, String
 }
 
 /// NVIDIA's repository, where none is set up.
-fn repository(question: &Question<'_>, system: &System) -> Result<Option<Setup>, String> {
+fn repository(
+    question: &InstallContext<'_>,
+    system: &ImageSystem,
+) -> Result<Option<RepositorySetup>, String> {
     if system.nvidia.is_some() {
         return Ok(None);
     }
@@ -382,14 +394,14 @@ fn repository(question: &Question<'_>, system: &System) -> Result<Option<Setup>,
         known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
     let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
     let url = packages().url.replace("{repository}", &known.repository);
-    Ok(Some(Setup::Repository {
+    Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", machine),
         keyring: packages().keyring.clone(),
         certificates: !system.certificates,
     }))
 }
 
-fn conda(question: &Question<'_>) -> Result<Way, String> {
+fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let found = question.system.conda.clone();
     let (program, prefix) = found.ok_or("the image has no conda")?;
     question.shell()?;
@@ -404,7 +416,7 @@ fn conda(question: &Question<'_>) -> Result<Way, String> {
     let more = needs.iter().any(|need| need.stem != CUPTI);
     let names = ["cuda-cupti", "cuda-cupti-dev"];
     let names = names.iter().take(if more { 2 } else { 1 });
-    Ok(Way::Conda(Conda {
+    Ok(InstallMethod::Conda(CondaInstall {
         program,
         prefix,
         packages: names
@@ -416,7 +428,7 @@ fn conda(question: &Question<'_>) -> Result<Way, String> {
 
 /// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
 /// its CUDA is not known.
-pub fn devel_image(target: &ImageFacts, system: &System, cuda: CudaVersion) -> Option<String> {
+pub fn devel_image(target: &ImageFacts, system: &ImageSystem, cuda: CudaVersion) -> Option<String> {
     let known = packages().nvidia(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -427,7 +439,7 @@ pub fn devel_image(target: &ImageFacts, system: &System, cuda: CudaVersion) -> O
     Some(format!("nvidia/cuda:{exact}-devel-{suffix}"))
 }
 
-fn devel(question: &Question<'_>) -> Result<Way, String> {
+fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     if question.source.is_some() {
         return Err("--from names the image to copy from".to_owned());
     }
@@ -437,7 +449,7 @@ fn devel(question: &Question<'_>) -> Result<Way, String> {
     let from = from.ok_or_else(|| which.to_owned())?;
     let (major, minor) = release.cuda;
     let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
-    Ok(Way::Devel {
+    Ok(InstallMethod::Devel {
         from,
         folder: RootPath::from(
             format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str(),

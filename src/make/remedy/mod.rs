@@ -24,7 +24,7 @@ pub const COMPANIONS: [&str; 4] = [
 
 /// Why an image cannot be helped, or not in the way that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum RemedyError {
     /// The C library is not the one that NVIDIA's libraries are made for.
     #[error(
         "{image} is built on musl, and NVIDIA's libraries need glibc: choose a base image with glibc"

@@ -1,25 +1,25 @@
 //! All that a Dockerfile does to an image for one phase, and why.
 
-use super::Refusal;
-use super::build_check::{self, Proof, names};
-use super::copy_plan::{Bring, Means, linker};
-use super::image_system::{System, system};
-use super::install_folder::{SearchBy, search};
-use super::install_method::{Via, Way};
-use super::method_choice::{Choice, Question, choose};
-use super::removal::{Fresh, fresh};
-use super::required_libraries::{self, CUPTI, Need};
-use super::search_path_setup::{Lead, lead, library_path};
+use super::RemedyError;
+use super::build_check::{self, BuildCheck, names};
+use super::copy_plan::{CacheUpdate, CopyPlan, linker};
+use super::image_system::{ImageSystem, system};
+use super::install_folder::{FolderDiscovery, search};
+use super::install_method::{InstallMethod, MethodKind};
+use super::method_choice::{InstallContext, MethodChoice, choose};
+use super::removal::{RemovalPlan, fresh};
+use super::required_libraries::{self, CUPTI, RequiredLibrary};
+use super::search_path_setup::{SearchPathSetup, lead, library_path};
 use super::target_release::{machine, release_for};
 use crate::judge::facts::cuda_runtime::{CudaVersion, version};
 use crate::judge::facts::{ImageFacts, release_files};
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::Phase;
-use image_linkage::loader::Linker;
+use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What is asked.
-pub struct Request<'a> {
+pub struct RecipeRequest<'a> {
     /// The image.
     pub target: &'a ImageFacts,
     /// The phase.
@@ -27,7 +27,7 @@ pub struct Request<'a> {
     /// What the image makes of the phase now.
     pub plan: &'a Plan,
     /// The way that is asked for; `None` for the cheapest.
-    pub via: Option<Via>,
+    pub via: Option<MethodKind>,
     /// The version of CUDA that is asked for.
     pub cuda: Option<CudaVersion>,
     /// The image to copy from, by the name that `FROM` takes, and its facts.
@@ -36,13 +36,13 @@ pub struct Request<'a> {
 
 /// What is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recipe {
+pub struct PhaseRecipe {
     /// How CUPTI comes in; `None` where nothing has to be brought.
-    pub choice: Option<Choice>,
+    pub choice: Option<MethodChoice>,
     /// The release, where it is known, and what says so.
     pub release: Option<(String, String)>,
     /// The libraries that are needed.
-    pub needs: Vec<Need>,
+    pub needs: Vec<RequiredLibrary>,
     /// The libraries of a package that are not, by their stems.
     pub spare: Vec<&'static str>,
     /// The bytes that are added, as far as the sizes of the release are known.
@@ -50,17 +50,17 @@ pub struct Recipe {
     /// The folder that files are copied into.
     pub folder: RootPath,
     /// How the loader comes to find it.
-    pub lead: Lead,
+    pub lead: SearchPathSetup,
     /// What `LD_LIBRARY_PATH` is set to, and why.
     pub library_path: Option<(String, String)>,
     /// What is removed.
-    pub fresh: Option<Fresh>,
+    pub fresh: Option<RemovalPlan>,
     /// What is asked of the image's own loader at the end of the build.
-    pub proof: Proof,
+    pub proof: BuildCheck,
     /// What stays as it is: rules that made the verdict, and APIs that the release does not have.
     pub leaves: Vec<String>,
     /// The system of the image.
-    pub system: System,
+    pub system: ImageSystem,
 }
 
 /// The rules whose findings are gone once CUPTI is there and found.
@@ -85,9 +85,9 @@ const EMPTY_ELEMENT: &str = "empty-search-path-element";
 /// What is to be done, so that the image serves the phase.
 ///
 /// # Errors
-/// A [`Refusal`]: the image cannot be helped, or not in the way that is asked for.
-pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
-    let Request {
+/// A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
+pub fn recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
+    let RecipeRequest {
         target,
         phase,
         plan,
@@ -101,14 +101,14 @@ pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
     let cuda = release.map_or((12, 0), |release| release.cuda);
     let needs =
         required_libraries::needs(phase, &target.consumers, required_libraries::since(cuda));
-    let mut recipe = Recipe {
+    let mut recipe = PhaseRecipe {
         choice: None,
         release: None,
         needs: Vec::new(),
         spare: Vec::new(),
         adds: None,
-        folder: search(target, linker, Means::Build).folder,
-        lead: Lead::Nothing("nothing is brought".to_owned()),
+        folder: search(target, linker, CacheUpdate::Build).folder,
+        lead: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
         fresh: fresh(target, plan).filter(|_| phase.like == "inference" && system.shell),
         proof: build_check::before(target, linker, plan, &needs),
@@ -133,14 +133,14 @@ pub fn recipe(request: &Request<'_>) -> Result<Recipe, Refusal> {
 
 /// Chooses the way, and what follows from it.
 fn bring_in(
-    request: &Request<'_>,
-    linker: &Linker,
-    system: System,
-    recipe: &mut Recipe,
-) -> Result<(), Refusal> {
-    let Request { target, phase, .. } = *request;
+    request: &RecipeRequest<'_>,
+    linker: &DynamicLoader,
+    system: ImageSystem,
+    recipe: &mut PhaseRecipe,
+) -> Result<(), RemedyError> {
+    let RecipeRequest { target, phase, .. } = *request;
     let release = release_for(target, linker, request.cuda);
-    let question = Question {
+    let question = InstallContext {
         target,
         linker,
         system,
@@ -148,13 +148,14 @@ fn bring_in(
         release: release.clone(),
         source: request.source.clone(),
     };
-    let via = request.via.or(request.source.as_ref().map(|_| Via::Copy));
+    let via = request
+        .via
+        .or(request.source.as_ref().map(|_| MethodKind::Copy));
     let choice = choose(&question, via)?;
     let cuda = cuda_of(&choice.way).or(release.as_ref().map(|release| release.cuda));
     recipe.needs = match &choice.way {
-        Way::Place(super::install_method::Place { bring, .. }) | Way::Copy { bring, .. } => {
-            needs_of(bring)
-        }
+        InstallMethod::Place(super::install_method::InPlaceFiles { bring, .. })
+        | InstallMethod::Copy { bring, .. } => needs_of(bring),
         _ => question.needs(cuda.unwrap_or((12, 0))),
     };
     let needed = |stem: &&&'static str| recipe.needs.iter().any(|need| need.stem == **stem);
@@ -170,12 +171,14 @@ fn bring_in(
     recipe.release = said(&choice.way, release);
     recipe.adds = adds(&choice.way, recipe, linker);
     recipe.lead = lead(&question, &choice.way, &recipe.needs);
-    if !matches!(&recipe.lead, Lead::Nothing(_)) || is_default(&choice.way) {
+    if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
         recipe.proof.names = names(&choice.way, &recipe.needs);
     }
     recipe.proof.elsewhere = match (&choice.way, &request.source) {
-        (Way::Copy { .. }, Some((_, source))) => super::image_system::system(source).shell,
-        (Way::Devel { .. }, _) => true,
+        (InstallMethod::Copy { .. }, Some((_, source))) => {
+            super::image_system::system(source).shell
+        }
+        (InstallMethod::Devel { .. }, _) => true,
         _ => false,
     };
     recipe.choice = Some(choice);
@@ -183,14 +186,14 @@ fn bring_in(
 }
 
 /// The needs that a list of files answers.
-fn needs_of(bring: &Bring) -> Vec<Need> {
+fn needs_of(bring: &CopyPlan) -> Vec<RequiredLibrary> {
     let stems = [CUPTI].into_iter().chain(super::COMPANIONS);
     let need = |stem: &'static str| {
         let file = bring
             .files
             .iter()
             .find(|file| file.name.starts_with(stem.as_bytes()))?;
-        Some(Need {
+        Some(RequiredLibrary {
             stem,
             because: vec![file.because.clone()],
         })
@@ -199,36 +202,41 @@ fn needs_of(bring: &Bring) -> Vec<Need> {
 }
 
 /// The version of CUDA that a way is bound to.
-fn cuda_of(way: &Way) -> Option<CudaVersion> {
+fn cuda_of(way: &InstallMethod) -> Option<CudaVersion> {
     match way {
-        Way::Package(package) => version(&package.version),
-        Way::Place(place) => version(place.bring.release.as_ref()?),
-        Way::Copy { bring, .. } => version(bring.release.as_ref()?),
+        InstallMethod::Package(package) => version(&package.version),
+        InstallMethod::Place(place) => version(place.bring.release.as_ref()?),
+        InstallMethod::Copy { bring, .. } => version(bring.release.as_ref()?),
         _ => None,
     }
 }
 
 /// The release that a way brings, and what says that it is the right one.
-fn said(way: &Way, release: Option<super::target_release::Release>) -> Option<(String, String)> {
-    let is_read = matches!(way, Way::Place(_) | Way::Copy { .. });
+fn said(
+    way: &InstallMethod,
+    release: Option<super::target_release::TargetRelease>,
+) -> Option<(String, String)> {
+    let is_read = matches!(way, InstallMethod::Place(_) | InstallMethod::Copy { .. });
     let certain = release.as_ref().filter(|it| !(is_read && it.is_guess));
     let because = certain.map(|release| release.because.clone());
     let version = match way {
-        Way::Place(place) => place.bring.release.clone(),
-        Way::Copy { bring, .. } => bring.release.clone(),
-        Way::Package(package) => Some(package.version.clone()),
-        Way::Pip(pip) => Some(pip.version.clone()),
-        Way::Conda(_) | Way::Devel { .. } => release.map(|release| release.wheel()),
+        InstallMethod::Place(place) => place.bring.release.clone(),
+        InstallMethod::Copy { bring, .. } => bring.release.clone(),
+        InstallMethod::Package(package) => Some(package.version.clone()),
+        InstallMethod::Pip(pip) => Some(pip.version.clone()),
+        InstallMethod::Conda(_) | InstallMethod::Devel { .. } => {
+            release.map(|release| release.wheel())
+        }
     };
     let nothing = || "nothing in the image asks for another".to_owned();
     Some((version?, because.unwrap_or_else(nothing)))
 }
 
 /// The bytes that a way adds.
-fn adds(way: &Way, recipe: &Recipe, linker: &Linker) -> Option<u64> {
+fn adds(way: &InstallMethod, recipe: &PhaseRecipe, linker: &DynamicLoader) -> Option<u64> {
     match way {
-        Way::Place(_) => Some(0),
-        Way::Copy { bring, .. } => Some(bring.files.iter().map(|file| file.bytes).sum()),
+        InstallMethod::Place(_) => Some(0),
+        InstallMethod::Copy { bring, .. } => Some(bring.files.iter().map(|file| file.bytes).sum()),
         _ => {
             let (release, _) = recipe.release.as_ref()?;
             let cuda = version(release)?;
@@ -238,7 +246,7 @@ fn adds(way: &Way, recipe: &Recipe, linker: &Linker) -> Option<u64> {
                 .rev()
                 .find(|known| version(known) == Some(cuda))?;
             let sizes = release_files::files(exact, machine(linker));
-            let size = |need: &Need| {
+            let size = |need: &RequiredLibrary| {
                 let mut files = sizes.iter();
                 files
                     .find(|(name, _)| name.starts_with(need.stem))
@@ -249,11 +257,11 @@ fn adds(way: &Way, recipe: &Recipe, linker: &Linker) -> Option<u64> {
     }
 }
 
-fn is_default(way: &Way) -> bool {
+fn is_default(way: &InstallMethod) -> bool {
     match way {
-        Way::Package(package) => package.is_default_folder,
-        Way::Copy { bring, .. } => bring.search.by == SearchBy::Default,
-        Way::Devel { .. } => true,
+        InstallMethod::Package(package) => package.is_default_folder,
+        InstallMethod::Copy { bring, .. } => bring.search.by == FolderDiscovery::Default,
+        InstallMethod::Devel { .. } => true,
         _ => false,
     }
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::judge::facts::ImageFacts;
-use crate::judge::plan::{Item, Plan};
+use crate::judge::plan::{Plan, PlanItem};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
 /// What is removed, and what that saves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fresh {
+pub struct RemovalPlan {
     /// What is removed, by reason.
-    pub groups: Vec<Group>,
+    pub groups: Vec<RemovalGroup>,
     /// The bytes of all layers as they are, uncompressed.
     pub before: u64,
     /// The bytes of the one layer that is left, uncompressed.
@@ -23,7 +23,7 @@ pub struct Fresh {
 
 /// Paths that are removed for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct RemovalGroup {
     /// The kind of file.
     pub kind: &'static str,
     /// Why nothing needs them.
@@ -35,17 +35,17 @@ pub struct Group {
 }
 
 /// What is removed from an image for a phase; `None` when that is nothing.
-pub fn fresh(facts: &ImageFacts, plan: &Plan) -> Option<Fresh> {
+pub fn fresh(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
     if plan.drop.is_empty() {
         return None;
     }
     let rootfs = &facts.grounds.as_is.rootfs;
     let gone: BTreeSet<RootPath> = plan.drop.iter().flat_map(paths_of).cloned().collect();
     let (whole, left) = whole_folders(rootfs, &gone);
-    let mut groups: BTreeMap<(&'static str, &str), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(&'static str, &str), RemovalGroup> = BTreeMap::new();
     for item in &plan.drop {
         let key = (item.kind, item.because.as_str());
-        let group = groups.entry(key).or_insert_with(|| Group {
+        let group = groups.entry(key).or_insert_with(|| RemovalGroup {
             kind: item.kind,
             because: item.because.clone(),
             bytes: 0,
@@ -57,12 +57,12 @@ pub fn fresh(facts: &ImageFacts, plan: &Plan) -> Option<Fresh> {
             .extend(paths_of(item).map(|path| highest(&whole, path)));
     }
     let mut seen = BTreeSet::new();
-    let mut groups: Vec<Group> = groups.into_values().collect();
+    let mut groups: Vec<RemovalGroup> = groups.into_values().collect();
     for group in &mut groups {
         group.paths.sort();
         group.paths.retain(|path| seen.insert(path.clone()));
     }
-    Some(Fresh {
+    Some(RemovalPlan {
         groups,
         before: facts.layers.iter().map(|layer| layer.bytes).sum(),
         after: left,
@@ -70,7 +70,7 @@ pub fn fresh(facts: &ImageFacts, plan: &Plan) -> Option<Fresh> {
     })
 }
 
-fn paths_of(item: &Item) -> impl Iterator<Item = &RootPath> {
+fn paths_of(item: &PlanItem) -> impl Iterator<Item = &RootPath> {
     std::iter::once(&item.path).chain(&item.links)
 }
 
@@ -91,7 +91,7 @@ fn highest(whole: &BTreeSet<RootPath>, path: &RootPath) -> RootPath {
 fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPath>, u64) {
     // Per folder: whether something goes, and whether something stays.
     let mut holds: BTreeMap<RootPath, (bool, bool)> = BTreeMap::new();
-    let mut tar = Tar::default();
+    let mut tar = TarSize::default();
     rootfs.visit(|path, id, node| {
         let goes = gone.contains(path);
         if !goes {
@@ -134,12 +134,12 @@ fn folders_above(folder: &RootPath) -> Vec<RootPath> {
 
 /// The size of a tar (POSIX.1, pax Interchange Format): a block of 512 bytes per entry, contents padded to blocks.
 #[derive(Default)]
-struct Tar {
+struct TarSize {
     bytes: u64,
     inodes: BTreeSet<usize>,
 }
 
-impl Tar {
+impl TarSize {
     fn take(&mut self, rootfs: &Rootfs, path: &RootPath, id: NodeId) {
         const BLOCK: u64 = 512;
         // A name or a target of more than 100 bytes takes two more blocks.
@@ -158,14 +158,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{highest, whole_folders};
-    use image_linkage::layer::{Entry, LayerIndex};
+    use image_linkage::layer::{LayerEntry, LayerIndex};
     use image_linkage::path::RootPath;
 
     #[test]
     fn a_folder_goes_as_a_whole_only_if_nothing_in_it_stays() {
         let mut layer = LayerIndex::empty();
         for path in ["a/x/1", "a/x/y/2", "a/stays", "b/z/3", "a-b/4"] {
-            let file = Entry::File(std::sync::Arc::default());
+            let file = LayerEntry::File(std::sync::Arc::default());
             layer.entries.insert(RootPath::from(path), file);
         }
         let (rootfs, _) = image_linkage::rootfs::merge([&layer]);

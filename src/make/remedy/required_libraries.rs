@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::Consumer;
+use crate::judge::facts::CuptiConsumer;
 use crate::knowledge::Phase;
-use crate::knowledge::api::{self, Api};
+use crate::knowledge::api::{self, CuptiApi};
 
 /// The stem of libcupti's own names.
 pub const CUPTI: &str = "libcupti.so";
 
 /// A library that has to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct RequiredLibrary {
     /// The name up to the number of its soname, such as `libnvperf_host.so`.
     pub stem: &'static str,
     /// What needs it, each in a few words.
     pub because: Vec<String>,
 }
 
-impl Need {
+impl RequiredLibrary {
     /// The reasons in one phrase.
     pub fn words(&self) -> String {
         let api = |text: &String| {
@@ -39,7 +39,11 @@ impl Need {
 
 /// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
 /// first. `has` says whether the release that is to be had has an API.
-pub fn needs(phase: &Phase, consumers: &[Consumer], has: impl Fn(&Api) -> bool) -> Vec<Need> {
+pub fn needs(
+    phase: &Phase,
+    consumers: &[CuptiConsumer],
+    has: impl Fn(&CuptiApi) -> bool,
+) -> Vec<RequiredLibrary> {
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     let mut add = |stem: &'static str, because: String| {
         let reasons = found.entry(stem).or_default();
@@ -56,20 +60,21 @@ pub fn needs(phase: &Phase, consumers: &[Consumer], has: impl Fn(&Api) -> bool) 
             add(library.stem(), because.clone());
         }
     }
-    let breaks = |consumer: &&Consumer| consumer.required == crate::judge::facts::Required::Import;
+    let breaks =
+        |consumer: &&CuptiConsumer| consumer.required == crate::judge::facts::FailureImpact::Import;
     for consumer in consumers.iter().filter(breaks) {
         add(CUPTI, format!("{} links it", consumer.name));
     }
-    let mut needs: Vec<Need> = found
+    let mut needs: Vec<RequiredLibrary> = found
         .into_iter()
-        .map(|(stem, because)| Need { stem, because })
+        .map(|(stem, because)| RequiredLibrary { stem, because })
         .collect();
     needs.sort_by_key(|need| (need.stem != CUPTI, need.stem));
     needs
 }
 
 /// The APIs that a phase needs or wants: of alternatives, the first that the release has.
-pub fn apis(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<&'static Api> {
+pub fn apis(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<&'static CuptiApi> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     wishes
         .filter_map(|wish| {
@@ -80,10 +85,10 @@ pub fn apis(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<&'static Api> {
 }
 
 /// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
-pub fn too_new(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<String> {
+pub fn too_new(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<String> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     let lacking = wishes.filter_map(|wish| {
-        let apis: Vec<&Api> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
+        let apis: Vec<&CuptiApi> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
         let none = !apis.iter().any(|api| has(api));
         apis.first().copied().filter(|_| none)
     });
@@ -95,7 +100,7 @@ pub fn too_new(phase: &Phase, has: impl Fn(&Api) -> bool) -> Vec<String> {
 }
 
 /// Whether the release of CUDA `(major, minor)` has an API, by the table.
-pub fn since(cuda: (u32, u32)) -> impl Fn(&Api) -> bool {
+pub fn since(cuda: (u32, u32)) -> impl Fn(&CuptiApi) -> bool {
     move |api| {
         let since = api
             .since

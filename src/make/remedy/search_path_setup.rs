@@ -1,18 +1,18 @@
 //! How the loader comes to find what was brought.
 
 use super::build_check::names;
-use super::copy_plan::Means;
-use super::install_folder::{FOLDER, Search, SearchBy, search};
-use super::install_method::{Pip, Way};
-use super::method_choice::Question;
-use super::required_libraries::Need;
+use super::copy_plan::CacheUpdate;
+use super::install_folder::{FOLDER, FolderDiscovery, InstallFolder, search};
+use super::install_method::{InstallMethod, PipInstall};
+use super::method_choice::InstallContext;
+use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::ImageFacts;
-use image_linkage::loader::{How, Step, Tried};
+use image_linkage::loader::{SearchStage, SearchStep, TriedFile};
 use image_linkage::path::RootPath;
 
 /// How the loader comes to find what was brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lead {
+pub enum SearchPathSetup {
     /// Nothing has to be done.
     Nothing(String),
     /// A file of `ldconfig` names the folder.
@@ -41,27 +41,31 @@ pub enum Lead {
 }
 
 /// How the loader comes to find what a way brings.
-pub(super) fn lead(question: &Question<'_>, way: &Way, needs: &[Need]) -> Lead {
-    let Search {
+pub(super) fn lead(
+    question: &InstallContext<'_>,
+    way: &InstallMethod,
+    needs: &[RequiredLibrary],
+) -> SearchPathSetup {
+    let InstallFolder {
         folder,
         by,
         because,
-    } = search(question.target, question.linker, Means::Build);
-    let SearchBy::Conf(conf) = by else {
-        return Lead::Nothing(format!("{because}: {folder}"));
+    } = search(question.target, question.linker, CacheUpdate::Build);
+    let FolderDiscovery::Conf(conf) = by else {
+        return SearchPathSetup::Nothing(format!("{because}: {folder}"));
     };
     let because_shared = "other libraries lie there too, and are not to be found by everybody";
     match way {
-        Way::Package(package) if package.is_default_folder => {
-            Lead::Nothing("the package puts its files where the loader looks by itself".to_owned())
-        }
-        Way::Package(_) => Lead::Listed { conf },
-        Way::Copy { .. } | Way::Devel { .. } => Lead::Folder {
+        InstallMethod::Package(package) if package.is_default_folder => SearchPathSetup::Nothing(
+            "the package puts its files where the loader looks by itself".to_owned(),
+        ),
+        InstallMethod::Package(_) => SearchPathSetup::Listed { conf },
+        InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => SearchPathSetup::Folder {
             conf,
             folder,
             because,
         },
-        Way::Place(place) if place.is_shared => Lead::Links {
+        InstallMethod::Place(place) if place.is_shared => SearchPathSetup::Links {
             links: place
                 .bring
                 .files
@@ -71,7 +75,7 @@ pub(super) fn lead(question: &Question<'_>, way: &Way, needs: &[Need]) -> Lead {
             conf,
             because: because_shared.to_owned(),
         },
-        Way::Place(place) => Lead::Folder {
+        InstallMethod::Place(place) => SearchPathSetup::Folder {
             folder: place
                 .bring
                 .files
@@ -81,30 +85,42 @@ pub(super) fn lead(question: &Question<'_>, way: &Way, needs: &[Need]) -> Lead {
             conf,
             because,
         },
-        Way::Pip(pip) if question.phase.apis.welcome().next().is_none() => Lead::Nothing(format!(
-            "the search path of what asks for it leads to {}",
-            pip.folder
-        )),
-        Way::Pip(Pip {
+        InstallMethod::Pip(pip) if question.phase.apis.welcome().next().is_none() => {
+            SearchPathSetup::Nothing(format!(
+                "the search path of what asks for it leads to {}",
+                pip.folder
+            ))
+        }
+        InstallMethod::Pip(PipInstall {
             folder,
             is_shared: false,
             ..
-        }) => Lead::Folder {
+        }) => SearchPathSetup::Folder {
             conf,
             folder: folder.clone(),
             because,
         },
-        Way::Pip(Pip { folder, .. }) => links(way, needs, conf, folder, because_shared),
-        Way::Conda(conda) => links(way, needs, conf, &conda.prefix.join(b"lib"), because_shared),
+        InstallMethod::Pip(PipInstall { folder, .. }) => {
+            links(way, needs, conf, folder, because_shared)
+        }
+        InstallMethod::Conda(conda) => {
+            links(way, needs, conf, &conda.prefix.join(b"lib"), because_shared)
+        }
     }
 }
 
 /// Links to the files of a folder that are needed.
-fn links(way: &Way, needs: &[Need], conf: RootPath, folder: &RootPath, because: &str) -> Lead {
+fn links(
+    way: &InstallMethod,
+    needs: &[RequiredLibrary],
+    conf: RootPath,
+    folder: &RootPath,
+    because: &str,
+) -> SearchPathSetup {
     let names = names(way, needs);
     let own = RootPath::from(FOLDER);
     let link = |name: &String| (own.join(name.as_bytes()), folder.join(name.as_bytes()));
-    Lead::Links {
+    SearchPathSetup::Links {
         conf,
         links: names.iter().map(link).collect(),
         because: because.to_owned(),
@@ -113,7 +129,10 @@ fn links(way: &Way, needs: &[Need], conf: RootPath, folder: &RootPath, because: 
 
 /// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
 /// before what is brought.
-pub(super) fn library_path(target: &ImageFacts, lead: &Lead) -> Option<(String, String)> {
+pub(super) fn library_path(
+    target: &ImageFacts,
+    lead: &SearchPathSetup,
+) -> Option<(String, String)> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     let elements: Vec<&str> = value
         .split([':', ';'])
@@ -121,8 +140,8 @@ pub(super) fn library_path(target: &ImageFacts, lead: &Lead) -> Option<(String, 
         .collect();
     let has_empty = !value.is_empty() && value.split([':', ';']).any(str::is_empty);
     let folder = match lead {
-        Lead::Folder { folder, .. } => Some(folder.to_string()),
-        Lead::Links { .. } => Some(format!("/{FOLDER}")),
+        SearchPathSetup::Folder { folder, .. } => Some(folder.to_string()),
+        SearchPathSetup::Links { .. } => Some(format!("/{FOLDER}")),
         _ => None,
     };
     let in_front = folder.filter(|_| is_hidden(target));
@@ -152,9 +171,9 @@ fn is_hidden(target: &ImageFacts) -> bool {
     steps.any(|step| {
         matches!(
             step,
-            Step::Tried {
-                how: How::LdLibraryPath,
-                tried: Tried::Found | Tried::Refused(_),
+            SearchStep::Tried {
+                how: SearchStage::LdLibraryPath,
+                tried: TriedFile::Found | TriedFile::Refused(_),
                 ..
             }
         )

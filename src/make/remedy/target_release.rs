@@ -1,13 +1,13 @@
 //! Which release of CUPTI an image is to be given, and what says so.
 
-use super::wanted_cupti::{Wanted, wanted};
+use super::wanted_cupti::{WantedCupti, wanted};
 use crate::judge::facts::cuda_runtime::{CudaVersion, version};
 use crate::judge::facts::{ImageFacts, release_files};
-use image_linkage::loader::Linker;
+use image_linkage::loader::DynamicLoader;
 
 /// A release of CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
+pub struct TargetRelease {
     /// The major and minor version of CUDA.
     pub cuda: CudaVersion,
     /// The whole version, such as `12.4.127`, where one is known for certain.
@@ -20,7 +20,7 @@ pub struct Release {
     pub because: String,
 }
 
-impl Release {
+impl TargetRelease {
     /// The soname of its libcupti.
     pub fn soname(&self) -> String {
         let (major, minor) = self.cuda;
@@ -44,9 +44,9 @@ impl Release {
 /// the CUDA runtime is of, or, where only a soname is known, the newest of that soname.
 pub fn release_for(
     target: &ImageFacts,
-    linker: &Linker,
+    linker: &DynamicLoader,
     asked: Option<CudaVersion>,
-) -> Option<Release> {
+) -> Option<TargetRelease> {
     let wanted = wanted(target);
     let known = release_files::versions(machine(linker));
     let of = |cuda: CudaVersion| {
@@ -56,7 +56,7 @@ pub fn release_for(
             .filter(|known| version(known) == Some(cuda));
         same.next().map(|version| (*version).to_owned())
     };
-    let by_version = |cuda: CudaVersion, because: String| Release {
+    let by_version = |cuda: CudaVersion, because: String| TargetRelease {
         cuda,
         exact: of(cuda),
         is_toolkit: false,
@@ -71,16 +71,16 @@ pub fn release_for(
 }
 
 /// The name of a processor in the table of releases.
-pub fn machine(linker: &Linker) -> &'static str {
+pub fn machine(linker: &DynamicLoader) -> &'static str {
     linker.arch.platform
 }
 
 /// The exact version that a distribution of Python's asks for.
-fn pinned(target: &ImageFacts) -> Option<Release> {
+fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
     let distributions = target.around.distributions.iter();
     let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
     let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with("nvidia-cuda-cupti"))?;
-    Some(Release {
+    Some(TargetRelease {
         cuda: version(pin)?,
         exact: Some(pin.clone()),
         is_toolkit: false,
@@ -91,9 +91,9 @@ fn pinned(target: &ImageFacts) -> Option<Release> {
 
 fn of_runtime(
     target: &ImageFacts,
-    wanted: &Wanted,
+    wanted: &WantedCupti,
     of: &impl Fn(CudaVersion) -> Option<String>,
-) -> Option<Release> {
+) -> Option<TargetRelease> {
     let cuda = wanted.cuda?;
     let mut runtimes = target.around.runtimes.iter();
     let runtime = runtimes.find(|runtime| version(&runtime.version) == Some(cuda));
@@ -102,7 +102,7 @@ fn of_runtime(
         || "CUDA_VERSION of the image says so".to_owned(),
         |runtime| format!("the CUDA runtime in the image is {}", runtime.version),
     );
-    Some(Release {
+    Some(TargetRelease {
         cuda,
         is_toolkit: exact.is_some() && exact.as_ref() == runtime.map(|runtime| &runtime.version),
         is_guess: false,
@@ -112,10 +112,10 @@ fn of_runtime(
 }
 
 /// The newest release of a soname; only a soname with a number says anything.
-fn of_soname(wanted: &Wanted, known: &[&str]) -> Option<Release> {
+fn of_soname(wanted: &WantedCupti, known: &[&str]) -> Option<TargetRelease> {
     let soname = wanted.soname.as_deref()?;
     let all = known.iter().rev().filter_map(|known| {
-        let release = Release {
+        let release = TargetRelease {
             cuda: version(known)?,
             exact: Some((*known).to_owned()),
             is_toolkit: false,
@@ -125,7 +125,7 @@ fn of_soname(wanted: &Wanted, known: &[&str]) -> Option<Release> {
         (release.soname().as_bytes() == soname).then_some(release)
     });
     let by = wanted.by.as_deref().unwrap_or("the image");
-    all.take(1).next().map(|release| Release {
+    all.take(1).next().map(|release| TargetRelease {
         because: format!(
             "{by} asks for {} and nothing says the minor version: it is the newest that is known",
             release.soname()

@@ -1,26 +1,26 @@
 //! What an image would have libcupti be, and the copy of a source that is it.
 
-use super::Refusal;
+use super::RemedyError;
 use super::required_libraries::CUPTI;
-use crate::judge::facts::{Copy, ImageFacts, Status, cuda_runtime};
-use image_linkage::elf::{Bytes, ElfFacts};
+use crate::judge::facts::{CuptiCopy, CuptiStatus, ImageFacts, cuda_runtime};
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
-use image_linkage::loader::Linker;
+use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What the image would have libcupti be: the soname that its programs ask for, and the version of CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct WantedCupti {
     /// The soname with its number; `None` where nothing says it.
-    pub soname: Option<Bytes>,
+    pub soname: Option<ByteString>,
     /// Who asks for the soname.
     pub by: Option<String>,
     /// The version of CUDA; `None` where nothing says it, or several are there.
     pub cuda: Option<cuda_runtime::CudaVersion>,
 }
 
-impl Wanted {
+impl WantedCupti {
     /// The wish in words.
     pub fn words(&self) -> String {
         let soname = self.soname.as_deref().map(escape::text);
@@ -35,8 +35,8 @@ impl Wanted {
 }
 
 /// What the image would have libcupti be.
-pub fn wanted(target: &ImageFacts) -> Wanted {
-    let numbered = |name: &Bytes| name.len() > CUPTI.len();
+pub fn wanted(target: &ImageFacts) -> WantedCupti {
+    let numbered = |name: &ByteString| name.len() > CUPTI.len();
     let mut consumers = target.consumers.iter().filter(|it| numbered(&it.wants));
     let asked = consumers.next();
     let cuda = cuda_of(target);
@@ -47,7 +47,7 @@ pub fn wanted(target: &ImageFacts) -> Wanted {
         });
         of_cuda.or_else(|| numbered(plain).then(|| plain.clone()))
     });
-    Wanted {
+    WantedCupti {
         soname,
         by: asked.map(|consumer| consumer.name.clone()),
         cuda,
@@ -72,30 +72,31 @@ fn cuda_of(target: &ImageFacts) -> Option<cuda_runtime::CudaVersion> {
 pub(super) fn choose<'s>(
     source: &'s ImageFacts,
     target: &ImageFacts,
-    linker: &Linker,
-) -> Result<&'s Copy, Refusal> {
+    linker: &DynamicLoader,
+) -> Result<&'s CuptiCopy, RemedyError> {
     let wanted = wanted(target);
     let from = || source.image.reference.clone();
-    let whole = |copy: &&Copy| copy.problems.is_empty() && copy.soname.is_some();
-    let copies: Vec<&Copy> = source.own_copies().filter(whole).collect();
+    let whole = |copy: &&CuptiCopy| copy.problems.is_empty() && copy.soname.is_some();
+    let copies: Vec<&CuptiCopy> = source.own_copies().filter(whole).collect();
     if copies.is_empty() {
-        return Err(Refusal::NoCopy {
+        return Err(RemedyError::NoCopy {
             from: from(),
             but: match source.status.as_is {
-                Status::HeadersOnly => ", only its headers",
-                Status::Unloadable => ", only links to none, or files that are no libraries",
+                CuptiStatus::HeadersOnly => ", only its headers",
+                CuptiStatus::Unloadable => ", only links to none, or files that are no libraries",
                 _ => "",
             },
         });
     }
-    let of_machine = |copy: &&&Copy| {
+    let of_machine = |copy: &&&CuptiCopy| {
         elf(source, &copy.real_path).is_some_and(|elf| {
             elf.machine == linker.arch.machine && elf.class() == linker.arch.class
         })
     };
-    let of_soname =
-        |copy: &&&Copy| wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref();
-    let of_cuda = |copy: &&&Copy| match (wanted.cuda, release(copy)) {
+    let of_soname = |copy: &&&CuptiCopy| {
+        wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref()
+    };
+    let of_cuda = |copy: &&&CuptiCopy| match (wanted.cuda, release(copy)) {
         (Some(wanted), Some(release)) => wanted == release,
         _ => true,
     };
@@ -108,7 +109,7 @@ pub(super) fn choose<'s>(
             &copy.real_path,
         )
     });
-    best.copied().ok_or_else(|| Refusal::NoMatch {
+    best.copied().ok_or_else(|| RemedyError::NoMatch {
         from: from(),
         image: target.image.reference.clone(),
         wants: format!("{} for {}", wanted.words(), linker.arch.name),
@@ -117,13 +118,13 @@ pub(super) fn choose<'s>(
 }
 
 /// The major and minor version of a copy.
-fn release(copy: &Copy) -> Option<cuda_runtime::CudaVersion> {
+fn release(copy: &CuptiCopy) -> Option<cuda_runtime::CudaVersion> {
     cuda_runtime::version(&copy.version.as_ref()?.0)
 }
 
 /// The copies of a source in words.
-fn has(copies: &[&Copy]) -> String {
-    let one = |copy: &&Copy| {
+fn has(copies: &[&CuptiCopy]) -> String {
+    let one = |copy: &&CuptiCopy| {
         let version = copy.version.as_ref().map(|(version, _)| version.as_str());
         let soname = copy.soname.as_deref().map(escape::text);
         format!(

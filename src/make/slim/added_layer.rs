@@ -7,18 +7,18 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::SlimError;
-use super::added_members::{Member, Members};
-use super::decision::Decision;
-use super::provenance::{self, Added, Dropped, Proof, Written};
+use super::added_members::{AddedMember, AddedMembers};
+use super::decision::SlimDecision;
+use super::provenance::{self, AddedFile, DroppedFile, SlimProvenance, WrittenEntry};
 use super::staging_files::{self, create, io_error};
-use super::supplier::{Supplier, Taken};
+use super::supplier::{CuptiSupplier, ExtractedFile};
 use crate::judge::facts::ImageFacts;
-use crate::make::remedy::install_folder::SearchBy;
+use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::hex;
 use image_linkage::escape;
-use image_linkage::layer::{self, Expected, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
-use image_linkage::loader::{Libc, Linker, ld_cache_writer, ldconfig};
+use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
@@ -26,13 +26,13 @@ use image_linkage::rootfs::{self, Rootfs};
 const CACHE: &str = "etc/ld.so.cache";
 
 /// What the layer is made of.
-pub struct Making<'a> {
+pub struct SlimInput<'a> {
     /// What is done.
-    pub decision: &'a Decision,
+    pub decision: &'a SlimDecision,
     /// The image as it was.
     pub facts: &'a ImageFacts,
     /// Where CUPTI is brought from.
-    pub supplier: Option<&'a Supplier>,
+    pub supplier: Option<&'a CuptiSupplier>,
     /// The layers below, as they will be.
     pub below: &'a [LayerIndex],
     /// The phase.
@@ -44,21 +44,21 @@ pub struct Making<'a> {
 }
 
 /// The members of the layer, and the proof among them.
-pub struct NewLayer {
+pub struct AddedLayer {
     /// The members.
-    pub members: Members,
+    pub members: AddedMembers,
     /// The proof.
-    pub proof: Proof,
+    pub proof: SlimProvenance,
 }
 
 /// Gathers the members of the layer.
 ///
 /// # Errors
 /// What stands in the way of one, or why the cache cannot be made.
-pub fn gather(making: &Making<'_>) -> Result<NewLayer, SlimError> {
+pub fn gather(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
     let (rootfs, _) = rootfs::merge(making.below);
-    let mut layer = NewLayer {
-        members: Members::default(),
+    let mut layer = AddedLayer {
+        members: AddedMembers::default(),
         proof: proof(making),
     };
     layer.bring(making, &rootfs)?;
@@ -69,7 +69,7 @@ pub fn gather(making: &Making<'_>) -> Result<NewLayer, SlimError> {
         .proof
         .written
         .sort_by(|one, other| one.path.cmp(&other.path));
-    let proof = Member::Written(layer.proof.text().into_bytes());
+    let proof = AddedMember::Written(layer.proof.text().into_bytes());
     layer
         .members
         .add(&rootfs, &provenance::PLACE.into(), proof)?;
@@ -77,10 +77,10 @@ pub fn gather(making: &Making<'_>) -> Result<NewLayer, SlimError> {
 }
 
 /// The proof of what goes; what is brought is still to be entered.
-pub fn proof(making: &Making<'_>) -> Proof {
-    let mut dropped: Vec<Dropped> = Vec::new();
+pub fn proof(making: &SlimInput<'_>) -> SlimProvenance {
+    let mut dropped: Vec<DroppedFile> = Vec::new();
     for item in &making.decision.drop {
-        let one = |path: &RootPath, bytes, because: String| Dropped {
+        let one = |path: &RootPath, bytes, because: String| DroppedFile {
             path: path.to_string(),
             bytes,
             layer: item.layer,
@@ -92,11 +92,11 @@ pub fn proof(making: &Making<'_>) -> Proof {
         dropped.extend(item.links.iter().map(link));
     }
     dropped.sort_by(|one, other| one.path.cmp(&other.path));
-    Proof {
+    SlimProvenance {
         proof_version: 1,
         made_by: concat!("cupti-audit ", env!("CARGO_PKG_VERSION")).to_owned(),
         phase: making.phase.to_owned(),
-        image: provenance::From::image(&making.facts.image),
+        image: provenance::ContentOrigin::image(&making.facts.image),
         added: Vec::new(),
         written: Vec::new(),
         dropped,
@@ -104,14 +104,14 @@ pub fn proof(making: &Making<'_>) -> Proof {
 }
 
 /// The loader whose cache has to be made anew: when something is brought, or what it names is gone.
-fn stale_cache<'m>(making: &Making<'m>) -> Option<&'m Linker> {
+fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
     let linker = making.facts.grounds.as_is.linker.as_ref()?;
     let gone = making.decision.gone();
     let names_gone = || {
         let mut entries = linker
             .cache
             .iter()
-            .flat_map(image_linkage::loader::ld_cache::Cache::iter);
+            .flat_map(image_linkage::loader::ld_cache::LdCache::iter);
         let rootfs = &making.facts.grounds.as_is.rootfs;
         let real = |path: &[u8]| {
             let path = RootPath::new(path);
@@ -124,9 +124,9 @@ fn stale_cache<'m>(making: &Making<'m>) -> Option<&'m Linker> {
     (is_glibc && (making.decision.bring.is_some() || names_gone())).then_some(linker)
 }
 
-impl NewLayer {
+impl AddedLayer {
     /// Adds the files, the links and the line that names their folder.
-    fn bring(&mut self, making: &Making<'_>, rootfs: &Rootfs) -> Result<(), SlimError> {
+    fn bring(&mut self, making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<(), SlimError> {
         let (Some(bring), Some(supplier)) = (&making.decision.bring, making.supplier) else {
             return Ok(());
         };
@@ -134,13 +134,13 @@ impl NewLayer {
         let taken = supplier.take(&wanted, making.limits, making.folder)?;
         for file in &bring.files {
             let one = same(&taken, file)?;
-            let member = Member::Copied {
+            let member = AddedMember::Copied {
                 file: one.path.clone(),
                 bytes: one.bytes,
                 mode: file.mode,
             };
             let at = self.members.add(rootfs, &file.to, member)?;
-            self.proof.added.push(Added {
+            self.proof.added.push(AddedFile {
                 path: at.to_string(),
                 bytes: one.bytes,
                 sha256: one.sha256.clone(),
@@ -156,7 +156,7 @@ impl NewLayer {
         for link in &bring.links {
             self.link(rootfs, &link.at, &link.to, &link.because)?;
         }
-        if let SearchBy::Conf(conf) = &bring.search.by {
+        if let FolderDiscovery::Conf(conf) = &bring.search.by {
             let content = with_line(rootfs.content(&conf.absolute()), &bring.search.folder);
             self.write(rootfs, conf, content, &bring.search.because)?;
         }
@@ -164,7 +164,7 @@ impl NewLayer {
     }
 
     /// Makes the loader's cache of the image as it will be, and the links that go with it.
-    fn cache(&mut self, making: &Making<'_>, linker: &Linker) -> Result<(), SlimError> {
+    fn cache(&mut self, making: &SlimInput<'_>, linker: &DynamicLoader) -> Result<(), SlimError> {
         let added = self.index(making)?;
         let (rootfs, _) = rootfs::merge(making.below.iter().chain([&added]));
         let regenerated = ldconfig::regenerate(&rootfs, linker);
@@ -179,7 +179,7 @@ impl NewLayer {
         }
         for link in &regenerated.relinked.removed {
             let link = RootPath::new(link);
-            self.members.add(&rootfs, &link, Member::Deleted)?;
+            self.members.add(&rootfs, &link, AddedMember::Deleted)?;
         }
         let version = match linker.libc {
             Libc::Glibc(Some((major, minor))) => format!(" of glibc {major}.{minor}"),
@@ -200,7 +200,7 @@ impl NewLayer {
     }
 
     /// The index of the layer as far as it is gathered.
-    fn index(&self, making: &Making<'_>) -> Result<LayerIndex, SlimError> {
+    fn index(&self, making: &SlimInput<'_>) -> Result<LayerIndex, SlimError> {
         let path = making.folder.join("gathered");
         let mut file = create(&path)?;
         let written = self.members.write(&mut file).and_then(|()| file.flush());
@@ -215,8 +215,10 @@ impl NewLayer {
         to: &[u8],
         because: &str,
     ) -> Result<(), SlimError> {
-        let at = self.members.add(rootfs, at, Member::Symlink(to.to_vec()))?;
-        self.proof.written.push(Written {
+        let at = self
+            .members
+            .add(rootfs, at, AddedMember::Symlink(to.to_vec()))?;
+        self.proof.written.push(WrittenEntry {
             path: at.to_string(),
             target: Some(escape::text(to)),
             sha256: None,
@@ -233,8 +235,10 @@ impl NewLayer {
         because: &str,
     ) -> Result<(), SlimError> {
         let sha256 = hex(&Sha256::digest(&content));
-        let at = self.members.add(rootfs, at, Member::Written(content))?;
-        self.proof.written.push(Written {
+        let at = self
+            .members
+            .add(rootfs, at, AddedMember::Written(content))?;
+        self.proof.written.push(WrittenEntry {
             path: at.to_string(),
             target: None,
             sha256: Some(sha256),
@@ -246,10 +250,10 @@ impl NewLayer {
 
 /// The file that was taken out, if it is the one that was read before.
 fn same<'t>(
-    taken: &'t BTreeMap<RootPath, Taken>,
-    file: &crate::make::remedy::copy_plan::File,
-) -> Result<&'t Taken, SlimError> {
-    let known = |one: &&Taken| {
+    taken: &'t BTreeMap<RootPath, ExtractedFile>,
+    file: &crate::make::remedy::copy_plan::CopiedFile,
+) -> Result<&'t ExtractedFile, SlimError> {
+    let known = |one: &&ExtractedFile| {
         one.bytes == file.bytes
             && file
                 .sha256
@@ -277,6 +281,6 @@ fn with_line(content: Option<&[u8]>, folder: &RootPath) -> Vec<u8> {
 /// Reads a tar that was written here.
 pub(super) fn read(path: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
     let file = staging_files::open(path)?;
-    let index = layer::index("that is added", file, &Expected::default(), limits);
+    let index = layer::index("that is added", file, &ExpectedBlob::default(), limits);
     index.map_err(|error| SlimError::Image(error.into()))
 }

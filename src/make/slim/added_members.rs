@@ -16,7 +16,7 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 
 /// What a member is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Member {
+pub enum AddedMember {
     /// A file whose content lies on the host.
     Copied {
         /// Where.
@@ -36,12 +36,12 @@ pub enum Member {
 
 /// The members of a layer, by path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Members {
-    members: BTreeMap<RootPath, Member>,
+pub struct AddedMembers {
+    members: BTreeMap<RootPath, AddedMember>,
     folders: BTreeSet<RootPath>,
 }
 
-impl Members {
+impl AddedMembers {
     /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
     ///
     /// # Errors
@@ -50,13 +50,13 @@ impl Members {
         &mut self,
         rootfs: &Rootfs,
         path: &RootPath,
-        member: Member,
+        member: AddedMember,
     ) -> Result<RootPath, SlimError> {
         let folder = self.folder(rootfs, &path.parent())?;
         let at = folder.join(path.name());
         let there = rootfs.lookup_link(&at.absolute());
         let is_folder = |id| matches!(rootfs.node(id).kind, NodeKind::Directory(_));
-        if member != Member::Deleted && there.is_ok_and(|found| is_folder(found.node)) {
+        if member != AddedMember::Deleted && there.is_ok_and(|found| is_folder(found.node)) {
             let text = format!("{at} is a folder in the image, and a file is to stand there");
             return Err(SlimError::Cannot(text));
         }
@@ -95,7 +95,7 @@ impl Members {
     /// What `out` gives, or the files that are copied.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut writer = LayerWriter::new(out);
-        let mut all: BTreeMap<&RootPath, Option<&Member>> = BTreeMap::new();
+        let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();
         all.extend(self.folders.iter().map(|path| (path, None)));
         all.extend(
             self.members
@@ -105,14 +105,14 @@ impl Members {
         for (path, member) in all {
             match member {
                 None => writer.directory(path)?,
-                Some(Member::Copied { file, bytes, mode }) => {
+                Some(AddedMember::Copied { file, bytes, mode }) => {
                     writer.file(path, *mode, *bytes, File::open(file)?)?;
                 }
-                Some(Member::Written(content)) => {
+                Some(AddedMember::Written(content)) => {
                     writer.file(path, 0o644, content.len() as u64, content.as_slice())?;
                 }
-                Some(Member::Symlink(target)) => writer.symlink(path, target)?,
-                Some(Member::Deleted) => writer.whiteout(path)?,
+                Some(AddedMember::Symlink(target)) => writer.symlink(path, target)?,
+                Some(AddedMember::Deleted) => writer.whiteout(path)?,
             }
         }
         writer.end()

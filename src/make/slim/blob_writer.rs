@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use flate2::GzBuilder;
 use flate2::write::GzEncoder;
 
-use image_linkage::digest::Hasher;
+use image_linkage::digest::DigestHasher;
 use image_linkage::layer::decompress::Compression;
 use image_source::{Digest, ImageError, manifest};
 
@@ -15,7 +15,7 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// A blob that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob {
+pub struct WrittenBlob {
     /// The digest of the bytes as stored.
     pub digest: Digest,
     /// The bytes as stored.
@@ -28,21 +28,21 @@ pub struct Blob {
 
 /// A blob under way. The same tar always gives the same bytes.
 pub struct BlobWriter {
-    hasher: Hasher,
+    hasher: DigestHasher,
     bytes: u64,
-    encoder: Encoder,
+    encoder: BlobEncoder,
 }
 
-enum Encoder {
-    Plain(Stored),
-    Gzip(GzEncoder<Stored>),
-    Zstd(zstd::Encoder<'static, Stored>),
+enum BlobEncoder {
+    Plain(HashedFile),
+    Gzip(GzEncoder<HashedFile>),
+    Zstd(zstd::Encoder<'static, HashedFile>),
 }
 
 /// The file, counted and hashed.
-struct Stored {
+struct HashedFile {
     file: File,
-    hasher: Hasher,
+    hasher: DigestHasher,
     bytes: u64,
 }
 
@@ -52,20 +52,20 @@ impl BlobWriter {
     /// # Errors
     /// What the compressor says.
     pub fn new(file: File, compression: Compression) -> io::Result<Self> {
-        let stored = Stored {
+        let stored = HashedFile {
             file,
             hasher: hasher()?,
             bytes: 0,
         };
         let encoder = match compression {
-            Compression::None => Encoder::Plain(stored),
+            Compression::None => BlobEncoder::Plain(stored),
             // No name and no time in the header.
-            Compression::Gzip => Encoder::Gzip(
+            Compression::Gzip => BlobEncoder::Gzip(
                 GzBuilder::new()
                     .mtime(0)
                     .write(stored, flate2::Compression::default()),
             ),
-            Compression::Zstd => Encoder::Zstd(zstd::Encoder::new(stored, ZSTD_LEVEL)?),
+            Compression::Zstd => BlobEncoder::Zstd(zstd::Encoder::new(stored, ZSTD_LEVEL)?),
         };
         Ok(Self {
             hasher: hasher()?,
@@ -78,12 +78,12 @@ impl BlobWriter {
     ///
     /// # Errors
     /// What the file gives.
-    pub fn finish(self) -> Result<Blob, ImageError> {
+    pub fn finish(self) -> Result<WrittenBlob, ImageError> {
         let end = || {
             let stored = match self.encoder {
-                Encoder::Plain(stored) => stored,
-                Encoder::Gzip(encoder) => encoder.finish()?,
-                Encoder::Zstd(encoder) => encoder.finish()?,
+                BlobEncoder::Plain(stored) => stored,
+                BlobEncoder::Gzip(encoder) => encoder.finish()?,
+                BlobEncoder::Zstd(encoder) => encoder.finish()?,
             };
             Ok::<_, io::Error>(stored)
         };
@@ -91,7 +91,7 @@ impl BlobWriter {
             what: "a new layer".to_owned(),
             source,
         })?;
-        Ok(Blob {
+        Ok(WrittenBlob {
             digest: manifest::digest(&stored.hasher.finish())?,
             size: stored.bytes,
             diff_id: manifest::digest(&self.hasher.finish())?,
@@ -100,17 +100,17 @@ impl BlobWriter {
     }
 }
 
-fn hasher() -> io::Result<Hasher> {
-    Hasher::for_digest(None).map_err(io::Error::other)
+fn hasher() -> io::Result<DigestHasher> {
+    DigestHasher::for_digest(None).map_err(io::Error::other)
 }
 
 impl Write for BlobWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         super::interrupt::check()?;
         let n = match &mut self.encoder {
-            Encoder::Plain(stored) => stored.write(buf)?,
-            Encoder::Gzip(encoder) => encoder.write(buf)?,
-            Encoder::Zstd(encoder) => encoder.write(buf)?,
+            BlobEncoder::Plain(stored) => stored.write(buf)?,
+            BlobEncoder::Gzip(encoder) => encoder.write(buf)?,
+            BlobEncoder::Zstd(encoder) => encoder.write(buf)?,
         };
         self.hasher.update(buf.get(..n).unwrap_or_default());
         self.bytes += n as u64;
@@ -122,7 +122,7 @@ impl Write for BlobWriter {
     }
 }
 
-impl Write for Stored {
+impl Write for HashedFile {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let n = self.file.write(buf)?;
         self.hasher.update(buf.get(..n).unwrap_or_default());

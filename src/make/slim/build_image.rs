@@ -7,17 +7,17 @@ use std::path::Path;
 use oci_spec::image::Descriptor;
 
 use super::SlimError;
-use super::added_layer::{self, Making, NewLayer};
-use super::blob_writer::{Blob, BlobWriter};
-use super::decision::Decision;
-use super::new_documents::{self, Family, History, Layer};
-use super::new_image::{Form, Made, MadeLayer, Origin, digest};
-use super::original_image::{Original, is_saved};
+use super::added_layer::{self, AddedLayer, SlimInput};
+use super::blob_writer::{BlobWriter, WrittenBlob};
+use super::decision::SlimDecision;
+use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
+use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, digest};
+use super::original_image::{OriginalImage, is_saved};
 use super::staging_files::{create, io_error};
 use crate::size::size;
 use image_linkage::layer::decompress::{Compression, compression};
-use image_linkage::layer::rewrite::{Cut, rewrite};
-use image_linkage::layer::{self as layers, Expected, LayerIndex};
+use image_linkage::layer::rewrite::{LayerCut, rewrite};
+use image_linkage::layer::{self as layers, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
 use image_source::{Digest, config};
 
@@ -26,11 +26,11 @@ use image_source::{Digest, config};
 /// # Errors
 /// Why a layer cannot be read, or not be written.
 pub fn make<'a>(
-    original: &'a Original,
-    making: &Making<'a>,
-    form: Form,
-) -> Result<Made<'a>, SlimError> {
-    let mut work = Work {
+    original: &'a OriginalImage,
+    making: &SlimInput<'a>,
+    form: LayerStorage,
+) -> Result<NewImage<'a>, SlimError> {
+    let mut work = ImageBuilder {
         original,
         limits: making.limits,
         folder: making.folder,
@@ -51,18 +51,18 @@ pub fn make<'a>(
     work.finish(making, added)
 }
 
-struct Work<'a> {
-    original: &'a Original,
+struct ImageBuilder<'a> {
+    original: &'a OriginalImage,
     limits: &'a Limits,
     folder: &'a Path,
-    form: Form,
-    layers: Vec<MadeLayer>,
+    form: LayerStorage,
+    layers: Vec<StoredLayer>,
     indexes: Vec<LayerIndex>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> ImageBuilder<'a> {
     /// Takes over a layer, or writes it again.
-    fn layer(&mut self, number: usize, cut: Option<&Cut>) -> Result<(), SlimError> {
+    fn layer(&mut self, number: usize, cut: Option<&LayerCut>) -> Result<(), SlimError> {
         let (Some(index), Some(described)) = (
             self.original.layers.get(number),
             self.original.image.layers.get(number),
@@ -75,7 +75,7 @@ impl<'a> Work<'a> {
         }
         let stored = self.compression(number, index, &described.media_type)?;
         let family = self.family();
-        let squeeze = self.form == Form::Blobs
+        let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
             && is_saved(self.original.image.source);
         let media_type = match (stored, self.original.documents.manifest.as_ref()) {
@@ -87,18 +87,22 @@ impl<'a> Work<'a> {
         };
         let compression = if squeeze { Compression::Gzip } else { stored };
         let (blob, origin, index) = match (cut, self.form) {
-            (None, _) if !squeeze => (blob_of(index), Origin::Kept(number), index.clone()),
-            (Some(cut), Form::Tars) => {
+            (None, _) if !squeeze => (blob_of(index), LayerOrigin::Kept(number), index.clone()),
+            (Some(cut), LayerStorage::Tars) => {
                 let index = self.index_again(number, cut)?;
-                (blob_of(&index), Origin::Again(number, cut.clone()), index)
+                (
+                    blob_of(&index),
+                    LayerOrigin::Again(number, cut.clone()),
+                    index,
+                )
             }
             (cut, _) => {
-                let empty = Cut::default();
+                let empty = LayerCut::default();
                 self.stage(number, cut.unwrap_or(&empty), compression)?
             }
         };
         self.indexes.push(index);
-        self.layers.push(MadeLayer {
+        self.layers.push(StoredLayer {
             blob,
             media_type,
             origin,
@@ -106,8 +110,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn family(&self) -> Family {
-        Family::of(self.original.documents.manifest.as_deref())
+    fn family(&self) -> MediaFamily {
+        MediaFamily::of(self.original.documents.manifest.as_deref())
     }
 
     /// How a layer is stored: as its media type says, or, where nothing says it, by its first bytes.
@@ -138,9 +142,9 @@ impl<'a> Work<'a> {
     fn stage(
         &self,
         number: usize,
-        cut: &Cut,
+        cut: &LayerCut,
         compression: Compression,
-    ) -> Result<(Blob, Origin, LayerIndex), SlimError> {
+    ) -> Result<(WrittenBlob, LayerOrigin, LayerIndex), SlimError> {
         let path = self.folder.join(format!("layer-{number}"));
         let writer = BlobWriter::new(create(&path)?, compression);
         let mut writer = writer.map_err(|error| io_error(&path, error))?;
@@ -148,11 +152,11 @@ impl<'a> Work<'a> {
         written.map_err(|why| self.failed(number, &why))?;
         let blob = writer.finish()?;
         let index = added_layer::read(&path, self.limits)?;
-        Ok((blob, Origin::Staged(path), index))
+        Ok((blob, LayerOrigin::Staged(path), index))
     }
 
     /// What a layer is once it is written again; nothing is kept of its bytes.
-    fn index_again(&self, number: usize, cut: &Cut) -> Result<LayerIndex, SlimError> {
+    fn index_again(&self, number: usize, cut: &LayerCut) -> Result<LayerIndex, SlimError> {
         let tar = self.original.tar(number)?;
         let (reader, mut writer) =
             io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
@@ -161,7 +165,7 @@ impl<'a> Work<'a> {
             let index = layers::index(
                 "that is written again",
                 reader,
-                &Expected::default(),
+                &ExpectedBlob::default(),
                 self.limits,
             );
             (writing.join(), index)
@@ -181,10 +185,10 @@ impl<'a> Work<'a> {
     }
 
     /// Writes the layer that is added.
-    fn add(&mut self, added: &NewLayer) -> Result<(), SlimError> {
+    fn add(&mut self, added: &AddedLayer) -> Result<(), SlimError> {
         let compression = match self.form {
-            Form::Blobs => Compression::Gzip,
-            Form::Tars => Compression::None,
+            LayerStorage::Blobs => Compression::Gzip,
+            LayerStorage::Tars => Compression::None,
         };
         let path = self.folder.join("layer-added");
         let write = || {
@@ -196,15 +200,19 @@ impl<'a> Work<'a> {
         };
         let blob = write()?;
         self.indexes.push(added_layer::read(&path, self.limits)?);
-        self.layers.push(MadeLayer {
+        self.layers.push(StoredLayer {
             blob,
             media_type: self.family().gzip(),
-            origin: Origin::Staged(path),
+            origin: LayerOrigin::Staged(path),
         });
         Ok(())
     }
 
-    fn finish(self, making: &Making<'a>, added: Option<NewLayer>) -> Result<Made<'a>, SlimError> {
+    fn finish(
+        self,
+        making: &SlimInput<'a>,
+        added: Option<AddedLayer>,
+    ) -> Result<NewImage<'a>, SlimError> {
         let original = self.original;
         let diff_ids: Vec<Digest> = self
             .layers
@@ -223,7 +231,7 @@ impl<'a> Work<'a> {
         };
         let config_digest = digest(&config)?;
         let described = original.documents.manifest.as_deref();
-        let layers: Vec<Layer> = self
+        let layers: Vec<ManifestLayer> = self
             .layers
             .iter()
             .map(|layer| in_manifest(layer, described.map(|it| it.layers().as_slice())))
@@ -237,14 +245,14 @@ impl<'a> Work<'a> {
         image.digest = Some(digest(&manifest)?);
         image.layers = descriptors(&self.layers, &read);
         image.config = read;
-        Ok(Made {
+        Ok(NewImage {
             original,
             image,
             indexes: self.indexes,
             layers: self.layers,
             config,
             manifest,
-            manifest_type: Family::of(described).manifest(),
+            manifest_type: MediaFamily::of(described).manifest(),
             form: self.form,
             added,
             limits: self.limits,
@@ -252,8 +260,8 @@ impl<'a> Work<'a> {
     }
 }
 
-fn blob_of(index: &LayerIndex) -> Blob {
-    Blob {
+fn blob_of(index: &LayerIndex) -> WrittenBlob {
+    WrittenBlob {
         digest: index.digest.clone(),
         size: index.compressed_bytes,
         diff_id: index.diff_id.clone(),
@@ -261,14 +269,14 @@ fn blob_of(index: &LayerIndex) -> Blob {
     }
 }
 
-fn in_manifest(layer: &MadeLayer, described: Option<&[Descriptor]>) -> Layer {
+fn in_manifest(layer: &StoredLayer, described: Option<&[Descriptor]>) -> ManifestLayer {
     let as_it_was = match &layer.origin {
-        Origin::Kept(number) => described.and_then(|described| described.get(*number)),
+        LayerOrigin::Kept(number) => described.and_then(|described| described.get(*number)),
         _ => None,
     };
     match as_it_was {
-        Some(descriptor) => Layer::Kept(Box::new(descriptor.clone())),
-        None => Layer::New {
+        Some(descriptor) => ManifestLayer::Kept(Box::new(descriptor.clone())),
+        None => ManifestLayer::New {
             digest: layer.blob.digest.clone(),
             size: layer.blob.size,
             media_type: layer.media_type.clone(),
@@ -277,10 +285,10 @@ fn in_manifest(layer: &MadeLayer, described: Option<&[Descriptor]>) -> Layer {
 }
 
 fn descriptors(
-    layers: &[MadeLayer],
+    layers: &[StoredLayer],
     config: &image_source::ImageConfig,
 ) -> Vec<image_source::LayerDescriptor> {
-    let describe = |(number, layer): (usize, &MadeLayer)| image_source::LayerDescriptor {
+    let describe = |(number, layer): (usize, &StoredLayer)| image_source::LayerDescriptor {
         digest: Some(layer.blob.digest.clone()),
         diff_id: Some(layer.blob.diff_id.clone()),
         media_type: layer.media_type.clone(),
@@ -292,7 +300,7 @@ fn descriptors(
 }
 
 /// What the history says of the layer that is added.
-fn history(decision: &Decision, phase: &str) -> History {
+fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     let mut words = Vec::new();
     if let Some(bring) = &decision.bring {
         let release = bring.release.as_deref().unwrap_or("an unknown release");
@@ -319,7 +327,7 @@ fn history(decision: &Decision, phase: &str) -> History {
             kinds.join(", ")
         ));
     }
-    History {
+    LayerHistory {
         created_by: format!("cupti-audit slim --phase {phase}"),
         comment: format!("{}; see /{}", words.join("; "), super::provenance::PLACE),
     }

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SlimError;
-use super::original_image::Original;
-use super::supplier::Supplier;
+use super::original_image::OriginalImage;
+use super::supplier::CuptiSupplier;
 use crate::judge::facts::ImageFacts;
-use crate::judge::plan::{Item, Plan, Verdict};
+use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::Phase;
-use crate::make::remedy::copy_plan::{self, Bring, Means};
-use image_linkage::layer::rewrite::{self, Cut};
-use image_linkage::layer::{Entry, LayerIndex};
+use crate::make::remedy::copy_plan::{self, CacheUpdate, CopyPlan};
+use image_linkage::layer::rewrite::{self, LayerCut};
+use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dropping {
+pub enum DropMode {
     /// What the phase does not need goes.
     Drop,
     /// Everything stays.
@@ -25,18 +25,18 @@ pub enum Dropping {
 
 /// What is done to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Decision {
+pub struct SlimDecision {
     /// What is brought; `None` where the image serves the phase, or nothing can be brought.
-    pub bring: Option<Bring>,
+    pub bring: Option<CopyPlan>,
     /// The files that go, each with the links that lead to it.
-    pub drop: Vec<Item>,
+    pub drop: Vec<PlanItem>,
     /// The files that could go and stay all the same, each with the reason.
     pub stays: Vec<(RootPath, String)>,
     /// What is left out of each layer, by its number; layers that stay as they are have no entry.
-    pub cuts: BTreeMap<usize, Cut>,
+    pub cuts: BTreeMap<usize, LayerCut>,
 }
 
-impl Decision {
+impl SlimDecision {
     /// Whether nothing is done.
     pub fn is_nothing(&self) -> bool {
         self.bring.is_none() && self.cuts.is_empty()
@@ -66,27 +66,27 @@ impl Decision {
 /// # Errors
 /// Why what it lacks cannot be brought.
 pub fn decide(
-    original: &Original,
+    original: &OriginalImage,
     facts: &ImageFacts,
     phase: &Phase,
     plan: &Plan,
-    supplier: Option<&Supplier>,
-    dropping: Dropping,
-) -> Result<Decision, SlimError> {
-    let mut decision = Decision::default();
+    supplier: Option<&CuptiSupplier>,
+    dropping: DropMode,
+) -> Result<SlimDecision, SlimError> {
+    let mut decision = SlimDecision::default();
     // An image that serves the phase needs nothing, wherever it could be had from.
     if let Some(supplier) = supplier.filter(|_| plan.verdict != Verdict::Pass) {
-        let brought = copy_plan::bring(&supplier.facts, phase, facts, Means::Cache)?;
+        let brought = copy_plan::bring(&supplier.facts, phase, facts, CacheUpdate::Cache)?;
         decision.bring = Some(brought);
     }
-    if dropping == Dropping::Drop {
+    if dropping == DropMode::Drop {
         leave_out(&mut decision, &original.layers, plan);
     }
     Ok(decision)
 }
 
 /// Decides which files go and what that makes of the layers.
-fn leave_out(decision: &mut Decision, layers: &[LayerIndex], plan: &Plan) {
+fn leave_out(decision: &mut SlimDecision, layers: &[LayerIndex], plan: &Plan) {
     decision.drop.clone_from(&plan.drop);
     let needed = linked_from_above(layers, &decision.gone());
     decision.drop.retain(|item| {
@@ -100,7 +100,7 @@ fn leave_out(decision: &mut Decision, layers: &[LayerIndex], plan: &Plan) {
     });
     let gone = decision.gone();
     for (number, layer) in layers.iter().enumerate() {
-        let cut = Cut::of(layer, &gone);
+        let cut = LayerCut::of(layer, &gone);
         if !cut.is_empty() {
             decision.cuts.insert(number, cut);
         }
@@ -122,7 +122,7 @@ fn linked_from_above(
     let real = |target: &RootPath| Some(merged.lookup_link(&target.absolute()).ok()?.path);
     for layer in layers {
         for (path, entry) in &layer.entries {
-            let Entry::Hardlink(target) = entry else {
+            let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
             if gone.contains(path) || rewrite::content(layer, target).is_some() {
@@ -140,7 +140,7 @@ fn linked_from_above(
 
 /// Where a directory of a layer below comes to light in the place of a file that goes, it is deleted as the file had
 /// deleted it.
-fn uncovered(decision: &mut Decision, layers: &[LayerIndex], gone: &BTreeSet<RootPath>) {
+fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet<RootPath>) {
     if gone.is_empty() {
         return;
     }
@@ -149,7 +149,7 @@ fn uncovered(decision: &mut Decision, layers: &[LayerIndex], gone: &BTreeSet<Roo
         if merged.lookup_link(&path.absolute()).is_err() {
             continue;
         }
-        let holds = |cut: &Cut| cut.gone.contains(path);
+        let holds = |cut: &LayerCut| cut.gone.contains(path);
         let mut cuts = decision.cuts.values_mut().rev();
         if let Some(cut) = cuts.find(|cut| holds(cut)) {
             cut.whiteouts.insert(path.clone());
@@ -161,27 +161,27 @@ fn uncovered(decision: &mut Decision, layers: &[LayerIndex], gone: &BTreeSet<Roo
 mod tests {
     use testkit::layer::Layer;
 
-    use super::{Decision, leave_out};
-    use crate::judge::plan::{Item, Plan, Verdict};
-    use image_linkage::layer::{self, Expected, LayerIndex};
+    use super::{SlimDecision, leave_out};
+    use crate::judge::plan::{Plan, PlanItem, Verdict};
+    use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
     use image_linkage::limits::Limits;
     use image_linkage::path::RootPath;
     use image_linkage::rootfs;
 
     /// What is decided when the files at `paths` may go, and what the file system holds afterwards.
-    fn without(layers: &[Layer], paths: &[&str]) -> (Decision, Vec<String>) {
+    fn without(layers: &[Layer], paths: &[&str]) -> (SlimDecision, Vec<String>) {
         let read = |layer: &Layer| {
             let tar = layer.tar();
             layer::index(
                 "x",
                 tar.as_slice(),
-                &Expected::default(),
+                &ExpectedBlob::default(),
                 &Limits::default(),
             )
             .unwrap()
         };
         let layers: Vec<LayerIndex> = layers.iter().map(read).collect();
-        let item = |path: &&str| Item {
+        let item = |path: &&str| PlanItem {
             path: RootPath::from(*path),
             kind: "static",
             bytes: 1,
@@ -197,7 +197,7 @@ mod tests {
             keep: Vec::new(),
             drop: paths.iter().map(item).collect(),
         };
-        let mut decision = Decision::default();
+        let mut decision = SlimDecision::default();
         leave_out(&mut decision, &layers, &plan);
         let (rootfs, _) = rootfs::merge(&decision.apply(&layers));
         let mut left = Vec::new();

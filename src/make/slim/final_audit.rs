@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SlimError;
-use super::decision::Decision;
-use super::new_image::Made;
+use super::decision::SlimDecision;
+use super::new_image::NewImage;
 use crate::judge::audit::audit;
-use crate::judge::facts::{self, Conditions, ReadLayers};
-use crate::judge::outcome::Audit;
+use crate::judge::facts::{self, GatherOptions, ReadLayers};
+use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::LayerIndex;
@@ -19,12 +19,12 @@ use image_linkage::rootfs::{self, NodeKind, Rootfs};
 /// # Errors
 /// When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
 pub fn check(
-    made: &Made<'_>,
-    decision: &Decision,
+    made: &NewImage<'_>,
+    decision: &SlimDecision,
     knowledge: &Knowledge,
     phase: &str,
-    conditions: &Conditions,
-) -> Result<Audit, SlimError> {
+    conditions: &GatherOptions,
+) -> Result<AuditedImage, SlimError> {
     same_but(made, decision)?;
     let layers = made.indexes.iter().cloned().map(Ok).collect();
     let facts = facts::gather(made.image.clone(), ReadLayers { layers }, conditions);
@@ -51,12 +51,12 @@ pub fn check(
 }
 
 /// The plan of a phase.
-pub fn plan_of<'a>(audit: &'a Audit, phase: &str) -> Option<&'a Plan> {
+pub fn plan_of<'a>(audit: &'a AuditedImage, phase: &str) -> Option<&'a Plan> {
     audit.plans.iter().find(|plan| plan.phase == phase)
 }
 
 /// Whether the new image is the old one but for what was meant: paths that go and members that are added.
-fn same_but(made: &Made<'_>, decision: &Decision) -> Result<(), SlimError> {
+fn same_but(made: &NewImage<'_>, decision: &SlimDecision) -> Result<(), SlimError> {
     let gone = decision.gone();
     let added = made.added.iter().flat_map(|added| {
         let members = &added.members;

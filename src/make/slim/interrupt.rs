@@ -47,9 +47,9 @@ pub fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
 }
 
 /// A reader that fails once somebody wants to stop.
-pub struct Stopping<R>(pub R);
+pub struct InterruptibleReader<R>(pub R);
 
-impl<R: Read> Read for Stopping<R> {
+impl<R: Read> Read for InterruptibleReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         check()?;
         self.0.read(buf)

@@ -20,7 +20,7 @@ pub mod slim_text;
 mod staging_files;
 pub mod supplier;
 
-use crate::make::remedy::Refusal;
+use crate::make::remedy::RemedyError;
 use image_source::ImageError;
 
 /// Why no image was made.
@@ -31,7 +31,7 @@ pub enum SlimError {
     Image(#[from] ImageError),
     /// The image cannot be helped with what there is.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] RemedyError),
     /// The output is there already.
     #[error("{0} is there already; --force replaces it")]
     Exists(String),

@@ -16,7 +16,7 @@ const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// What the history says of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct History {
+pub struct LayerHistory {
     /// What made it.
     pub created_by: String,
     /// Why.
@@ -31,7 +31,7 @@ pub struct History {
 pub fn config(
     config: &[u8],
     diff_ids: &[Digest],
-    added: Option<&History>,
+    added: Option<&LayerHistory>,
 ) -> Result<Vec<u8>, String> {
     let mut document: Map<String, Value> = serde_json::from_slice(config)
         .map_err(|error| format!("the image's config cannot be read: {error}"))?;
@@ -81,7 +81,7 @@ fn makes_layer(entry: &Value) -> bool {
 
 /// A layer of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Layer {
+pub enum ManifestLayer {
     /// As it was: its descriptor stays as it is written, where there is one.
     Kept(Box<Descriptor>),
     /// Another blob.
@@ -97,14 +97,14 @@ pub enum Layer {
 
 /// The family of media types that an image is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum MediaFamily {
     /// Those of the OCI image specification.
     Oci,
     /// Those of Docker's schema 2.
     Docker,
 }
 
-impl Family {
+impl MediaFamily {
     /// The family of an image: its manifest's, OCI where it has none.
     pub fn of(manifest: Option<&ImageManifest>) -> Self {
         let config = manifest.map(|manifest| manifest.config().media_type().to_string());
@@ -145,9 +145,9 @@ impl Family {
 pub fn manifest(
     original: Option<&ImageManifest>,
     config: (&Digest, u64),
-    layers: &[Layer],
+    layers: &[ManifestLayer],
 ) -> Result<Vec<u8>, String> {
-    let family = Family::of(original);
+    let family = MediaFamily::of(original);
     let descriptor = |media_type: MediaType, digest: &Digest, size: u64| {
         DescriptorBuilder::default()
             .media_type(media_type)
@@ -159,8 +159,8 @@ pub fn manifest(
     let layers = layers
         .iter()
         .map(|layer| match layer {
-            Layer::Kept(descriptor) => Ok((**descriptor).clone()),
-            Layer::New {
+            ManifestLayer::Kept(descriptor) => Ok((**descriptor).clone()),
+            ManifestLayer::New {
                 digest,
                 size,
                 media_type,
@@ -188,7 +188,7 @@ pub fn manifest(
 mod tests {
     use serde_json::Value;
 
-    use super::{Family, History, Layer, config, manifest};
+    use super::{LayerHistory, ManifestLayer, MediaFamily, config, manifest};
     use image_linkage::digest::Digest;
 
     fn digest(letter: char) -> Digest {
@@ -196,8 +196,8 @@ mod tests {
         format!("sha256:{hex}").parse().unwrap()
     }
 
-    fn added() -> History {
-        History {
+    fn added() -> LayerHistory {
+        LayerHistory {
             created_by: "cupti-audit slim".to_owned(),
             comment: "adds a file".to_owned(),
         }
@@ -241,9 +241,9 @@ mod tests {
             digest('a')
         );
         let original = serde_json::from_str(&docker).unwrap();
-        let family = Family::of(Some(&original));
-        let kept = Layer::Kept(Box::new(original.layers()[0].clone()));
-        let new = Layer::New {
+        let family = MediaFamily::of(Some(&original));
+        let kept = ManifestLayer::Kept(Box::new(original.layers()[0].clone()));
+        let new = ManifestLayer::New {
             digest: digest('c'),
             size: 9,
             media_type: family.gzip(),

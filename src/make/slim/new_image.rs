@@ -3,20 +3,20 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use super::added_layer::NewLayer;
-use super::blob_writer::Blob;
-use super::original_image::Original;
+use super::added_layer::AddedLayer;
+use super::blob_writer::WrittenBlob;
+use super::original_image::OriginalImage;
 use super::staging_files::open;
 use super::{SlimError, interrupt};
-use image_linkage::digest::Hasher;
+use image_linkage::digest::DigestHasher;
 use image_linkage::layer::LayerIndex;
-use image_linkage::layer::rewrite::{Cut, rewrite};
+use image_linkage::layer::rewrite::{LayerCut, rewrite};
 use image_linkage::limits::Limits;
 use image_source::{Digest, Image, manifest};
 
 /// How layers are to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum LayerStorage {
     /// As blobs with a digest: those that stay keep theirs, new ones are compressed.
     Blobs,
     /// As plain tars, as `docker save` writes them.
@@ -25,36 +25,36 @@ pub enum Form {
 
 /// A layer of the new image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MadeLayer {
+pub struct StoredLayer {
     /// The blob.
-    pub blob: Blob,
+    pub blob: WrittenBlob,
     /// The media type of the blob.
     pub media_type: String,
     /// Where its bytes are.
-    pub origin: Origin,
+    pub origin: LayerOrigin,
 }
 
 /// Where the bytes of a layer are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum LayerOrigin {
     /// In the image it was made of, in this layer.
     Kept(usize),
     /// In a file.
     Staged(PathBuf),
     /// In the image it was made of, in this layer; they are written again when they are asked for.
-    Again(usize, Cut),
+    Again(usize, LayerCut),
 }
 
 /// A new image, not yet in its place.
-pub struct Made<'a> {
+pub struct NewImage<'a> {
     /// The image it was made of.
-    pub original: &'a Original,
+    pub original: &'a OriginalImage,
     /// What is new, as an image.
     pub image: Image,
     /// What its layers hold.
     pub indexes: Vec<LayerIndex>,
     /// Its layers, lowest first.
-    pub layers: Vec<MadeLayer>,
+    pub layers: Vec<StoredLayer>,
     /// Its config.
     pub config: Vec<u8>,
     /// Its manifest.
@@ -62,22 +62,22 @@ pub struct Made<'a> {
     /// The media type of its manifest.
     pub manifest_type: &'static str,
     /// How its layers are stored.
-    pub form: Form,
+    pub form: LayerStorage,
     /// The layer that was added; `None` where nothing was done.
-    pub added: Option<NewLayer>,
+    pub added: Option<AddedLayer>,
     pub(super) limits: &'a Limits,
 }
 
-impl Made<'_> {
+impl NewImage<'_> {
     /// The blob of a layer as it is stored.
     ///
     /// # Errors
     /// Why it cannot be opened.
-    pub fn blob(&self, layer: &MadeLayer) -> Result<Box<dyn Read + Send>, SlimError> {
+    pub fn blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
         match &layer.origin {
-            Origin::Kept(number) => self.original.blob(*number),
-            Origin::Staged(path) => Ok(Box::new(interrupt::Stopping(open(path)?))),
-            Origin::Again(..) => Err(SlimError::Cannot(
+            LayerOrigin::Kept(number) => self.original.blob(*number),
+            LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(open(path)?))),
+            LayerOrigin::Again(..) => Err(SlimError::Cannot(
                 "a layer that is written again is no blob yet".to_owned(),
             )),
         }
@@ -87,11 +87,11 @@ impl Made<'_> {
     ///
     /// # Errors
     /// What the layer or `out` gives.
-    pub fn tar(&self, layer: &MadeLayer, out: &mut dyn Write) -> Result<(), SlimError> {
+    pub fn tar(&self, layer: &StoredLayer, out: &mut dyn Write) -> Result<(), SlimError> {
         let copied = match &layer.origin {
-            Origin::Kept(number) => interrupt::copy(&mut self.original.tar(*number)?, out),
-            Origin::Staged(path) => interrupt::copy(&mut open(path)?, out),
-            Origin::Again(number, cut) => {
+            LayerOrigin::Kept(number) => interrupt::copy(&mut self.original.tar(*number)?, out),
+            LayerOrigin::Staged(path) => interrupt::copy(&mut open(path)?, out),
+            LayerOrigin::Again(number, cut) => {
                 let tar = self.original.tar(*number)?;
                 let written = rewrite(tar, cut, self.limits, out);
                 return written
@@ -123,7 +123,7 @@ impl Made<'_> {
 
 /// The SHA-256 of bytes.
 pub(super) fn digest(bytes: &[u8]) -> Result<Digest, SlimError> {
-    let mut hasher = Hasher::for_digest(None).map_err(SlimError::Cannot)?;
+    let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
     hasher.update(bytes);
     Ok(manifest::digest(&hasher.finish())?)
 }

@@ -12,52 +12,58 @@ use tempfile::NamedTempFile;
 
 use super::SlimError;
 use super::interrupt;
-use crate::judge::facts::{self, Conditions, ImageFacts, ReadLayers};
-use crate::judge::image_reading::{self, Options};
+use crate::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
+use crate::judge::image_reading::{self, ReadOptions};
 use image_linkage::digest::VerifiedReader;
-use image_linkage::layer::decompress::Decompressed;
-use image_linkage::layer::{Entry, LayerIndex};
+use image_linkage::layer::decompress::DecompressedReader;
+use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
-use image_source::archive::{Plain, is_compressed};
-use image_source::engine::{Brand, Engine, EngineEnvironment};
-use image_source::reference::{self, Target};
-use image_source::{Documents, Image, ImageError, Layers, OpenBlob, SourceKind, host_path_kind};
+use image_source::archive::{DecompressedArchive, is_compressed};
+use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
+use image_source::reference::{self, ImageReference};
+use image_source::{
+    BlobStore, Image, ImageDocuments, ImageError, OpenedLayers, SourceKind, host_path_kind,
+};
 
 /// The bytes of a blob that are read at a time.
 const CHUNK: usize = 128 << 10;
 
 /// An image that was read, and its blobs.
-pub struct Original {
+pub struct OriginalImage {
     /// What the manifest and the config say.
     pub image: Image,
     /// The documents that say it.
-    pub documents: Documents,
+    pub documents: ImageDocuments,
     /// What the layers hold, one index for each.
     pub layers: Vec<LayerIndex>,
     /// The registry and the repository, of an image in one.
     pub home: Option<(String, String)>,
-    blobs: Box<dyn OpenBlob>,
+    blobs: Box<dyn BlobStore>,
     /// The file that an archive was put into; it goes with the image.
     _kept: Option<NamedTempFile>,
 }
 
-impl Original {
+impl OriginalImage {
     /// Reads the image that `written` names; what can be read only once is kept in `folder`.
     ///
     /// # Errors
     /// As a source says, and for a folder, which has no layers.
-    pub fn read(written: &str, options: &Options<'_>, folder: &Path) -> Result<Self, SlimError> {
+    pub fn read(
+        written: &str,
+        options: &ReadOptions<'_>,
+        folder: &Path,
+    ) -> Result<Self, SlimError> {
         let target = reference::parse(written, host_path_kind::path_kind)?;
         let home = match &target {
-            Target::Registry(name) => {
+            ImageReference::Registry(name) => {
                 Some((name.registry().to_owned(), name.repository().to_owned()))
             }
             _ => None,
         };
         let (target, kept) = again(target, written, options, folder)?;
         let opened = image_reading::open(target, written, options)?;
-        let Layers::Blobs(blobs) = opened.layers else {
+        let OpenedLayers::Blobs(blobs) = opened.layers else {
             return Err(SlimError::Cannot(format!(
                 "{written} is a folder and has no layers that could be kept; name an image"
             )));
@@ -83,7 +89,7 @@ impl Original {
     }
 
     /// The facts of the image.
-    pub fn facts(&self, conditions: &Conditions) -> ImageFacts {
+    pub fn facts(&self, conditions: &GatherOptions) -> ImageFacts {
         let layers = self.layers.iter().cloned().map(Ok).collect();
         facts::gather(self.image.clone(), ReadLayers { layers }, conditions)
     }
@@ -104,7 +110,7 @@ impl Original {
         let what = format!("layer {}", index.digest);
         let size = index.compressed_bytes;
         let verified = VerifiedReader::new(blob, what, index.digest.clone(), size);
-        Ok(Box::new(interrupt::Stopping(
+        Ok(Box::new(interrupt::InterruptibleReader(
             verified.map_err(SlimError::Cannot)?,
         )))
     }
@@ -112,11 +118,11 @@ impl Original {
     /// The tar of a layer; it fails when there is more of it than before.
     ///
     /// # Errors
-    /// As [`Original::blob`].
+    /// As [`OriginalImage::blob`].
     pub fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
         let blob = BufReader::with_capacity(CHUNK, self.blob(number)?);
-        Ok(NoMore {
-            inner: Decompressed::new(blob),
+        Ok(SizedTar {
+            inner: DecompressedReader::new(blob),
             left: self.layers.get(number).map_or(0, |index| index.bytes),
         })
     }
@@ -130,8 +136,8 @@ impl Original {
         // A hard link may lead to a file of a layer below, where it may be one again.
         loop {
             match self.layers.get(number)?.entries.get(&at) {
-                Some(Entry::File(_)) => return Some((number, at)),
-                Some(Entry::Hardlink(target)) if *target != at => at = target.clone(),
+                Some(LayerEntry::File(_)) => return Some((number, at)),
+                Some(LayerEntry::Hardlink(target)) if *target != at => at = target.clone(),
                 _ => number = number.checked_sub(1)?,
             }
         }
@@ -139,12 +145,12 @@ impl Original {
 }
 
 /// A tar of a known size. That the blob is another one is only seen at its end, which might never come.
-struct NoMore<R> {
+struct SizedTar<R> {
     inner: R,
     left: u64,
 }
 
-impl<R: Read> Read for NoMore<R> {
+impl<R: Read> Read for SizedTar<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
         self.left = self.left.checked_sub(n as u64).ok_or_else(|| {
@@ -154,7 +160,7 @@ impl<R: Read> Read for NoMore<R> {
     }
 }
 
-impl std::fmt::Debug for Original {
+impl std::fmt::Debug for OriginalImage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Original")
             .field(&self.image.reference)
@@ -171,40 +177,44 @@ fn kind(written: &str) -> Option<SourceKind> {
 
 /// A target that can be opened again and again, and the file that it was put into for that.
 fn again(
-    target: Target,
+    target: ImageReference,
     written: &str,
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
     folder: &Path,
-) -> Result<(Target, Option<NamedTempFile>), SlimError> {
-    let engine = |brand, name: &str| Engine {
+) -> Result<(ImageReference, Option<NamedTempFile>), SlimError> {
+    let engine = |brand, name: &str| EngineImage {
         reference: written.to_owned(),
         name: name.to_owned(),
         brand,
         environment: EngineEnvironment::from_env(),
     };
     let saved = match &target {
-        Target::DockerDaemon(name) => {
-            let mut saved = engine(Brand::Docker, name).save(&image_reading::request(options))?;
+        ImageReference::DockerDaemon(name) => {
+            let mut saved =
+                engine(EngineKind::Docker, name).save(&image_reading::request(options))?;
             keep(&mut saved, written, folder)?
         }
-        Target::Podman(name) => {
-            let mut saved = engine(Brand::Podman, name).save(&image_reading::request(options))?;
+        ImageReference::Podman(name) => {
+            let mut saved =
+                engine(EngineKind::Podman, name).save(&image_reading::request(options))?;
             keep(&mut saved, written, folder)?
         }
-        Target::Stdin => {
-            let mut plain = Plain::new(io::stdin(), &options.limits);
+        ImageReference::Stdin => {
+            let mut plain = DecompressedArchive::new(io::stdin(), &options.limits);
             keep(&mut plain, written, folder)?
         }
-        Target::DockerArchive { file, .. } | Target::OciArchive { file, .. } => {
+        ImageReference::DockerArchive { file, .. } | ImageReference::OciArchive { file, .. } => {
             return match compressed(file)? {
                 Some(stream) => {
-                    let mut plain = Plain::new(stream, &options.limits);
+                    let mut plain = DecompressedArchive::new(stream, &options.limits);
                     let kept = keep(&mut plain, written, folder)?;
                     let file = kept.path().to_owned();
                     let target = match target {
-                        Target::OciArchive { tag, .. } => Target::OciArchive { file, tag },
-                        Target::DockerArchive { reference, .. } => {
-                            Target::DockerArchive { file, reference }
+                        ImageReference::OciArchive { tag, .. } => {
+                            ImageReference::OciArchive { file, tag }
+                        }
+                        ImageReference::DockerArchive { reference, .. } => {
+                            ImageReference::DockerArchive { file, reference }
                         }
                         other => other,
                     };
@@ -215,7 +225,7 @@ fn again(
         }
         _ => return Ok((target, None)),
     };
-    let target = Target::DockerArchive {
+    let target = ImageReference::DockerArchive {
         file: saved.path().to_owned(),
         reference: None,
     };

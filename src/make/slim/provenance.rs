@@ -12,7 +12,7 @@ pub const PLACE: &str = "usr/share/cupti-audit/proof.json";
 /// What was done to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Proof {
+pub struct SlimProvenance {
     /// The version of this form.
     pub proof_version: u32,
     /// The program, with its version.
@@ -20,19 +20,19 @@ pub struct Proof {
     /// The phase that the image is for.
     pub phase: String,
     /// The image it was made of.
-    pub image: From,
+    pub image: ContentOrigin,
     /// The files that were brought, by path.
-    pub added: Vec<Added>,
+    pub added: Vec<AddedFile>,
     /// The links and the files that were written, by path.
-    pub written: Vec<Written>,
+    pub written: Vec<WrittenEntry>,
     /// The files that are gone, by path.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedFile>,
 }
 
 /// An image, a wheel or a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct From {
+pub struct ContentOrigin {
     /// What it is: the scheme of a reference, `wheel` or `folder`.
     pub kind: String,
     /// Its name, where that is the same on every host.
@@ -46,7 +46,7 @@ pub struct From {
     pub diff_ids: Vec<String>,
 }
 
-impl From {
+impl ContentOrigin {
     /// An image. Its name is left out where it is a path of this host.
     pub fn image(image: &Image) -> Self {
         use image_source::SourceKind as Kind;
@@ -94,7 +94,7 @@ impl From {
 
 /// A file that was brought.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Added {
+pub struct AddedFile {
     /// Its place in the image.
     pub path: String,
     /// Its size in bytes.
@@ -104,7 +104,7 @@ pub struct Added {
     /// Its permission bits, in octal.
     pub mode: String,
     /// Where it is from.
-    pub from: From,
+    pub from: ContentOrigin,
     /// Its place there, without links.
     pub was: String,
     /// Why it was brought.
@@ -113,7 +113,7 @@ pub struct Added {
 
 /// Something small that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Written {
+pub struct WrittenEntry {
     /// Its place in the image.
     pub path: String,
     /// The target of a link.
@@ -128,7 +128,7 @@ pub struct Written {
 
 /// A file or a link that is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Dropped {
+pub struct DroppedFile {
     /// Where it was.
     pub path: String,
     /// Its size in bytes; 0 for a link.
@@ -141,7 +141,7 @@ pub struct Dropped {
     pub because: String,
 }
 
-impl Proof {
+impl SlimProvenance {
     /// The proof as it is written.
     pub fn text(&self) -> String {
         let text = serde_json::to_string_pretty(self).unwrap_or_default();

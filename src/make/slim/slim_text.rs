@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::decision::Decision;
-use super::new_image::{Form, Made};
+use super::decision::SlimDecision;
+use super::new_image::{LayerStorage, NewImage};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::Audit;
+use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
-use crate::make::remedy::install_folder::SearchBy;
+use crate::make::remedy::install_folder::FolderDiscovery;
 use crate::size::size;
 use image_linkage::escape;
 
 /// What is known of an image before it is made anew.
-pub struct Before<'a> {
+pub struct OriginalState<'a> {
     /// The facts.
     pub facts: &'a ImageFacts,
     /// The plan of the phase.
@@ -22,7 +22,7 @@ pub struct Before<'a> {
 }
 
 /// What is to be done, with the reason for each file.
-pub fn decision(before: &Before<'_>, decision: &Decision) -> String {
+pub fn decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
     let mut out = String::new();
     let (image, plan) = (&before.facts.image, before.plan);
     let _ = writeln!(
@@ -64,7 +64,7 @@ fn rules(plan: &Plan) -> String {
     }
 }
 
-fn brings(out: &mut String, before: &Before<'_>, decision: &Decision) {
+fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision) {
     let Some(bring) = &decision.bring else {
         if let Some(from) = before.from {
             let _ = writeln!(out, "  it serves the phase: nothing is brought from {from}");
@@ -79,21 +79,26 @@ fn brings(out: &mut String, before: &Before<'_>, decision: &Decision) {
         let (to, because) = (escape::text(&link.to), &link.because);
         let _ = writeln!(out, "  + {} -> {to}: {because}", link.at);
     }
-    if let SearchBy::Conf(file) = &bring.search.by {
+    if let FolderDiscovery::Conf(file) = &bring.search.by {
         let (folder, because) = (&bring.search.folder, &bring.search.because);
         let _ = writeln!(out, "  + {file} names {folder}: {because}");
     }
 }
 
 /// What the new image comes to.
-pub fn result(before: &Before<'_>, made: &Made<'_>, audit: &Audit, plan: &Plan) -> String {
+pub fn result(
+    before: &OriginalState<'_>,
+    made: &NewImage<'_>,
+    audit: &AuditedImage,
+    plan: &Plan,
+) -> String {
     let mut out = String::new();
     let layers = &before.facts.layers;
     let stored: u64 = layers.iter().map(|layer| layer.compressed).sum();
     let bytes: u64 = layers.iter().map(|layer| layer.bytes).sum();
     let (stored_now, bytes_now) = made.sizes();
     let mut sizes = vec![("unpacked", bytes, bytes_now)];
-    if made.form == Form::Blobs {
+    if made.form == LayerStorage::Blobs {
         sizes.push(("stored", stored, stored_now));
     }
     for (what, was, is) in sizes {

@@ -15,42 +15,44 @@ use sha2::{Digest as _, Sha256};
 
 use super::SlimError;
 use super::interrupt;
-use super::original_image::Original;
-use super::provenance::From;
+use super::original_image::OriginalImage;
+use super::provenance::ContentOrigin;
 use super::staging_files::{create, io_error, open};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
-use crate::judge::image_reading::{self, Options};
+use crate::judge::image_reading::{self, ReadOptions};
 use image_linkage::digest::hex;
 use image_linkage::layer::rewrite::extract;
-use image_linkage::layer::{Entry, Kept, LayerIndex, LayerProblem, ProblemKind, facts_of_file};
+use image_linkage::layer::{
+    KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, facts_of_file,
+};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
-use image_source::reference::{self, Target};
+use image_source::reference::{self, ImageReference};
 use image_source::{
-    Image, ImageConfig, LayerDescriptor, Layers, Platform, SourceKind, host_path_kind,
+    Image, ImageConfig, LayerDescriptor, OpenedLayers, Platform, SourceKind, host_path_kind,
 };
 
 /// The bytes that a wheel's files may have for each of its own; the largest seen have 4.
 const RATIO: u64 = 100;
 
 /// A source of CUPTI that was read.
-pub struct Supplier {
+pub struct CuptiSupplier {
     /// What is known of it.
     pub facts: ImageFacts,
     /// What a proof says of it: nothing of this host.
-    pub from: From,
-    kind: Kind,
+    pub from: ContentOrigin,
+    kind: SupplierKind,
 }
 
-enum Kind {
-    Image(Box<Original>),
+enum SupplierKind {
+    Image(Box<OriginalImage>),
     Wheel(PathBuf),
     Folder(PathBuf),
 }
 
 /// A file that was taken out of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct ExtractedFile {
     /// Where it lies on the host.
     pub path: PathBuf,
     /// Its SHA-256 in hexadecimal.
@@ -59,41 +61,45 @@ pub struct Taken {
     pub bytes: u64,
 }
 
-impl Supplier {
+impl CuptiSupplier {
     /// Reads the source that `written` names: a wheel by its ending, else an image or a folder.
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub fn read(written: &str, options: &Options<'_>, folder: &Path) -> Result<Self, SlimError> {
+    pub fn read(
+        written: &str,
+        options: &ReadOptions<'_>,
+        folder: &Path,
+    ) -> Result<Self, SlimError> {
         let is_wheel = Path::new(written).extension().is_some_and(|it| it == "whl");
         if is_wheel && Path::new(written).is_file() {
             return Self::wheel(Path::new(written), options);
         }
-        if let Target::Rootfs(dir) = reference::parse(written, host_path_kind::path_kind)? {
+        if let ImageReference::Rootfs(dir) = reference::parse(written, host_path_kind::path_kind)? {
             return Self::folder(dir, written, options);
         }
-        let original = Original::read(written, options, folder)?;
+        let original = OriginalImage::read(written, options, folder)?;
         Ok(Self {
             facts: original.facts(&options.conditions),
-            from: From::image(&original.image),
-            kind: Kind::Image(Box::new(original)),
+            from: ContentOrigin::image(&original.image),
+            kind: SupplierKind::Image(Box::new(original)),
         })
     }
 
-    fn folder(dir: PathBuf, written: &str, options: &Options<'_>) -> Result<Self, SlimError> {
-        let opened = image_reading::open(Target::Rootfs(dir.clone()), written, options)?;
-        let Layers::Indexed(layers) = opened.layers else {
+    fn folder(dir: PathBuf, written: &str, options: &ReadOptions<'_>) -> Result<Self, SlimError> {
+        let opened = image_reading::open(ImageReference::Rootfs(dir.clone()), written, options)?;
+        let OpenedLayers::Indexed(layers) = opened.layers else {
             return Err(SlimError::Cannot(format!("{written} is no folder")));
         };
         let layers = layers.into_iter().map(Ok).collect();
         Ok(Self {
             facts: facts::gather(opened.image, ReadLayers { layers }, &options.conditions),
-            from: From::folder(),
-            kind: Kind::Folder(dir),
+            from: ContentOrigin::folder(),
+            kind: SupplierKind::Folder(dir),
         })
     }
 
-    fn wheel(path: &Path, options: &Options<'_>) -> Result<Self, SlimError> {
+    fn wheel(path: &Path, options: &ReadOptions<'_>) -> Result<Self, SlimError> {
         let index = wheel_index(path, &options.limits)?;
         let image = Image {
             reference: path.display().to_string(),
@@ -115,8 +121,8 @@ impl Supplier {
         let name = path.file_name().unwrap_or_default();
         Ok(Self {
             facts: facts::gather(image, ReadLayers { layers }, &options.conditions),
-            from: From::wheel(&image_linkage::escape::text(name.as_bytes()), &sha256),
-            kind: Kind::Wheel(path.to_owned()),
+            from: ContentOrigin::wheel(&image_linkage::escape::text(name.as_bytes()), &sha256),
+            kind: SupplierKind::Wheel(path.to_owned()),
         })
     }
 
@@ -129,10 +135,10 @@ impl Supplier {
         paths: &BTreeSet<RootPath>,
         limits: &Limits,
         folder: &Path,
-    ) -> Result<BTreeMap<RootPath, Taken>, SlimError> {
+    ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
         match &self.kind {
-            Kind::Image(original) => from_image(original, paths, limits, folder),
-            Kind::Wheel(wheel) => {
+            SupplierKind::Image(original) => from_image(original, paths, limits, folder),
+            SupplierKind::Wheel(wheel) => {
                 let mut archive = archive(wheel)?;
                 one_by_one(paths, folder, |path, to| {
                     let name = image_linkage::escape::text(path.as_bytes());
@@ -141,7 +147,7 @@ impl Supplier {
                     hashed(&mut file, to).map_err(at(wheel))
                 })
             }
-            Kind::Folder(dir) => one_by_one(paths, folder, |path, to| {
+            SupplierKind::Folder(dir) => one_by_one(paths, folder, |path, to| {
                 let file = dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
                 hashed(&mut open(&file)?, to).map_err(at(&file))
             }),
@@ -175,7 +181,7 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
     let most = open(wheel)?.metadata().map_err(at(wheel))?.len();
     let most = most.saturating_mul(RATIO);
     let mut index = LayerIndex::empty();
-    let mut kept = Kept::default();
+    let mut kept = KeptBudget::default();
     for number in 0..archive.len() {
         let file = archive
             .by_index(number)
@@ -202,14 +208,16 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
             let (path, kind) = (path.clone(), ProblemKind::Unread);
             index.problems.push(LayerProblem { path, what, kind });
         }
-        index.entries.insert(path, Entry::File(Arc::new(facts)));
+        index
+            .entries
+            .insert(path, LayerEntry::File(Arc::new(facts)));
     }
     Ok(index)
 }
 
 /// Copies what `from` gives; gives its SHA-256 and its size.
 fn hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
-    let mut hashing = Hashing {
+    let mut hashing = HashingWriter {
         to,
         hasher: Sha256::new(),
     };
@@ -217,12 +225,12 @@ fn hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> 
     Ok((hex(&hashing.hasher.finalize()), bytes))
 }
 
-struct Hashing<'a> {
+struct HashingWriter<'a> {
     to: &'a mut dyn Write,
     hasher: Sha256,
 }
 
-impl Write for Hashing<'_> {
+impl Write for HashingWriter<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let n = self.to.write(buf)?;
         self.hasher.update(buf.get(..n).unwrap_or_default());
@@ -238,13 +246,13 @@ fn one_by_one(
     paths: &BTreeSet<RootPath>,
     folder: &Path,
     mut copy: impl FnMut(&RootPath, &mut File) -> Result<(String, u64), SlimError>,
-) -> Result<BTreeMap<RootPath, Taken>, SlimError> {
+) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
         let place = folder.join(format!("file-{number}"));
         let mut to = create(&place)?;
         let (sha256, bytes) = copy(path, &mut to)?;
-        let one = Taken {
+        let one = ExtractedFile {
             path: place,
             sha256,
             bytes,
@@ -256,11 +264,11 @@ fn one_by_one(
 
 /// Takes files out of an image, reading each layer that holds some once.
 fn from_image(
-    original: &Original,
+    original: &OriginalImage,
     paths: &BTreeSet<RootPath>,
     limits: &Limits,
     folder: &Path,
-) -> Result<BTreeMap<RootPath, Taken>, SlimError> {
+) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut layers: BTreeMap<usize, BTreeMap<RootPath, &RootPath>> = BTreeMap::new();
     for path in paths {
         let (layer, stored) = original
@@ -289,7 +297,7 @@ fn from_image(
         for (stored, path) in &wanted {
             let file = place(stored);
             let (sha256, bytes) = hashed(&mut open(&file)?, &mut io::sink()).map_err(at(&file))?;
-            let one = Taken {
+            let one = ExtractedFile {
                 path: file,
                 sha256,
                 bytes,

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::{verdict, why};
-use crate::judge::plan::advice::{ARCH, Advice, Chosen, FileNeed};
+use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
 use crate::knowledge::Profiler;
-use crate::knowledge::advice::{Source, general};
-use crate::report::json_parts::Overhead;
+use crate::knowledge::advice::{InstallSource, general};
+use crate::report::json_parts::OverheadReport;
 
 const SCHEMA: &str = "cupti-audit/advice/v1";
 
@@ -14,23 +14,23 @@ const SCHEMA: &str = "cupti-audit/advice/v1";
 const LIST: &str = "cupti-audit/tools/v1";
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct AdviceReport<'a> {
     schema: &'static str,
     phase: Option<&'a str>,
     cupti_needed: bool,
     verdict: String,
-    tools: Vec<Tool<'a>>,
-    release: Option<Release<'a>>,
-    files: Vec<File<'a>>,
+    tools: Vec<ToolReport<'a>>,
+    release: Option<ReleaseReport<'a>>,
+    files: Vec<FileReport<'a>>,
     bytes: u64,
     bytes_with_options: u64,
     not_in_release: Vec<&'a str>,
     sources: Vec<SourceReport<'a>>,
-    first: First<'a>,
+    first: FirstStepsReport<'a>,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ToolReport<'a> {
     id: &'a str,
     name: &'a str,
     aliases: &'a [String],
@@ -41,13 +41,13 @@ struct Tool<'a> {
     gives: &'a str,
     without: &'a str,
     besides: &'a [String],
-    overhead: Overhead<'a>,
+    overhead: OverheadReport<'a>,
     host: &'a [String],
     fallbacks: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Release<'a> {
+struct ReleaseReport<'a> {
     cuda: String,
     assumed: bool,
     sizes_of: &'a str,
@@ -56,7 +56,7 @@ struct Release<'a> {
 }
 
 #[derive(Serialize)]
-struct File<'a> {
+struct FileReport<'a> {
     name: &'a str,
     bytes: Option<u64>,
     optional: bool,
@@ -73,7 +73,7 @@ struct SourceReport<'a> {
 }
 
 #[derive(Serialize)]
-struct First<'a> {
+struct FirstStepsReport<'a> {
     order: &'a [String],
     bursts: &'a str,
     need: &'a [String],
@@ -81,19 +81,19 @@ struct First<'a> {
 }
 
 #[derive(Serialize)]
-struct List<'a> {
+struct ToolListReport<'a> {
     schema: &'static str,
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ToolReport<'a>>,
 }
 
 /// The answer, as a line of JSON.
 ///
 /// # Errors
 /// Never for a report made here; the signature is serde's.
-pub fn line(advice: &Advice<'_>) -> serde_json::Result<String> {
+pub fn line(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
     let (bytes, bytes_with_options) = advice.bytes();
     let general = general();
-    serde_json::to_string(&Report {
+    serde_json::to_string(&AdviceReport {
         schema: SCHEMA,
         phase: advice.phase.as_deref(),
         cupti_needed: advice.needs_cupti(),
@@ -105,7 +105,7 @@ pub fn line(advice: &Advice<'_>) -> serde_json::Result<String> {
         bytes_with_options,
         not_in_release: advice.too_new.iter().map(|api| &*api.id).collect(),
         sources: advice.sources.iter().map(source).collect(),
-        first: First {
+        first: FirstStepsReport {
             order: &general.order,
             bursts: &general.bursts,
             need: &general.need,
@@ -119,15 +119,15 @@ pub fn line(advice: &Advice<'_>) -> serde_json::Result<String> {
 /// # Errors
 /// As [`line`].
 pub fn list(tools: &[Profiler]) -> serde_json::Result<String> {
-    serde_json::to_string(&List {
+    serde_json::to_string(&ToolListReport {
         schema: LIST,
         tools: tools.iter().map(tool).collect(),
     })
 }
 
-fn tool(tool: &Profiler) -> Tool<'_> {
+fn tool(tool: &Profiler) -> ToolReport<'_> {
     let said = &tool.said;
-    Tool {
+    ToolReport {
         id: &tool.id,
         name: &said.name,
         aliases: &said.aliases,
@@ -138,15 +138,15 @@ fn tool(tool: &Profiler) -> Tool<'_> {
         gives: &said.gives,
         without: &said.without,
         besides: &said.besides,
-        overhead: Overhead::from(&said.overhead),
+        overhead: OverheadReport::from(&said.overhead),
         host: &said.host,
         fallbacks: &said.fallbacks,
     }
 }
 
-fn release(chosen: &Chosen) -> Release<'_> {
+fn release(chosen: &AdvisedRelease) -> ReleaseReport<'_> {
     let (major, minor) = chosen.cuda;
-    Release {
+    ReleaseReport {
         cuda: format!("{major}.{minor}"),
         assumed: chosen.assumed,
         sizes_of: chosen.sizes_of,
@@ -155,8 +155,8 @@ fn release(chosen: &Chosen) -> Release<'_> {
     }
 }
 
-fn file(file: &FileNeed) -> File<'_> {
-    File {
+fn file(file: &FileNeed) -> FileReport<'_> {
+    FileReport {
         name: &file.name,
         bytes: file.bytes,
         optional: file.optional,
@@ -164,7 +164,7 @@ fn file(file: &FileNeed) -> File<'_> {
     }
 }
 
-fn source(source: &Source) -> SourceReport<'_> {
+fn source(source: &InstallSource) -> SourceReport<'_> {
     SourceReport {
         id: &source.id,
         whose: &source.whose,

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use super::super::markdown::plain;
 use super::super::profilers::{need, overhead};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict};
-use crate::judge::plan::advice::Advice;
+use crate::judge::plan::advice::ToolAdvice;
 use crate::knowledge::Profiler;
 use crate::knowledge::advice::general;
 
 /// The answer.
-pub fn report(advice: &Advice<'_>) -> String {
+pub fn report(advice: &ToolAdvice<'_>) -> String {
     let mut out = format!(
         "## {}\n\n| tool | CUPTI | APIs | gives | overhead | instead |\n|---|---|---|---|---|---|\n",
         plain(&verdict(advice))
@@ -54,7 +54,7 @@ fn row(out: &mut String, cells: &[&str]) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
-fn sources(out: &mut String, advice: &Advice<'_>) {
+fn sources(out: &mut String, advice: &ToolAdvice<'_>) {
     out.push_str("\n### Where from\n");
     for source in &advice.sources {
         let _ = writeln!(

@@ -5,13 +5,13 @@ pub mod json;
 pub mod markdown;
 pub mod text;
 
-use crate::judge::plan::advice::{ARCH, Advice, Chosen, FileNeed};
-use crate::knowledge::api::{self, Api};
+use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
+use crate::knowledge::api::{self, CuptiApi};
 use crate::knowledge::{CuptiNeed, Profiler};
 use crate::size::size;
 
 /// The answer in one line.
-fn verdict(advice: &Advice<'_>) -> String {
+fn verdict(advice: &ToolAdvice<'_>) -> String {
     let names: Vec<&str> = advice
         .tools
         .iter()
@@ -47,7 +47,7 @@ fn apis(tool: &Profiler) -> String {
 }
 
 /// The release that the sizes are of, and why that one.
-fn release(chosen: &Chosen) -> String {
+fn release(chosen: &AdvisedRelease) -> String {
     let (major, minor) = chosen.cuda;
     let sizes = chosen.sizes_of;
     match (chosen.exact, chosen.assumed) {
@@ -71,7 +71,7 @@ fn needed_by(file: &FileNeed) -> String {
     names.join("; ")
 }
 
-fn together(advice: &Advice<'_>) -> String {
+fn together(advice: &ToolAdvice<'_>) -> String {
     match advice.bytes() {
         (needed, all) if needed == all => format!("together {}", size(needed)),
         (needed, all) => format!("together {}, with all options {}", size(needed), size(all)),
@@ -79,8 +79,8 @@ fn together(advice: &Advice<'_>) -> String {
 }
 
 /// The APIs that the release lacks, in words.
-fn too_new(advice: &Advice<'_>) -> Vec<String> {
-    let since = |api: &&Api| {
+fn too_new(advice: &ToolAdvice<'_>) -> Vec<String> {
+    let since = |api: &&CuptiApi| {
         let since = api.since.as_deref().unwrap_or_default();
         format!("{} is there from CUDA {since} on", api.name)
     };
@@ -88,7 +88,7 @@ fn too_new(advice: &Advice<'_>) -> Vec<String> {
 }
 
 /// The fallbacks of a tool, by name.
-fn instead(advice: &Advice<'_>, tool: &Profiler) -> String {
+fn instead(advice: &ToolAdvice<'_>, tool: &Profiler) -> String {
     let name = |id: &String| {
         let known = advice.known.iter().find(|profiler| profiler.id == *id);
         known.map_or_else(|| id.clone(), |profiler| profiler.said.name.clone())

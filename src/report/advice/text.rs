@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::super::profilers::{need, overhead};
 use super::super::text_layout::{BOLD, DIM, GOOD, REMARK, paragraph, styled};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict, why};
-use crate::judge::plan::advice::Advice;
+use crate::judge::plan::advice::ToolAdvice;
 use crate::knowledge::advice::general;
 use crate::knowledge::host_conditions;
 use crate::knowledge::{COLUMNS, Profiler};
 
 /// The answer, `width` columns wide.
-pub fn report(advice: &Advice<'_>, width: usize) -> String {
+pub fn report(advice: &ToolAdvice<'_>, width: usize) -> String {
     let style = if advice.needs_cupti() { REMARK } else { GOOD };
     let mut out = styled(style, paragraph("", &verdict(advice), width).trim_end());
     out.push('\n');
@@ -27,7 +27,7 @@ pub fn report(advice: &Advice<'_>, width: usize) -> String {
     out
 }
 
-fn tool(out: &mut String, advice: &Advice<'_>, tool: &Profiler, width: usize) {
+fn tool(out: &mut String, advice: &ToolAdvice<'_>, tool: &Profiler, width: usize) {
     let said = &tool.said;
     let name = styled(BOLD, &said.name);
     let _ = writeln!(out, "\n{name}  CUPTI: {}", need(said.cupti));
@@ -45,7 +45,7 @@ fn tool(out: &mut String, advice: &Advice<'_>, tool: &Profiler, width: usize) {
     }
 }
 
-fn files(out: &mut String, advice: &Advice<'_>, width: usize) {
+fn files(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     let Some(chosen) = &advice.release else {
         return;
     };
@@ -68,7 +68,7 @@ fn files(out: &mut String, advice: &Advice<'_>, width: usize) {
     }
 }
 
-fn sources(out: &mut String, advice: &Advice<'_>, width: usize) {
+fn sources(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     let _ = writeln!(out, "\n{}", styled(BOLD, "where from"));
     for source in &advice.sources {
         let text = format!("{} ({})", source.whose, source.certainty.name());
@@ -98,7 +98,7 @@ fn first(out: &mut String, width: usize) {
     ));
 }
 
-fn on_the_host(out: &mut String, advice: &Advice<'_>, width: usize) {
+fn on_the_host(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     let asked = |id: &String| advice.tools.iter().any(|tool| tool.said.host.contains(id));
     let mut conditions = host_conditions::conditions()
         .iter()

@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::image_section;
-use super::svg_text::{Text, WIDTH};
-use crate::judge::facts::{self, Consumer, Copy, ImageFacts, PlainOpen};
+use super::svg_text::{FittedText, WIDTH};
+use crate::judge::facts::{self, CuptiConsumer, CuptiCopy, ImageFacts, PlainOpen};
 use crate::size::size;
 use image_linkage::escape;
-use image_linkage::loader::{Outcome, Resolution, trace_text};
+use image_linkage::loader::{LoadResolution, RequestOutcome, trace_text};
 use image_linkage::path::RootPath;
 
 const LANE: usize = 9;
 const GAP: usize = 10;
 
 /// A box, or a heading where there is no class.
-struct Row {
+struct PictureRow {
     class: &'static str,
     title: String,
     lines: Vec<String>,
@@ -29,21 +29,21 @@ struct Row {
 }
 
 /// A line between two boxes, by their numbers, in a lane of its own or one it shares.
-struct Edge {
+struct PictureEdge {
     from: usize,
     to: usize,
     class: &'static str,
 }
 
 #[derive(Default)]
-struct Picture {
-    rows: Vec<Row>,
-    left: Vec<Edge>,
-    right: Vec<Edge>,
+struct CopyPicture {
+    rows: Vec<PictureRow>,
+    left: Vec<PictureEdge>,
+    right: Vec<PictureEdge>,
 }
 
 /// What somebody who asks gets: a copy, a copy in the other world alone, or nothing.
-struct Asked<'a> {
+struct AskedLibrary<'a> {
     row: usize,
     wants: String,
     gets: Option<(&'a RootPath, &'static str)>,
@@ -52,7 +52,7 @@ struct Asked<'a> {
 
 /// The picture for the image with this number.
 pub(super) fn picture(facts: &ImageFacts, number: usize) -> Markup {
-    let mut picture = Picture::default();
+    let mut picture = CopyPicture::default();
     picture.heading("asks for it");
     let asked = picture.who_asks(facts);
     picture.heading("gets");
@@ -62,7 +62,7 @@ pub(super) fn picture(facts: &ImageFacts, number: usize) -> Markup {
 }
 
 /// The package of a copy, in words.
-pub(super) fn owner(copy: &Copy) -> String {
+pub(super) fn owner(copy: &CuptiCopy) -> String {
     let owner = &copy.owner;
     if owner.name.is_empty() {
         return "owner unknown".to_owned();
@@ -72,9 +72,9 @@ pub(super) fn owner(copy: &Copy) -> String {
     escape::text(words.trim_end().as_bytes())
 }
 
-impl Picture {
+impl CopyPicture {
     fn heading(&mut self, title: &str) {
-        self.rows.push(Row {
+        self.rows.push(PictureRow {
             class: "",
             title: title.to_owned(),
             lines: Vec::new(),
@@ -82,12 +82,12 @@ impl Picture {
         });
     }
 
-    fn row(&mut self, row: Row) -> usize {
+    fn row(&mut self, row: PictureRow) -> usize {
         self.rows.push(row);
         self.rows.len() - 1
     }
 
-    fn who_asks<'a>(&mut self, facts: &'a ImageFacts) -> Vec<Asked<'a>> {
+    fn who_asks<'a>(&mut self, facts: &'a ImageFacts) -> Vec<AskedLibrary<'a>> {
         let mut asked = vec![self.plain(&facts.plain.as_is, &facts.plain.nvidia)];
         for consumer in &facts.consumers {
             asked.push(self.consumer(consumer));
@@ -95,9 +95,9 @@ impl Picture {
         asked
     }
 
-    fn plain<'a>(&mut self, plain: &'a PlainOpen, nvidia: &'a PlainOpen) -> Asked<'a> {
+    fn plain<'a>(&mut self, plain: &'a PlainOpen, nvidia: &'a PlainOpen) -> AskedLibrary<'a> {
         let wants = escape::text(&plain.name);
-        let row = self.row(Row {
+        let row = self.row(PictureRow {
             class: "who",
             title: "any program".to_owned(),
             lines: vec![format!("dlopen(\"{wants}\")")],
@@ -111,7 +111,7 @@ impl Picture {
             _ => None,
         };
         let first = plain.resolution.unresolved.first();
-        Asked {
+        AskedLibrary {
             row,
             wants,
             gets,
@@ -121,22 +121,22 @@ impl Picture {
         }
     }
 
-    fn consumer<'a>(&mut self, consumer: &'a Consumer) -> Asked<'a> {
+    fn consumer<'a>(&mut self, consumer: &'a CuptiConsumer) -> AskedLibrary<'a> {
         let asks = image_section::asks(consumer);
         let wants = escape::text(&consumer.wants);
         let (as_is, nvidia) = (&consumer.outcome.as_is, &consumer.outcome.nvidia);
         let how = as_is.how.map(|how| trace_text::part(how, &as_is.objects));
         let through = match (as_is.outcome, nvidia.outcome) {
-            (Outcome::Loaded, _) => format!("through {}", how.unwrap_or_default()),
-            (_, Outcome::Loaded) => "only once ldconfig has run".to_owned(),
+            (RequestOutcome::Loaded, _) => format!("through {}", how.unwrap_or_default()),
+            (_, RequestOutcome::Loaded) => "only once ldconfig has run".to_owned(),
             _ => "does not get it".to_owned(),
         };
         let gets = match (&as_is.real_path, &nvidia.real_path) {
-            (Some(path), _) if as_is.outcome == Outcome::Loaded => Some((path, "good")),
-            (_, Some(path)) if nvidia.outcome == Outcome::Loaded => Some((path, "doubtful")),
+            (Some(path), _) if as_is.outcome == RequestOutcome::Loaded => Some((path, "good")),
+            (_, Some(path)) if nvidia.outcome == RequestOutcome::Loaded => Some((path, "doubtful")),
             _ => None,
         };
-        let row = self.row(Row {
+        let row = self.row(PictureRow {
             class: "who",
             title: format!("{} {asks} {wants}", consumer.name),
             lines: vec![consumer.object.to_string(), through.clone()],
@@ -145,7 +145,7 @@ impl Picture {
                 consumer.name, consumer.object
             ),
         });
-        Asked {
+        AskedLibrary {
             row,
             wants,
             gets,
@@ -154,10 +154,14 @@ impl Picture {
     }
 
     /// The copies that somebody gets or could get, and a box for each name that nobody answers.
-    fn copies<'a>(&mut self, facts: &'a ImageFacts, asked: &[Asked<'a>]) -> Vec<(usize, &'a Copy)> {
+    fn copies<'a>(
+        &mut self,
+        facts: &'a ImageFacts,
+        asked: &[AskedLibrary<'a>],
+    ) -> Vec<(usize, &'a CuptiCopy)> {
         let mut by_path = BTreeMap::new();
         let mut copies = Vec::new();
-        let shown = |copy: &&Copy| !copy.decoy || !copy.used_by.is_empty();
+        let shown = |copy: &&CuptiCopy| !copy.decoy || !copy.used_by.is_empty();
         for copy in facts.copies.iter().filter(shown) {
             let row = self.row(copy_row(copy));
             by_path.insert(&copy.real_path, row);
@@ -173,7 +177,7 @@ impl Picture {
                 let row = row.or_insert_with(|| self.row(missing_row(&one.wants, &one.message)));
                 (*row, "bad")
             });
-            self.left.push(Edge {
+            self.left.push(PictureEdge {
                 from: one.row,
                 to,
                 class,
@@ -182,7 +186,7 @@ impl Picture {
         copies
     }
 
-    fn needs(&mut self, copies: &[(usize, &Copy)]) {
+    fn needs(&mut self, copies: &[(usize, &CuptiCopy)]) {
         let mut rows: BTreeMap<(String, &'static str), (String, Vec<usize>)> = BTreeMap::new();
         for (row, copy) in copies {
             for (name, class, words) in needs(&copy.by_path.as_is) {
@@ -197,7 +201,7 @@ impl Picture {
         }
         self.heading("which needs");
         for ((name, class), (words, from)) in rows {
-            let to = self.row(Row {
+            let to = self.row(PictureRow {
                 class: match class {
                     "bad" => "need missing",
                     "remark" => "need driver",
@@ -212,19 +216,19 @@ impl Picture {
                 words: format!("{name}: {words}"),
             });
             self.right
-                .extend(from.into_iter().map(|from| Edge { from, to, class }));
+                .extend(from.into_iter().map(|from| PictureEdge { from, to, class }));
         }
     }
 }
 
-fn copy_row(copy: &Copy) -> Row {
+fn copy_row(copy: &CuptiCopy) -> PictureRow {
     let soname = copy
         .soname
         .as_deref()
         .map_or_else(|| "no library".to_owned(), escape::text);
     let version = copy.version.as_ref().map(|(version, _)| version.as_str());
     let package = format!("{}, {}", size(copy.bytes), owner(copy));
-    Row {
+    PictureRow {
         class: if copy.problems.is_empty() {
             "copy"
         } else {
@@ -242,8 +246,8 @@ fn copy_row(copy: &Copy) -> Row {
     }
 }
 
-fn missing_row(wants: &str, message: &str) -> Row {
-    Row {
+fn missing_row(wants: &str, message: &str) -> PictureRow {
+    PictureRow {
         class: "copy missing",
         title: format!("✗ {wants}"),
         lines: vec!["is not where the loader looks".to_owned()],
@@ -252,7 +256,7 @@ fn missing_row(wants: &str, message: &str) -> Row {
 }
 
 /// The names that the opened object needs, with what became of each, and what fails further on.
-fn needs(resolution: &Resolution) -> Vec<(String, &'static str, String)> {
+fn needs(resolution: &LoadResolution) -> Vec<(String, &'static str, String)> {
     let Some(object) = facts::root(resolution) else {
         return Vec::new();
     };
@@ -264,7 +268,7 @@ fn needs(resolution: &Resolution) -> Vec<(String, &'static str, String)> {
             .iter()
             .find(|missing| escape::text(&missing.name) == name);
         needs.push(match (answer, fate.map(|missing| missing.outcome)) {
-            (_, Some(Outcome::ProvidedAtRuntime)) => {
+            (_, Some(RequestOutcome::ProvidedAtRuntime)) => {
                 (name, "remark", "comes with the driver".to_owned())
             }
             (_, Some(_)) => (name, "bad", "missing".to_owned()),
@@ -282,7 +286,7 @@ fn needs(resolution: &Resolution) -> Vec<(String, &'static str, String)> {
     needs
 }
 
-impl Row {
+impl PictureRow {
     fn height(&self) -> usize {
         let title = if self.title.is_empty() { 0 } else { 16 };
         match self.class {
@@ -293,17 +297,17 @@ impl Row {
 }
 
 /// A box with its place.
-struct Placed<'a> {
-    row: &'a Row,
+struct PlacedRow<'a> {
+    row: &'a PictureRow,
     top: usize,
 }
 
-impl Picture {
+impl CopyPicture {
     fn draw(&self, number: usize) -> Markup {
         let mut top = 0;
         let mut placed = Vec::new();
         for row in &self.rows {
-            placed.push(Placed { row, top });
+            placed.push(PlacedRow { row, top });
             let need = row.class.starts_with("need");
             top += row.height() + if need { 4 } else { GAP };
         }
@@ -319,8 +323,8 @@ impl Picture {
                 defs { marker id=(marker) viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse" {
                     path d="M0 0 L8 4 L0 8 z" fill="context-stroke" {}
                 } }
-                @for edge in &self.left { (line(edge, &placed, Side::Left { from: x, lanes: &left }, &marker)) }
-                @for edge in &self.right { (line(edge, &placed, Side::Right { from: end, lanes: &right }, &marker)) }
+                @for edge in &self.left { (line(edge, &placed, EdgeSide::Left { from: x, lanes: &left }, &marker)) }
+                @for edge in &self.right { (line(edge, &placed, EdgeSide::Right { from: end, lanes: &right }, &marker)) }
                 @for one in &placed { (one.draw(x, end - x)) }
             }
         }
@@ -351,7 +355,7 @@ impl Picture {
     }
 }
 
-impl Placed<'_> {
+impl PlacedRow<'_> {
     fn middle(&self) -> usize {
         self.top + self.row.height() / 2
     }
@@ -372,10 +376,10 @@ impl Placed<'_> {
                 title { (row.words) }
                 rect.{ "box " (row.class) } x=(x) y=(self.top) width=(width) height=(row.height()) rx="5" {}
                 @if !row.title.is_empty() {
-                    (Text { x: x + 8, y: self.top + 17, width: inner, class: "name", words: &row.title }.head())
+                    (FittedText { x: x + 8, y: self.top + 17, width: inner, class: "name", words: &row.title }.head())
                 }
                 @for (at, text) in row.lines.iter().enumerate() {
-                    @let line = Text { x: x + 8, y: begin + 15 * (at + 1) + 1, width: inner, class: "small", words: text };
+                    @let line = FittedText { x: x + 8, y: begin + 15 * (at + 1) + 1, width: inner, class: "small", words: text };
                     @if text.starts_with('/') { (line.tail()) } @else { (line.head()) }
                 }
             }
@@ -403,7 +407,7 @@ fn gutter(lanes: &BTreeMap<usize, usize>) -> usize {
 
 /// The side of the boxes on which a line runs, where it begins, and the lanes there.
 #[derive(Clone, Copy)]
-enum Side<'a> {
+enum EdgeSide<'a> {
     Left {
         from: usize,
         lanes: &'a BTreeMap<usize, usize>,
@@ -414,16 +418,16 @@ enum Side<'a> {
     },
 }
 
-fn line(edge: &Edge, placed: &[Placed<'_>], side: Side<'_>, marker: &str) -> Markup {
+fn line(edge: &PictureEdge, placed: &[PlacedRow<'_>], side: EdgeSide<'_>, marker: &str) -> Markup {
     let (Some(from), Some(to)) = (placed.get(edge.from), placed.get(edge.to)) else {
         return html! {};
     };
     let (edge_x, lane, tip) = match side {
-        Side::Left { from, lanes } => {
+        EdgeSide::Left { from, lanes } => {
             let number = lanes.get(&edge.to).copied().unwrap_or_default();
             (from, from.saturating_sub(14 + LANE * number), from - 1)
         }
-        Side::Right { from, lanes } => {
+        EdgeSide::Right { from, lanes } => {
             let number = lanes.get(&edge.from).copied().unwrap_or_default();
             (from, from + 14 + LANE * number, from + 1)
         }

@@ -7,20 +7,20 @@ use maud::{Markup, html};
 use super::super::text::layer_words;
 use super::super::text_layout::count;
 use super::super::{because, gets};
-use super::{Entry, copy_picture, layer_picture};
-use crate::judge::facts::{Asks, Consumer, Copy, ImageFacts};
-use crate::judge::outcome::Audit;
-use crate::judge::plan::{Item, Plan, Verdict};
+use super::{ImageEntry, copy_picture, layer_picture};
+use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
+use crate::judge::outcome::AuditedImage;
+use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::judge::rule::{Evidence, Finding, Rule, Severity};
 use crate::size::size;
 use image_linkage::escape;
-use image_linkage::loader::trace_text::Line;
+use image_linkage::loader::trace_text::TraceLine;
 
 /// The section of the image with this number.
 pub(super) fn section(
-    audit: &Audit,
+    audit: &AuditedImage,
     rules: &BTreeMap<String, Rule>,
-    entry: &Entry,
+    entry: &ImageEntry,
     number: usize,
 ) -> Markup {
     let facts = &audit.facts;
@@ -66,7 +66,7 @@ fn gaps(facts: &ImageFacts) -> Markup {
     }
 }
 
-fn phase(plan: &Plan, audit: &Audit) -> Markup {
+fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
     let (mark, class) = match plan.verdict {
         Verdict::Pass => ("✓", "good"),
         Verdict::Warn => ("!", "doubtful"),
@@ -92,9 +92,9 @@ fn phase(plan: &Plan, audit: &Audit) -> Markup {
 }
 
 /// The largest of the files; a toolkit has thousands.
-fn items(words: &str, items: &[Item], bytes: u64) -> Markup {
+fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
     const SHOWN: usize = 50;
-    let mut largest: Vec<&Item> = items.iter().collect();
+    let mut largest: Vec<&PlanItem> = items.iter().collect();
     largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     html! {
         @if !items.is_empty() {
@@ -145,7 +145,7 @@ fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>
 }
 
 fn search(finding: &Finding) -> Markup {
-    let lines: Vec<&Line> = finding
+    let lines: Vec<&TraceLine> = finding
         .evidence
         .iter()
         .filter_map(|evidence| match evidence {
@@ -192,7 +192,7 @@ fn copies(facts: &ImageFacts) -> Markup {
     }
 }
 
-fn copy(copy: &Copy, facts: &ImageFacts) -> Markup {
+fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
     let version = copy
         .version
         .as_ref()
@@ -242,9 +242,9 @@ fn consumers(facts: &ImageFacts) -> Markup {
 }
 
 /// How a consumer asks, as a verb.
-pub(super) fn asks(consumer: &Consumer) -> &'static str {
+pub(super) fn asks(consumer: &CuptiConsumer) -> &'static str {
     match consumer.asks {
-        Asks::Needed => "links",
-        Asks::Dlopen => "opens",
+        RequestKind::Needed => "links",
+        RequestKind::Dlopen => "opens",
     }
 }

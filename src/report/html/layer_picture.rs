@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::svg_text::{Text, WIDTH};
+use super::svg_text::{FittedText, WIDTH};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::Audit;
+use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::size::size;
 use image_linkage::escape;
@@ -16,14 +16,14 @@ const LEGEND: usize = 26;
 
 /// What a layer holds, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Share {
+struct LayerShare {
     all: u64,
     cupti: u64,
     may_go: u64,
 }
 
 /// The picture of the layers of the image with this number.
-pub(super) fn picture(audit: &Audit, number: usize) -> Markup {
+pub(super) fn picture(audit: &AuditedImage, number: usize) -> Markup {
     let facts = &audit.facts;
     let plan = plan(audit);
     let shares = shares(facts, plan);
@@ -49,7 +49,7 @@ pub(super) fn picture(audit: &Audit, number: usize) -> Markup {
 }
 
 /// The phase that frees most: of those that were asked for, if any were.
-fn plan(audit: &Audit) -> Option<&Plan> {
+fn plan(audit: &AuditedImage) -> Option<&Plan> {
     let asked = |plan: &&Plan| audit.phases.is_empty() || audit.phases.contains(&plan.phase);
     let plans = audit.plans.iter().filter(asked);
     plans
@@ -57,12 +57,12 @@ fn plan(audit: &Audit) -> Option<&Plan> {
         .max_by_key(|plan| plan.drop_bytes())
 }
 
-fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<Share> {
-    let all = facts.layers.iter().map(|layer| Share {
+fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<LayerShare> {
+    let all = facts.layers.iter().map(|layer| LayerShare {
         all: layer.bytes,
-        ..Share::default()
+        ..LayerShare::default()
     });
-    let mut shares: Vec<Share> = all.collect();
+    let mut shares: Vec<LayerShare> = all.collect();
     let mut gone = BTreeSet::new();
     for item in plan.iter().flat_map(|plan| &plan.drop) {
         gone.insert(&item.path);
@@ -82,7 +82,7 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<Share> {
     shares
 }
 
-fn layer(facts: &ImageFacts, at: usize, share: Share, largest: u64) -> Markup {
+fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Markup {
     let top = LEGEND + ROW * at;
     let made = facts.image.layers.get(at);
     let made = made.and_then(|layer| layer.created_by.as_deref());
@@ -98,11 +98,11 @@ fn layer(facts: &ImageFacts, at: usize, share: Share, largest: u64) -> Markup {
     html! {
         g {
             title { "layer " (at + 1) ": " (numbers(share)) }
-            (Text { x: 0, y: top + 14, width: WIDTH, class: "small", words: &words }.head())
+            (FittedText { x: 0, y: top + 14, width: WIDTH, class: "small", words: &words }.head())
             rect.bar x="0" y=(top + 19) width=(all) height="8" rx="2" {}
             rect.bar.may-go x="0" y=(top + 19) width=(may_go.min(all)) height="8" {}
             rect.bar.cupti x=(may_go.min(all)) y=(top + 19) width=(cupti.min(all - may_go.min(all))) height="8" {}
-            (Text { x: 0, y: top + 39, width: WIDTH, class: "small dim", words: &numbers(share) }.head())
+            (FittedText { x: 0, y: top + 39, width: WIDTH, class: "small dim", words: &numbers(share) }.head())
         }
     }
 }
@@ -114,7 +114,7 @@ fn part(bytes: u64, largest: u64) -> usize {
     if bytes > 0 { width.max(2) } else { 0 }
 }
 
-fn numbers(share: Share) -> String {
+fn numbers(share: LayerShare) -> String {
     let mut words = size(share.all);
     if share.cupti > 0 {
         words = format!("{words}, libcupti {}", size(share.cupti));
@@ -125,7 +125,7 @@ fn numbers(share: Share) -> String {
     words
 }
 
-fn words(shares: &[Share], phase: &str) -> String {
+fn words(shares: &[LayerShare], phase: &str) -> String {
     let layers = shares.iter().enumerate();
     let layers = layers.map(|(at, share)| format!("layer {}: {}", at + 1, numbers(*share)));
     let mut words = layers.collect::<Vec<_>>().join("; ");

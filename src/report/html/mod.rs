@@ -13,9 +13,9 @@ use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::Report;
+use super::ReportWriter;
 use super::text::mark;
-use crate::judge::outcome::{Audit, Exit, Unread};
+use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::Rule;
 use image_linkage::escape;
 
@@ -23,14 +23,14 @@ const STYLE: &str = include_str!("style.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// One page over all images.
-pub struct Html {
+pub struct HtmlReport {
     rules: BTreeMap<String, Rule>,
-    summary: Vec<Entry>,
+    summary: Vec<ImageEntry>,
     sections: Vec<String>,
 }
 
 /// An image in the list at the top.
-struct Entry {
+struct ImageEntry {
     mark: &'static str,
     class: &'static str,
     image: String,
@@ -38,7 +38,7 @@ struct Entry {
     verdict: String,
 }
 
-impl Html {
+impl HtmlReport {
     /// An empty page of a run with these rules.
     pub fn new(rules: &[Rule]) -> Self {
         let by_id = |rule: &Rule| (rule.id.clone(), rule.clone());
@@ -49,7 +49,7 @@ impl Html {
         }
     }
 
-    fn page(&self, exit: Exit) -> Markup {
+    fn page(&self, exit: RunExit) -> Markup {
         let title = match self.summary.as_slice() {
             [only] => format!("CUPTI in {}", only.image),
             images => format!("CUPTI in {} images", images.len()),
@@ -96,10 +96,10 @@ impl Html {
     }
 }
 
-impl Report for Html {
-    fn audited(&mut self, audit: &Audit) -> io::Result<String> {
+impl ReportWriter for HtmlReport {
+    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let (mark, _) = mark(audit);
-        let entry = Entry {
+        let entry = ImageEntry {
             mark,
             class: class(mark),
             image: escape::text(audit.facts.image.reference.as_bytes()),
@@ -113,7 +113,7 @@ impl Report for Html {
         Ok(String::new())
     }
 
-    fn unread(&mut self, unread: &Unread) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
         let image = escape::text(unread.image.as_bytes());
         let section = html! {
             section id={ "image-" (self.sections.len() + 1) } {
@@ -122,7 +122,7 @@ impl Report for Html {
             }
         };
         self.sections.push(section.into_string());
-        self.summary.push(Entry {
+        self.summary.push(ImageEntry {
             mark: "✗",
             class: "bad",
             image,
@@ -132,7 +132,7 @@ impl Report for Html {
         Ok(String::new())
     }
 
-    fn end(&mut self, exit: Exit) -> io::Result<String> {
+    fn end(&mut self, exit: RunExit) -> io::Result<String> {
         Ok(self.page(exit).into_string() + "\n")
     }
 }

@@ -11,7 +11,7 @@ pub(super) const WIDTH: usize = 360;
 const CHARACTER: usize = 70;
 
 /// Text in a window: what does not fit by its font does not run over its neighbours.
-pub(super) struct Text<'a> {
+pub(super) struct FittedText<'a> {
     /// The left edge.
     pub x: usize,
     /// The base line.
@@ -24,15 +24,15 @@ pub(super) struct Text<'a> {
     pub words: &'a str,
 }
 
-impl Text<'_> {
+impl FittedText<'_> {
     /// The text, its begin cut where it is too long: a path is told by its end.
     pub(super) fn tail(&self) -> Markup {
-        self.draw(&cut(self.words, self.room(), End::Last))
+        self.draw(&cut(self.words, self.room(), KeptEnd::Last))
     }
 
     /// The text, its end cut where it is too long.
     pub(super) fn head(&self) -> Markup {
-        self.draw(&cut(self.words, self.room(), End::First))
+        self.draw(&cut(self.words, self.room(), KeptEnd::First))
     }
 
     fn room(&self) -> usize {
@@ -50,20 +50,20 @@ impl Text<'_> {
 
 /// Which end of a text is kept.
 #[derive(Clone, Copy)]
-enum End {
+enum KeptEnd {
     First,
     Last,
 }
 
-fn cut(text: &str, room: usize, keep: End) -> String {
+fn cut(text: &str, room: usize, keep: KeptEnd) -> String {
     let length = text.chars().count();
     if length <= room {
         return text.to_owned();
     }
     let kept = room.saturating_sub(1);
     match keep {
-        End::First => text.chars().take(kept).chain(['…']).collect(),
-        End::Last => "…"
+        KeptEnd::First => text.chars().take(kept).chain(['…']).collect(),
+        KeptEnd::Last => "…"
             .chars()
             .chain(text.chars().skip(length - kept))
             .collect(),
@@ -72,12 +72,12 @@ fn cut(text: &str, room: usize, keep: End) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{End, cut};
+    use super::{KeptEnd, cut};
 
     #[test]
     fn a_text_that_is_too_long_keeps_the_end_that_tells_more() {
-        assert_eq!(cut("abc", 3, End::First), "abc");
-        assert_eq!(cut("abcd", 3, End::First), "ab…");
-        assert_eq!(cut("/süß/lib.so", 7, End::Last), "…lib.so");
+        assert_eq!(cut("abc", 3, KeptEnd::First), "abc");
+        assert_eq!(cut("abcd", 3, KeptEnd::First), "ab…");
+        assert_eq!(cut("/süß/lib.so", 7, KeptEnd::Last), "…lib.so");
     }
 }

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
-use super::Matrix;
-use crate::judge::facts::Usable;
-use crate::judge::plan::profilers::{ApiUse, Entry, Fallback, Readiness};
-use crate::knowledge::{Condition, Profiler};
-use crate::report::json_parts::{Gap, Image, Overhead, Tool, Worlds, gaps, worlds};
+use super::ProfilerMatrix;
+use crate::judge::facts::ApiAvailability;
+use crate::judge::plan::profilers::{ApiUse, FallbackTool, ToolAssessment, ToolReadiness};
+use crate::knowledge::{Profiler, ToolCondition};
+use crate::report::json_parts::{
+    BothWorlds, GapReport, ImageIdentity, OverheadReport, ProgramVersion, gaps, worlds,
+};
 
 const SCHEMA: &str = "cupti-audit/profilers/v1";
 
@@ -14,11 +16,11 @@ const SCHEMA: &str = "cupti-audit/profilers/v1";
 ///
 /// # Errors
 /// Never for a report made here; the signature is serde's.
-pub fn line(matrix: &Matrix<'_>) -> serde_json::Result<String> {
-    serde_json::to_string(&Report {
+pub fn line(matrix: &ProfilerMatrix<'_>) -> serde_json::Result<String> {
+    serde_json::to_string(&ProfilerMatrixReport {
         schema: SCHEMA,
-        tool: Tool::this(),
-        image: Image::from(&matrix.facts.image),
+        tool: ProgramVersion::this(),
+        image: ImageIdentity::from(&matrix.facts.image),
         profilers: matrix.entries.iter().map(entry).collect(),
         host: host(matrix),
         gaps: gaps(matrix.facts),
@@ -26,13 +28,13 @@ pub fn line(matrix: &Matrix<'_>) -> serde_json::Result<String> {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ProfilerMatrixReport<'a> {
     schema: &'static str,
-    tool: Tool,
-    image: Image<'a>,
+    tool: ProgramVersion,
+    image: ImageIdentity<'a>,
     profilers: Vec<ProfilerReport<'a>>,
-    host: Host<'a>,
-    gaps: Vec<Gap<'a>>,
+    host: HostReport<'a>,
+    gaps: Vec<GapReport<'a>>,
 }
 
 #[derive(Serialize)]
@@ -40,10 +42,10 @@ struct ProfilerReport<'a> {
     id: &'a str,
     name: &'a str,
     cupti: &'static str,
-    here: Worlds<StateReport<'a>>,
+    here: BothWorlds<StateReport<'a>>,
     apis: Vec<ApiReport<'a>>,
-    needs: Needs<'a>,
-    overhead: Overhead<'a>,
+    needs: NeedsReport<'a>,
+    overhead: OverheadReport<'a>,
     gives: &'a str,
     without: &'a str,
     host: &'a [String],
@@ -61,11 +63,11 @@ struct ApiReport<'a> {
     id: &'a str,
     name: &'a str,
     optional: bool,
-    usable: Worlds<Option<&'static str>>,
+    usable: BothWorlds<Option<&'static str>>,
 }
 
 #[derive(Serialize)]
-struct Needs<'a> {
+struct NeedsReport<'a> {
     distributions: Vec<&'a str>,
     executables: Vec<&'a str>,
     environment: Vec<&'a str>,
@@ -80,14 +82,14 @@ struct FallbackReport<'a> {
 }
 
 #[derive(Serialize)]
-struct Host<'a> {
-    conditions: Vec<HostCondition<'a>>,
+struct HostReport<'a> {
+    conditions: Vec<HostConditionReport<'a>>,
     cuda: &'a [String],
-    minimum_drivers: Vec<MinimumDriver<'a>>,
+    minimum_drivers: Vec<MinimumDriverReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct HostCondition<'a> {
+struct HostConditionReport<'a> {
     id: &'a str,
     says: &'a str,
     certainty: &'static str,
@@ -95,13 +97,13 @@ struct HostCondition<'a> {
 }
 
 #[derive(Serialize)]
-struct MinimumDriver<'a> {
+struct MinimumDriverReport<'a> {
     cuda: &'a str,
     driver: &'a str,
     minor_compatibility: Option<&'a str>,
 }
 
-fn entry<'a>(entry: &'a Entry<'a>) -> ProfilerReport<'a> {
+fn entry<'a>(entry: &'a ToolAssessment<'a>) -> ProfilerReport<'a> {
     let Profiler { id, said } = entry.profiler;
     ProfilerReport {
         id,
@@ -110,7 +112,7 @@ fn entry<'a>(entry: &'a Entry<'a>) -> ProfilerReport<'a> {
         here: worlds(&entry.here, state),
         apis: entry.apis.iter().map(api).collect(),
         needs: needs(entry.profiler),
-        overhead: Overhead::from(&said.overhead),
+        overhead: OverheadReport::from(&said.overhead),
         gives: &said.gives,
         without: &said.without,
         host: &said.host,
@@ -118,7 +120,7 @@ fn entry<'a>(entry: &'a Entry<'a>) -> ProfilerReport<'a> {
     }
 }
 
-fn state(readiness: &Readiness) -> StateReport<'_> {
+fn state(readiness: &ToolReadiness) -> StateReport<'_> {
     StateReport {
         state: readiness.state.name(),
         because: &readiness.because,
@@ -130,16 +132,16 @@ fn api(used: &ApiUse) -> ApiReport<'_> {
         id: &used.api.id,
         name: &used.api.name,
         optional: used.optional,
-        usable: worlds(&used.usable, |usable| usable.map(Usable::name)),
+        usable: worlds(&used.usable, |usable| usable.map(ApiAvailability::name)),
     }
 }
 
-fn needs(profiler: &Profiler) -> Needs<'_> {
+fn needs(profiler: &Profiler) -> NeedsReport<'_> {
     let conditions = &profiler.said.needs;
-    let all = |of: fn(&Condition) -> &Vec<String>| -> Vec<&str> {
+    let all = |of: fn(&ToolCondition) -> &Vec<String>| -> Vec<&str> {
         conditions.iter().flat_map(of).map(String::as_str).collect()
     };
-    Needs {
+    NeedsReport {
         distributions: all(|condition| &condition.distributions),
         executables: all(|condition| &condition.executables),
         environment: all(|condition| &condition.environment),
@@ -148,20 +150,20 @@ fn needs(profiler: &Profiler) -> Needs<'_> {
     }
 }
 
-fn fallback<'a>(fallback: &'a Fallback<'_>) -> FallbackReport<'a> {
+fn fallback<'a>(fallback: &'a FallbackTool<'_>) -> FallbackReport<'a> {
     FallbackReport {
         id: &fallback.profiler.id,
         state: fallback.state.name(),
     }
 }
 
-fn host<'a>(matrix: &'a Matrix<'_>) -> Host<'a> {
+fn host<'a>(matrix: &'a ProfilerMatrix<'_>) -> HostReport<'a> {
     let notes = &matrix.host;
-    Host {
+    HostReport {
         conditions: notes
             .conditions
             .iter()
-            .map(|condition| HostCondition {
+            .map(|condition| HostConditionReport {
                 id: &condition.id,
                 says: &condition.says,
                 certainty: condition.certainty.name(),
@@ -172,7 +174,7 @@ fn host<'a>(matrix: &'a Matrix<'_>) -> Host<'a> {
         minimum_drivers: notes
             .drivers
             .iter()
-            .map(|row| MinimumDriver {
+            .map(|row| MinimumDriverReport {
                 cuda: row.cuda,
                 driver: row.driver,
                 minor_compatibility: row.minor_compatibility,

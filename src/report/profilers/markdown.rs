@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{Matrix, apis, elsewhere, fallback_names, need, words};
-use crate::judge::plan::profilers::{Entry, State};
+use super::{ProfilerMatrix, apis, elsewhere, fallback_names, need, words};
+use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::report::markdown::plain;
 use image_linkage::escape;
 
 /// The report of one image.
-pub fn report(matrix: &Matrix<'_>) -> String {
+pub fn report(matrix: &ProfilerMatrix<'_>) -> String {
     let reference = escape::text(matrix.facts.image.reference.as_bytes());
     let mut out = format!(
         "## Profiling tools in {}\n\n\
@@ -16,10 +16,10 @@ pub fn report(matrix: &Matrix<'_>) -> String {
         plain(&reference)
     );
     for state in [
-        State::Ready,
-        State::Unknown,
-        State::NotReady,
-        State::NotApplicable,
+        ReadinessState::Ready,
+        ReadinessState::Unknown,
+        ReadinessState::NotReady,
+        ReadinessState::NotApplicable,
     ] {
         let entries = matrix.entries.iter();
         for entry in entries.filter(|entry| entry.here.as_is.state == state) {
@@ -36,7 +36,7 @@ pub fn report(matrix: &Matrix<'_>) -> String {
     out
 }
 
-fn row(out: &mut String, entry: &Entry<'_>) {
+fn row(out: &mut String, entry: &ToolAssessment<'_>) {
     let said = &entry.profiler.said;
     let mut because = entry.here.as_is.because.join("; ");
     if let Some(other) = elsewhere(entry) {
@@ -65,7 +65,7 @@ fn row(out: &mut String, entry: &Entry<'_>) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
-fn host(out: &mut String, matrix: &Matrix<'_>) {
+fn host(out: &mut String, matrix: &ProfilerMatrix<'_>) {
     out.push_str("\nOf the host, which an image does not show:\n\n");
     for condition in &matrix.host.conditions {
         let _ = writeln!(

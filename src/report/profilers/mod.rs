@@ -7,26 +7,28 @@ pub mod text;
 
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::host_notes::HostNotes;
-use crate::judge::plan::profilers::{ApiUse, Entry, Fallback, Readiness, State};
+use crate::judge::plan::profilers::{
+    ApiUse, FallbackTool, ReadinessState, ToolAssessment, ToolReadiness,
+};
 use crate::knowledge::CuptiNeed;
 
 /// What is said of the tools of one image.
-pub struct Matrix<'a> {
+pub struct ProfilerMatrix<'a> {
     /// The image.
     pub facts: &'a ImageFacts,
     /// The tools.
-    pub entries: Vec<Entry<'a>>,
+    pub entries: Vec<ToolAssessment<'a>>,
     /// The notes on the host.
     pub host: HostNotes,
 }
 
 /// A state in words.
-fn words(state: State) -> &'static str {
+fn words(state: ReadinessState) -> &'static str {
     match state {
-        State::Ready => "ready",
-        State::Unknown => "not known",
-        State::NotReady => "not ready",
-        State::NotApplicable => "not applicable",
+        ReadinessState::Ready => "ready",
+        ReadinessState::Unknown => "not known",
+        ReadinessState::NotReady => "not ready",
+        ReadinessState::NotApplicable => "not applicable",
     }
 }
 
@@ -56,31 +58,31 @@ fn apis(apis: &[ApiUse]) -> String {
 }
 
 /// What is the matter under the container runtime, where it is not the same.
-fn elsewhere<'e>(entry: &'e Entry<'_>) -> Option<&'e Readiness> {
+fn elsewhere<'e>(entry: &'e ToolAssessment<'_>) -> Option<&'e ToolReadiness> {
     let other = &entry.here.nvidia;
     (other.state != entry.here.as_is.state).then_some(other)
 }
 
 /// The tools to take instead that are worth naming: those that are ready, else those that could be made so.
-fn instead<'e, 'p>(entry: &'e Entry<'p>) -> Vec<&'e Fallback<'p>> {
-    let of = |wanted: State| -> Vec<&Fallback<'p>> {
+fn instead<'e, 'p>(entry: &'e ToolAssessment<'p>) -> Vec<&'e FallbackTool<'p>> {
+    let of = |wanted: ReadinessState| -> Vec<&FallbackTool<'p>> {
         let fallbacks = entry.fallbacks.iter();
         fallbacks
             .filter(|fallback| fallback.state == wanted)
             .collect()
     };
-    match of(State::Ready) {
-        ready if ready.is_empty() => of(State::NotReady),
+    match of(ReadinessState::Ready) {
+        ready if ready.is_empty() => of(ReadinessState::NotReady),
         ready => ready,
     }
 }
 
 /// The fallbacks by name, with what is the matter with them.
-fn fallback_names(entry: &Entry<'_>) -> String {
+fn fallback_names(entry: &ToolAssessment<'_>) -> String {
     let names: Vec<String> = instead(entry)
         .into_iter()
         .map(|fallback| match fallback.state {
-            State::Ready => fallback.profiler.said.name.clone(),
+            ReadinessState::Ready => fallback.profiler.said.name.clone(),
             state => format!("{} ({})", fallback.profiler.said.name, words(state)),
         })
         .collect();

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use anstyle::Style;
 
 use super::super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, paragraph, styled};
-use super::{Matrix, apis, elsewhere, fallback_names, need, overhead, words};
-use crate::judge::plan::profilers::{Entry, State};
+use super::{ProfilerMatrix, apis, elsewhere, fallback_names, need, overhead, words};
+use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use image_linkage::escape;
 
 /// The widest column of names.
 const NAMES: usize = 36;
 
 /// The report of one image, `width` columns wide.
-pub fn report(matrix: &Matrix<'_>, width: usize) -> String {
+pub fn report(matrix: &ProfilerMatrix<'_>, width: usize) -> String {
     let image = &matrix.facts.image;
     let mut out = format!(
         "{}  {}\n",
@@ -23,7 +23,11 @@ pub fn report(matrix: &Matrix<'_>, width: usize) -> String {
     let _ = writeln!(out, "{}\n", summary(matrix));
     let head = format!("  {:NAMES$}  {:14}  CUPTI", "tool", "here");
     let _ = writeln!(out, "{}", styled(DIM, head));
-    for state in [State::Ready, State::Unknown, State::NotReady] {
+    for state in [
+        ReadinessState::Ready,
+        ReadinessState::Unknown,
+        ReadinessState::NotReady,
+    ] {
         let entries = matrix.entries.iter();
         for entry in entries.filter(|entry| entry.here.as_is.state == state) {
             tool(&mut out, entry, width);
@@ -43,12 +47,12 @@ pub fn report(matrix: &Matrix<'_>, width: usize) -> String {
     out
 }
 
-fn summary(matrix: &Matrix<'_>) -> String {
+fn summary(matrix: &ProfilerMatrix<'_>) -> String {
     let states = [
-        State::Ready,
-        State::Unknown,
-        State::NotReady,
-        State::NotApplicable,
+        ReadinessState::Ready,
+        ReadinessState::Unknown,
+        ReadinessState::NotReady,
+        ReadinessState::NotApplicable,
     ];
     let counts = states.map(|state| {
         let entries = matrix.entries.iter();
@@ -69,16 +73,16 @@ fn summary(matrix: &Matrix<'_>) -> String {
     )
 }
 
-fn mark(state: State) -> (&'static str, Style) {
+fn mark(state: ReadinessState) -> (&'static str, Style) {
     match state {
-        State::Ready => ("✓", GOOD),
-        State::Unknown => ("?", DOUBTFUL),
-        State::NotReady => ("✗", BAD),
-        State::NotApplicable => ("·", DIM),
+        ReadinessState::Ready => ("✓", GOOD),
+        ReadinessState::Unknown => ("?", DOUBTFUL),
+        ReadinessState::NotReady => ("✗", BAD),
+        ReadinessState::NotApplicable => ("·", DIM),
     }
 }
 
-fn tool(out: &mut String, entry: &Entry<'_>, width: usize) {
+fn tool(out: &mut String, entry: &ToolAssessment<'_>, width: usize) {
     let said = &entry.profiler.said;
     let here = &entry.here.as_is;
     let (mark, style) = mark(here.state);
@@ -113,10 +117,10 @@ fn tool(out: &mut String, entry: &Entry<'_>, width: usize) {
     line("instead", &fallback_names(entry));
 }
 
-fn not_applicable(out: &mut String, matrix: &Matrix<'_>, width: usize) {
+fn not_applicable(out: &mut String, matrix: &ProfilerMatrix<'_>, width: usize) {
     let entries = matrix.entries.iter();
-    let beside: Vec<&Entry<'_>> = entries
-        .filter(|entry| entry.here.as_is.state == State::NotApplicable)
+    let beside: Vec<&ToolAssessment<'_>> = entries
+        .filter(|entry| entry.here.as_is.state == ReadinessState::NotApplicable)
         .collect();
     if beside.is_empty() {
         return;
@@ -132,7 +136,7 @@ fn not_applicable(out: &mut String, matrix: &Matrix<'_>, width: usize) {
     }
 }
 
-fn host(out: &mut String, matrix: &Matrix<'_>, width: usize) {
+fn host(out: &mut String, matrix: &ProfilerMatrix<'_>, width: usize) {
     let notes = &matrix.host;
     out.push_str("\nof the host, which an image does not show\n");
     for condition in &notes.conditions {

@@ -6,57 +6,57 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 #[derive(Serialize)]
-pub(super) struct Log {
+pub(super) struct SarifLog {
     #[serde(rename = "$schema")]
     pub schema: &'static str,
     pub version: &'static str,
-    pub runs: [Run; 1],
+    pub runs: [SarifRun; 1],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Run {
-    pub tool: Tool,
-    pub invocations: [Invocation; 1],
-    pub original_uri_base_ids: BTreeMap<String, Base>,
+pub(super) struct SarifRun {
+    pub tool: SarifTool,
+    pub invocations: [SarifInvocation; 1],
+    pub original_uri_base_ids: BTreeMap<String, UriBase>,
     pub results: Vec<SarifResult>,
     pub column_kind: &'static str,
     pub properties: RunProperties,
 }
 
 #[derive(Serialize)]
-pub(super) struct Tool {
-    pub driver: Driver,
+pub(super) struct SarifTool {
+    pub driver: ToolComponent,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Driver {
+pub(super) struct ToolComponent {
     pub name: &'static str,
     pub semantic_version: &'static str,
-    pub rules: Vec<Descriptor>,
-    pub notifications: [Descriptor; 2],
+    pub rules: Vec<ReportingDescriptor>,
+    pub notifications: [ReportingDescriptor; 2],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Descriptor {
+pub(super) struct ReportingDescriptor {
     pub id: String,
-    pub short_description: Message,
+    pub short_description: SarifMessage,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub full_description: Option<Message>,
+    pub full_description: Option<SarifMessage>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub help: Option<MultiMessage>,
+    pub help: Option<MultiformatMessage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help_uri: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_configuration: Option<Configuration>,
+    pub default_configuration: Option<ReportingConfiguration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub properties: Option<RuleProperties>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Configuration {
+pub(super) struct ReportingConfiguration {
     pub level: &'static str,
 }
 
@@ -69,18 +69,18 @@ pub(super) struct RuleProperties {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Invocation {
+pub(super) struct SarifInvocation {
     pub execution_successful: bool,
     pub exit_code: u8,
     pub exit_code_description: &'static str,
-    pub tool_execution_notifications: Vec<Notification>,
+    pub tool_execution_notifications: Vec<SarifNotification>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Notification {
+pub(super) struct SarifNotification {
     pub descriptor: DescriptorReference,
     pub level: &'static str,
-    pub message: Message,
+    pub message: SarifMessage,
 }
 
 #[derive(Serialize)]
@@ -89,8 +89,8 @@ pub(super) struct DescriptorReference {
 }
 
 #[derive(Serialize)]
-pub(super) struct Base {
-    pub description: Message,
+pub(super) struct UriBase {
+    pub description: SarifMessage,
 }
 
 #[derive(Serialize)]
@@ -114,17 +114,17 @@ pub(super) struct SarifResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule_index: Option<usize>,
     pub level: &'static str,
-    pub message: Message,
-    pub locations: Vec<Location>,
+    pub message: SarifMessage,
+    pub locations: Vec<SarifLocation>,
     pub partial_fingerprints: BTreeMap<&'static str, String>,
     /// Section 3.27.23: where one result has the list, all have; none in it is a result that counts.
-    pub suppressions: Vec<Suppression>,
+    pub suppressions: Vec<SarifSuppression>,
     pub properties: ResultProperties,
 }
 
 /// Why a result does not count (section 3.35).
 #[derive(Serialize)]
-pub(super) struct Suppression {
+pub(super) struct SarifSuppression {
     pub kind: &'static str,
     pub status: &'static str,
     pub justification: String,
@@ -141,19 +141,19 @@ pub(super) struct ResultProperties {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "the specification's names")]
-pub(super) struct Location {
+pub(super) struct SarifLocation {
     pub physical_location: PhysicalLocation,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub logical_locations: Vec<LogicalLocation>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<Message>,
+    pub message: Option<SarifMessage>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PhysicalLocation {
     pub artifact_location: ArtifactLocation,
-    pub region: Region,
+    pub region: SarifRegion,
 }
 
 #[derive(Serialize)]
@@ -166,7 +166,7 @@ pub(super) struct ArtifactLocation {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Region {
+pub(super) struct SarifRegion {
     pub start_line: u32,
 }
 
@@ -181,18 +181,18 @@ pub(super) struct LogicalLocation {
 
 /// Text and the same in Markdown.
 #[derive(Serialize)]
-pub(super) struct MultiMessage {
+pub(super) struct MultiformatMessage {
     pub text: String,
     pub markdown: String,
 }
 
 /// A plain text message.
 #[derive(Serialize)]
-pub(super) struct Message {
+pub(super) struct SarifMessage {
     pub text: String,
 }
 
-impl Message {
+impl SarifMessage {
     /// A message that says `text` as it stands: what would be a link (section 3.11.6) or a placeholder (3.11.5) is
     /// neither.
     pub fn plain(text: &str) -> Self {
@@ -211,11 +211,11 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::Message;
+    use super::SarifMessage;
 
     #[test]
     fn a_name_is_neither_a_link_nor_a_placeholder() {
-        let said = |text| Message::plain(text).text;
+        let said = |text| SarifMessage::plain(text).text;
         assert_eq!(said("[a](https://b)"), "[a\\](https://b)");
         assert_eq!(said("{0} of {directory}"), "{{0} of {directory}");
     }

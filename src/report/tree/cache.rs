@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Tree;
-use crate::judge::facts::Ground;
+use super::ResolutionTree;
+use crate::judge::facts::ProcessContext;
 use crate::report::text_layout::{BOLD, DIM, count, styled};
 use image_linkage::escape;
-use image_linkage::loader::ld_cache::{Cache, CacheEntry, Format};
+use image_linkage::loader::ld_cache::{CacheEntry, LdCache, LdCacheFormat};
 
 /// The lines that are written of one list; the JSON has all.
 const LINES: usize = 20;
@@ -23,14 +23,14 @@ pub(super) struct CacheReport {
     generator: Option<String>,
     entries: usize,
     /// The entries of the names that were asked for.
-    asked: Vec<Entry>,
+    asked: Vec<CacheEntryReport>,
     /// The entries whose files are gone.
-    stale: Vec<Entry>,
-    ldconfig: Changes,
+    stale: Vec<CacheEntryReport>,
+    ldconfig: LdconfigReport,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-struct Entry {
+struct CacheEntryReport {
     name: String,
     path: String,
     hwcaps: Option<String>,
@@ -38,22 +38,22 @@ struct Entry {
 
 /// What a fresh `ldconfig`, as the container runtime runs it, changes.
 #[derive(Debug, Serialize)]
-struct Changes {
-    added: Vec<Entry>,
-    removed: Vec<Entry>,
-    links_made: Vec<Link>,
+struct LdconfigReport {
+    added: Vec<CacheEntryReport>,
+    removed: Vec<CacheEntryReport>,
+    links_made: Vec<LinkReport>,
     links_removed: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Link {
+struct LinkReport {
     path: String,
     target: String,
 }
 
 impl CacheReport {
     /// That of the image in which the object was resolved.
-    pub fn of(tree: &Tree<'_>) -> Self {
+    pub fn of(tree: &ResolutionTree<'_>) -> Self {
         let (as_is, fresh) = (&tree.grounds.as_is, &tree.grounds.nvidia);
         let own = cache(as_is);
         let resolution = tree.resolution;
@@ -62,21 +62,26 @@ impl CacheReport {
         let names: BTreeSet<&[u8]> = objects.chain(missing).map(|name| &**name).collect();
         let lost = |entry: &CacheEntry| as_is.rootfs.lookup(&entry.path).is_err();
         Self {
-            format: own.and_then(|cache| cache.format).map(Format::name),
+            format: own.and_then(|cache| cache.format).map(LdCacheFormat::name),
             generator: own.and_then(|cache| cache.generator.as_deref().map(escape::text)),
             entries: own.map_or(0, |cache| cache.iter().count()),
             asked: entries(own, |name, _| names.contains(name)),
             stale: entries(own, |_, entry| lost(entry)),
-            ldconfig: Changes::between(as_is, fresh),
+            ldconfig: LdconfigReport::between(as_is, fresh),
         }
     }
 }
 
-impl Changes {
-    fn between(as_is: &Ground, fresh: &Ground) -> Self {
-        let now: BTreeSet<Entry> = entries(cache(as_is), |_, _| true).into_iter().collect();
-        let then: BTreeSet<Entry> = entries(cache(fresh), |_, _| true).into_iter().collect();
-        let link = |(path, target): &(image_linkage::elf::Bytes, image_linkage::elf::Bytes)| Link {
+impl LdconfigReport {
+    fn between(as_is: &ProcessContext, fresh: &ProcessContext) -> Self {
+        let now: BTreeSet<CacheEntryReport> =
+            entries(cache(as_is), |_, _| true).into_iter().collect();
+        let then: BTreeSet<CacheEntryReport> =
+            entries(cache(fresh), |_, _| true).into_iter().collect();
+        let link = |(path, target): &(
+            image_linkage::elf::ByteString,
+            image_linkage::elf::ByteString,
+        )| LinkReport {
             path: escape::text(path),
             target: escape::text(target),
         };
@@ -94,14 +99,17 @@ impl Changes {
     }
 }
 
-fn cache(ground: &Ground) -> Option<&Cache> {
+fn cache(ground: &ProcessContext) -> Option<&LdCache> {
     ground.linker.as_ref()?.cache.as_ref()
 }
 
-fn entries(cache: Option<&Cache>, is_wanted: impl Fn(&[u8], &CacheEntry) -> bool) -> Vec<Entry> {
-    let all = cache.into_iter().flat_map(Cache::iter);
+fn entries(
+    cache: Option<&LdCache>,
+    is_wanted: impl Fn(&[u8], &CacheEntry) -> bool,
+) -> Vec<CacheEntryReport> {
+    let all = cache.into_iter().flat_map(LdCache::iter);
     all.filter(|(name, entry)| is_wanted(name, entry))
-        .map(|(name, entry)| Entry {
+        .map(|(name, entry)| CacheEntryReport {
             name: escape::text(name),
             path: escape::text(&entry.path),
             hwcaps: entry.hwcaps.as_deref().map(escape::text),
@@ -122,7 +130,12 @@ pub(super) fn text(report: &CacheReport) -> String {
         }
     };
     let _ = writeln!(out, "{} {headline}", styled(BOLD, "/etc/ld.so.cache"));
-    let arrows = |entries: &[Entry]| entries.iter().map(Entry::line).collect::<Vec<_>>();
+    let arrows = |entries: &[CacheEntryReport]| {
+        entries
+            .iter()
+            .map(CacheEntryReport::line)
+            .collect::<Vec<_>>()
+    };
     let changes = &report.ldconfig;
     let made = changes.links_made.iter();
     let made: Vec<String> = made
@@ -157,7 +170,7 @@ fn list(out: &mut String, what: &str, lines: &[String]) {
     }
 }
 
-impl Entry {
+impl CacheEntryReport {
     fn line(&self) -> String {
         let level = self.hwcaps.as_ref();
         let level = level.map_or_else(String::new, |level| format!(" ({level})"));

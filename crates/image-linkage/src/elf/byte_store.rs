@@ -14,7 +14,7 @@ const LEVEL: i32 = 1;
 
 /// A run of bytes from some place of a file on.
 #[derive(Debug, Default)]
-pub struct Store {
+pub struct ByteStore {
     plain: Vec<u8>,
     blocks: Vec<Box<[u8]>>,
     /// The block that is being filled.
@@ -22,7 +22,7 @@ pub struct Store {
     full: bool,
 }
 
-impl Store {
+impl ByteStore {
     /// Adds bytes as long as `room`, the memory that is left for stores, allows it; what is added is taken off.
     pub fn push(&mut self, mut bytes: &[u8], room: &mut usize) {
         while !bytes.is_empty() && !self.full {
@@ -107,7 +107,7 @@ fn plain_block(block: &[u8]) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, PLAIN, Store};
+    use super::{BLOCK, ByteStore, PLAIN};
 
     fn bytes(length: usize) -> Vec<u8> {
         (0..length).map(|at| (at / 1000).to_le_bytes()[0]).collect()
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_is_held_comes_back_from_any_place() {
         let all = bytes(PLAIN + 3 * BLOCK + 77);
-        let mut store = Store::default();
+        let mut store = ByteStore::default();
         let mut room = all.len();
         for chunk in all.chunks(70_001) {
             store.push(chunk, &mut room);
@@ -147,7 +147,7 @@ mod tests {
             (state >> 56) as u8
         };
         let all: Vec<u8> = (0..PLAIN + 3 * BLOCK).map(|_| noise()).collect();
-        let mut store = Store::default();
+        let mut store = ByteStore::default();
         let mut room = PLAIN + BLOCK;
         store.push(&all, &mut room);
         assert!(store.is_full());

@@ -5,11 +5,11 @@
 
 use aho_corasick::AhoCorasick;
 
-use super::Bytes;
+use super::ByteString;
 
 /// What to look for in objects.
 #[derive(Debug, Clone)]
-pub struct Interest {
+pub struct NameMatcher {
     /// The names, then the prefixes: what is searched in every byte of an object.
     needles: AhoCorasick,
     names: usize,
@@ -17,7 +17,7 @@ pub struct Interest {
     prefixes: AhoCorasick,
 }
 
-impl Interest {
+impl NameMatcher {
     /// Looks for strings that hold one of `names`, and for dynamic symbols that begin with one of
     /// `symbol_prefixes`.
     pub fn new(names: &[&str], symbol_prefixes: &[&str]) -> Self {
@@ -48,21 +48,21 @@ const REACH: usize = 256;
 const STRINGS: usize = 512;
 
 /// Scans an object chunk by chunk.
-pub struct Scanner<'a> {
-    interest: &'a Interest,
+pub struct MentionScanner<'a> {
+    interest: &'a NameMatcher,
     /// The end of what was scanned, kept so that a string over the edge of a chunk is whole.
     window: Vec<u8>,
     /// The offset in the file of the window's first byte.
     start: u64,
     /// The offset up to which hits have been taken.
     done: u64,
-    found: Vec<(u64, Bytes)>,
+    found: Vec<(u64, ByteString)>,
     symbols: bool,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> MentionScanner<'a> {
     /// A scanner at the start of an object.
-    pub fn new(interest: &'a Interest) -> Self {
+    pub fn new(interest: &'a NameMatcher) -> Self {
         Self {
             interest,
             window: Vec::new(),
@@ -89,7 +89,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The strings found, each with the offset of its hit, in the order of the file.
-    pub fn finish(mut self) -> Vec<(u64, Bytes)> {
+    pub fn finish(mut self) -> Vec<(u64, ByteString)> {
         self.scan(0);
         self.found
     }
@@ -113,7 +113,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// The printable string that holds the byte at `at`.
-fn string_around(bytes: &[u8], at: usize) -> Bytes {
+fn string_around(bytes: &[u8], at: usize) -> ByteString {
     let (before, after) = bytes.split_at(at.min(bytes.len()));
     let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
     let left = before
@@ -128,11 +128,11 @@ fn string_around(bytes: &[u8], at: usize) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Interest, Scanner};
+    use super::{MentionScanner, NameMatcher};
 
     fn found(chunks: &[&[u8]]) -> (Vec<String>, bool) {
-        let interest = Interest::new(&["libcupti.so"], &["cupti"]);
-        let mut scanner = Scanner::new(&interest);
+        let interest = NameMatcher::new(&["libcupti.so"], &["cupti"]);
+        let mut scanner = MentionScanner::new(&interest);
         for chunk in chunks {
             scanner.push(chunk);
         }

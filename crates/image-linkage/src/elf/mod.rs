@@ -14,7 +14,7 @@ mod tables;
 pub use stream::ElfStream;
 
 /// A byte string of an image: a soname, a path, a symbol.
-pub type Bytes = Box<[u8]>;
+pub type ByteString = Box<[u8]>;
 
 /// What the loader and the audit need to know of one ELF object (System V gABI; glibc elf/elf.h).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,17 +34,17 @@ pub struct ElfFacts {
     /// Whether there is a `PT_DYNAMIC`.
     pub dynamic: bool,
     /// `PT_INTERP`, without the final NUL.
-    pub interp: Option<Bytes>,
+    pub interp: Option<ByteString>,
     /// `DT_SONAME`.
-    pub soname: Option<Bytes>,
+    pub soname: Option<ByteString>,
     /// `DT_NEEDED`, in order.
-    pub needed: Vec<Bytes>,
+    pub needed: Vec<ByteString>,
     /// `DT_AUXILIARY` and `DT_FILTER`, in order.
-    pub filters: Vec<(Bytes, Filter)>,
+    pub filters: Vec<(ByteString, FilterKind)>,
     /// `DT_RPATH`, also where a `DT_RUNPATH` makes the loader ignore it.
-    pub rpath: Option<Bytes>,
+    pub rpath: Option<ByteString>,
     /// `DT_RUNPATH`.
-    pub runpath: Option<Bytes>,
+    pub runpath: Option<ByteString>,
     /// `DT_FLAGS`.
     pub flags: u64,
     /// `DT_FLAGS_1`.
@@ -52,15 +52,15 @@ pub struct ElfFacts {
     /// `DT_VERNEED`, in order.
     pub verneed: Vec<VersionNeed>,
     /// The names that `DT_VERDEF` defines, in order; the first is usually the soname.
-    pub verdef: Vec<Bytes>,
+    pub verdef: Vec<ByteString>,
     /// `GNU_PROPERTY_X86_ISA_1_NEEDED`: bit 0 is the baseline, bits 1 to 3 are x86-64-v2 to v4.
     pub isa_needed: u32,
     /// The JSON of each `.note.dlopen` (UAPI group, "ELF dlopen metadata").
-    pub dlopen_notes: Vec<Bytes>,
+    pub dlopen_notes: Vec<ByteString>,
     /// The dynamic symbols whose names begin with a prefix that was asked for.
-    pub symbols: Vec<Symbol>,
+    pub symbols: Vec<DynamicSymbol>,
     /// Strings outside the dynamic string table that hold a name that was asked for.
-    pub mentions: Vec<Bytes>,
+    pub mentions: Vec<ByteString>,
     /// What could not be read.
     pub problems: Vec<ElfProblem>,
 }
@@ -69,7 +69,7 @@ pub struct ElfFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionNeed {
     /// The file, by the name it has in `DT_NEEDED`.
-    pub file: Bytes,
+    pub file: ByteString,
     /// The versions.
     pub versions: Vec<NeededVersion>,
 }
@@ -78,14 +78,14 @@ pub struct VersionNeed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeededVersion {
     /// The version's name, such as `GLIBC_2.34`.
-    pub name: Bytes,
+    pub name: ByteString,
     /// `VER_FLG_WEAK`: its absence is only a warning.
     pub weak: bool,
 }
 
 /// How an object is a filter for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Filter {
+pub enum FilterKind {
     /// `DT_FILTER`: the other has to be there.
     Standard,
     /// `DT_AUXILIARY`: the other may be absent.
@@ -94,11 +94,11 @@ pub enum Filter {
 
 /// One dynamic symbol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Symbol {
+pub struct DynamicSymbol {
     /// The name.
-    pub name: Bytes,
+    pub name: ByteString,
     /// The version, where the object uses versions.
-    pub version: Option<Bytes>,
+    pub version: Option<ByteString>,
     /// Whether the object imports or exports it.
     pub role: SymbolRole,
 }
@@ -197,7 +197,7 @@ impl ElfFacts {
     }
 
     /// The facts of a whole object held in memory.
-    pub fn of_bytes(bytes: &[u8], interest: &mentions::Interest) -> Self {
+    pub fn of_bytes(bytes: &[u8], interest: &mentions::NameMatcher) -> Self {
         let mut stream = ElfStream::new(interest, bytes.len());
         stream.push(bytes);
         stream.finish()

@@ -15,59 +15,59 @@ use elf::file::{Class, FileHeader};
 use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
-use super::byte_store::Store;
-use super::mentions::{Interest, Scanner};
-use super::string_table::Names;
-use super::tables::{self, Dynamic, Table};
+use super::byte_store::ByteStore;
+use super::mentions::{MentionScanner, NameMatcher};
+use super::string_table::StringTable;
+use super::tables::{self, DynamicSection, DynamicTable};
 use super::{ElfFacts, ElfProblem};
 
 /// Reads one object from a stream.
 pub struct ElfStream<'a> {
-    interest: &'a Interest,
-    scanner: Scanner<'a>,
-    held: Held,
-    stage: Stage,
+    interest: &'a NameMatcher,
+    scanner: MentionScanner<'a>,
+    held: HeldRanges,
+    stage: ReadStage,
     facts: ElfFacts,
 }
 
 /// The next thing whose place is still unknown.
-enum Stage {
+enum ReadStage {
     Header,
-    Segments(Header),
-    Dynamic(Header, Vec<ProgramHeader>),
+    Segments(ElfHeader),
+    Dynamic(ElfHeader, Vec<ProgramHeader>),
     /// All places are known.
-    Tables(Box<Layout>),
+    Tables(Box<TableLayout>),
     /// Nothing more can be read.
     Stopped,
 }
 
 /// The byte order and word size that every table is read with.
 #[derive(Clone, Copy)]
-pub(super) struct Encoding {
+pub(super) struct ElfEncoding {
     pub endian: AnyEndian,
     pub class: Class,
 }
 
-struct Header {
-    encoding: Encoding,
-    segments: Range,
+struct ElfHeader {
+    encoding: ElfEncoding,
+    segments: ElfRange,
 }
 
-struct Layout {
-    encoding: Encoding,
+struct TableLayout {
+    encoding: ElfEncoding,
     segments: Vec<ProgramHeader>,
-    dynamic: Dynamic,
+    dynamic: DynamicSection,
 }
 
 /// A range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct ElfRange {
     pub what: &'static str,
     pub offset: u64,
     pub bytes: u64,
 }
 
-impl Range {
+impl ElfRange {
     fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes)
     }
@@ -89,12 +89,12 @@ const PROBLEMS: usize = 32;
 const CAUGHT: usize = 2;
 
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
-struct Held {
-    head: Store,
+struct HeldRanges {
+    head: ByteStore,
     recent: Vec<u8>,
-    caught: Vec<(Range, Store)>,
+    caught: Vec<(ElfRange, ByteStore)>,
     /// What is caught, should the start be full before it comes.
-    foreseen: Option<Range>,
+    foreseen: Option<ElfRange>,
     position: u64,
     /// The memory that is left for the start, and for all that is caught.
     head_room: usize,
@@ -102,10 +102,10 @@ struct Held {
     limit: usize,
 }
 
-impl Held {
+impl HeldRanges {
     fn new(limit: usize) -> Self {
         Self {
-            head: Store::default(),
+            head: ByteStore::default(),
             recent: Vec::new(),
             caught: Vec::new(),
             foreseen: None,
@@ -144,17 +144,17 @@ impl Held {
         };
         let offset = range.offset.max(self.position);
         if let Some(bytes) = range.end().checked_sub(offset) {
-            let rest = Range {
+            let rest = ElfRange {
                 offset,
                 bytes,
                 ..range
             };
-            self.caught.push((rest, Store::default()));
+            self.caught.push((rest, ByteStore::default()));
         }
     }
 
     /// Asks for a range: it is held already, will be caught, or is out of reach.
-    fn want(&mut self, range: Range) -> Result<(), ElfProblem> {
+    fn want(&mut self, range: ElfRange) -> Result<(), ElfProblem> {
         let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
         if in_head || self.caught.iter().any(|(caught, _)| caught.holds(&range)) {
             return Ok(());
@@ -163,14 +163,14 @@ impl Held {
             what: range.what,
             offset: range.offset,
         })?;
-        let mut store = Store::default();
+        let mut store = ByteStore::default();
         store.push(&so_far, &mut self.caught_room);
         self.caught.push((range, store));
         Ok(())
     }
 
     /// What of the range has passed, when all of it is still held.
-    fn since(&self, range: &Range) -> Option<Vec<u8>> {
+    fn since(&self, range: &ElfRange) -> Option<Vec<u8>> {
         let recent_start = self.position - self.recent.len() as u64;
         let length = to_usize(range.bytes);
         match () {
@@ -189,12 +189,12 @@ impl Held {
     }
 
     /// Whether every byte of the range has passed.
-    fn passed(&self, range: &Range) -> bool {
+    fn passed(&self, range: &ElfRange) -> bool {
         range.end() <= self.position
     }
 
     /// Where a range that was wanted is held, and from which place of the store on.
-    fn find(&self, range: &Range) -> (&Store, usize) {
+    fn find(&self, range: &ElfRange) -> (&ByteStore, usize) {
         let mut caught = self.caught.iter();
         let caught = caught.find(|(caught, _)| caught.holds(range));
         caught.map_or((&self.head, to_usize(range.offset)), |(caught, store)| {
@@ -203,13 +203,13 @@ impl Held {
     }
 
     /// The bytes of a range that was wanted; fewer when the file ended first.
-    fn get(&self, range: &Range) -> Cow<'_, [u8]> {
+    fn get(&self, range: &ElfRange) -> Cow<'_, [u8]> {
         let (store, start) = self.find(range);
         store.get(start, start.saturating_add(to_usize(range.bytes)))
     }
 
     /// Says that a range has passed and is not held whole, if that is so.
-    fn lost(&self, range: &Range) -> Option<ElfProblem> {
+    fn lost(&self, range: &ElfRange) -> Option<ElfProblem> {
         let (store, start) = self.find(range);
         let held = store.len().saturating_sub(start) as u64;
         (self.passed(range) && held < range.bytes).then_some(ElfProblem::TooLarge {
@@ -227,12 +227,12 @@ fn to_usize(value: u64) -> usize {
 impl<'a> ElfStream<'a> {
     /// A stream at the start of an object. Its start is held in at most `limit` bytes of memory, and what lies
     /// behind it in twice as many.
-    pub fn new(interest: &'a Interest, limit: usize) -> Self {
+    pub fn new(interest: &'a NameMatcher, limit: usize) -> Self {
         Self {
             interest,
-            scanner: Scanner::new(interest),
-            held: Held::new(limit.max(64 << 10)),
-            stage: Stage::Header,
+            scanner: MentionScanner::new(interest),
+            held: HeldRanges::new(limit.max(64 << 10)),
+            stage: ReadStage::Header,
             facts: ElfFacts::default(),
         }
     }
@@ -250,12 +250,12 @@ impl<'a> ElfStream<'a> {
     pub fn finish(mut self) -> ElfFacts {
         self.advance();
         let bytes = self.held.position;
-        match std::mem::replace(&mut self.stage, Stage::Stopped) {
-            Stage::Header => self.truncated("the header", 64, bytes),
-            Stage::Segments(header) => {
+        match std::mem::replace(&mut self.stage, ReadStage::Stopped) {
+            ReadStage::Header => self.truncated("the header", 64, bytes),
+            ReadStage::Segments(header) => {
                 self.truncated("the program headers", header.segments.end(), bytes);
             }
-            Stage::Dynamic(header, segments) => {
+            ReadStage::Dynamic(header, segments) => {
                 let range = dynamic_range(&segments);
                 self.truncated(
                     "the dynamic section",
@@ -264,11 +264,11 @@ impl<'a> ElfStream<'a> {
                 );
                 self.segment_facts(header.encoding, &segments);
             }
-            Stage::Tables(layout) => {
+            ReadStage::Tables(layout) => {
                 self.segment_facts(layout.encoding, &layout.segments);
                 self.table_facts(&layout);
             }
-            Stage::Stopped => {}
+            ReadStage::Stopped => {}
         }
         self.facts
     }
@@ -278,7 +278,7 @@ impl<'a> ElfStream<'a> {
     }
 
     /// Records which of the ranges have passed and are not held whole.
-    fn lost(&mut self, ranges: impl IntoIterator<Item = Range>) {
+    fn lost(&mut self, ranges: impl IntoIterator<Item = ElfRange>) {
         for range in ranges {
             if let Some(problem) = self.held.lost(&range) {
                 self.problem(problem);
@@ -297,11 +297,11 @@ impl<'a> ElfStream<'a> {
     fn advance(&mut self) {
         loop {
             let next = match &self.stage {
-                Stage::Header if self.held.position >= 64 => self.read_header(),
-                Stage::Segments(header) if self.held.passed(&header.segments) => {
+                ReadStage::Header if self.held.position >= 64 => self.read_header(),
+                ReadStage::Segments(header) if self.held.passed(&header.segments) => {
                     Ok(self.read_segments())
                 }
-                Stage::Dynamic(_, segments)
+                ReadStage::Dynamic(_, segments)
                     if dynamic_range(segments).is_none_or(|range| self.held.passed(&range)) =>
                 {
                     Ok(self.read_dynamic())
@@ -310,12 +310,12 @@ impl<'a> ElfStream<'a> {
             };
             self.stage = next.unwrap_or_else(|problem| {
                 self.problem(problem);
-                Stage::Stopped
+                ReadStage::Stopped
             });
         }
     }
 
-    fn read_header(&mut self) -> Result<Stage, ElfProblem> {
+    fn read_header(&mut self) -> Result<ReadStage, ElfProblem> {
         let malformed = ElfProblem::Malformed { what: "ELF header" };
         let head = &*self.held.head.get(0, 64);
         self.facts.ident = head.first_chunk().copied().ok_or(malformed.clone())?;
@@ -331,7 +331,7 @@ impl<'a> ElfStream<'a> {
         self.facts.machine = header.e_machine;
         self.facts.version = header.version;
         self.facts.phentsize = header.e_phentsize;
-        let segments = Range {
+        let segments = ElfRange {
             what: "the program headers",
             offset: header.e_phoff,
             bytes: u64::from(header.e_phnum) * u64::from(header.e_phentsize),
@@ -342,8 +342,8 @@ impl<'a> ElfStream<'a> {
             return Err(malformed);
         }
         self.held.want(segments)?;
-        Ok(Stage::Segments(Header {
-            encoding: Encoding {
+        Ok(ReadStage::Segments(ElfHeader {
+            encoding: ElfEncoding {
                 endian: header.endianness,
                 class: header.class,
             },
@@ -351,11 +351,11 @@ impl<'a> ElfStream<'a> {
         }))
     }
 
-    fn read_segments(&mut self) -> Stage {
-        let Stage::Segments(Header { encoding, segments }) =
-            std::mem::replace(&mut self.stage, Stage::Stopped)
+    fn read_segments(&mut self) -> ReadStage {
+        let ReadStage::Segments(ElfHeader { encoding, segments }) =
+            std::mem::replace(&mut self.stage, ReadStage::Stopped)
         else {
-            return Stage::Stopped;
+            return ReadStage::Stopped;
         };
         self.lost([segments]);
         let bytes = self.held.get(&segments);
@@ -374,7 +374,7 @@ impl<'a> ElfStream<'a> {
             });
         }
         self.held.foreseen = before_dynamic(&segments_read, self.held.limit as u64);
-        let wanted: Vec<Range> = segments_read
+        let wanted: Vec<ElfRange> = segments_read
             .iter()
             .filter_map(small_segment)
             .chain(dynamic_range(&segments_read))
@@ -384,13 +384,14 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        Stage::Dynamic(Header { encoding, segments }, segments_read)
+        ReadStage::Dynamic(ElfHeader { encoding, segments }, segments_read)
     }
 
-    fn read_dynamic(&mut self) -> Stage {
-        let Stage::Dynamic(header, segments) = std::mem::replace(&mut self.stage, Stage::Stopped)
+    fn read_dynamic(&mut self) -> ReadStage {
+        let ReadStage::Dynamic(header, segments) =
+            std::mem::replace(&mut self.stage, ReadStage::Stopped)
         else {
-            return Stage::Stopped;
+            return ReadStage::Stopped;
         };
         self.lost(dynamic_range(&segments));
         let bytes = dynamic_range(&segments)
@@ -402,14 +403,14 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        Stage::Tables(Box::new(Layout {
+        ReadStage::Tables(Box::new(TableLayout {
             encoding: header.encoding,
             segments,
             dynamic,
         }))
     }
 
-    fn segment_facts(&mut self, encoding: Encoding, segments: &[ProgramHeader]) {
+    fn segment_facts(&mut self, encoding: ElfEncoding, segments: &[ProgramHeader]) {
         let bytes = self.held.position;
         for segment in segments {
             let end = segment.p_offset.saturating_add(segment.p_filesz);
@@ -434,20 +435,20 @@ impl<'a> ElfStream<'a> {
         self.facts.dynamic = dynamic_range(segments).is_some();
     }
 
-    fn table_facts(&mut self, layout: &Layout) {
+    fn table_facts(&mut self, layout: &TableLayout) {
         self.lost(layout.dynamic.ranges());
         let wants_symbols = self.scanner.saw_symbols();
-        let get = |table: Table| {
+        let get = |table: DynamicTable| {
             layout
                 .dynamic
                 .range(table)
                 .map(|range| self.held.get(&range))
                 .unwrap_or_default()
         };
-        let strings = layout.dynamic.range(Table::Strings);
+        let strings = layout.dynamic.range(DynamicTable::Strings);
         let (store, start) = strings.map_or((&self.held.head, 0), |range| self.held.find(&range));
         let length = strings.map_or(0, |range| to_usize(range.bytes));
-        let mut names = Names::new(store, start, length);
+        let mut names = StringTable::new(store, start, length);
         let facts = &mut self.facts;
         tables::strings(&layout.dynamic, &mut names, facts);
         tables::versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
@@ -461,8 +462,8 @@ impl<'a> ElfStream<'a> {
     }
 
     /// The strings found, but for those of the dynamic string table, which are read as what they are.
-    fn mention_facts(&mut self, names: Option<Range>) {
-        let scanner = std::mem::replace(&mut self.scanner, Scanner::new(self.interest));
+    fn mention_facts(&mut self, names: Option<ElfRange>) {
+        let scanner = std::mem::replace(&mut self.scanner, MentionScanner::new(self.interest));
         let in_table =
             |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let mut mentions: Vec<_> = scanner
@@ -478,11 +479,11 @@ impl<'a> ElfStream<'a> {
 }
 
 /// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
-fn dynamic_range(segments: &[ProgramHeader]) -> Option<Range> {
+fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
     let segment = segments
         .iter()
         .rfind(|segment| segment.p_type == abi::PT_DYNAMIC)?;
-    Some(Range {
+    Some(ElfRange {
         what: "the dynamic section",
         offset: segment.p_offset,
         bytes: segment.p_filesz,
@@ -491,10 +492,10 @@ fn dynamic_range(segments: &[ProgramHeader]) -> Option<Range> {
 
 /// The dynamic section and what lies before it in the same loaded segment, of that at most `limit` bytes. It is
 /// where some versions of patchelf put the string table when it has to grow.
-fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<Range> {
+fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<ElfRange> {
     let dynamic = dynamic_range(segments)?;
     let loaded = segments.iter().find(|segment| {
-        let range = Range {
+        let range = ElfRange {
             what: dynamic.what,
             offset: segment.p_offset,
             bytes: segment.p_filesz,
@@ -502,7 +503,7 @@ fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<Range> {
         segment.p_type == abi::PT_LOAD && range.holds(&dynamic)
     })?;
     let offset = loaded.p_offset.max(dynamic.offset.saturating_sub(limit));
-    Some(Range {
+    Some(ElfRange {
         offset,
         bytes: dynamic.end() - offset,
         ..dynamic
@@ -510,13 +511,13 @@ fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<Range> {
 }
 
 /// The range of a segment that is small and kept whole: the interpreter, notes and properties.
-fn small_segment(segment: &ProgramHeader) -> Option<Range> {
+fn small_segment(segment: &ProgramHeader) -> Option<ElfRange> {
     let (what, limit) = match segment.p_type {
         abi::PT_INTERP => ("the interpreter", 4096),
         abi::PT_NOTE | abi::PT_GNU_PROPERTY => ("a note", 64 << 10),
         _ => return None,
     };
-    Some(Range {
+    Some(ElfRange {
         what,
         offset: segment.p_offset,
         bytes: segment.p_filesz.min(limit),

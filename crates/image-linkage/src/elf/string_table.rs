@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::byte_store::Store;
-use super::mentions::Interest;
-use super::{Bytes, ElfProblem};
+use super::byte_store::ByteStore;
+use super::mentions::NameMatcher;
+use super::{ByteString, ElfProblem};
 
 /// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
 const STRING: usize = 64 << 10;
@@ -18,8 +18,8 @@ const WINDOW: usize = 4 << 20;
 const SYMBOL: usize = 256;
 
 /// The string table of one object.
-pub(super) struct Names<'a> {
-    store: &'a Store,
+pub(super) struct StringTable<'a> {
+    store: &'a ByteStore,
     start: usize,
     length: usize,
     left: usize,
@@ -28,10 +28,10 @@ pub(super) struct Names<'a> {
     window: (usize, Vec<u8>),
 }
 
-impl<'a> Names<'a> {
+impl<'a> StringTable<'a> {
     /// The table of `length` bytes that begins at `start` of `store`, as far as it is held: what an object says
     /// of its length is nothing to loop over.
-    pub fn new(store: &'a Store, start: usize, length: usize) -> Self {
+    pub fn new(store: &'a ByteStore, start: usize, length: usize) -> Self {
         Self {
             store,
             start,
@@ -43,7 +43,7 @@ impl<'a> Names<'a> {
     }
 
     /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
-    pub fn string(&mut self, offset: u64) -> Option<Bytes> {
+    pub fn string(&mut self, offset: u64) -> Option<ByteString> {
         let offset = usize::try_from(offset)
             .ok()
             .filter(|&offset| offset < self.length)?;
@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
     }
 
     /// The string at `offset`, when it ends within `reach` bytes.
-    fn until_nul(&mut self, offset: usize, reach: usize) -> Option<Bytes> {
+    fn until_nul(&mut self, offset: usize, reach: usize) -> Option<ByteString> {
         let bytes = self.part(offset, reach);
         bytes
             .get(..bytes.iter().position(|&byte| byte == 0)?)
@@ -86,7 +86,7 @@ impl<'a> Names<'a> {
     }
 
     /// The strings, also the ends of longer ones, that are symbols that were asked for, by their offsets.
-    pub fn beginning_with(&self, interest: &Interest) -> BTreeMap<u64, Bytes> {
+    pub fn beginning_with(&self, interest: &NameMatcher) -> BTreeMap<u64, ByteString> {
         let mut found = BTreeMap::new();
         let mut left = NAMES;
         for at in (0..self.length).step_by(WINDOW) {

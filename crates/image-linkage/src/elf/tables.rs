@@ -12,10 +12,13 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
-use super::mentions::Interest;
-use super::stream::{Encoding, Range};
-use super::string_table::Names;
-use super::{Bytes, ElfFacts, ElfProblem, Filter, NeededVersion, Symbol, SymbolRole, VersionNeed};
+use super::mentions::NameMatcher;
+use super::stream::{ElfEncoding, ElfRange};
+use super::string_table::StringTable;
+use super::{
+    ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole,
+    VersionNeed,
+};
 
 /// The entries of a dynamic section that are read; real objects have some forty.
 const DYNAMIC_ENTRIES: usize = 16_384;
@@ -26,7 +29,7 @@ const SYMBOLS: usize = 8_192;
 
 /// A table that the dynamic section points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum DynamicTable {
     Strings,
     Symbols,
     VersionIndexes,
@@ -36,9 +39,9 @@ pub(super) enum Table {
 
 /// The dynamic section: offsets into the string table, and the places of the tables.
 #[derive(Debug, Default)]
-pub(super) struct Dynamic {
+pub(super) struct DynamicSection {
     needed: Vec<u64>,
-    filters: Vec<(u64, Filter)>,
+    filters: Vec<(u64, FilterKind)>,
     soname: Option<u64>,
     rpath: Option<u64>,
     runpath: Option<u64>,
@@ -46,18 +49,18 @@ pub(super) struct Dynamic {
     flags_1: u64,
     need_count: u64,
     definition_count: u64,
-    tables: Vec<(Table, Range)>,
+    tables: Vec<(DynamicTable, ElfRange)>,
 }
 
-impl Dynamic {
-    pub fn range(&self, table: Table) -> Option<Range> {
+impl DynamicSection {
+    pub fn range(&self, table: DynamicTable) -> Option<ElfRange> {
         self.tables
             .iter()
             .find(|(kind, _)| *kind == table)
             .map(|(_, range)| *range)
     }
 
-    pub fn ranges(&self) -> impl Iterator<Item = Range> {
+    pub fn ranges(&self) -> impl Iterator<Item = ElfRange> {
         self.tables.iter().map(|(_, range)| *range)
     }
 }
@@ -76,9 +79,13 @@ pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 /// Reads the dynamic section up to `DT_NULL` and maps the addresses in it to the file.
-pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeader]) -> Dynamic {
+pub(super) fn dynamic(
+    encoding: ElfEncoding,
+    bytes: &[u8],
+    segments: &[ProgramHeader],
+) -> DynamicSection {
     let table = ParsingTable::<AnyEndian, Dyn>::new(encoding.endian, encoding.class, bytes);
-    let mut dynamic = Dynamic::default();
+    let mut dynamic = DynamicSection::default();
     let mut places = Vec::new();
     let mut bounds = Vec::new();
     let mut string_bytes = None;
@@ -90,8 +97,8 @@ pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeade
         let value = entry.d_val();
         match entry.d_tag {
             abi::DT_NEEDED => dynamic.needed.push(value),
-            DT_AUXILIARY => dynamic.filters.push((value, Filter::Auxiliary)),
-            DT_FILTER => dynamic.filters.push((value, Filter::Standard)),
+            DT_AUXILIARY => dynamic.filters.push((value, FilterKind::Auxiliary)),
+            DT_FILTER => dynamic.filters.push((value, FilterKind::Standard)),
             abi::DT_SONAME => dynamic.soname = Some(value),
             abi::DT_RPATH => dynamic.rpath = Some(value),
             abi::DT_RUNPATH => dynamic.runpath = Some(value),
@@ -100,11 +107,11 @@ pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeade
             abi::DT_VERNEEDNUM => dynamic.need_count = value,
             abi::DT_VERDEFNUM => dynamic.definition_count = value,
             abi::DT_STRSZ => string_bytes = Some(value),
-            abi::DT_STRTAB => places.push((Table::Strings, value)),
-            abi::DT_SYMTAB => places.push((Table::Symbols, value)),
-            abi::DT_VERSYM => places.push((Table::VersionIndexes, value)),
-            abi::DT_VERNEED => places.push((Table::VersionNeeds, value)),
-            abi::DT_VERDEF => places.push((Table::VersionDefinitions, value)),
+            abi::DT_STRTAB => places.push((DynamicTable::Strings, value)),
+            abi::DT_SYMTAB => places.push((DynamicTable::Symbols, value)),
+            abi::DT_VERSYM => places.push((DynamicTable::VersionIndexes, value)),
+            abi::DT_VERNEED => places.push((DynamicTable::VersionNeeds, value)),
+            abi::DT_VERDEF => places.push((DynamicTable::VersionDefinitions, value)),
             abi::DT_HASH
             | abi::DT_GNU_HASH
             | abi::DT_RELA
@@ -122,7 +129,7 @@ pub(super) fn dynamic(encoding: Encoding, bytes: &[u8], segments: &[ProgramHeade
             .filter(|&bound| bound > address)
             .min();
         let bytes = match table {
-            Table::Strings => string_bytes,
+            DynamicTable::Strings => string_bytes,
             _ => next.map(|next| next - address),
         };
         if let Some(range) = place(table, address, bytes, segments) {
@@ -142,11 +149,11 @@ const DT_FILTER: i64 = 0x7fff_ffff;
 /// The part of the file that is mapped at `address`: `bytes` long, or to the end of its segment. An object
 /// has no size for its symbol table but through its hash table; the next table bounds it from above.
 fn place(
-    table: Table,
+    table: DynamicTable,
     address: u64,
     bytes: Option<u64>,
     segments: &[ProgramHeader],
-) -> Option<Range> {
+) -> Option<ElfRange> {
     let segment = segments.iter().find(|segment| {
         segment.p_type == abi::PT_LOAD
             && address >= segment.p_vaddr
@@ -155,13 +162,13 @@ fn place(
     let into = address - segment.p_vaddr;
     let rest = segment.p_filesz - into;
     let what = match table {
-        Table::Strings => "the dynamic string table",
-        Table::Symbols => "the dynamic symbol table",
-        Table::VersionIndexes => "the symbol version table",
-        Table::VersionNeeds => "the table of needed versions",
-        Table::VersionDefinitions => "the table of defined versions",
+        DynamicTable::Strings => "the dynamic string table",
+        DynamicTable::Symbols => "the dynamic symbol table",
+        DynamicTable::VersionIndexes => "the symbol version table",
+        DynamicTable::VersionNeeds => "the table of needed versions",
+        DynamicTable::VersionDefinitions => "the table of defined versions",
     };
-    Some(Range {
+    Some(ElfRange {
         what,
         offset: segment.p_offset.checked_add(into)?,
         bytes: bytes.unwrap_or(rest).min(rest),
@@ -169,7 +176,7 @@ fn place(
 }
 
 /// The names and flags of the dynamic section.
-pub(super) fn strings(dynamic: &Dynamic, names: &mut Names<'_>, facts: &mut ElfFacts) {
+pub(super) fn strings(dynamic: &DynamicSection, names: &mut StringTable<'_>, facts: &mut ElfFacts) {
     let mut lost = false;
     let mut read = |offset: u64| {
         let found = names.string(offset);
@@ -201,18 +208,21 @@ pub(super) fn strings(dynamic: &Dynamic, names: &mut Names<'_>, facts: &mut ElfF
 
 /// The needed and the defined versions.
 pub(super) fn versions<'a>(
-    encoding: Encoding,
-    dynamic: &Dynamic,
-    get: impl Fn(Table) -> Cow<'a, [u8]>,
-    names: &mut Names<'_>,
+    encoding: ElfEncoding,
+    dynamic: &DynamicSection,
+    get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    names: &mut StringTable<'_>,
     facts: &mut ElfFacts,
 ) {
-    let Encoding { endian, class } = encoding;
+    let ElfEncoding { endian, class } = encoding;
     // The loader follows the chain of a table to its end; the counts of `DT_VERNEEDNUM` are nothing to it
     // (glibc elf/dl-version.c, `_dl_check_map_versions`).
     let mut budget = VERSIONS;
     let limit = VERSIONS as u64;
-    let (needs, definitions) = (get(Table::VersionNeeds), get(Table::VersionDefinitions));
+    let (needs, definitions) = (
+        get(DynamicTable::VersionNeeds),
+        get(DynamicTable::VersionDefinitions),
+    );
     for (need, versions) in VerNeedIterator::new(endian, class, limit, 0, &needs) {
         let Some(file) = names.string(u64::from(need.vn_file)) else {
             continue;
@@ -251,19 +261,22 @@ pub(super) fn versions<'a>(
 
 /// The dynamic symbols that were asked for, sorted, each once.
 pub(super) fn symbols<'a>(
-    encoding: Encoding,
-    get: impl Fn(Table) -> Cow<'a, [u8]>,
-    interest: &Interest,
-    names: &mut Names<'_>,
+    encoding: ElfEncoding,
+    get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    interest: &NameMatcher,
+    names: &mut StringTable<'_>,
     facts: &mut ElfFacts,
 ) {
-    let Encoding { endian, class } = encoding;
-    let (indexes, symbols) = (get(Table::VersionIndexes), get(Table::Symbols));
+    let ElfEncoding { endian, class } = encoding;
+    let (indexes, symbols) = (
+        get(DynamicTable::VersionIndexes),
+        get(DynamicTable::Symbols),
+    );
     let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
     let versions = version_names(encoding, &get, names);
     let wanted = names.beginning_with(interest);
     let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &symbols);
-    let mut symbols: Vec<Symbol> = table
+    let mut symbols: Vec<DynamicSymbol> = table
         .iter()
         .enumerate()
         .filter_map(|(at, symbol)| {
@@ -272,7 +285,7 @@ pub(super) fn symbols<'a>(
             let index = indexes.get(at).ok().map(|index| index.index());
             let index = index.filter(|&index| index > abi::VER_NDX_GLOBAL);
             let version = versions.iter().find(|(number, _)| Some(*number) == index);
-            Some(Symbol {
+            Some(DynamicSymbol {
                 name,
                 version: version.map(|(_, name)| name.clone()),
                 role: role(&symbol),
@@ -295,13 +308,16 @@ fn role(symbol: &RawSymbol) -> SymbolRole {
 
 /// The names behind the version indexes of symbols: needed versions by `vna_other`, defined by `vd_ndx`.
 fn version_names<'a>(
-    encoding: Encoding,
-    get: &impl Fn(Table) -> Cow<'a, [u8]>,
-    names: &mut Names<'_>,
-) -> Vec<(u16, Bytes)> {
-    let Encoding { endian, class } = encoding;
+    encoding: ElfEncoding,
+    get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    names: &mut StringTable<'_>,
+) -> Vec<(u16, ByteString)> {
+    let ElfEncoding { endian, class } = encoding;
     let limit = VERSIONS as u64;
-    let (needs, definitions) = (get(Table::VersionNeeds), get(Table::VersionDefinitions));
+    let (needs, definitions) = (
+        get(DynamicTable::VersionNeeds),
+        get(DynamicTable::VersionDefinitions),
+    );
     let needed = VerNeedIterator::new(endian, class, limit, 0, &needs).flat_map(|(_, versions)| {
         versions.map(|version| (version.vna_other & 0x7fff, version.vna_name))
     });
@@ -326,7 +342,7 @@ const DLOPEN_NOTES: (usize, usize) = (256, 64 << 10);
 
 /// The ISA level and the dlopen metadata of a note segment.
 pub(super) fn notes(
-    encoding: Encoding,
+    encoding: ElfEncoding,
     segment: &ProgramHeader,
     bytes: &[u8],
     facts: &mut ElfFacts,
@@ -344,7 +360,7 @@ pub(super) fn notes(
 }
 
 /// Keeps a note that is not kept yet; a problem where there is no more room.
-fn keep_note(json: &[u8], kept: &mut Vec<Bytes>) -> Result<(), ElfProblem> {
+fn keep_note(json: &[u8], kept: &mut Vec<ByteString>) -> Result<(), ElfProblem> {
     if kept.iter().any(|other| **other == *json) {
         return Ok(());
     }
@@ -363,7 +379,7 @@ fn keep_note(json: &[u8], kept: &mut Vec<Bytes>) -> Result<(), ElfProblem> {
 
 /// The ISA levels of a property note: entries of type, size and data, padded to the word size (Linux
 /// Extensions to gABI, "Program Property").
-fn isa_needed(encoding: Encoding, desc: &[u8]) -> u32 {
+fn isa_needed(encoding: ElfEncoding, desc: &[u8]) -> u32 {
     let word = match encoding.class {
         Class::ELF32 => 4,
         Class::ELF64 => 8,

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layer_links::Links;
-use super::{Entry, LayerProblem, ProblemKind};
+use super::layer_links::LayerLinks;
+use super::{LayerEntry, LayerProblem, ProblemKind};
 use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
@@ -23,7 +23,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 #[derive(Debug, Default)]
 pub struct Changeset {
     /// What lies at each path.
-    pub entries: BTreeMap<RootPath, Entry>,
+    pub entries: BTreeMap<RootPath, LayerEntry>,
     /// Paths of lower layers that are deleted.
     pub whiteouts: BTreeSet<RootPath>,
     /// Directories whose content in lower layers is hidden.
@@ -33,7 +33,7 @@ pub struct Changeset {
     surplus_problems: usize,
     /// The gravest kind among those that are only counted.
     surplus_kind: Option<ProblemKind>,
-    links: Links,
+    links: LayerLinks,
     /// The bytes of paths, targets and names of objects that are held.
     held: u64,
     /// The directory that was placed last, and where its members lie.
@@ -133,12 +133,12 @@ impl Changeset {
     }
 
     /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
-    pub fn add(&mut self, path: RootPath, entry: Entry) {
+    pub fn add(&mut self, path: RootPath, entry: LayerEntry) {
         let name = path.name();
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             return self.add_whiteout(&path, hidden);
         }
-        let is_directory = entry == Entry::Directory;
+        let is_directory = entry == LayerEntry::Directory;
         if path == RootPath::default() {
             if !is_directory {
                 self.problem(
@@ -151,7 +151,10 @@ impl Changeset {
         if !is_directory {
             self.remove_below(&path);
         }
-        if self.links.set(&path, matches!(entry, Entry::Symlink(_))) {
+        if self
+            .links
+            .set(&path, matches!(entry, LayerEntry::Symlink(_)))
+        {
             self.last_parent = None;
         }
         self.held += (path.as_bytes().len() + weight(&entry)) as u64;
@@ -251,26 +254,26 @@ impl Changeset {
 }
 
 /// The bytes that an entry holds beside its path and its fixed size.
-fn weight(entry: &Entry) -> usize {
+fn weight(entry: &LayerEntry) -> usize {
     match entry {
-        Entry::Symlink(target) => target.len(),
-        Entry::Hardlink(target) => target.as_bytes().len(),
-        Entry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
-        Entry::Directory | Entry::Special => 0,
+        LayerEntry::Symlink(target) => target.len(),
+        LayerEntry::Hardlink(target) => target.as_bytes().len(),
+        LayerEntry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
+        LayerEntry::Directory | LayerEntry::Special => 0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Changeset;
-    use crate::layer::Entry;
+    use crate::layer::LayerEntry;
     use crate::path::RootPath;
 
-    fn link(target: &str) -> Entry {
-        Entry::Symlink(target.as_bytes().into())
+    fn link(target: &str) -> LayerEntry {
+        LayerEntry::Symlink(target.as_bytes().into())
     }
 
-    fn changeset(members: &[(&str, Entry)]) -> Changeset {
+    fn changeset(members: &[(&str, LayerEntry)]) -> Changeset {
         let mut changeset = Changeset::default();
         for (name, entry) in members {
             if let Some(path) = changeset.place(name.as_bytes(), 4096, 40).unwrap() {
@@ -287,29 +290,32 @@ mod tests {
     #[test]
     fn a_member_behind_a_link_of_its_layer_lies_at_the_target() {
         let found = changeset(&[
-            ("etc", Entry::Directory),
+            ("etc", LayerEntry::Directory),
             ("a", link("/etc")),
             ("b", link("a")),
-            ("b/x", Entry::Special),
+            ("b/x", LayerEntry::Special),
         ]);
         assert_eq!(paths(&found), ["/a", "/b", "/etc", "/etc/x"]);
-        let up = changeset(&[("d/a", link("../../../etc")), ("d/a/x", Entry::Special)]);
+        let up = changeset(&[
+            ("d/a", link("../../../etc")),
+            ("d/a/x", LayerEntry::Special),
+        ]);
         assert_eq!(paths(&up), ["/d/a", "/etc/x"]);
     }
 
     #[test]
     fn the_last_entry_of_a_path_wins_and_takes_what_lay_below() {
         let found = changeset(&[
-            ("a/x", Entry::Special),
-            ("a/y/z", Entry::Special),
-            ("a-b", Entry::Directory),
+            ("a/x", LayerEntry::Special),
+            ("a/y/z", LayerEntry::Special),
+            ("a-b", LayerEntry::Directory),
             ("a", link("b")),
         ]);
         assert_eq!(paths(&found), ["/a", "/a-b"]);
         let back = changeset(&[
             ("a", link("b")),
-            ("a", Entry::Directory),
-            ("a/x", Entry::Special),
+            ("a", LayerEntry::Directory),
+            ("a/x", LayerEntry::Special),
         ]);
         assert_eq!(paths(&back), ["/a", "/a/x"]);
     }
@@ -317,11 +323,11 @@ mod tests {
     #[test]
     fn whiteouts_are_marks_and_odd_ones_delete_nothing() {
         let found = changeset(&[
-            ("d/.wh.gone", Entry::Special),
-            ("d/.wh..wh..opq", Entry::Special),
-            ("d/.wh..wh..opqX", Entry::Special),
-            ("d/.wh.", Entry::Special),
-            ("d/.wh...", Entry::Special),
+            ("d/.wh.gone", LayerEntry::Special),
+            ("d/.wh..wh..opq", LayerEntry::Special),
+            ("d/.wh..wh..opqX", LayerEntry::Special),
+            ("d/.wh.", LayerEntry::Special),
+            ("d/.wh...", LayerEntry::Special),
         ]);
         let text = |set: &std::collections::BTreeSet<RootPath>| {
             set.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -335,9 +341,9 @@ mod tests {
     fn the_root_cannot_be_replaced_and_loops_end() {
         let found = changeset(&[
             ("/.", link("/tmp")),
-            ("./", Entry::Directory),
+            ("./", LayerEntry::Directory),
             ("l", link("l")),
-            ("l/x", Entry::Special),
+            ("l/x", LayerEntry::Special),
         ]);
         assert_eq!(paths(&found), ["/l"]);
         assert_eq!(found.problems.len(), 2);

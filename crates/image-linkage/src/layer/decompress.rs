@@ -32,18 +32,18 @@ pub fn compression(start: &[u8]) -> Compression {
     clippy::large_enum_variant,
     reason = "there is one of it for each layer"
 )]
-pub enum Decompressed<R: BufRead> {
+pub enum DecompressedReader<R: BufRead> {
     /// Nothing has been read.
     Unknown(Option<R>),
     /// Passed through.
     Plain(R),
     /// All members of a gzip file.
-    Gzip(Members<R>),
+    Gzip(GzipMembers<R>),
     /// All frames of a zstd file.
     Zstd(Box<zstd::Decoder<'static, R>>),
 }
 
-impl<R: BufRead> Decompressed<R> {
+impl<R: BufRead> DecompressedReader<R> {
     /// Decompresses `inner`.
     pub fn new(inner: R) -> Self {
         Self::Unknown(Some(inner))
@@ -60,7 +60,7 @@ impl<R: BufRead> Decompressed<R> {
     }
 }
 
-impl<R: BufRead> Read for Decompressed<R> {
+impl<R: BufRead> Read for DecompressedReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self {
@@ -73,7 +73,7 @@ impl<R: BufRead> Read for Decompressed<R> {
                     };
                     *self = match compression(inner.fill_buf()?) {
                         Compression::None => Self::Plain(inner),
-                        Compression::Gzip => Self::Gzip(Members {
+                        Compression::Gzip => Self::Gzip(GzipMembers {
                             member: Some(GzDecoder::new(inner)),
                         }),
                         Compression::Zstd => {
@@ -87,11 +87,11 @@ impl<R: BufRead> Read for Decompressed<R> {
 }
 
 /// The members of a gzip file, one after the other. Zero bytes after a member are padding, as gzip(1) has it.
-pub struct Members<R: BufRead> {
+pub struct GzipMembers<R: BufRead> {
     member: Option<GzDecoder<R>>,
 }
 
-impl<R: BufRead> Read for Members<R> {
+impl<R: BufRead> Read for GzipMembers<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             let Some(member) = &mut self.member else {
@@ -138,7 +138,7 @@ fn at_next_member(inner: &mut impl BufRead) -> io::Result<bool> {
 mod tests {
     use std::io::{Read, Write};
 
-    use super::Decompressed;
+    use super::DecompressedReader;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -148,7 +148,7 @@ mod tests {
 
     fn check(blob: &[u8], expected: Result<&[u8], &str>) {
         let mut out = Vec::new();
-        let result = Decompressed::new(blob).read_to_end(&mut out);
+        let result = DecompressedReader::new(blob).read_to_end(&mut out);
         match (result, expected) {
             (Ok(_), Ok(expected)) => assert_eq!(out, expected),
             (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),

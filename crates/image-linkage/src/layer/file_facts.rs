@@ -15,14 +15,14 @@ use crate::path::RootPath;
 pub struct FileReader {
     bytes: u64,
     mode: u16,
-    shape: Shape,
+    shape: ContentKind,
     kept: Option<Vec<u8>>,
     kept_limit: u64,
     hasher: Option<Sha256>,
     head_limit: usize,
 }
 
-enum Shape {
+enum ContentKind {
     /// Fewer than four bytes have arrived.
     Unknown(Vec<u8>),
     Elf(Box<ElfStream<'static>>),
@@ -35,7 +35,7 @@ impl FileReader {
         Self {
             bytes: 0,
             mode,
-            shape: Shape::Unknown(Vec::new()),
+            shape: ContentKind::Unknown(Vec::new()),
             kept: interest::keep(path).then(Vec::new),
             kept_limit: limits.kept_file,
             hasher: interest::hash(path).then(Sha256::new),
@@ -57,9 +57,9 @@ impl FileReader {
             kept.extend_from_slice(bytes);
         }
         match &mut self.shape {
-            Shape::Elf(stream) => stream.push(bytes),
-            Shape::Other => {}
-            Shape::Unknown(start) => {
+            ContentKind::Elf(stream) => stream.push(bytes),
+            ContentKind::Other => {}
+            ContentKind::Unknown(start) => {
                 start.extend_from_slice(bytes);
                 let start = std::mem::take(start);
                 self.shape = shape(start, self.head_limit);
@@ -69,7 +69,7 @@ impl FileReader {
 
     /// Whether the content matters, beyond its size: holes of a sparse file must then be passed as zeros.
     pub fn reads_content(&self) -> bool {
-        !matches!(self.shape, Shape::Other) || self.kept.is_some() || self.hasher.is_some()
+        !matches!(self.shape, ContentKind::Other) || self.kept.is_some() || self.hasher.is_some()
     }
 
     /// Counts a hole whose zeros do not matter.
@@ -80,7 +80,7 @@ impl FileReader {
     /// The facts, once the last byte has passed; and whether the file was to be kept but is too large for it.
     pub fn finish(self) -> (FileFacts, bool) {
         let elf = match self.shape {
-            Shape::Elf(stream) => Some(Box::new(stream.finish())),
+            ContentKind::Elf(stream) => Some(Box::new(stream.finish())),
             _ => None,
         };
         let too_large = self
@@ -102,11 +102,11 @@ impl FileReader {
 
 /// The bytes kept of the small files of one layer.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct KeptBudget {
     bytes: u64,
 }
 
-impl Kept {
+impl KeptBudget {
     /// Counts what was kept of a file, and lets go of it past the limit. Returns why the file is not read, if
     /// it is not.
     pub fn admit(
@@ -134,16 +134,16 @@ impl Kept {
     }
 }
 
-fn shape(start: Vec<u8>, head_limit: usize) -> Shape {
+fn shape(start: Vec<u8>, head_limit: usize) -> ContentKind {
     if start.len() < 4 {
-        return Shape::Unknown(start);
+        return ContentKind::Unknown(start);
     }
     if !start.starts_with(b"\x7fELF") {
-        return Shape::Other;
+        return ContentKind::Other;
     }
     let mut stream = Box::new(ElfStream::new(&interest::ELF, head_limit));
     stream.push(&start);
-    Shape::Elf(stream)
+    ContentKind::Elf(stream)
 }
 
 /// Reads a file of a folder: the same facts as the same file in a layer gives. The second value says that

@@ -14,7 +14,7 @@ const PREFIX: std::ops::Range<usize> = 345..500;
 
 /// What changes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Change<'a> {
+pub struct HeaderChange<'a> {
     /// The new name.
     pub name: Option<&'a [u8]>,
     /// The new target of a link.
@@ -26,7 +26,7 @@ pub struct Change<'a> {
 ///
 /// # Errors
 /// Why the headers cannot be changed.
-pub fn renamed(raw: &[u8], own: usize, change: &Change<'_>) -> Result<Vec<u8>, String> {
+pub fn renamed(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
     let broken = || "its headers end before they are whole".to_owned();
     let mut records = Vec::new();
     let mut out = Vec::new();
@@ -73,7 +73,7 @@ pub fn renamed(raw: &[u8], own: usize, change: &Change<'_>) -> Result<Vec<u8>, S
 }
 
 /// The records of a PAX header that stay, as they are written.
-fn kept(content: &[u8], change: &Change<'_>) -> Result<Vec<u8>, String> {
+fn kept(content: &[u8], change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
     let mut kept = Vec::new();
     pax::each(content, |_, key, value| {
         let goes = match key {

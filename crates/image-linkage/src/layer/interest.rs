@@ -6,12 +6,12 @@
 
 use std::sync::LazyLock;
 
-use crate::elf::mentions::Interest;
+use crate::elf::mentions::NameMatcher;
 use crate::path::RootPath;
 
 /// The names that are opened at run time, and the prefixes of the symbols that come with them.
-pub static ELF: LazyLock<Interest> = LazyLock::new(|| {
-    Interest::new(
+pub static ELF: LazyLock<NameMatcher> = LazyLock::new(|| {
+    NameMatcher::new(
         &[
             "libcupti.so",
             "libnvperf_",

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 
-use super::Entry;
+use super::LayerEntry;
 use crate::path::{self, RootPath};
 
 /// The components that all links of a layer together may lead through.
@@ -14,7 +14,7 @@ const STEPS: usize = 16_000_000;
 
 /// The links of a layer so far.
 #[derive(Debug, Default)]
-pub struct Links {
+pub struct LayerLinks {
     paths: HashSet<RootPath>,
     /// Their hashes, by components. What is no longer a link may still be here.
     hashes: HashSet<u64>,
@@ -24,13 +24,13 @@ pub struct Links {
 }
 
 /// A path on the way, with the state of its hash before each component.
-struct Trail {
+struct HashedPath {
     path: Vec<u8>,
     hasher: DefaultHasher,
     above: Vec<(usize, DefaultHasher)>,
 }
 
-impl Trail {
+impl HashedPath {
     fn down(&mut self, part: &[u8]) {
         self.above.push((self.path.len(), self.hasher.clone()));
         if !self.path.is_empty() {
@@ -49,7 +49,7 @@ impl Trail {
     }
 }
 
-impl Links {
+impl LayerLinks {
     /// Adds or removes the link at `path`; says whether that changed anything.
     pub fn set(&mut self, path: &RootPath, is_link: bool) -> bool {
         if !is_link {
@@ -61,8 +61,8 @@ impl Links {
         self.paths.insert(path.clone())
     }
 
-    fn trail(&self) -> Trail {
-        Trail {
+    fn trail(&self) -> HashedPath {
+        HashedPath {
             path: Vec::new(),
             hasher: self.keys.build_hasher(),
             above: Vec::new(),
@@ -71,13 +71,13 @@ impl Links {
 
     fn target<'a>(
         &self,
-        trail: &Trail,
-        entries: &'a BTreeMap<RootPath, Entry>,
+        trail: &HashedPath,
+        entries: &'a BTreeMap<RootPath, LayerEntry>,
     ) -> Option<&'a [u8]> {
         let path = trail.path.as_slice();
         let is_link = self.hashes.contains(&trail.hasher.finish()) && self.paths.contains(path);
         match entries.get(path).filter(|_| is_link) {
-            Some(Entry::Symlink(target)) => Some(target),
+            Some(LayerEntry::Symlink(target)) => Some(target),
             _ => None,
         }
     }
@@ -89,7 +89,7 @@ impl Links {
     pub fn follow(
         &mut self,
         directory: &RootPath,
-        entries: &BTreeMap<RootPath, Entry>,
+        entries: &BTreeMap<RootPath, LayerEntry>,
         limit: usize,
     ) -> Result<Option<RootPath>, String> {
         if self.paths.is_empty() {

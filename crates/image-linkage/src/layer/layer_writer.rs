@@ -18,7 +18,7 @@ pub struct LayerWriter<W: Write> {
 
 /// What a member is, beside its path.
 #[derive(Debug, Clone, Copy)]
-struct Shape<'a> {
+struct MemberHeader<'a> {
     kind: EntryType,
     mode: u32,
     target: &'a [u8],
@@ -39,7 +39,7 @@ impl<W: Write> LayerWriter<W> {
     /// What `out` gives; so too for the others.
     pub fn directory(&mut self, path: &RootPath) -> io::Result<()> {
         let name = [path.as_bytes(), b"/"].concat();
-        let shape = Shape {
+        let shape = MemberHeader {
             kind: EntryType::Directory,
             mode: 0o755,
             target: b"",
@@ -56,7 +56,7 @@ impl<W: Write> LayerWriter<W> {
         bytes: u64,
         mut content: impl Read,
     ) -> io::Result<()> {
-        let shape = Shape {
+        let shape = MemberHeader {
             kind: EntryType::Regular,
             mode: mode.into(),
             target: b"",
@@ -78,14 +78,14 @@ impl<W: Write> LayerWriter<W> {
         bytes: u64,
         content: impl FnOnce(&mut dyn Write) -> Result<(), E>,
     ) -> Result<(), E> {
-        let shape = Shape {
+        let shape = MemberHeader {
             kind: EntryType::Regular,
             mode: 0o644,
             target: b"",
             bytes,
         };
         self.append(path.as_bytes(), shape, io::empty())?;
-        let mut counted = Counted {
+        let mut counted = CountingWriter {
             inner: self.tar.get_mut(),
             bytes: 0,
         };
@@ -103,7 +103,7 @@ impl<W: Write> LayerWriter<W> {
 
     /// A symbolic link.
     pub fn symlink(&mut self, path: &RootPath, target: &[u8]) -> io::Result<()> {
-        let shape = Shape {
+        let shape = MemberHeader {
             kind: EntryType::Symlink,
             mode: 0o777,
             target,
@@ -123,7 +123,12 @@ impl<W: Write> LayerWriter<W> {
         self.tar.finish()
     }
 
-    fn append(&mut self, name: &[u8], shape: Shape<'_>, content: impl Read) -> io::Result<()> {
+    fn append(
+        &mut self,
+        name: &[u8],
+        shape: MemberHeader<'_>,
+        content: impl Read,
+    ) -> io::Result<()> {
         let long = [("path", name), ("linkpath", shape.target)];
         let long = long.into_iter().filter(|(_, text)| text.len() > NAME);
         self.tar.append_pax_extensions(long)?;
@@ -149,12 +154,12 @@ fn other_size(path: &RootPath, bytes: u64) -> io::Error {
 }
 
 /// Counts what is written through it.
-struct Counted<'a, W> {
+struct CountingWriter<'a, W> {
     inner: &'a mut W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<'_, W> {
+impl<W: Write> Write for CountingWriter<'_, W> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let n = self.inner.write(buf)?;
         self.bytes += n as u64;

@@ -22,7 +22,7 @@ mod tar_walk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use file_facts::{Kept, facts_of_file};
+pub use file_facts::{KeptBudget, facts_of_file};
 pub use pipeline::index;
 
 use crate::digest::Digest;
@@ -44,7 +44,7 @@ pub struct LayerIndex {
     /// The bytes of the uncompressed tar.
     pub bytes: u64,
     /// What lies at each path.
-    pub entries: BTreeMap<RootPath, Entry>,
+    pub entries: BTreeMap<RootPath, LayerEntry>,
     /// Paths of lower layers that are deleted.
     pub whiteouts: BTreeSet<RootPath>,
     /// Directories whose content in lower layers is hidden.
@@ -78,7 +78,7 @@ const NOTHING: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca4
 
 /// What lies at one path of a layer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Entry {
+pub enum LayerEntry {
     /// A directory.
     Directory,
     /// A regular file.
@@ -128,7 +128,7 @@ pub enum ProblemKind {
 
 /// What a blob is compared with. `None` where the source does not say.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Expected<'a> {
+pub struct ExpectedBlob<'a> {
     /// The digest of the blob as stored.
     pub digest: Option<&'a Digest>,
     /// The size of the blob as stored, in bytes.

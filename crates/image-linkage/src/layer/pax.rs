@@ -6,7 +6,7 @@
 
 /// What the records of one member say, beyond what `tar-core` takes from them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Records {
+pub struct PaxRecords {
     /// `size`: the bytes of content in the stream.
     pub size: Option<u64>,
     /// Whether there is a `path`.
@@ -19,7 +19,7 @@ pub struct Records {
     version: (Option<u64>, Option<u64>),
 }
 
-impl Records {
+impl PaxRecords {
     /// Whether a sparse map stands before the content and is counted in its size (GNU tar, "PAX Format,
     /// Version 1.0").
     pub fn map_in_content(&self) -> bool {
@@ -31,8 +31,8 @@ impl Records {
 ///
 /// # Errors
 /// The record that is malformed, by its offset in `bytes`, and what is wrong with it.
-pub fn records(bytes: &[u8]) -> Result<Records, String> {
-    let mut records = Records::default();
+pub fn records(bytes: &[u8]) -> Result<PaxRecords, String> {
+    let mut records = PaxRecords::default();
     each(bytes, |at, key, value| {
         let taken = records.take(key, value);
         taken.map_err(|what| format!("PAX record at byte {at} of its header: {what}"))
@@ -81,7 +81,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-impl Records {
+impl PaxRecords {
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         let sized = || number(value).ok_or("a size that is no number");
         match key {
@@ -110,16 +110,16 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use super::{Records, records};
+    use super::{PaxRecords, records};
 
     #[test]
     fn records_are_read_to_the_last_byte() {
-        assert_eq!(records(b""), Ok(Records::default()));
+        assert_eq!(records(b""), Ok(PaxRecords::default()));
         let odd = b"14 mtime=-1.5\n15 path=a=b c\xff\n10 uid=-7\n8 gid=x\n12 size=512\n";
-        let found = Records {
+        let found = PaxRecords {
             size: Some(512),
             path: true,
-            ..Records::default()
+            ..PaxRecords::default()
         };
         assert_eq!(records(odd), Ok(found));
     }

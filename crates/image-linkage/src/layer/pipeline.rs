@@ -7,12 +7,12 @@ use std::io::{self, BufRead, Read};
 use std::thread::ScopedJoinHandle;
 
 use super::changeset::Changeset;
-use super::decompress::Decompressed;
+use super::decompress::DecompressedReader;
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::tar_walk::walk;
-use super::{Expected, LayerError, LayerIndex};
+use super::{ExpectedBlob, LayerError, LayerIndex};
 use crate::digest::Digest;
-use crate::digest::{Hasher, HashingReader};
+use crate::digest::{DigestHasher, HashingReader};
 use crate::limits::Limits;
 
 /// The stored bytes that are read at a time.
@@ -20,8 +20,8 @@ const STORED_CHUNK: usize = 128 << 10;
 /// The uncompressed bytes that are handed over at a time.
 const PLAIN_CHUNK: usize = 256 << 10;
 
-type StoredThread<'scope, R> = ScopedJoinHandle<'scope, Stored<R>>;
-type PlainThread<'scope> = ScopedJoinHandle<'scope, Decompressed<ReadAhead>>;
+type StoredThread<'scope, R> = ScopedJoinHandle<'scope, StoredReader<R>>;
+type PlainThread<'scope> = ScopedJoinHandle<'scope, DecompressedReader<ReadAhead>>;
 
 /// Reads a layer's blob to its end and returns what it holds, verified against `expected`.
 ///
@@ -35,7 +35,7 @@ type PlainThread<'scope> = ScopedJoinHandle<'scope, Decompressed<ReadAhead>>;
 pub fn index(
     name: &str,
     blob: impl Read + Send,
-    expected: &Expected<'_>,
+    expected: &ExpectedBlob<'_>,
     limits: &Limits,
 ) -> Result<LayerIndex, LayerError> {
     read(blob, expected, limits).map_err(|reason| LayerError {
@@ -46,22 +46,23 @@ pub fn index(
 
 fn read(
     blob: impl Read + Send,
-    expected: &Expected<'_>,
+    expected: &ExpectedBlob<'_>,
     limits: &Limits,
 ) -> Result<LayerIndex, String> {
     let unknown = |algorithm: String| {
         format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512")
     };
-    let stored_hasher = Hasher::for_digest(expected.digest).map_err(unknown)?;
-    let plain_hasher = Hasher::for_digest(expected.diff_id).map_err(unknown)?;
+    let stored_hasher = DigestHasher::for_digest(expected.digest).map_err(unknown)?;
+    let plain_hasher = DigestHasher::for_digest(expected.diff_id).map_err(unknown)?;
     std::thread::scope(|scope| {
-        let stored = Stored {
+        let stored = StoredReader {
             inner: HashingReader::new(blob, stored_hasher, expected.size),
             failure: None,
         };
         let (stored_ahead, stored) = read_ahead(scope, stored, STORED_CHUNK);
-        let (plain_ahead, plain) = read_ahead(scope, Decompressed::new(stored_ahead), PLAIN_CHUNK);
-        let mut bounded = Bounded {
+        let (plain_ahead, plain) =
+            read_ahead(scope, DecompressedReader::new(stored_ahead), PLAIN_CHUNK);
+        let mut bounded = BoundedReader {
             inner: HashingReader::new(plain_ahead, plain_hasher, None),
             limit: uncompressed_limit(expected.size, limits),
         };
@@ -101,7 +102,7 @@ fn own_digest(text: &str) -> Result<Digest, String> {
 fn check_stored<R: Read>(
     stored: StoredThread<'_, R>,
     plain: PlainThread<'_>,
-    expected: &Expected<'_>,
+    expected: &ExpectedBlob<'_>,
     failed: bool,
 ) -> Result<(String, u64), String> {
     let decompressed = plain
@@ -148,12 +149,12 @@ fn uncompressed_limit(stored: Option<u64>, limits: &Limits) -> u64 {
 }
 
 /// The stored bytes as they come in, and what went wrong while they did.
-struct Stored<R> {
+struct StoredReader<R> {
     inner: HashingReader<R>,
     failure: Option<String>,
 }
 
-impl<R: Read> Read for Stored<R> {
+impl<R: Read> Read for StoredReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let result = self.inner.read(buf);
         if let Err(error) = &result
@@ -166,12 +167,12 @@ impl<R: Read> Read for Stored<R> {
 }
 
 /// Stops a blob that inflates without end.
-struct Bounded<R> {
+struct BoundedReader<R> {
     inner: HashingReader<R>,
     limit: u64,
 }
 
-impl<R> Bounded<R> {
+impl<R> BoundedReader<R> {
     fn check(&self) -> io::Result<()> {
         if self.inner.count() > self.limit {
             return Err(io::Error::other(format!(
@@ -183,14 +184,14 @@ impl<R> Bounded<R> {
     }
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for BoundedReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
         self.check().map(|()| n)
     }
 }
 
-impl<R: BufRead> BufRead for Bounded<R> {
+impl<R: BufRead> BufRead for BoundedReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.check()?;
         self.inner.fill_buf()

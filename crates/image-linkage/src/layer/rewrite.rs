@@ -8,10 +8,10 @@ use std::io::{self, Read, Write};
 
 use tar_core::EntryType;
 
-use super::header_edit::{Change, renamed};
+use super::header_edit::{HeaderChange, renamed};
 use super::layer_writer::LayerWriter;
-use super::tar_members::{Found, Members, Next};
-use super::{Entry, LayerIndex};
+use super::tar_members::{RawMember, TarItem, TarMembers};
+use super::{LayerEntry, LayerIndex};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -20,7 +20,7 @@ const HARDLINK_DEPTH: usize = 40;
 
 /// What is left out of a layer, and what that makes of its hard links.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cut {
+pub struct LayerCut {
     /// The members that go.
     pub gone: BTreeSet<RootPath>,
     /// The files that go, each with the hard link that takes it over.
@@ -31,7 +31,7 @@ pub struct Cut {
     pub whiteouts: BTreeSet<RootPath>,
 }
 
-impl Cut {
+impl LayerCut {
     /// What leaving out `paths` means for the layer; directories are never left out.
     pub fn of(layer: &LayerIndex, paths: &BTreeSet<RootPath>) -> Self {
         let goes = |path: &RootPath| {
@@ -39,7 +39,7 @@ impl Cut {
                 && layer
                     .entries
                     .get(path)
-                    .is_some_and(|entry| *entry != Entry::Directory)
+                    .is_some_and(|entry| *entry != LayerEntry::Directory)
         };
         let mut cut = Self {
             gone: layer
@@ -51,7 +51,7 @@ impl Cut {
             ..Self::default()
         };
         for (path, entry) in &layer.entries {
-            let Entry::Hardlink(target) = entry else {
+            let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
             let Some(file) = content(layer, target).filter(|_| !goes(path)) else {
@@ -88,7 +88,7 @@ impl Cut {
         for (path, target) in &self.relinked {
             after
                 .entries
-                .insert(path.clone(), Entry::Hardlink(target.clone()));
+                .insert(path.clone(), LayerEntry::Hardlink(target.clone()));
         }
         after.entries.retain(|path, _| !self.gone.contains(path));
         after.whiteouts.extend(self.whiteouts.iter().cloned());
@@ -101,7 +101,7 @@ pub fn content<'l>(layer: &'l LayerIndex, target: &RootPath) -> Option<&'l RootP
     let mut target = target;
     for _ in 0..HARDLINK_DEPTH {
         match layer.entries.get_key_value(target)? {
-            (_, Entry::Hardlink(next)) => target = next,
+            (_, LayerEntry::Hardlink(next)) => target = next,
             (path, _) => return Some(path),
         }
     }
@@ -114,16 +114,16 @@ pub fn content<'l>(layer: &'l LayerIndex, target: &RootPath) -> Option<&'l RootP
 /// What is wrong with the tar and at which byte, what `reader` gives, and what `out` gives.
 pub fn rewrite(
     reader: impl Read,
-    cut: &Cut,
+    cut: &LayerCut,
     limits: &Limits,
     out: &mut dyn Write,
 ) -> Result<(), String> {
-    let mut members = Members::new(reader, limits);
+    let mut members = TarMembers::new(reader, limits);
     loop {
         match members.next()? {
-            Next::End => break,
-            Next::Global(raw) => out.write_all(&raw).map_err(|error| error.to_string())?,
-            Next::Member(found) => member(&mut members, *found, cut, out)?,
+            TarItem::End => break,
+            TarItem::Global(raw) => out.write_all(&raw).map_err(|error| error.to_string())?,
+            TarItem::Member(found) => member(&mut members, *found, cut, out)?,
         }
     }
     members.drain()?;
@@ -137,27 +137,27 @@ pub fn rewrite(
 }
 
 /// What becomes of a member.
-enum Fate<'c> {
+enum MemberAction<'c> {
     /// It stays, perhaps with something changed.
-    Stays(Change<'c>),
+    Stays(HeaderChange<'c>),
     /// It stays under the name of the hard link that takes it over.
     Inherited(&'c RootPath),
     Goes,
 }
 
-impl Cut {
-    fn fate(&self, path: &RootPath, kind: EntryType) -> Fate<'_> {
+impl LayerCut {
+    fn fate(&self, path: &RootPath, kind: EntryType) -> MemberAction<'_> {
         let is_link = kind == EntryType::Link;
         let goes = self.gone.contains(path) && kind != EntryType::Directory;
         match self.heirs.get(path) {
-            Some(heir) if goes && !is_link => return Fate::Inherited(heir),
+            Some(heir) if goes && !is_link => return MemberAction::Inherited(heir),
             _ => {}
         }
         if goes || (is_link && self.heirs.values().any(|heir| heir == path)) {
-            return Fate::Goes;
+            return MemberAction::Goes;
         }
         let link = self.relinked.get(path).filter(|_| is_link);
-        Fate::Stays(Change {
+        MemberAction::Stays(HeaderChange {
             name: None,
             link: link.map(RootPath::as_bytes),
         })
@@ -165,9 +165,9 @@ impl Cut {
 }
 
 fn member<R: Read>(
-    members: &mut Members<'_, R>,
-    found: Found,
-    cut: &Cut,
+    members: &mut TarMembers<'_, R>,
+    found: RawMember,
+    cut: &LayerCut,
     out: &mut dyn Write,
 ) -> Result<(), String> {
     let bytes = found.bytes();
@@ -177,11 +177,11 @@ fn member<R: Read>(
         return copy(members, bytes, out);
     };
     let (change, at) = match cut.fate(&path, found.member.kind) {
-        Fate::Goes => return members.read(bytes, |_| ()),
-        Fate::Stays(change) => (change, &path),
-        Fate::Inherited(heir) => {
+        MemberAction::Goes => return members.read(bytes, |_| ()),
+        MemberAction::Stays(change) => (change, &path),
+        MemberAction::Inherited(heir) => {
             let name = Some(heir.as_bytes());
-            (Change { name, link: None }, heir)
+            (HeaderChange { name, link: None }, heir)
         }
     };
     let headers = if change.name.is_none() && change.link.is_none() {
@@ -199,7 +199,7 @@ fn member<R: Read>(
 }
 
 fn copy<R: Read>(
-    members: &mut Members<'_, R>,
+    members: &mut TarMembers<'_, R>,
     bytes: u64,
     out: &mut dyn Write,
 ) -> Result<(), String> {
@@ -222,12 +222,12 @@ pub fn extract(
     limits: &Limits,
     mut take: impl FnMut(&RootPath, &[u8]) -> io::Result<()>,
 ) -> Result<(), String> {
-    let mut members = Members::new(reader, limits);
+    let mut members = TarMembers::new(reader, limits);
     loop {
         let found = match members.next()? {
-            Next::End => return members.drain(),
-            Next::Global(_) => continue,
-            Next::Member(found) => *found,
+            TarItem::End => return members.drain(),
+            TarItem::Global(_) => continue,
+            TarItem::Member(found) => *found,
         };
         let (stored, bytes) = (found.member.stored, found.bytes());
         let wanted = found.path.as_ref().filter(|path| paths.contains(*path));

@@ -9,7 +9,7 @@ const BLOCK: usize = 512;
 
 /// The headers before the next entry that have been seen so far. One value serves one entry.
 #[derive(Debug, Default)]
-pub struct Headers {
+pub struct HeaderScan {
     /// Where the next block to be looked at begins, in bytes from the first header.
     next: usize,
     /// Whether the entry's own header has been seen, or the end marker.
@@ -20,7 +20,7 @@ pub struct Headers {
     pub long_link: bool,
 }
 
-impl Headers {
+impl HeaderScan {
     /// Where the entry's own header begins, in bytes from the first header.
     pub fn entry_at(&self) -> usize {
         self.next
@@ -89,22 +89,22 @@ impl Headers {
 
 /// The place of a field in a header: the first byte, and the first byte behind it (POSIX.1-2017, pax,
 /// "ustar Interchange Format").
-type Field = std::ops::Range<usize>;
-const OWNER: Field = 108..124;
-const SIZE: Field = 124..136;
-const TIME: Field = 136..148;
-const SUM: Field = 148..156;
-const KIND: Field = 156..157;
-const MAGIC: Field = 257..263;
-const VERSION: Field = 263..265;
-const DEVICE: Field = 329..345;
+type FieldRange = std::ops::Range<usize>;
+const OWNER: FieldRange = 108..124;
+const SIZE: FieldRange = 124..136;
+const TIME: FieldRange = 136..148;
+const SUM: FieldRange = 148..156;
+const KIND: FieldRange = 156..157;
+const MAGIC: FieldRange = 257..263;
+const VERSION: FieldRange = 263..265;
+const DEVICE: FieldRange = 329..345;
 
-fn field<const N: usize>(block: &[u8; BLOCK], place: Field) -> [u8; N] {
+fn field<const N: usize>(block: &[u8; BLOCK], place: FieldRange) -> [u8; N] {
     let bytes = block.get(place).and_then(|bytes| bytes.first_chunk());
     bytes.copied().unwrap_or([0; N])
 }
 
-fn fill(block: &mut [u8; BLOCK], place: Field, value: u8) {
+fn fill(block: &mut [u8; BLOCK], place: FieldRange, value: u8) {
     block.get_mut(place).unwrap_or_default().fill(value);
 }
 
@@ -193,7 +193,7 @@ fn blank(block: &mut [u8; BLOCK]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Headers, octal, size};
+    use super::{BLOCK, HeaderScan, octal, size};
 
     fn header(kind: u8, size: &[u8; 12]) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
@@ -236,13 +236,16 @@ mod tests {
         ]
         .concat();
         for end in [0, 511, 512, 1000, 1024, 1535] {
-            let mut headers = Headers::default();
+            let mut headers = HeaderScan::default();
             headers.prepare(&mut bytes.clone()[..end]).unwrap();
             assert!(!headers.complete, "{end}");
             headers.prepare(&mut bytes.clone()).unwrap();
             assert!(headers.complete && headers.long_name, "{end}");
         }
         bytes[1024] = b'g';
-        assert!(Headers::default().prepare(&mut bytes).is_err(), "checksum");
+        assert!(
+            HeaderScan::default().prepare(&mut bytes).is_err(),
+            "checksum"
+        );
     }
 }

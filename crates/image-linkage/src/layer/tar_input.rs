@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 
 /// A buffer over the stream that can be looked into before it is consumed.
-pub struct Input<R> {
+pub struct TarInput<R> {
     reader: R,
     buffer: Vec<u8>,
     start: usize,
@@ -11,7 +11,7 @@ pub struct Input<R> {
     pub position: u64,
 }
 
-impl<R: BufRead> Input<R> {
+impl<R: BufRead> TarInput<R> {
     /// Nothing is read yet.
     pub fn new(reader: R) -> Self {
         Self {

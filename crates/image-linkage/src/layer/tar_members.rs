@@ -7,11 +7,11 @@ use std::io::{BufReader, Read};
 use tar_core::EntryType;
 use tar_core::parse::{ParseEvent, Parser};
 
-use super::Entry;
+use super::LayerEntry;
 use super::changeset::Changeset;
-use super::tar_header::Headers;
-use super::tar_input::Input;
-use super::tar_walk::{Member, parser};
+use super::tar_header::HeaderScan;
+use super::tar_input::TarInput;
+use super::tar_walk::{TarMember, parser};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -23,8 +23,8 @@ const CHUNK: usize = 256 << 10;
 const LOOK: usize = 4096;
 
 /// The members under way. The content of one has to be read before the next one is asked for.
-pub(super) struct Members<'a, R> {
-    input: Input<BufReader<R>>,
+pub(super) struct TarMembers<'a, R> {
+    input: TarInput<BufReader<R>>,
     /// Only the links matter: members lie behind those of their layer.
     changeset: Changeset,
     parser: Parser,
@@ -32,9 +32,9 @@ pub(super) struct Members<'a, R> {
 }
 
 /// One member, or what stands between two.
-pub(super) enum Next {
+pub(super) enum TarItem {
     /// A member.
-    Member(Box<Found>),
+    Member(Box<RawMember>),
     /// A global header, as it is written.
     Global(Vec<u8>),
     /// The end.
@@ -42,18 +42,18 @@ pub(super) enum Next {
 }
 
 /// A member.
-pub(super) struct Found {
+pub(super) struct RawMember {
     /// Where it lies in the layer's tree; `None` for a name that cannot lie anywhere.
     pub path: Option<RootPath>,
     /// What its headers say.
-    pub member: Member,
+    pub member: TarMember,
     /// Its headers as they are written, a sparse map that stands in its content included.
     pub raw: Vec<u8>,
     /// Where its own header begins in them, behind its extensions.
     pub own: usize,
 }
 
-impl Found {
+impl RawMember {
     /// The bytes that follow the headers: content and padding.
     pub fn bytes(&self) -> u64 {
         self.member.stored + self.member.stored.wrapping_neg() % BLOCK
@@ -66,17 +66,17 @@ impl Found {
 }
 
 /// What the next headers are, still in the buffer.
-enum Parsed {
-    Member(Member, usize, usize),
+enum ParsedHeaders {
+    Member(TarMember, usize, usize),
     Global(usize),
     End,
 }
 
-impl<'a, R: Read> Members<'a, R> {
+impl<'a, R: Read> TarMembers<'a, R> {
     /// The members of the tar that `reader` gives.
     pub fn new(reader: R, limits: &'a Limits) -> Self {
         Self {
-            input: Input::new(BufReader::with_capacity(CHUNK, reader)),
+            input: TarInput::new(BufReader::with_capacity(CHUNK, reader)),
             changeset: Changeset::default(),
             parser: parser(limits),
             limits,
@@ -87,17 +87,17 @@ impl<'a, R: Read> Members<'a, R> {
     ///
     /// # Errors
     /// What is wrong with its headers and at which byte, or what the reader gives.
-    pub fn next(&mut self) -> Result<Next, String> {
+    pub fn next(&mut self) -> Result<TarItem, String> {
         let at = self.input.position;
         let parsed = self.parse();
         match parsed.map_err(|error| damaged(at, &error))? {
-            Parsed::End => Ok(Next::End),
-            Parsed::Global(bytes) => Ok(Next::Global(self.take(bytes))),
-            Parsed::Member(member, bytes, own) => {
+            ParsedHeaders::End => Ok(TarItem::End),
+            ParsedHeaders::Global(bytes) => Ok(TarItem::Global(self.take(bytes))),
+            ParsedHeaders::Member(member, bytes, own) => {
                 let raw = self.take(bytes);
                 let (path_bytes, links) = (self.limits.path_bytes, self.limits.links);
                 let path = self.changeset.place(&member.name, path_bytes, links)?;
-                Ok(Next::Member(Box::new(Found {
+                Ok(TarItem::Member(Box::new(RawMember {
                     path,
                     member,
                     raw,
@@ -108,11 +108,11 @@ impl<'a, R: Read> Members<'a, R> {
     }
 
     /// Takes note of a member, so that those behind a link of the layer are placed behind it.
-    pub fn note(&mut self, path: RootPath, member: &Member) -> Result<(), String> {
+    pub fn note(&mut self, path: RootPath, member: &TarMember) -> Result<(), String> {
         let entry = match member.kind {
-            EntryType::Symlink => Entry::Symlink(member.link.as_slice().into()),
-            EntryType::Directory => Entry::Directory,
-            _ => Entry::Special,
+            EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
+            EntryType::Directory => LayerEntry::Directory,
+            _ => LayerEntry::Special,
         };
         self.changeset.add(path, entry);
         self.changeset.check_held()
@@ -129,12 +129,12 @@ impl<'a, R: Read> Members<'a, R> {
     }
 
     /// Looks at the next headers on a copy, which is made plain; what is taken is as it was.
-    fn parse(&mut self) -> Result<Parsed, String> {
+    fn parse(&mut self) -> Result<ParsedHeaders, String> {
         let mut look = LOOK;
         loop {
             let buffered = self.input.buffered();
             let mut plain = buffered.get(..look).unwrap_or(buffered).to_vec();
-            let mut headers = Headers::default();
+            let mut headers = HeaderScan::default();
             headers.prepare(&mut plain)?;
             let event = self
                 .parser
@@ -148,17 +148,17 @@ impl<'a, R: Read> Members<'a, R> {
                     let limit = self.limits.tar_metadata.saturating_mul(4);
                     if !self.input.fill(min_bytes, limit)? {
                         // A tar may end without its marker; that nothing else is cut off was seen before.
-                        return Ok(Parsed::End);
+                        return Ok(ParsedHeaders::End);
                     }
                     look = look.max(min_bytes);
                 }
-                ParseEvent::End { .. } => return Ok(Parsed::End),
+                ParseEvent::End { .. } => return Ok(ParsedHeaders::End),
                 ParseEvent::GlobalExtensions { consumed, .. } => {
-                    return Ok(Parsed::Global(consumed));
+                    return Ok(ParsedHeaders::Global(consumed));
                 }
                 ParseEvent::Entry { consumed, entry } => {
-                    let member = Member::new(&entry, None, &headers, 0)?;
-                    return Ok(Parsed::Member(member, consumed, headers.entry_at()));
+                    let member = TarMember::new(&entry, None, &headers, 0)?;
+                    return Ok(ParsedHeaders::Member(member, consumed, headers.entry_at()));
                 }
                 ParseEvent::SparseEntry {
                     consumed,
@@ -168,8 +168,9 @@ impl<'a, R: Read> Members<'a, R> {
                 } => {
                     let own = headers.entry_at();
                     let map = (consumed - own) as u64 - BLOCK;
-                    let member = Member::new(&entry, Some((sparse_map, real_size)), &headers, map)?;
-                    return Ok(Parsed::Member(member, consumed, own));
+                    let member =
+                        TarMember::new(&entry, Some((sparse_map, real_size)), &headers, map)?;
+                    return Ok(ParsedHeaders::Member(member, consumed, own));
                 }
             }
         }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
-use super::Entry;
+use super::LayerEntry;
 use super::changeset::Changeset;
-use super::file_facts::{FileReader, Kept};
-use super::pax::{self, Records};
-use super::tar_header::Headers;
-use super::tar_input::Input;
+use super::file_facts::{FileReader, KeptBudget};
+use super::pax::{self, PaxRecords};
+use super::tar_header::HeaderScan;
+use super::tar_input::TarInput;
 use super::tar_members::damaged;
 use crate::limits::Limits;
 use crate::path::RootPath;
@@ -25,12 +25,12 @@ const BLOCK: u64 = 512;
 /// What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
 /// what `reader` gives.
 pub fn walk(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> {
-    let mut walk = Walk {
-        input: Input::new(reader),
-        headers: Headers::default(),
+    let mut walk = TarWalk {
+        input: TarInput::new(reader),
+        headers: HeaderScan::default(),
         changeset: Changeset::default(),
         limits,
-        kept: Kept::default(),
+        kept: KeptBudget::default(),
         holes: 0,
         members: 0,
     };
@@ -59,20 +59,20 @@ pub(super) fn parser(limits: &Limits) -> Parser {
     parser
 }
 
-struct Walk<'a, R> {
-    input: Input<R>,
+struct TarWalk<'a, R> {
+    input: TarInput<R>,
     /// The headers at the start of the input's buffer.
-    headers: Headers,
+    headers: HeaderScan,
     changeset: Changeset,
     limits: &'a Limits,
-    kept: Kept,
+    kept: KeptBudget,
     /// The bytes of holes that were passed as zeros so far.
     holes: u64,
     members: usize,
 }
 
 /// A member's header, taken out of the buffer.
-pub(super) struct Member {
+pub(super) struct TarMember {
     /// The name, as written.
     pub name: Vec<u8>,
     /// What it is.
@@ -86,12 +86,12 @@ pub(super) struct Member {
     sparse: Option<(Vec<SparseEntry>, u64)>,
 }
 
-impl Member {
+impl TarMember {
     /// Takes a member out of the buffer. `own_map` is the size of a sparse map that stands in the content.
     pub fn new(
         entry: &ParsedEntry<'_>,
         sparse: Option<(Vec<SparseEntry>, u64)>,
-        headers: &Headers,
+        headers: &HeaderScan,
         own_map: u64,
     ) -> Result<Self, String> {
         let records = pax::records(entry.pax.unwrap_or_default())?;
@@ -115,7 +115,7 @@ impl Member {
     }
 }
 
-impl Member {
+impl TarMember {
     /// Whether it is a sparse file.
     pub fn is_sparse(&self) -> bool {
         self.sparse.is_some()
@@ -155,7 +155,7 @@ fn has_no_content(kind: EntryType) -> bool {
 fn stored(
     entry: &ParsedEntry<'_>,
     kind: EntryType,
-    records: &Records,
+    records: &PaxRecords,
     own_map: u64,
 ) -> Result<u64, String> {
     if has_no_content(kind) {
@@ -170,8 +170,8 @@ fn stored(
     }
 }
 
-impl<R: BufRead> Walk<'_, R> {
-    fn next_member(&mut self, parser: &mut Parser) -> Result<Option<Member>, String> {
+impl<R: BufRead> TarWalk<'_, R> {
+    fn next_member(&mut self, parser: &mut Parser) -> Result<Option<TarMember>, String> {
         loop {
             let at = self.input.position;
             self.headers
@@ -193,7 +193,7 @@ impl<R: BufRead> Walk<'_, R> {
                 }
                 ParseEvent::Entry { consumed, entry } => (
                     consumed,
-                    Member::new(&entry, None, &self.headers, 0).map(Some),
+                    TarMember::new(&entry, None, &self.headers, 0).map(Some),
                 ),
                 ParseEvent::SparseEntry {
                     consumed,
@@ -203,13 +203,13 @@ impl<R: BufRead> Walk<'_, R> {
                 } => {
                     let own_map = (consumed - self.headers.entry_at()) as u64 - BLOCK;
                     let sparse = Some((sparse_map, real_size));
-                    let member = Member::new(&entry, sparse, &self.headers, own_map);
+                    let member = TarMember::new(&entry, sparse, &self.headers, own_map);
                     (consumed, member.map(Some))
                 }
             };
             let member = member.map_err(|error| damaged(at, &error))?;
             self.input.consume(consumed);
-            self.headers = Headers::default();
+            self.headers = HeaderScan::default();
             if member.is_some() {
                 return Ok(member);
             }
@@ -217,7 +217,7 @@ impl<R: BufRead> Walk<'_, R> {
     }
 
     /// A tar may end without its marker or in the middle of it, between two members only.
-    fn end_without_marker(&self) -> Result<Option<Member>, String> {
+    fn end_without_marker(&self) -> Result<Option<TarMember>, String> {
         match self.input.buffered() {
             [] => Ok(None),
             rest if rest.len() as u64 == BLOCK && rest.iter().all(|&byte| byte == 0) => Ok(None),
@@ -229,7 +229,7 @@ impl<R: BufRead> Walk<'_, R> {
         }
     }
 
-    fn take(&mut self, member: &Member) -> Result<(), String> {
+    fn take(&mut self, member: &TarMember) -> Result<(), String> {
         self.members += 1;
         if self.members > self.limits.layer_entries {
             return Err(format!(
@@ -244,10 +244,10 @@ impl<R: BufRead> Walk<'_, R> {
                 .place(&member.name, self.limits.path_bytes, self.limits.links)?;
         let stored = member.stored;
         let entry = match member.kind {
-            EntryType::Directory => Entry::Directory,
-            EntryType::Symlink => Entry::Symlink(member.link.as_slice().into()),
+            EntryType::Directory => LayerEntry::Directory,
+            EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
             EntryType::Link => self.hardlink(placed.as_ref(), &member.link),
-            EntryType::Char | EntryType::Block | EntryType::Fifo => Entry::Special,
+            EntryType::Char | EntryType::Block | EntryType::Fifo => LayerEntry::Special,
             _ => match &placed {
                 Some(path) => {
                     if let EntryType::Other(flag) = member.kind {
@@ -260,7 +260,7 @@ impl<R: BufRead> Walk<'_, R> {
                     self.changeset.add(path.clone(), entry);
                     return self.input.skip(after);
                 }
-                None => Entry::Special,
+                None => LayerEntry::Special,
             },
         };
         if let Some(path) = placed {
@@ -270,17 +270,17 @@ impl<R: BufRead> Walk<'_, R> {
         self.input.skip(after)
     }
 
-    fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> Entry {
+    fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> LayerEntry {
         if let Some(path) = path.filter(|_| RootPath::escapes(target)) {
             self.changeset.problem(
                 path,
                 "the hard link leads out of the root with \"..\"; it is taken inside the root",
             );
         }
-        Entry::Hardlink(RootPath::new(target))
+        LayerEntry::Hardlink(RootPath::new(target))
     }
 
-    fn file(&mut self, path: &RootPath, member: &Member) -> Result<Entry, String> {
+    fn file(&mut self, path: &RootPath, member: &TarMember) -> Result<LayerEntry, String> {
         let mut file = FileReader::new(path, member.mode, self.limits);
         match &member.sparse {
             None => self.input.read(member.stored, |bytes| file.push(bytes))?,
@@ -290,7 +290,7 @@ impl<R: BufRead> Walk<'_, R> {
         if let Some(why) = self.kept.admit(&mut facts, too_large, self.limits) {
             self.changeset.unread(path, why);
         }
-        Ok(Entry::File(Arc::new(facts)))
+        Ok(LayerEntry::File(Arc::new(facts)))
     }
 
     /// Reads a sparse file: regions of data in the stream, zeros between them.

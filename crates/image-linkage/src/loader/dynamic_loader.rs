@@ -4,11 +4,11 @@
 //! the image's own file.
 
 use super::arch::{Arch, CpuLevel};
-use super::ld_cache::{Cache, Usable};
+use super::ld_cache::{CacheCriteria, LdCache};
 use super::ld_cache_file::{self, CacheFile};
-use super::legacy_hwcaps::{self, Hardware};
+use super::legacy_hwcaps::{self, LegacyHwcaps};
 use super::{musl, preload};
-use crate::elf::Bytes;
+use crate::elf::ByteString;
 use crate::escape;
 use crate::path::RootPath;
 use crate::rootfs::{LookupError, NodeKind, Rootfs};
@@ -24,9 +24,9 @@ pub enum Libc {
 
 /// A dynamic loader of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Linker {
+pub struct DynamicLoader {
     /// The path by which programs name it in `PT_INTERP`.
-    pub path: Bytes,
+    pub path: ByteString,
     /// The path without links.
     pub real_path: RootPath,
     /// The C library.
@@ -36,26 +36,26 @@ pub struct Linker {
     /// The processor.
     pub arch: &'static Arch,
     /// The default directories: glibc's each with a final `/`, musl's as they are written.
-    pub default_dirs: Vec<Bytes>,
+    pub default_dirs: Vec<ByteString>,
     /// The `glibc-hwcaps` levels that are searched, the best first.
-    pub levels: Vec<Bytes>,
+    pub levels: Vec<ByteString>,
     /// The subdirectories that are searched before a directory itself, each with a final `/`.
-    pub subdirectories: Vec<Bytes>,
+    pub subdirectories: Vec<ByteString>,
     /// The bits of the hardware subdirectories whose entries in the cache count.
     pub hardware: u64,
     /// The bits of the x86-64 levels that the processor has; they decide which entries of the cache count.
     pub isa_bits: u32,
     /// What `$LIB` stands for.
-    pub lib: Bytes,
+    pub lib: ByteString,
     /// What `$PLATFORM` stands for.
-    pub platform: Bytes,
+    pub platform: ByteString,
     /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
-    pub cache: Option<Cache>,
+    pub cache: Option<LdCache>,
     /// What could not be read: the cache, or the default directories.
     pub problems: Vec<String>,
 }
 
-impl Linker {
+impl DynamicLoader {
     /// The loader of the image for the processor: glibc's, else musl's.
     pub fn find(rootfs: &Rootfs, arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
         Self::at(rootfs, arch.interpreter.as_bytes(), arch, cpu)
@@ -86,7 +86,7 @@ impl Linker {
             subdirectories: Vec::new(),
             hardware: 0,
             isa_bits: cpu.isa_bits(),
-            lib: Bytes::default(),
+            lib: ByteString::default(),
             platform: arch.platform.as_bytes().into(),
             cache: None,
             problems: Vec::new(),
@@ -121,7 +121,7 @@ impl Linker {
 
     /// Puts the loader on a processor that it knows by more than a level: `$PLATFORM`, and before glibc 2.37 the
     /// subdirectories of its hardware.
-    pub fn run_on(&mut self, processor: &Hardware) {
+    pub fn run_on(&mut self, processor: &LegacyHwcaps) {
         self.platform.clone_from(&processor.platform);
         self.subdirectories
             .retain(|name| name.starts_with(b"glibc-hwcaps/"));
@@ -133,8 +133,8 @@ impl Linker {
     }
 
     /// What the loader takes of a cache.
-    pub fn usable(&self) -> Usable<'_> {
-        Usable {
+    pub fn usable(&self) -> CacheCriteria<'_> {
+        CacheCriteria {
             arch: self.arch,
             levels: &self.levels,
             hardware: self.hardware,
@@ -177,7 +177,7 @@ impl Linker {
         self.subdirectories = levels
             .map(|level| [b"glibc-hwcaps/", &**level, b"/"].concat().into())
             .collect();
-        self.run_on(&Hardware::of(self.arch));
+        self.run_on(&LegacyHwcaps::of(self.arch));
         let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
             return;
         };
@@ -218,14 +218,14 @@ fn version(bytes: &[u8]) -> Option<(u32, u32)> {
 
 /// The directories compiled into `ld.so`: the first run of NUL-separated absolute paths that end in `/`
 /// (`system_dirs` in elf/dl-load.c).
-fn default_dirs(bytes: &[u8]) -> Vec<Bytes> {
+fn default_dirs(bytes: &[u8]) -> Vec<ByteString> {
     let is_dir = |text: &[u8]| {
         text.len() > 2
             && text.starts_with(b"/")
             && text.ends_with(b"/")
             && text.iter().all(u8::is_ascii_graphic)
     };
-    let mut run: Vec<Bytes> = Vec::new();
+    let mut run: Vec<ByteString> = Vec::new();
     for text in bytes.split(|&byte| byte == 0) {
         // The list may stand behind other bytes that no NUL divides from it.
         let text = text
@@ -248,7 +248,7 @@ fn is_library_dir(text: &[u8]) -> bool {
 }
 
 /// The default directories where `ld.so` does not show them.
-fn assumed_dirs(arch: &Arch) -> Vec<Bytes> {
+fn assumed_dirs(arch: &Arch) -> Vec<ByteString> {
     let slib = if arch.interpreter.starts_with("/lib64/") {
         "lib64"
     } else {

@@ -2,7 +2,7 @@
 
 /// What the tokens stand for in one object.
 #[derive(Debug, Clone, Copy)]
-pub struct Tokens<'a> {
+pub struct DynamicTokens<'a> {
     /// The directory of the object, as the loader opened it; `None` where it is not known.
     pub origin: Option<&'a [u8]>,
     /// The directory that `$LIB` names.
@@ -13,7 +13,7 @@ pub struct Tokens<'a> {
 
 /// Expands the tokens of `text`. A token without a value drops the whole text: `None`. A `$` that begins no
 /// known token stays as it is.
-pub fn expand(text: &[u8], tokens: &Tokens<'_>) -> Option<Vec<u8>> {
+pub fn expand(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, tail)) = rest.split_first() {
@@ -57,10 +57,10 @@ fn token_length(text: &[u8], name: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tokens, expand};
+    use super::{DynamicTokens, expand};
 
     fn check(text: &str, expected: Option<&str>) {
-        let tokens = Tokens {
+        let tokens = DynamicTokens {
             origin: Some(b"/opt/app/lib"),
             lib: b"lib/x86_64-linux-gnu",
             platform: b"x86_64",
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_token_without_value_drops_the_text() {
-        let tokens = Tokens {
+        let tokens = DynamicTokens {
             origin: None,
             lib: b"lib",
             platform: b"x",

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::object_check::{Role, open};
-use super::process::{Hit, Map, Miss, Phase, Process};
-use super::{How, Outcome, Refusal, Step, Tried, dynamic_tokens};
-use crate::elf::Bytes;
+use super::object_check::{ObjectRole, open};
+use super::process::{LinkMap, LoadPhase, SearchHit, SearchMiss, SimulatedProcess};
+use super::{LoadRefusal, RequestOutcome, SearchStage, SearchStep, TriedFile, dynamic_tokens};
+use crate::elf::ByteString;
 use crate::escape;
 use crate::rootfs::{LookupError, NodeKind};
 
@@ -13,26 +13,26 @@ use crate::rootfs::{LookupError, NodeKind};
 const NODEFLIB: u64 = 0x800;
 
 /// Where a search stands.
-struct Search<'s, 'a> {
-    process: &'s Process<'a>,
+struct GlibcSearch<'s, 'a> {
+    process: &'s SimulatedProcess<'a>,
     name: &'s [u8],
-    trace: &'s mut Vec<Step>,
+    trace: &'s mut Vec<SearchStep>,
     found_other_class: bool,
     /// Why the last file that was tried is not there; `None` as long as none was tried.
     last_error: Option<LookupError>,
 }
 
 /// The end of a search: a hit, or a file that the loader refuses and looks no further.
-type Flow = ControlFlow<Result<Hit, Miss>>;
+type SearchFlow = ControlFlow<Result<SearchHit, SearchMiss>>;
 
 /// Searches `name` for the map `loader`, which needs it; without one, for a caller that has no search path.
 pub(super) fn search(
-    process: &Process<'_>,
+    process: &SimulatedProcess<'_>,
     name: &[u8],
     loader: Option<usize>,
-    trace: &mut Vec<Step>,
-) -> Result<Hit, Miss> {
-    let mut search = Search {
+    trace: &mut Vec<SearchStep>,
+) -> Result<SearchHit, SearchMiss> {
+    let mut search = GlibcSearch {
         process,
         name,
         trace,
@@ -45,15 +45,15 @@ pub(super) fn search(
     }
 }
 
-impl Search<'_, '_> {
-    fn run(&mut self, loader: Option<usize>) -> Flow {
+impl GlibcSearch<'_, '_> {
+    fn run(&mut self, loader: Option<usize>) -> SearchFlow {
         if self.name.contains(&b'/') {
             return self.direct(loader);
         }
         let own = loader.and_then(|loader| self.process.maps.get(loader));
         // ld.so(8), "the dynamic linker searches in the following order"
         if own.is_some_and(|own| own.elf().runpath.is_some()) {
-            self.trace.push(Step::RpathIgnored);
+            self.trace.push(SearchStep::RpathIgnored);
         } else {
             self.rpath_chain(loader)?;
         }
@@ -61,28 +61,31 @@ impl Search<'_, '_> {
         self.runpath(loader)?;
         self.cache(own)?;
         if nodeflib(own) {
-            self.trace.push(Step::NoDefaults);
+            self.trace.push(SearchStep::NoDefaults);
         } else {
-            self.directories(&self.process.setup.linker.default_dirs, How::Default)?;
+            self.directories(
+                &self.process.setup.linker.default_dirs,
+                SearchStage::Default,
+            )?;
         }
-        Flow::Continue(())
+        SearchFlow::Continue(())
     }
 
     /// A name with a `/` is a path.
-    fn direct(&mut self, loader: Option<usize>) -> Flow {
+    fn direct(&mut self, loader: Option<usize>) -> SearchFlow {
         let own = loader.and_then(|loader| self.process.maps.get(loader));
         let path = match own {
             Some(own) => dynamic_tokens::expand(self.name, &self.process.tokens(own)),
             None => Some(self.name.to_vec()),
         };
         match path {
-            Some(path) => self.candidate(path, How::Direct),
-            None => Flow::Continue(()),
+            Some(path) => self.candidate(path, SearchStage::Direct),
+            None => SearchFlow::Continue(()),
         }
     }
 
     /// `DT_RPATH` of the asking object, of the one that loaded it, and so on up; then of the executable.
-    fn rpath_chain(&mut self, loader: Option<usize>) -> Flow {
+    fn rpath_chain(&mut self, loader: Option<usize>) -> SearchFlow {
         let mut next = loader;
         let main = self.process.main();
         let mut did_main = false;
@@ -96,25 +99,25 @@ impl Search<'_, '_> {
         }
         match main {
             Some(main) if !did_main => self.rpath(main),
-            _ => Flow::Continue(()),
+            _ => SearchFlow::Continue(()),
         }
     }
 
-    fn rpath(&mut self, number: usize) -> Flow {
+    fn rpath(&mut self, number: usize) -> SearchFlow {
         let Some(map) = self.process.maps.get(number) else {
-            return Flow::Continue(());
+            return SearchFlow::Continue(());
         };
         // With a DT_RUNPATH the object's DT_RPATH does not exist (elf/get-dynamic-info.h).
         match &map.elf().rpath {
             Some(rpath) if map.elf().runpath.is_none() => self.directories(
                 &directories(self.process, rpath, b":", map),
-                How::Rpath(number),
+                SearchStage::Rpath(number),
             ),
-            _ => Flow::Continue(()),
+            _ => SearchFlow::Continue(()),
         }
     }
 
-    fn ld_library_path(&mut self) -> Flow {
+    fn ld_library_path(&mut self) -> SearchFlow {
         let setup = self.process.setup;
         let Some(path) = setup
             .environment
@@ -122,7 +125,7 @@ impl Search<'_, '_> {
             .as_ref()
             .filter(|path| !path.is_empty())
         else {
-            return Flow::Continue(());
+            return SearchFlow::Continue(());
         };
         let list = match self
             .process
@@ -132,49 +135,49 @@ impl Search<'_, '_> {
             Some(main) => directories(self.process, path, b":;", main),
             None => plain_directories(path),
         };
-        self.directories(&list, How::LdLibraryPath)
+        self.directories(&list, SearchStage::LdLibraryPath)
     }
 
     /// `DT_RUNPATH` of the asking object alone.
-    fn runpath(&mut self, loader: Option<usize>) -> Flow {
+    fn runpath(&mut self, loader: Option<usize>) -> SearchFlow {
         let own = loader.and_then(|number| Some((number, self.process.maps.get(number)?)));
         match own.and_then(|(number, map)| Some((number, map, map.elf().runpath.as_ref()?))) {
             Some((number, map, runpath)) => self.directories(
                 &directories(self.process, runpath, b":", map),
-                How::Runpath(number),
+                SearchStage::Runpath(number),
             ),
-            None => Flow::Continue(()),
+            None => SearchFlow::Continue(()),
         }
     }
 
-    fn cache(&mut self, own: Option<&Map>) -> Flow {
+    fn cache(&mut self, own: Option<&LinkMap>) -> SearchFlow {
         let linker = self.process.setup.linker;
         let Some(cache) = &linker.cache else {
-            self.trace.push(Step::NoCache);
+            self.trace.push(SearchStep::NoCache);
             // The loader opens the file once.
             if !self.process.cache_was_missing.replace(true)
                 && let Err(error) = self.process.setup.rootfs.lookup(b"/etc/ld.so.cache")
             {
                 self.last_error = Some(error);
             }
-            return Flow::Continue(());
+            return SearchFlow::Continue(());
         };
         let Some(path) = cache.lookup(self.name, &linker.usable()) else {
-            self.trace.push(Step::NotInCache);
-            return Flow::Continue(());
+            self.trace.push(SearchStep::NotInCache);
+            return SearchFlow::Continue(());
         };
         if nodeflib(own) && linker.default_dirs.iter().any(|dir| path.starts_with(dir)) {
-            self.trace.push(Step::NoDefaults);
-            return Flow::Continue(());
+            self.trace.push(SearchStep::NoDefaults);
+            return SearchFlow::Continue(());
         }
-        self.candidate(path.to_vec(), How::Cache)
+        self.candidate(path.to_vec(), SearchStage::Cache)
     }
 
     /// Tries the name in each directory, in its subdirectories for the processor first (`open_path`).
-    fn directories(&mut self, directories: &[Bytes], how: How) -> Flow {
+    fn directories(&mut self, directories: &[ByteString], how: SearchStage) -> SearchFlow {
         for directory in directories {
             if let Some(error) = self.no_directory(directory) {
-                self.trace.push(Step::NoDirectory {
+                self.trace.push(SearchStep::NoDirectory {
                     how,
                     path: directory.clone(),
                 });
@@ -205,7 +208,7 @@ impl Search<'_, '_> {
                 break;
             }
         }
-        Flow::Continue(())
+        SearchFlow::Continue(())
     }
 
     /// Why nothing is tried in a directory. A relative one is always tried: the working directory may change.
@@ -224,43 +227,43 @@ impl Search<'_, '_> {
         }
     }
 
-    fn candidate(&mut self, path: Vec<u8>, how: How) -> Flow {
+    fn candidate(&mut self, path: Vec<u8>, how: SearchStage) -> SearchFlow {
         let setup = self.process.setup;
         let (tried, opened) = open(
             setup.rootfs,
             &self.process.absolute(&path),
             setup.linker,
-            Role::Library,
+            ObjectRole::Library,
         );
         self.last_error = match tried {
-            Tried::Missing(error) => Some(error),
+            TriedFile::Missing(error) => Some(error),
             _ => Some(LookupError::NotFound),
         };
-        self.found_other_class |= tried == Tried::WrongClass;
-        self.trace.push(Step::Tried {
+        self.found_other_class |= tried == TriedFile::WrongClass;
+        self.trace.push(SearchStep::Tried {
             how,
             path: path.as_slice().into(),
             tried: tried.clone(),
         });
         match (tried, opened) {
-            (Tried::Found, Some(opened)) => Flow::Break(Ok(Hit {
+            (TriedFile::Found, Some(opened)) => SearchFlow::Break(Ok(SearchHit {
                 path: path.into(),
                 opened,
                 how,
             })),
-            (tried @ Tried::Refused(_), _) => {
+            (tried @ TriedFile::Refused(_), _) => {
                 // Once the file is accepted, the loader names what was asked for, not where it lies.
                 let named = match &tried {
-                    Tried::Refused(Refusal::Mapping(_)) => self.name,
+                    TriedFile::Refused(LoadRefusal::Mapping(_)) => self.name,
                     _ => &path,
                 };
-                Flow::Break(Err(miss_at(named, &tried, self.process.phase)))
+                SearchFlow::Break(Err(miss_at(named, &tried, self.process.phase)))
             }
-            _ => Flow::Continue(()),
+            _ => SearchFlow::Continue(()),
         }
     }
 
-    fn not_found(&self) -> Miss {
+    fn not_found(&self) -> SearchMiss {
         let name = escape::text(self.name);
         let message = if self.found_other_class {
             let other = if self.process.setup.linker.arch.class == 1 {
@@ -278,45 +281,45 @@ impl Search<'_, '_> {
                 error.unwrap_or_default()
             )
         };
-        Miss {
-            outcome: Outcome::NotFound,
+        SearchMiss {
+            outcome: RequestOutcome::NotFound,
             message,
         }
     }
 }
 
-impl Process<'_> {
+impl SimulatedProcess<'_> {
     /// The executable's map: the first but the loader's own. A process that only opens has none.
     pub(super) fn main(&self) -> Option<usize> {
-        self.maps.iter().position(Map::is_main)
+        self.maps.iter().position(LinkMap::is_main)
     }
 }
 
 /// What the loader says of a file it refuses, or does not find.
-pub(super) fn miss_at(path: &[u8], tried: &Tried, phase: Phase) -> Miss {
+pub(super) fn miss_at(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> SearchMiss {
     let path = escape::text(path);
     match tried {
-        Tried::Refused(Refusal::Directory) if phase == Phase::Start => Miss {
-            outcome: Outcome::Refused,
+        TriedFile::Refused(LoadRefusal::Directory) if phase == LoadPhase::Start => SearchMiss {
+            outcome: RequestOutcome::Refused,
             message: format!("{path}: cannot read file data: Error 21"),
         },
-        Tried::Refused(refusal) => Miss {
-            outcome: Outcome::Refused,
+        TriedFile::Refused(refusal) => SearchMiss {
+            outcome: RequestOutcome::Refused,
             message: format!("{path}: {refusal}"),
         },
-        Tried::Missing(error) => Miss {
-            outcome: Outcome::NotFound,
+        TriedFile::Missing(error) => SearchMiss {
+            outcome: RequestOutcome::NotFound,
             message: format!(
                 "{path}: cannot open shared object file: {}",
                 system_words(*error, phase)
             ),
         },
-        Tried::WrongClass => Miss {
-            outcome: Outcome::Refused,
+        TriedFile::WrongClass => SearchMiss {
+            outcome: RequestOutcome::Refused,
             message: format!("{path}: wrong ELF class"),
         },
-        Tried::WrongMachine | Tried::Found => Miss {
-            outcome: Outcome::Refused,
+        TriedFile::WrongMachine | TriedFile::Found => SearchMiss {
+            outcome: RequestOutcome::Refused,
             message: format!("{path}: cannot open shared object file"),
         },
     }
@@ -324,7 +327,7 @@ pub(super) fn miss_at(path: &[u8], tried: &Tried, phase: Phase) -> Miss {
 
 /// A system error in the words of its phase: the loader alone knows no more than five of them (glibc
 /// elf/dl-minimal.c, `__strerror_r`).
-fn system_words(error: LookupError, phase: Phase) -> String {
+fn system_words(error: LookupError, phase: LoadPhase) -> String {
     let number = match error {
         LookupError::NotFound => return error.to_string(),
         LookupError::NotDirectory => 20,
@@ -332,23 +335,28 @@ fn system_words(error: LookupError, phase: Phase) -> String {
         LookupError::TooLong => 36,
     };
     match phase {
-        Phase::Start => format!("Error {number}"),
-        Phase::Open => error.to_string(),
+        LoadPhase::Start => format!("Error {number}"),
+        LoadPhase::Open => error.to_string(),
     }
 }
 
-fn nodeflib(own: Option<&Map>) -> bool {
+fn nodeflib(own: Option<&LinkMap>) -> bool {
     own.is_some_and(|own| own.elf().flags_1 & NODEFLIB != 0)
 }
 
 /// Splits a search path into directories with a final `/`, tokens of `map` expanded, each once. An empty
 /// element is the working directory; one that a token makes empty is dropped (`fillin_rpath`).
-fn directories(process: &Process<'_>, path: &[u8], separators: &[u8], map: &Map) -> Vec<Bytes> {
+fn directories(
+    process: &SimulatedProcess<'_>,
+    path: &[u8],
+    separators: &[u8],
+    map: &LinkMap,
+) -> Vec<ByteString> {
     if path.is_empty() {
         return Vec::new();
     }
     let tokens = process.tokens(map);
-    let mut list: Vec<Bytes> = Vec::new();
+    let mut list: Vec<ByteString> = Vec::new();
     for element in path.split(|byte| separators.contains(byte)) {
         let expanded = if element.is_empty() {
             Some(Vec::new())
@@ -368,8 +376,8 @@ fn directories(process: &Process<'_>, path: &[u8], separators: &[u8], map: &Map)
 }
 
 /// The same for a process without an executable, in which no token means anything.
-fn plain_directories(path: &[u8]) -> Vec<Bytes> {
-    let mut list: Vec<Bytes> = Vec::new();
+fn plain_directories(path: &[u8]) -> Vec<ByteString> {
+    let mut list: Vec<ByteString> = Vec::new();
     for directory in path.split(|byte| b":;".contains(byte)).map(with_slash) {
         if !list.contains(&directory) {
             list.push(directory);
@@ -379,9 +387,9 @@ fn plain_directories(path: &[u8]) -> Vec<Bytes> {
 }
 
 /// The directory with exactly one `/` at its end; the empty one stays empty.
-fn with_slash(directory: &[u8]) -> Bytes {
+fn with_slash(directory: &[u8]) -> ByteString {
     if directory.is_empty() {
-        return Bytes::default();
+        return ByteString::default();
     }
     let length = directory
         .iter()

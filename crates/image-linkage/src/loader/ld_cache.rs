@@ -4,22 +4,22 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::Arch;
-use crate::elf::Bytes;
+use crate::elf::ByteString;
 
 /// The cache, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cache {
+pub struct LdCache {
     /// The format of the file that it was read from; nothing for one that was made here.
-    pub format: Option<Format>,
+    pub format: Option<LdCacheFormat>,
     /// What wrote the file, in its own words.
-    pub generator: Option<Bytes>,
+    pub generator: Option<ByteString>,
     /// By name as it is compared; each entry with its name as written.
-    entries: BTreeMap<Bytes, Vec<(Bytes, CacheEntry)>>,
+    entries: BTreeMap<ByteString, Vec<(ByteString, CacheEntry)>>,
 }
 
 /// The format of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum LdCacheFormat {
     /// `glibc-ld.so.cache1.1` alone, which `ldconfig` writes since glibc 2.32.
     New,
     /// The old one with the new one behind it.
@@ -28,7 +28,7 @@ pub enum Format {
     Old,
 }
 
-impl Format {
+impl LdCacheFormat {
     /// The name by which `ldconfig -c` knows it.
     pub fn name(self) -> &'static str {
         match self {
@@ -43,11 +43,11 @@ impl Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheEntry {
     /// The path.
-    pub path: Bytes,
+    pub path: ByteString,
     /// The processor and libc it is for.
     pub flags: i32,
     /// The `glibc-hwcaps` subdirectory it is from.
-    pub hwcaps: Option<Bytes>,
+    pub hwcaps: Option<ByteString>,
     /// The bits of the legacy hardware subdirectories it is from, such as `tls`.
     pub hardware: u64,
     /// The x86-64 level that the object of a `glibc-hwcaps` subdirectory needs, 0 for the baseline.
@@ -56,18 +56,18 @@ pub struct CacheEntry {
 
 /// What a loader takes of a cache.
 #[derive(Debug, Clone, Copy)]
-pub struct Usable<'a> {
+pub struct CacheCriteria<'a> {
     /// The processor.
     pub arch: &'a Arch,
     /// The `glibc-hwcaps` levels, the best first.
-    pub levels: &'a [Bytes],
+    pub levels: &'a [ByteString],
     /// The bits of the hardware subdirectories.
     pub hardware: u64,
     /// The bits of the levels that the processor has.
     pub isa_bits: u32,
 }
 
-impl Cache {
+impl LdCache {
     /// Adds an entry behind those of the same name.
     pub fn add(&mut self, name: &[u8], entry: CacheEntry) {
         let entries = self.entries.entry(compared(name)).or_default();
@@ -93,7 +93,7 @@ impl Cache {
 
     /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry, else the
     /// first plain one with no more than the bits of its hardware (elf/dl-cache.c, `search_cache`).
-    pub fn lookup(&self, name: &[u8], by: &Usable<'_>) -> Option<&[u8]> {
+    pub fn lookup(&self, name: &[u8], by: &CacheCriteria<'_>) -> Option<&[u8]> {
         let entries = self.entries.get(&compared(name))?;
         let flags = by.arch.cache_flags;
         let usable = || {
@@ -128,7 +128,7 @@ impl Cache {
 
 /// A name as the cache compares it: numbers count by their value, so without zeros in front (elf/dl-cache.c,
 /// `_dl_cache_libcmp`).
-fn compared(name: &[u8]) -> Bytes {
+fn compared(name: &[u8]) -> ByteString {
     let mut out: Vec<u8> = Vec::with_capacity(name.len());
     for (at, &byte) in name.iter().enumerate() {
         let in_number = out.last().is_some_and(u8::is_ascii_digit);

@@ -7,8 +7,8 @@
 
 use std::cmp::Ordering;
 
-use super::ld_cache::{Cache, CacheEntry, Format, order};
-use crate::elf::Bytes;
+use super::ld_cache::{CacheEntry, LdCache, LdCacheFormat, order};
+use crate::elf::ByteString;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
 const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
@@ -46,7 +46,7 @@ const KERNEL: u32 = 0x05_00_00;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheFile {
     /// The entries that can be read.
-    pub cache: Cache,
+    pub cache: LdCache,
     /// Why what the loader finds in it cannot be foretold.
     pub damage: Option<String>,
 }
@@ -56,7 +56,7 @@ pub struct CacheFile {
 /// # Errors
 /// Why the loader ignores the file.
 pub fn read(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
-    let file = Reader { bytes, data };
+    let file = CacheReader { bytes, data };
     let short = |count| format!("it says {count} entries and is too short for them");
     if bytes.starts_with(NEW_MAGIC) {
         let table = file.new_table(0).ok_or("its header is cut short")?;
@@ -69,13 +69,13 @@ pub fn read(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
         return Err("it does not begin as a cache does".to_owned());
     }
     let count = file.number(12).ok_or("its header is cut short")?;
-    let mut table = Table {
+    let mut table = CacheTable {
         first: OLD_HEADER,
         entry: OLD_ENTRY,
         count: wide(count),
         strings: 0,
         room: 0,
-        format: Format::Old,
+        format: LdCacheFormat::Old,
     };
     if table.end() > bytes.len() {
         return Err(short(table.count));
@@ -92,7 +92,7 @@ pub fn read(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
 }
 
 /// Where the entries and their texts lie in the file.
-struct Table {
+struct CacheTable {
     first: usize,
     entry: usize,
     count: usize,
@@ -100,10 +100,10 @@ struct Table {
     strings: usize,
     /// The offsets that the loader takes for sound are below this.
     room: usize,
-    format: Format,
+    format: LdCacheFormat,
 }
 
-impl Table {
+impl CacheTable {
     fn end(&self) -> usize {
         self.first
             .saturating_add(self.count.saturating_mul(self.entry))
@@ -112,20 +112,20 @@ impl Table {
 
 /// What stands in the extension directory.
 #[derive(Default)]
-struct Extensions<'f> {
+struct CacheExtensions<'f> {
     /// What wrote the file.
     generator: Option<&'f [u8]>,
     /// Where the names of the `glibc-hwcaps` subdirectories are listed, and how many.
     subdirectories: Option<(usize, usize)>,
 }
 
-struct Reader<'f> {
+struct CacheReader<'f> {
     bytes: &'f [u8],
     data: u8,
 }
 
 /// A text of an entry.
-enum Text<'f> {
+enum CacheText<'f> {
     Found(&'f [u8]),
     /// The loader sees that the offset is none.
     OutOfRoom,
@@ -133,21 +133,25 @@ enum Text<'f> {
     Unknown,
 }
 
-impl<'f> Reader<'f> {
+impl<'f> CacheReader<'f> {
     /// The entries of the new format whose header lies at `at`.
-    fn new_table(&self, at: usize) -> Option<Table> {
+    fn new_table(&self, at: usize) -> Option<CacheTable> {
         (self.bytes.len() >= at.checked_add(NEW_HEADER)?).then_some(())?;
-        Some(Table {
+        Some(CacheTable {
             first: at + NEW_HEADER,
             entry: NEW_ENTRY,
             count: wide(self.number(at + 20)?),
             strings: at,
             room: self.bytes.len(),
-            format: if at == 0 { Format::New } else { Format::Compat },
+            format: if at == 0 {
+                LdCacheFormat::New
+            } else {
+                LdCacheFormat::Compat
+            },
         })
     }
 
-    fn read_new(&self, table: &Table) -> Result<CacheFile, String> {
+    fn read_new(&self, table: &CacheTable) -> Result<CacheFile, String> {
         let flags = self.bytes.get(table.strings + 28).copied();
         let flags = flags.unwrap_or_default();
         // 0 is a file from before the field; 2 is little-endian, 3 is big-endian.
@@ -157,9 +161,9 @@ impl<'f> Reader<'f> {
         let extensions = self.extensions(table.strings).unwrap_or_default();
         let names = self.subdirectories(&extensions);
         let is_whole = names.iter().all(Option::is_some);
-        let names: Vec<Bytes> = names.into_iter().map(Option::unwrap_or_default).collect();
+        let names: Vec<ByteString> = names.into_iter().map(Option::unwrap_or_default).collect();
         let mut file = self.read_entries(table, &names);
-        file.cache.generator = extensions.generator.map(Bytes::from);
+        file.cache.generator = extensions.generator.map(ByteString::from);
         if !is_whole {
             let damage = || "a subdirectory has no name, and the process would die".to_owned();
             file.damage.get_or_insert_with(damage);
@@ -172,9 +176,9 @@ impl<'f> Reader<'f> {
         Ok(file)
     }
 
-    fn read_entries(&self, table: &Table, names: &[Bytes]) -> CacheFile {
+    fn read_entries(&self, table: &CacheTable, names: &[ByteString]) -> CacheFile {
         let mut file = CacheFile {
-            cache: Cache::default(),
+            cache: LdCache::default(),
             damage: None,
         };
         file.cache.format = Some(table.format);
@@ -210,20 +214,20 @@ impl<'f> Reader<'f> {
     /// An entry with its name; none where the loader passes over it.
     fn read_entry(
         &self,
-        table: &Table,
+        table: &CacheTable,
         index: usize,
-        names: &[Bytes],
+        names: &[ByteString],
     ) -> Result<(&'f [u8], Option<CacheEntry>), &'static str> {
         let at = table.first + index * table.entry;
         let field = |offset| self.number(at + offset).ok_or("lies behind the end");
         let text = |offset| self.text(table.strings, table.room, offset);
-        let Text::Found(name) = text(field(4)?) else {
+        let CacheText::Found(name) = text(field(4)?) else {
             return Err("names no text");
         };
         let path = match text(field(8)?) {
-            Text::Found(path) => path,
-            Text::OutOfRoom => return Ok((name, None)),
-            Text::Unknown => return Err("leads to no text"),
+            CacheText::Found(path) => path,
+            CacheText::OutOfRoom => return Ok((name, None)),
+            CacheText::Unknown => return Err("leads to no text"),
         };
         let mut entry = CacheEntry {
             path: path.into(),
@@ -250,7 +254,7 @@ impl<'f> Reader<'f> {
 
     /// The extensions of the header at `new`; none where any of their sections does not fit
     /// (sysdeps/generic/dl-cache.h, `cache_extension_load`).
-    fn extensions(&self, new: usize) -> Option<Extensions<'f>> {
+    fn extensions(&self, new: usize) -> Option<CacheExtensions<'f>> {
         let at = wide(self.number(new + 32)?);
         if at == 0 || !at.is_multiple_of(4) || self.number(at)? != EXTENSIONS {
             return None;
@@ -261,7 +265,7 @@ impl<'f> Reader<'f> {
         if count > room.min(NAMES) {
             return None;
         }
-        let mut found = Extensions::default();
+        let mut found = CacheExtensions::default();
         for section in (0..count).map(|index| sections + index * SECTION) {
             let offset = wide(self.number(section + 8)?);
             let content = self.bytes.get(offset..)?;
@@ -279,12 +283,12 @@ impl<'f> Reader<'f> {
     ///
     /// `ldconfig` counts their offsets from the new header and the loader from the start of the file
     /// (elf/dl-cache.c, `glibc_hwcaps_string`), so behind an old header it reads something else.
-    fn subdirectories(&self, extensions: &Extensions<'f>) -> Vec<Option<Bytes>> {
+    fn subdirectories(&self, extensions: &CacheExtensions<'f>) -> Vec<Option<ByteString>> {
         let (offset, count) = extensions.subdirectories.unwrap_or_default();
         let name =
             |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
-                Text::Found(name) => Some(Bytes::from(name)),
-                Text::OutOfRoom | Text::Unknown => None,
+                CacheText::Found(name) => Some(ByteString::from(name)),
+                CacheText::OutOfRoom | CacheText::Unknown => None,
             };
         (0..count.min(NAMES)).map(name).collect()
     }
@@ -309,21 +313,21 @@ impl<'f> Reader<'f> {
 
     /// The text at an offset from `start`; offsets below `room` are sound to the loader. A file that ends within a
     /// page is followed by zeros.
-    fn text(&self, start: usize, room: usize, offset: u32) -> Text<'f> {
+    fn text(&self, start: usize, room: usize, offset: u32) -> CacheText<'f> {
         let offset = wide(offset);
         if offset >= room {
-            return Text::OutOfRoom;
+            return CacheText::OutOfRoom;
         }
         let Some(tail) = self.bytes.get(start + offset..) else {
-            return Text::Unknown;
+            return CacheText::Unknown;
         };
         let tail = tail.get(..TEXT).unwrap_or(tail);
         match tail.iter().position(|&byte| byte == 0) {
-            Some(end) => Text::Found(tail.get(..end).unwrap_or_default()),
+            Some(end) => CacheText::Found(tail.get(..end).unwrap_or_default()),
             None if tail.len() < TEXT && !self.bytes.len().is_multiple_of(PAGE) => {
-                Text::Found(tail)
+                CacheText::Found(tail)
             }
-            None => Text::Unknown,
+            None => CacheText::Unknown,
         }
     }
 }
@@ -344,7 +348,7 @@ fn is_in_order(
 }
 
 /// Whether it can be the name of a `glibc-hwcaps` subdirectory that a loader searches.
-fn is_subdirectory(name: &Bytes) -> bool {
+fn is_subdirectory(name: &ByteString) -> bool {
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !name.is_empty() && name.iter().all(fits)
 }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ld_cache::{Cache, CacheEntry, order};
+use super::ld_cache::{CacheEntry, LdCache, order};
 
 const MAGIC: &[u8; 20] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
@@ -24,7 +24,7 @@ const HWCAP_NAMED: u64 = 1 << 62;
 ///
 /// # Errors
 /// When it would be larger than the 4 GB that its offsets count.
-pub fn write(cache: &Cache, data: u8, generator: &str) -> Result<Vec<u8>, String> {
+pub fn write(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>, String> {
     let mut entries: Vec<(&[u8], &CacheEntry)> = cache.iter().collect();
     // Stable: of entries that are alike, the first that was found comes first.
     entries.sort_by(compare);
@@ -35,11 +35,11 @@ pub fn write(cache: &Cache, data: u8, generator: &str) -> Result<Vec<u8>, String
     let texts = entries
         .iter()
         .flat_map(|(name, entry)| [*name, &*entry.path]);
-    let strings = Strings::new(
+    let strings = StringPool::new(
         texts.chain(names.iter().copied()),
         HEADER + entries.len() * ENTRY,
     );
-    let mut out = Words {
+    let mut out = NumberWriter {
         bytes: Vec::new(),
         big: data == 2,
     };
@@ -78,7 +78,12 @@ fn hwcap(entry: &CacheEntry, numbers: &BTreeMap<&[u8], u64>) -> u64 {
     })
 }
 
-fn header(out: &mut Words, entries: usize, strings: &Strings, data: u8) -> Result<(), String> {
+fn header(
+    out: &mut NumberWriter,
+    entries: usize,
+    strings: &StringPool,
+    data: u8,
+) -> Result<(), String> {
     out.bytes.extend(MAGIC);
     out.place(entries)?;
     out.place(strings.bytes.len())?;
@@ -91,9 +96,9 @@ fn header(out: &mut Words, entries: usize, strings: &Strings, data: u8) -> Resul
 
 /// The extension directory behind the texts (elf/cache.c, `write_extensions`).
 fn extensions(
-    out: &mut Words,
+    out: &mut NumberWriter,
     names: &BTreeSet<&[u8]>,
-    strings: &Strings,
+    strings: &StringPool,
     generator: &str,
 ) -> Result<(), String> {
     out.bytes.resize(strings.end.next_multiple_of(4), 0);
@@ -118,7 +123,7 @@ fn extensions(
 }
 
 /// The texts of a file, each once and with its final NUL. A name that ends a path is not written again.
-struct Strings {
+struct StringPool {
     bytes: Vec<u8>,
     /// Where each text stands, in bytes from the start of the file.
     places: BTreeMap<Vec<u8>, usize>,
@@ -126,7 +131,7 @@ struct Strings {
     end: usize,
 }
 
-impl Strings {
+impl StringPool {
     fn new<'t>(texts: impl Iterator<Item = &'t [u8]>, from: usize) -> Self {
         // Backwards, a text that ends another one stands before it.
         let mut backwards: BTreeSet<Vec<u8>> = texts
@@ -165,12 +170,12 @@ impl Strings {
 }
 
 /// Numbers in the order of bytes of the processor.
-struct Words {
+struct NumberWriter {
     bytes: Vec<u8>,
     big: bool,
 }
 
-impl Words {
+impl NumberWriter {
     fn word(&mut self, value: u32) {
         let bytes = if self.big {
             value.to_be_bytes()
@@ -201,10 +206,10 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::write;
-    use crate::loader::ld_cache::{Cache, CacheEntry, Format};
+    use crate::loader::ld_cache::{CacheEntry, LdCache, LdCacheFormat};
     use crate::loader::ld_cache_file::read;
 
-    fn cache() -> Cache {
+    fn cache() -> LdCache {
         let plain = |path: &str| CacheEntry {
             path: path.as_bytes().into(),
             flags: 0x303,
@@ -217,7 +222,7 @@ mod tests {
             isa_level,
             ..plain(path)
         };
-        let mut cache = Cache::default();
+        let mut cache = LdCache::default();
         for (name, entry) in [
             ("libz.so.1", plain("/lib/x/libz.so.1")),
             ("libcupti.so.12", plain("/opt/b/libcupti.so.12")),
@@ -245,7 +250,7 @@ mod tests {
         cache
     }
 
-    fn listed(cache: &Cache) -> Vec<String> {
+    fn listed(cache: &LdCache) -> Vec<String> {
         let mut entries: Vec<String> = cache
             .iter()
             .map(|(name, entry)| format!("{} {entry:?}", crate::escape::text(name)))
@@ -261,7 +266,7 @@ mod tests {
             let file = read(&bytes, data).unwrap();
             assert_eq!(file.damage, None);
             assert_eq!(listed(&file.cache), listed(&cache()));
-            assert_eq!(file.cache.format, Some(Format::New));
+            assert_eq!(file.cache.format, Some(LdCacheFormat::New));
             assert_eq!(file.cache.generator.as_deref(), Some(&b"a generator"[..]));
             let first = |name: &str| {
                 file.cache
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn an_empty_cache_is_a_cache() {
-        let file = read(&write(&Cache::default(), 1, "").unwrap(), 1).unwrap();
+        let file = read(&write(&LdCache::default(), 1, "").unwrap(), 1).unwrap();
         assert_eq!((file.cache.iter().count(), file.damage), (0, None));
     }
 }

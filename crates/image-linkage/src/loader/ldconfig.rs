@@ -10,36 +10,36 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::ld_cache::{Cache, CacheEntry};
-use super::{Arch, Libc, Linker, legacy_hwcaps};
-use crate::elf::{Bytes, ElfProblem};
+use super::ld_cache::{CacheEntry, LdCache};
+use super::{Arch, DynamicLoader, Libc, legacy_hwcaps};
+use crate::elf::{ByteString, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
 
 /// What a run of `ldconfig` leaves behind.
 #[derive(Debug, Clone, Default)]
-pub struct Regenerated {
+pub struct LdconfigOutcome {
     /// The cache.
-    pub cache: Cache,
+    pub cache: LdCache,
     /// The soname links it makes: in which directory, of which name, to which file.
-    pub links: Vec<(NodeId, Bytes, Bytes)>,
+    pub links: Vec<(NodeId, ByteString, ByteString)>,
     /// The dangling links it removes: from which directory, of which name.
-    pub removed: Vec<(NodeId, Bytes)>,
+    pub removed: Vec<(NodeId, ByteString)>,
     /// The same links by path, each made one with its target, as they are configured.
-    pub relinked: Relinked,
+    pub relinked: LinkChanges,
     /// The directories it searches, as configured, those that are not there left out.
-    pub directories: Vec<Bytes>,
+    pub directories: Vec<ByteString>,
     /// What it warns of, or what the image's configuration exceeds.
     pub problems: Vec<String>,
 }
 
 /// The links that a run changes, by path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Relinked {
+pub struct LinkChanges {
     /// The soname links it makes, each with its target.
-    pub made: Vec<(Bytes, Bytes)>,
+    pub made: Vec<(ByteString, ByteString)>,
     /// The dangling links it removes.
-    pub removed: Vec<Bytes>,
+    pub removed: Vec<ByteString>,
 }
 
 /// Configuration files that are included, at most.
@@ -50,9 +50,9 @@ const DEPTH: usize = 8;
 const DIRECTORIES: usize = 1024;
 
 /// Runs `ldconfig` on the file system.
-pub fn regenerate(rootfs: &Rootfs, linker: &Linker) -> Regenerated {
-    let mut out = Regenerated::default();
-    let mut configuration = Configuration {
+pub fn regenerate(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
+    let mut out = LdconfigOutcome::default();
+    let mut configuration = LdSoConf {
         rootfs,
         directories: Vec::new(),
         files: 0,
@@ -61,7 +61,7 @@ pub fn regenerate(rootfs: &Rootfs, linker: &Linker) -> Regenerated {
     configuration.read(b"/etc/ld.so.conf", 0);
     let mut directories = configuration.directories;
     directories.extend(built_in(linker));
-    let mut run = Run {
+    let mut run = LdconfigRun {
         rootfs: Cow::Borrowed(rootfs),
         linker,
         directories: Vec::new(),
@@ -80,7 +80,7 @@ pub fn regenerate(rootfs: &Rootfs, linker: &Linker) -> Regenerated {
 }
 
 /// The file system after the dangling links were removed and the new ones were made.
-pub fn with_links(rootfs: &Rootfs, regenerated: &Regenerated, layer: usize) -> Rootfs {
+pub fn with_links(rootfs: &Rootfs, regenerated: &LdconfigOutcome, layer: usize) -> Rootfs {
     let mut changed = rootfs.clone();
     for (directory, name) in &regenerated.removed {
         changed.remove_link(*directory, name);
@@ -93,7 +93,7 @@ pub fn with_links(rootfs: &Rootfs, regenerated: &Regenerated, layer: usize) -> R
 
 /// The loader's default directories; before one that ends in `/lib64` its 32-bit twin (`add_system_dir` in
 /// glibc sysdeps/unix/sysv/linux/x86_64/dl-cache.h).
-fn built_in(linker: &Linker) -> Vec<Bytes> {
+fn built_in(linker: &DynamicLoader) -> Vec<ByteString> {
     let mut directories = Vec::new();
     for directory in &linker.default_dirs {
         let directory = directory.strip_suffix(b"/").unwrap_or(directory);
@@ -105,14 +105,14 @@ fn built_in(linker: &Linker) -> Vec<Bytes> {
     directories
 }
 
-struct Configuration<'a> {
+struct LdSoConf<'a> {
     rootfs: &'a Rootfs,
-    directories: Vec<Bytes>,
+    directories: Vec<ByteString>,
     files: usize,
     problems: &'a mut Vec<String>,
 }
 
-impl Configuration<'_> {
+impl LdSoConf<'_> {
     /// Reads one file (`parse_conf`): a directory a line, `include` with a pattern, `#` begins a comment.
     fn read(&mut self, path: &[u8], depth: usize) {
         self.files += 1;
@@ -154,7 +154,7 @@ impl Configuration<'_> {
                     .iter()
                     .rposition(|&byte| byte != b'/')
                     .map_or(0, |last| last + 1);
-                let directory: Bytes = directory.get(..length).unwrap_or_default().into();
+                let directory: ByteString = directory.get(..length).unwrap_or_default().into();
                 // A relative one counts from the root, where `ldconfig` runs.
                 if !directory.is_empty() {
                     self.directories.push(directory);
@@ -194,16 +194,16 @@ fn is_hwcap_line(line: &[u8]) -> bool {
 
 /// A directory to be searched.
 #[derive(Debug, Clone)]
-struct Directory {
-    path: Bytes,
+struct SearchedDirectory {
+    path: ByteString,
     node: NodeId,
     /// The name of the `glibc-hwcaps` subdirectory it is.
-    level: Option<Bytes>,
+    level: Option<ByteString>,
 }
 
 /// A library of a directory, by soname.
-struct Library {
-    name: Bytes,
+struct DirectoryLibrary {
+    name: ByteString,
     is_link: bool,
     flags: i32,
     /// The highest x86-64 level that it needs, 0 for the baseline.
@@ -211,16 +211,16 @@ struct Library {
 }
 
 /// A run under way. Links that were made in one directory are seen in the next.
-struct Run<'a> {
+struct LdconfigRun<'a> {
     rootfs: Cow<'a, Rootfs>,
-    linker: &'a Linker,
-    directories: Vec<Directory>,
-    out: Regenerated,
+    linker: &'a DynamicLoader,
+    directories: Vec<SearchedDirectory>,
+    out: LdconfigOutcome,
 }
 
-impl Run<'_> {
+impl LdconfigRun<'_> {
     /// Adds a directory and its `glibc-hwcaps` subdirectories (`add_dir_1`).
-    fn add(&mut self, path: Bytes) {
+    fn add(&mut self, path: ByteString) {
         if !self.queue(&path, None) {
             return;
         }
@@ -230,7 +230,7 @@ impl Run<'_> {
             return;
         };
         // The loader cannot look up a name with a colon.
-        let levels: Vec<Bytes> = self
+        let levels: Vec<ByteString> = self
             .rootfs
             .children(found.node)
             .filter(|(name, _)| !name.starts_with(b".") && !name.contains(&b':'))
@@ -242,11 +242,11 @@ impl Run<'_> {
     }
 
     /// Queues a directory that is there and was not given before, by whatever path.
-    fn queue(&mut self, path: &[u8], level: Option<Bytes>) -> bool {
+    fn queue(&mut self, path: &[u8], level: Option<ByteString>) -> bool {
         let Ok(found) = self.rootfs.lookup(path) else {
             return false;
         };
-        let known = |known: &Directory| known.node == found.node;
+        let known = |known: &SearchedDirectory| known.node == found.node;
         let is_directory = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
         if !is_directory
             || self.directories.len() >= DIRECTORIES
@@ -254,7 +254,7 @@ impl Run<'_> {
         {
             return false;
         }
-        self.directories.push(Directory {
+        self.directories.push(SearchedDirectory {
             path: path.into(),
             node: found.node,
             level,
@@ -263,13 +263,13 @@ impl Run<'_> {
     }
 
     /// Adds the libraries of one directory (`search_dir`).
-    fn search(&mut self, directory: &Directory) {
-        let names: Vec<(Bytes, NodeId)> = self
+    fn search(&mut self, directory: &SearchedDirectory) {
+        let names: Vec<(ByteString, NodeId)> = self
             .rootfs
             .children(directory.node)
             .map(|(name, node)| (name.into(), node))
             .collect();
-        let mut libraries: BTreeMap<Bytes, Library> = BTreeMap::new();
+        let mut libraries: BTreeMap<ByteString, DirectoryLibrary> = BTreeMap::new();
         for (name, node) in names {
             let Some((soname, candidate)) = self.candidate(directory, &name, node) else {
                 continue;
@@ -291,10 +291,10 @@ impl Run<'_> {
     /// The library of this name; nothing for a file that is none, and for a subdirectory, which is queued.
     fn candidate(
         &mut self,
-        directory: &Directory,
-        name: &Bytes,
+        directory: &SearchedDirectory,
+        name: &ByteString,
         node: NodeId,
-    ) -> Option<(Bytes, Library)> {
+    ) -> Option<(ByteString, DirectoryLibrary)> {
         let is_symlink = matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_));
         let is_hardware = directory.level.is_none() && self.has_hardware(name);
         let is_odd_link = directory.level.is_some() && is_symlink;
@@ -331,7 +331,7 @@ impl Run<'_> {
         let name = name.clone();
         Some((
             soname,
-            Library {
+            DirectoryLibrary {
                 name,
                 is_link,
                 flags,
@@ -347,7 +347,12 @@ impl Run<'_> {
     }
 
     /// Makes the link of a library, and its entry.
-    fn enter(&mut self, directory: &Directory, soname: &Bytes, library: &Library) {
+    fn enter(
+        &mut self,
+        directory: &SearchedDirectory,
+        soname: &ByteString,
+        library: &DirectoryLibrary,
+    ) {
         let plain = directory.level.is_none();
         if plain && !library.is_link {
             self.make_link(directory, &library.name, soname);
@@ -370,7 +375,7 @@ impl Run<'_> {
     }
 
     /// Makes the link unless it leads to the file already, or is no link (`create_links`).
-    fn make_link(&mut self, directory: &Directory, file: &Bytes, soname: &Bytes) {
+    fn make_link(&mut self, directory: &SearchedDirectory, file: &ByteString, soname: &ByteString) {
         let at = |name: &[u8]| [&*directory.path, b"/", name].concat();
         let there = self.rootfs.child(directory.node, soname);
         let is_link =
@@ -392,7 +397,7 @@ impl Run<'_> {
 }
 
 /// "Prefer a file to a link, otherwise check which one is newer."
-fn is_preferred(candidate: &Library, known: &Library) -> bool {
+fn is_preferred(candidate: &DirectoryLibrary, known: &DirectoryLibrary) -> bool {
     match (candidate.is_link, known.is_link) {
         (false, true) => true,
         (true, false) => false,
@@ -408,7 +413,7 @@ fn isa_level(facts: &FileFacts) -> u32 {
 
 /// The soname, or the file name where there is none, and the cache flags of a library; nothing for what is
 /// none, or is for a processor that this `ldconfig` does not know.
-fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(Bytes, i32)> {
+fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(ByteString, i32)> {
     let elf = facts
         .elf
         .as_ref()

@@ -3,7 +3,7 @@
 
 use super::arch::Arch;
 use super::dynamic_loader::Libc;
-use crate::elf::Bytes;
+use crate::elf::ByteString;
 
 /// The bit of an entry from the subdirectory `tls` (sysdeps/generic/dl-cache.h, `TLS_HWCAP_BIT`).
 const TLS: u32 = 63;
@@ -22,21 +22,21 @@ const NAMES: [(&[u8], u32); 9] = [
 
 /// What the loader finds of a processor besides its level.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hardware {
+pub struct LegacyHwcaps {
     /// What `$PLATFORM` stands for: the kernel's name of the processor, or `haswell` and `xeon_phi`, which glibc
     /// puts in its place on Intel's processors (sysdeps/x86/cpu-features.c).
-    pub platform: Bytes,
+    pub platform: ByteString,
     /// The names of what it can do, the highest bit first.
-    pub capabilities: Vec<Bytes>,
+    pub capabilities: Vec<ByteString>,
 }
 
-impl Hardware {
+impl LegacyHwcaps {
     /// What every processor of the kind has that GPUs come with. `haswell` and `avx512_1` are found on those of
     /// one maker alone; the `atomics` of Armv8.1 on all of NVIDIA's since Xavier, and on every server's.
     pub fn of(arch: &Arch) -> Self {
         let capabilities = match arch.name {
-            "x86-64" => vec![Bytes::from(&b"x86_64"[..])],
-            "aarch64" => vec![Bytes::from(&b"atomics"[..])],
+            "x86-64" => vec![ByteString::from(&b"x86_64"[..])],
+            "aarch64" => vec![ByteString::from(&b"atomics"[..])],
             _ => Vec::new(),
         };
         Self {
@@ -47,13 +47,13 @@ impl Hardware {
 
     /// The subdirectories in the order of the search, each with a final `/`: all ways to leave out some of `tls`,
     /// the platform and the capabilities, the fullest first.
-    pub(super) fn subdirectories(&self) -> Vec<Bytes> {
-        let tls = Bytes::from(&b"tls"[..]);
-        let names: Vec<&Bytes> = [&tls, &self.platform]
+    pub(super) fn subdirectories(&self) -> Vec<ByteString> {
+        let tls = ByteString::from(&b"tls"[..]);
+        let names: Vec<&ByteString> = [&tls, &self.platform]
             .into_iter()
             .chain(&self.capabilities)
             .collect();
-        let mut all: Vec<Bytes> = Vec::new();
+        let mut all: Vec<ByteString> = Vec::new();
         for subset in (1..1_u32 << names.len().min(8)).rev() {
             let last = names.len() - 1;
             let chosen = names
@@ -93,10 +93,10 @@ pub(super) fn bit(name: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Hardware;
+    use super::LegacyHwcaps;
 
     fn check(platform: &str, capabilities: &[&str], expected: &str) {
-        let hardware = Hardware {
+        let hardware = LegacyHwcaps {
             platform: platform.as_bytes().into(),
             capabilities: capabilities
                 .iter()

@@ -5,7 +5,7 @@ const OBJECTS: usize = 4096;
 
 /// What ties an object to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tie {
+pub(super) enum DependencyKind {
     /// `DT_NEEDED`.
     Needed,
     /// `DT_FILTER`.
@@ -15,21 +15,21 @@ pub(super) enum Tie {
 }
 
 /// The maps whose needs are loaded one after the other, with their depths.
-pub(super) struct Queue {
-    entries: Vec<Entry>,
+pub(super) struct LoadQueue {
+    entries: Vec<QueuedObject>,
     next: usize,
 }
 
-struct Entry {
+struct QueuedObject {
     map: usize,
     depth: usize,
     is_done: bool,
 }
 
-impl Queue {
+impl LoadQueue {
     /// A queue that begins with these.
     pub fn new(roots: impl Iterator<Item = (usize, usize)>) -> Self {
-        let entry = |(map, depth)| Entry {
+        let entry = |(map, depth)| QueuedObject {
             map,
             depth,
             is_done: false,
@@ -53,7 +53,7 @@ impl Queue {
     /// Appends a map, unless it is in the queue.
     pub fn append(&mut self, map: usize, depth: usize) {
         if self.position(map).is_none() && self.entries.len() < OBJECTS {
-            self.entries.push(Entry {
+            self.entries.push(QueuedObject {
                 map,
                 depth,
                 is_done: false,
@@ -72,7 +72,7 @@ impl Queue {
             None if self.entries.len() >= OBJECTS => return false,
             None => {}
         }
-        let entry = Entry {
+        let entry = QueuedObject {
             map,
             depth,
             is_done: false,

@@ -1,7 +1,7 @@
 //! What the dynamic loader would do in this image, step by step.
 //!
-//! [`Linker`] is what the image's own `ld.so` would start with: its default directories, its cache, the
-//! processor's levels. [`Process`] loads an object and what it needs as that loader does, and keeps the
+//! [`DynamicLoader`] is what the image's own `ld.so` would start with: its default directories, its cache, the
+//! processor's levels. [`SimulatedProcess`] loads an object and what it needs as that loader does, and keeps the
 //! reason for each step. Nothing is printed here and nothing is recomputed for display.
 
 pub mod arch;
@@ -22,13 +22,13 @@ pub mod trace_text;
 mod version_check;
 
 pub use arch::{Arch, CpuLevel};
-pub use dynamic_loader::{Libc, Linker};
-pub use legacy_hwcaps::Hardware;
-pub use process::{Environment, Process, Setup, Start};
+pub use dynamic_loader::{DynamicLoader, Libc};
+pub use legacy_hwcaps::LegacyHwcaps;
+pub use process::{LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode};
 
 use std::fmt;
 
-use crate::elf::Bytes;
+use crate::elf::ByteString;
 use crate::path::RootPath;
 use crate::rootfs::LookupError;
 
@@ -53,59 +53,59 @@ impl World {
 
 /// What the loader did for one start or one dlopen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Resolution {
+pub struct LoadResolution {
     /// The objects in the order in which they were loaded, those loaded before included.
-    pub objects: Vec<Object>,
-    /// The object that was started or opened, by its number in [`Resolution::objects`].
+    pub objects: Vec<LoadedObject>,
+    /// The object that was started or opened, by its number in [`LoadResolution::objects`].
     pub root: Option<usize>,
     /// What was asked for and is not there, or cannot be loaded.
-    pub unresolved: Vec<Unresolved>,
+    pub unresolved: Vec<UnresolvedRequest>,
     /// Libraries of `LD_PRELOAD` and `/etc/ld.so.preload` that the loader passes over with a warning.
-    pub preload_warnings: Vec<Unresolved>,
+    pub preload_warnings: Vec<UnresolvedRequest>,
     /// Objects whose tables could not be read, and why: what they need is not known.
     pub unread: Vec<String>,
 }
 
-impl Resolution {
+impl LoadResolution {
     /// Whether the start or the dlopen succeeds, with the driver's libraries taken as present.
     pub fn loads(&self) -> bool {
         self.root.is_some()
             && self
                 .unresolved
                 .iter()
-                .all(|missing| missing.outcome == Outcome::ProvidedAtRuntime)
+                .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
     }
 
     /// The object that a name led to.
-    pub fn object_for(&self, name: &[u8]) -> Option<&Object> {
+    pub fn object_for(&self, name: &[u8]) -> Option<&LoadedObject> {
         self.objects.iter().find(|object| object.answers_to(name))
     }
 }
 
 /// One loaded object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Object {
+pub struct LoadedObject {
     /// The path by which the loader opened it.
-    pub path: Bytes,
+    pub path: ByteString,
     /// The path without links.
     pub real_path: RootPath,
     /// Its `DT_SONAME`.
-    pub soname: Option<Bytes>,
-    /// The object that asked for it first, by its number in [`Resolution::objects`].
+    pub soname: Option<ByteString>,
+    /// The object that asked for it first, by its number in [`LoadResolution::objects`].
     pub requested_by: Option<usize>,
     /// The name it was asked for by.
-    pub name: Bytes,
+    pub name: ByteString,
     /// How it was found.
-    pub how: How,
+    pub how: SearchStage,
     /// The steps from the object that was started.
     pub depth: usize,
     /// The search that led to it.
-    pub trace: Vec<Step>,
+    pub trace: Vec<SearchStep>,
     /// The names it needs, in order, each with the number of the object that answers, if one does.
-    pub needs: Vec<(Bytes, Option<usize>)>,
+    pub needs: Vec<(ByteString, Option<usize>)>,
 }
 
-impl Object {
+impl LoadedObject {
     /// Whether the object is what `name` means once it is loaded.
     pub fn answers_to(&self, name: &[u8]) -> bool {
         *self.name == *name || *self.path == *name || self.soname.as_deref() == Some(name)
@@ -114,22 +114,22 @@ impl Object {
 
 /// A request that no object answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unresolved {
+pub struct UnresolvedRequest {
     /// The name that was asked for.
-    pub name: Bytes,
-    /// The object that asked, by its number in [`Resolution::objects`].
+    pub name: ByteString,
+    /// The object that asked, by its number in [`LoadResolution::objects`].
     pub requested_by: Option<usize>,
     /// What became of the request.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
     /// The loader's own words.
     pub message: String,
     /// The search.
-    pub trace: Vec<Step>,
+    pub trace: Vec<SearchStep>,
 }
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// It was loaded.
     Loaded,
     /// A library of the driver, which is on the host and never in an image.
@@ -140,7 +140,7 @@ pub enum Outcome {
     Refused,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -154,7 +154,7 @@ impl Outcome {
 
 /// The part of the search that led to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum How {
+pub enum SearchStage {
     /// It is the object that was started or opened.
     Start,
     /// It is the loader itself.
@@ -175,7 +175,7 @@ pub enum How {
     Default,
 }
 
-impl How {
+impl SearchStage {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -193,22 +193,22 @@ impl How {
 
 /// One step of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum SearchStep {
     /// A file was tried.
     Tried {
         /// The part of the search.
-        how: How,
+        how: SearchStage,
         /// The path.
-        path: Bytes,
+        path: ByteString,
         /// What lay there.
-        tried: Tried,
+        tried: TriedFile,
     },
     /// A directory of the search path is not there; nothing was tried in it.
     NoDirectory {
         /// The part of the search.
-        how: How,
+        how: SearchStage,
         /// The directory.
-        path: Bytes,
+        path: ByteString,
     },
     /// `DT_RPATH` counts for nothing because the asking object has a `DT_RUNPATH`.
     RpathIgnored,
@@ -220,9 +220,9 @@ pub enum Step {
     NoDefaults,
 }
 
-impl Step {
+impl SearchStep {
     /// What lay at the path, where the step tried one.
-    pub fn tried(&self) -> Option<&Tried> {
+    pub fn tried(&self) -> Option<&TriedFile> {
         match self {
             Self::Tried { tried, .. } => Some(tried),
             _ => None,
@@ -232,7 +232,7 @@ impl Step {
 
 /// What lay at a path that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tried {
+pub enum TriedFile {
     /// A file that can be loaded: the search ends.
     Found,
     /// No file.
@@ -242,12 +242,12 @@ pub enum Tried {
     /// An object of another processor: the search goes on.
     WrongMachine,
     /// Something that cannot be loaded: the search ends.
-    Refused(Refusal),
+    Refused(LoadRefusal),
 }
 
 /// Why the loader refuses a file, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum LoadRefusal {
     /// It is a directory.
     Directory,
     /// It is no object that this loader can use, by its first bytes.
@@ -258,7 +258,7 @@ pub enum Refusal {
     Crash(String),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for LoadRefusal {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory => to.write_str("cannot read file data: Is a directory"),

@@ -6,10 +6,13 @@
 
 use std::cell::Cell;
 
-use super::object_check::{Opened, Role, open, truncation};
-use super::process::{Hit, Map, Miss, Process};
-use super::{How, Linker, Outcome, Refusal, Step, Tried, Unresolved, arch};
-use crate::elf::{Bytes, ElfFacts};
+use super::object_check::{ObjectRole, OpenedObject, open, truncation};
+use super::process::{LinkMap, SearchHit, SearchMiss, SimulatedProcess};
+use super::{
+    DynamicLoader, LoadRefusal, RequestOutcome, SearchStage, SearchStep, TriedFile,
+    UnresolvedRequest, arch,
+};
+use crate::elf::{ByteString, ElfFacts};
 use crate::escape;
 use crate::layer::FileFacts;
 use crate::rootfs::{LookupError, NodeKind};
@@ -38,14 +41,14 @@ const DIRECTORY: &str = "Is a directory";
 
 /// What a process of musl remembers between searches.
 #[derive(Clone)]
-pub(super) struct Memory {
+pub(super) struct MuslState {
     /// The last error of the system in musl's words: a failure that makes none is told by the one before it.
     error: Cell<&'static str>,
     /// Whether the file with the default directories was asked for.
     asked_for_defaults: Cell<bool>,
 }
 
-impl Default for Memory {
+impl Default for MuslState {
     fn default() -> Self {
         Self {
             error: Cell::new("No error information"),
@@ -55,7 +58,7 @@ impl Default for Memory {
 }
 
 /// The map that answers to `name` without a search.
-pub(super) fn known(process: &Process<'_>, name: &[u8]) -> Option<usize> {
+pub(super) fn known(process: &SimulatedProcess<'_>, name: &[u8]) -> Option<usize> {
     if OWN.iter().any(|own| name.starts_with(own)) || *name == *process.setup.linker.path {
         return itself(process);
     }
@@ -66,7 +69,7 @@ pub(super) fn known(process: &Process<'_>, name: &[u8]) -> Option<usize> {
 /// The map that a found file is: musl itself where the file is a C library, whichever (musl looks for
 /// `__libc_start_main` and `stdin` in it; the soname tells as much), or the one with the same inode. The
 /// program is never asked.
-pub(super) fn mapped(process: &Process<'_>, opened: &Opened) -> Option<usize> {
+pub(super) fn mapped(process: &SimulatedProcess<'_>, opened: &OpenedObject) -> Option<usize> {
     let soname = opened.facts.elf.as_ref()?.soname.as_deref();
     if soname.is_some_and(|soname| soname.starts_with(b"libc.")) {
         return itself(process);
@@ -74,13 +77,13 @@ pub(super) fn mapped(process: &Process<'_>, opened: &Opened) -> Option<usize> {
     process.position_of(opened, |map| !map.is_main())
 }
 
-fn itself(process: &Process<'_>) -> Option<usize> {
+fn itself(process: &SimulatedProcess<'_>) -> Option<usize> {
     let path = &process.setup.linker.path;
     process.maps.iter().position(|map| map.path == *path)
 }
 
 /// The name that `map` answers to from now on, now that `name` led to it. musl itself gets none.
-pub(super) fn alias(map: &Map, name: &[u8], linker: &Linker) -> Option<Bytes> {
+pub(super) fn alias(map: &LinkMap, name: &[u8], linker: &DynamicLoader) -> Option<ByteString> {
     let base = map.path.rsplit(|&byte| byte == b'/').next();
     let is_first = map.names.is_empty() && !name.contains(&b'/') && map.path != linker.path;
     base.filter(|_| is_first).map(Into::into)
@@ -88,17 +91,17 @@ pub(super) fn alias(map: &Map, name: &[u8], linker: &Linker) -> Option<Bytes> {
 
 /// Searches `name` for the map `loader`.
 pub(super) fn search(
-    process: &Process<'_>,
+    process: &SimulatedProcess<'_>,
     name: &[u8],
     loader: Option<usize>,
-    trace: &mut Vec<Step>,
-) -> Result<Hit, Miss> {
+    trace: &mut Vec<SearchStep>,
+) -> Result<SearchHit, SearchMiss> {
     let error = &process.musl.error;
     let found = if name.is_empty() {
         error.set("Invalid argument");
         None
     } else if name.contains(&b'/') {
-        candidate(process, name.to_vec(), How::Direct, trace)
+        candidate(process, name.to_vec(), SearchStage::Direct, trace)
     } else if name.len() > NAME {
         None
     } else {
@@ -107,11 +110,11 @@ pub(super) fn search(
     let name = escape::text(name);
     let said = || format!("Error loading shared library {name}: {}", error.get());
     match found {
-        None => Err(Miss {
-            outcome: Outcome::NotFound,
+        None => Err(SearchMiss {
+            outcome: RequestOutcome::NotFound,
             message: said(),
         }),
-        Some(Err(miss)) if miss.message.is_empty() => Err(Miss {
+        Some(Err(miss)) if miss.message.is_empty() => Err(SearchMiss {
             message: said(),
             ..miss
         }),
@@ -120,38 +123,41 @@ pub(super) fn search(
 }
 
 /// The same with the object that asked, which musl names where a `DT_NEEDED` asks.
-pub(super) fn needed_by(miss: Miss, map: Option<&Map>) -> Miss {
+pub(super) fn needed_by(miss: SearchMiss, map: Option<&LinkMap>) -> SearchMiss {
     let by = map.map(|map| format!(" (needed by {})", escape::text(&map.path)));
     let message = miss.message + &by.unwrap_or_default();
-    Miss { message, ..miss }
+    SearchMiss { message, ..miss }
 }
 
 /// The search of a bare name: a list of directories after the other, until a file can be opened.
 fn search_directories(
-    process: &Process<'_>,
+    process: &SimulatedProcess<'_>,
     name: &[u8],
     loader: Option<usize>,
-    trace: &mut Vec<Step>,
-) -> Option<Result<Hit, Miss>> {
+    trace: &mut Vec<SearchStep>,
+) -> Option<Result<SearchHit, SearchMiss>> {
     let setup = process.setup;
     let library_path = setup.environment.library_path.as_deref();
-    let mut lists = vec![(How::LdLibraryPath, split(library_path.unwrap_or_default()))];
+    let mut lists = vec![(
+        SearchStage::LdLibraryPath,
+        split(library_path.unwrap_or_default()),
+    )];
     let mut next = loader;
     while let Some((number, map)) = next.and_then(|at| Some((at, process.maps.get(at)?))) {
         lists.extend(own_path(process, number, map));
         next = map.loader;
     }
-    lists.push((How::Default, setup.linker.default_dirs.clone()));
+    lists.push((SearchStage::Default, setup.linker.default_dirs.clone()));
     for (how, directories) in lists {
-        if how == How::Default {
+        if how == SearchStage::Default {
             ask_for_defaults(process);
         }
         for directory in directories {
             let path = [&*directory, b"/", name].concat();
             if path.len() >= PATH {
-                let tried = Tried::Missing(LookupError::TooLong);
+                let tried = TriedFile::Missing(LookupError::TooLong);
                 let path = path.into();
-                trace.push(Step::Tried { how, path, tried });
+                trace.push(SearchStep::Tried { how, path, tried });
             } else if let Some(result) = candidate(process, path, how, trace) {
                 return Some(result);
             }
@@ -162,16 +168,20 @@ fn search_directories(
 
 /// The directories of `DT_RUNPATH`, which takes the place of `DT_RPATH`; nothing where a `$` begins something
 /// else than `$ORIGIN`.
-fn own_path(process: &Process<'_>, number: usize, map: &Map) -> Option<(How, Vec<Bytes>)> {
+fn own_path(
+    process: &SimulatedProcess<'_>,
+    number: usize,
+    map: &LinkMap,
+) -> Option<(SearchStage, Vec<ByteString>)> {
     let (how, path) = match (&map.elf().runpath, &map.elf().rpath) {
-        (Some(runpath), _) => (How::Runpath(number), runpath),
-        (None, rpath) => (How::Rpath(number), rpath.as_ref()?),
+        (Some(runpath), _) => (SearchStage::Runpath(number), runpath),
+        (None, rpath) => (SearchStage::Rpath(number), rpath.as_ref()?),
     };
     Some((how, split(&expand(path, &origin(process, map))?)))
 }
 
 /// The directory that `$ORIGIN` names: of the path by which the object was opened, as written.
-fn origin(process: &Process<'_>, map: &Map) -> Vec<u8> {
+fn origin(process: &SimulatedProcess<'_>, map: &LinkMap) -> Vec<u8> {
     if map.is_main() {
         return map.origin.strip_suffix(b"/").unwrap_or(&map.origin).into();
     }
@@ -201,7 +211,7 @@ fn expand(text: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Splits a search path. Empty elements count for nothing.
-fn split(path: &[u8]) -> Vec<Bytes> {
+fn split(path: &[u8]) -> Vec<ByteString> {
     path.split(|byte| b":\n".contains(byte))
         .filter(|directory| !directory.is_empty())
         .map(Into::into)
@@ -209,7 +219,7 @@ fn split(path: &[u8]) -> Vec<Bytes> {
 }
 
 /// Opens the file with the default directories, once: where it is there and cannot be read, there are none.
-fn ask_for_defaults(process: &Process<'_>) {
+fn ask_for_defaults(process: &SimulatedProcess<'_>) {
     let setup = process.setup;
     if process.musl.asked_for_defaults.replace(true) || !setup.linker.default_dirs.is_empty() {
         return;
@@ -224,7 +234,7 @@ fn ask_for_defaults(process: &Process<'_>) {
 }
 
 /// The file with the default directories: in `etc` beside the folder of the loader.
-pub(super) fn path_file(linker: &Linker) -> Vec<u8> {
+pub(super) fn path_file(linker: &DynamicLoader) -> Vec<u8> {
     let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
     let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".so.1").unwrap_or(name);
@@ -238,7 +248,7 @@ pub(super) fn path_file(linker: &Linker) -> Vec<u8> {
 }
 
 /// The default directories, in the words of that file or those built in.
-pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<Bytes> {
+pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<ByteString> {
     let text = file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib");
     split(text.split(|&byte| byte == 0).next().unwrap_or_default())
 }
@@ -246,46 +256,46 @@ pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<Bytes> {
 /// Tries a path. musl goes on where there is nothing to open; what it opens and cannot map ends the search, and
 /// so does a loop of links among the directories.
 fn candidate(
-    process: &Process<'_>,
+    process: &SimulatedProcess<'_>,
     path: Vec<u8>,
-    how: How,
-    trace: &mut Vec<Step>,
-) -> Option<Result<Hit, Miss>> {
+    how: SearchStage,
+    trace: &mut Vec<SearchStep>,
+) -> Option<Result<SearchHit, SearchMiss>> {
     let setup = process.setup;
     let absolute = process.absolute(&path);
-    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker, Role::Library);
-    trace.push(Step::Tried {
+    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker, ObjectRole::Library);
+    trace.push(SearchStep::Tried {
         how,
         path: path.as_slice().into(),
         tried: tried.clone(),
     });
-    if let (Tried::Found, Some(opened)) = (&tried, opened) {
+    if let (TriedFile::Found, Some(opened)) = (&tried, opened) {
         let path = path.into();
-        return Some(Ok(Hit { path, opened, how }));
+        return Some(Ok(SearchHit { path, opened, how }));
     }
     process.musl.error.set(match &tried {
-        Tried::Missing(error) => words(*error),
-        Tried::Refused(Refusal::Directory) => DIRECTORY,
+        TriedFile::Missing(error) => words(*error),
+        TriedFile::Refused(LoadRefusal::Directory) => DIRECTORY,
         _ => NO_OBJECT,
     });
     let outcome = match tried {
-        Tried::Missing(LookupError::Loop) => Outcome::NotFound,
-        Tried::Missing(_) => return None,
-        _ => Outcome::Refused,
+        TriedFile::Missing(LookupError::Loop) => RequestOutcome::NotFound,
+        TriedFile::Missing(_) => return None,
+        _ => RequestOutcome::Refused,
     };
     let message = match &tried {
-        Tried::Refused(refusal @ Refusal::Crash(_)) => {
+        TriedFile::Refused(refusal @ LoadRefusal::Crash(_)) => {
             format!("{}: {refusal}", escape::text(&path))
         }
         _ => String::new(),
     };
-    Some(Err(Miss { outcome, message }))
+    Some(Err(SearchMiss { outcome, message }))
 }
 
 /// What musl asks of a file before it maps it. It looks neither at the magic number nor at the class nor at the
 /// processor; an object of another class or byte order fails because its header reads as nonsense.
-pub(super) fn verify(facts: &FileFacts, linker: &Linker) -> Tried {
-    let no_object = || Tried::Refused(Refusal::Verify(NO_OBJECT.to_owned()));
+pub(super) fn verify(facts: &FileFacts, linker: &DynamicLoader) -> TriedFile {
+    let no_object = || TriedFile::Refused(LoadRefusal::Verify(NO_OBJECT.to_owned()));
     let Some(elf) = facts.elf.as_ref().filter(|_| facts.bytes >= HEADER) else {
         return no_object();
     };
@@ -295,21 +305,21 @@ pub(super) fn verify(facts: &FileFacts, linker: &Linker) -> Tried {
         return no_object();
     }
     match truncation(elf) {
-        Some(cut) => Tried::Refused(Refusal::Crash(cut.to_string())),
-        None => Tried::Found,
+        Some(cut) => TriedFile::Refused(LoadRefusal::Crash(cut.to_string())),
+        None => TriedFile::Found,
     }
 }
 
 /// The maps in `order` that are for another processor. musl finds out when it meets the first relocation.
-pub(super) fn relocate(process: &Process<'_>, order: &[usize]) -> Vec<Unresolved> {
+pub(super) fn relocate(process: &SimulatedProcess<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
     let machine = process.setup.linker.arch.machine;
     let is_foreign = |elf: &ElfFacts| elf.machine != machine;
     let maps = order.iter().filter_map(|&number| process.maps.get(number));
     maps.filter(|map| is_foreign(map.elf()))
-        .map(|map| Unresolved {
+        .map(|map| UnresolvedRequest {
             name: map.names.first().unwrap_or(&map.path).clone(),
             requested_by: map.loader,
-            outcome: Outcome::Refused,
+            outcome: RequestOutcome::Refused,
             message: format!(
                 "Error relocating {}: unsupported relocation type: it is for {}",
                 escape::text(&map.path),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Arch, Libc, Linker, Refusal, Tried, musl};
+use super::{Arch, DynamicLoader, Libc, LoadRefusal, TriedFile, musl};
 use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
@@ -11,7 +11,7 @@ use crate::rootfs::{LookupError, NodeKind, Rootfs};
 
 /// A file that can be mapped.
 #[derive(Debug, Clone)]
-pub struct Opened {
+pub struct OpenedObject {
     /// The path without links.
     pub real_path: RootPath,
     /// The file's facts; the same allocation is the same inode.
@@ -20,7 +20,7 @@ pub struct Opened {
 
 /// What an object is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ObjectRole {
     /// The object that is started; musl makes no difference.
     Program,
     /// An object that another needs, or that is opened.
@@ -34,16 +34,21 @@ const HEADER: [u64; 3] = [0, 52, 64];
 const PAGE: u64 = 4096;
 
 /// Opens `path` in a process of this loader.
-pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried, Option<Opened>) {
+pub fn open(
+    rootfs: &Rootfs,
+    path: &[u8],
+    linker: &DynamicLoader,
+    role: ObjectRole,
+) -> (TriedFile, Option<OpenedObject>) {
     let found = match rootfs.lookup(path) {
-        Ok(_) if path.is_empty() => return (Tried::Missing(LookupError::NotFound), None),
+        Ok(_) if path.is_empty() => return (TriedFile::Missing(LookupError::NotFound), None),
         Ok(found) => found,
-        Err(error) => return (Tried::Missing(error), None),
+        Err(error) => return (TriedFile::Missing(error), None),
     };
     let facts = match &rootfs.node(found.node).kind {
         NodeKind::File(facts) => facts,
         NodeKind::Directory(_) => {
-            return (Tried::Refused(Refusal::Directory), None);
+            return (TriedFile::Refused(LoadRefusal::Directory), None);
         }
         _ => return (refused("file too short"), None),
     };
@@ -52,9 +57,9 @@ pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried
         Libc::Musl => musl::verify(facts, linker),
     };
     match tried {
-        Tried::Found => (
-            Tried::Found,
-            Some(Opened {
+        TriedFile::Found => (
+            TriedFile::Found,
+            Some(OpenedObject {
                 real_path: found.path,
                 facts: Arc::clone(facts),
             }),
@@ -63,7 +68,7 @@ pub fn open(rootfs: &Rootfs, path: &[u8], linker: &Linker, role: Role) -> (Tried
     }
 }
 
-fn verify(facts: &FileFacts, linker: &Linker, role: Role) -> Tried {
+fn verify(facts: &FileFacts, linker: &DynamicLoader, role: ObjectRole) -> TriedFile {
     let arch = linker.arch;
     let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
     if facts.bytes < header {
@@ -73,24 +78,24 @@ fn verify(facts: &FileFacts, linker: &Linker, role: Role) -> Tried {
         return refused("invalid ELF header");
     };
     if elf.class() != arch.class {
-        return Tried::WrongClass;
+        return TriedFile::WrongClass;
     }
     // Debian's and Ubuntu's loaders look at the processor first (unsubmitted-ldso-machine-mismatch.diff).
     let [_, _, _, _, _, data, ..] = elf.ident;
     if linker.is_debian && (elf.machine != arch.machine || data != arch.data) {
-        return Tried::WrongMachine;
+        return TriedFile::WrongMachine;
     }
     if let Some(words) = ident(elf, arch) {
         return refused(words);
     }
     if elf.machine != arch.machine {
-        return Tried::WrongMachine;
+        return TriedFile::WrongMachine;
     }
-    mapping(elf, role).map_or(Tried::Found, Tried::Refused)
+    mapping(elf, role).map_or(TriedFile::Found, TriedFile::Refused)
 }
 
-fn refused(words: &str) -> Tried {
-    Tried::Refused(Refusal::Verify(words.to_owned()))
+fn refused(words: &str) -> TriedFile {
+    TriedFile::Refused(LoadRefusal::Verify(words.to_owned()))
 }
 
 /// What `open_verify` says of the identification, and of the version.
@@ -122,18 +127,18 @@ fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
 
 /// What is said of an object that is for this processor and still cannot be mapped: first `open_verify`, then
 /// `_dl_map_object_from_fd`, which names the request where the former names the path.
-fn mapping(elf: &ElfFacts, role: Role) -> Option<Refusal> {
+fn mapping(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
     let entry_size = if elf.class() == 1 { 32 } else { 56 };
-    let verify = |words: &str| Some(Refusal::Verify(words.to_owned()));
-    let mapping = |words: &str| Some(Refusal::Mapping(words.to_owned()));
-    let is_library = role == Role::Library;
+    let verify = |words: &str| Some(LoadRefusal::Verify(words.to_owned()));
+    let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
+    let is_library = role == ObjectRole::Library;
     match () {
         () if elf.kind != 2 && elf.kind != 3 => verify("only ET_DYN and ET_EXEC can be loaded"),
         () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
         () if is_library && elf.loads > 0 && elf.kind == 2 => {
             mapping("cannot dynamically load executable")
         }
-        () if let Some(cut) = truncation(elf) => Some(Refusal::Crash(cut.to_string())),
+        () if let Some(cut) = truncation(elf) => Some(LoadRefusal::Crash(cut.to_string())),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
         () if is_library && elf.is_pie() => {

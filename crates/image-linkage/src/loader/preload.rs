@@ -1,15 +1,15 @@
 //! The libraries that are loaded before all others (glibc elf/rtld.c, `dl_main`).
 
 use super::dynamic_loader::Libc;
-use super::process::Setup;
-use crate::elf::Bytes;
+use super::process::ProcessSetup;
+use crate::elf::ByteString;
 
 /// The bytes of `/etc/ld.so.preload` that are read; real ones hold a line or two.
 pub(super) const FILE: usize = 16 << 10;
 
 /// The names in `LD_PRELOAD`, divided by spaces and colons, then those in `/etc/ld.so.preload`, whose comments
 /// count as space (`handle_preload_list`).
-pub(super) fn names(setup: &Setup<'_>) -> Vec<Bytes> {
+pub(super) fn names(setup: &ProcessSetup<'_>) -> Vec<ByteString> {
     let environment = setup.environment.preload.as_deref().unwrap_or_default();
     if setup.linker.libc == Libc::Musl {
         // `isspace` and colons; there is no file (musl ldso/dynlink.c, `load_preload`).
@@ -25,11 +25,11 @@ pub(super) fn names(setup: &Setup<'_>) -> Vec<Bytes> {
     names
 }
 
-fn split(list: &[u8], separators: &[u8]) -> Vec<Bytes> {
+fn split(list: &[u8], separators: &[u8]) -> Vec<ByteString> {
     let names = list.split(|byte| separators.contains(byte));
     names
         .filter(|name| !name.is_empty())
-        .map(Bytes::from)
+        .map(ByteString::from)
         .collect()
 }
 

@@ -4,27 +4,27 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::dynamic_loader::{Libc, Linker};
-use super::dynamic_tokens::Tokens;
-use super::load_queue::{Queue, Tie};
-use super::object_check::{self, Opened, Role};
+use super::dynamic_loader::{DynamicLoader, Libc};
+use super::dynamic_tokens::DynamicTokens;
+use super::load_queue::{DependencyKind, LoadQueue};
+use super::object_check::{self, ObjectRole, OpenedObject};
 use super::{
-    CpuLevel, How, Object, Outcome, Refusal, Resolution, Step, Tried, Unresolved, glibc, musl,
-    preload, version_check,
+    CpuLevel, LoadRefusal, LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep,
+    TriedFile, UnresolvedRequest, glibc, musl, preload, version_check,
 };
-use crate::elf::{Bytes, ElfFacts, ElfProblem, Filter};
+use crate::elf::{ByteString, ElfFacts, ElfProblem, FilterKind};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
 use crate::rootfs::{NodeKind, Rootfs};
 
 /// What a process runs in.
-pub struct Setup<'a> {
+pub struct ProcessSetup<'a> {
     /// The file system.
     pub rootfs: &'a Rootfs,
     /// The loader.
-    pub linker: &'a Linker,
+    pub linker: &'a DynamicLoader,
     /// The environment.
-    pub environment: &'a Environment,
+    pub environment: &'a LoaderEnvironment,
     /// The processor's level.
     pub cpu: CpuLevel,
     /// Whether a library of this name comes from the driver on the host.
@@ -33,34 +33,34 @@ pub struct Setup<'a> {
 
 /// The part of the environment that the loader looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Environment {
+pub struct LoaderEnvironment {
     /// `LD_LIBRARY_PATH`.
-    pub library_path: Option<Bytes>,
+    pub library_path: Option<ByteString>,
     /// `LD_PRELOAD`.
-    pub preload: Option<Bytes>,
+    pub preload: Option<ByteString>,
     /// The working directory, absolute; empty means `/`.
-    pub working_dir: Bytes,
+    pub working_dir: ByteString,
 }
 
 /// A process and what it has mapped.
 #[derive(Clone)]
-pub struct Process<'a> {
-    pub(super) setup: &'a Setup<'a>,
-    pub(super) maps: Vec<Map>,
+pub struct SimulatedProcess<'a> {
+    pub(super) setup: &'a ProcessSetup<'a>,
+    pub(super) maps: Vec<LinkMap>,
     /// The maps in the order in which they are reported, by number.
     order: Vec<usize>,
-    pub(super) phase: Phase,
+    pub(super) phase: LoadPhase,
     /// Whether a search has found no cache.
     pub(super) cache_was_missing: Cell<bool>,
     /// The directories that a search has found absent; the loader looks for each once.
-    pub(super) absent: RefCell<BTreeSet<Bytes>>,
+    pub(super) absent: RefCell<BTreeSet<ByteString>>,
     /// What only musl remembers.
-    pub(super) musl: musl::Memory,
+    pub(super) musl: musl::MuslState,
 }
 
 /// Who puts a system error into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LoadPhase {
     /// The loader alone, which knows the words of few errors.
     Start,
     /// The C library, in dlopen.
@@ -69,22 +69,22 @@ pub(super) enum Phase {
 
 /// One mapped object (`struct link_map`).
 #[derive(Clone)]
-pub(super) struct Map {
-    pub path: Bytes,
+pub(super) struct LinkMap {
+    pub path: ByteString,
     pub real_path: RootPath,
     pub facts: Arc<FileFacts>,
     /// The names it answers to, besides its soname.
-    pub names: Vec<Bytes>,
+    pub names: Vec<ByteString>,
     /// The object whose search paths count for what this one needs; none for what was opened by dlopen.
     pub loader: Option<usize>,
     /// The directory that `$ORIGIN` names.
-    pub origin: Bytes,
+    pub origin: ByteString,
     /// Its place in the report.
-    object: Option<Object>,
-    needs: Vec<(Bytes, Option<usize>)>,
+    object: Option<LoadedObject>,
+    needs: Vec<(ByteString, Option<usize>)>,
 }
 
-impl Map {
+impl LinkMap {
     pub fn elf(&self) -> &ElfFacts {
         static NONE: std::sync::LazyLock<ElfFacts> = std::sync::LazyLock::new(ElfFacts::default);
         self.facts.elf.as_deref().unwrap_or(&NONE)
@@ -94,7 +94,7 @@ impl Map {
     pub fn is_main(&self) -> bool {
         self.object
             .as_ref()
-            .is_some_and(|object| object.how == How::Start)
+            .is_some_and(|object| object.how == SearchStage::Start)
     }
 
     fn answers_to(&self, name: &[u8]) -> bool {
@@ -105,52 +105,52 @@ impl Map {
 }
 
 /// What a search found.
-pub(super) struct Hit {
-    pub path: Bytes,
-    pub opened: Opened,
-    pub how: How,
+pub(super) struct SearchHit {
+    pub path: ByteString,
+    pub opened: OpenedObject,
+    pub how: SearchStage,
 }
 
 /// Why a search found nothing.
-pub(super) struct Miss {
-    pub outcome: Outcome,
+pub(super) struct SearchMiss {
+    pub outcome: RequestOutcome,
     pub message: String,
 }
 
 /// How an object is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum StartMode {
     /// By the kernel: `$ORIGIN` is the directory of the file itself.
     Executed,
     /// As an argument of the loader: `$ORIGIN` is the directory in the path as written.
     Listed,
 }
 
-impl<'a> Process<'a> {
+impl<'a> SimulatedProcess<'a> {
     /// A process in which nothing but the loader is mapped.
-    pub fn new(setup: &'a Setup<'a>) -> Self {
+    pub fn new(setup: &'a ProcessSetup<'a>) -> Self {
         let mut process = Self {
             setup,
             maps: Vec::new(),
             order: Vec::new(),
-            phase: Phase::Start,
+            phase: LoadPhase::Start,
             cache_was_missing: Cell::new(false),
             absent: RefCell::default(),
-            musl: musl::Memory::default(),
+            musl: musl::MuslState::default(),
         };
         let linker = setup.linker;
         if let Ok(found) = setup.rootfs.lookup(&linker.path)
             && let NodeKind::File(facts) = &setup.rootfs.node(found.node).kind
         {
-            let opened = Opened {
+            let opened = OpenedObject {
                 real_path: found.path,
                 facts: Arc::clone(facts),
             };
             process.map(
-                Hit {
+                SearchHit {
                     path: linker.path.clone(),
                     opened,
-                    how: How::Interpreter,
+                    how: SearchStage::Interpreter,
                 },
                 None,
             );
@@ -159,29 +159,33 @@ impl<'a> Process<'a> {
     }
 
     /// Starts the object at `path` and loads what it needs.
-    pub fn start(&mut self, path: &[u8], start: Start) -> Resolution {
-        let mut resolution = Resolution::default();
-        let (tried, opened) =
-            object_check::open(self.setup.rootfs, path, self.setup.linker, Role::Program);
+    pub fn start(&mut self, path: &[u8], start: StartMode) -> LoadResolution {
+        let mut resolution = LoadResolution::default();
+        let (tried, opened) = object_check::open(
+            self.setup.rootfs,
+            path,
+            self.setup.linker,
+            ObjectRole::Program,
+        );
         let Some(opened) = opened else {
             resolution.unresolved.push(refusal(path, &tried));
             return resolution;
         };
         let real_path = opened.real_path.absolute();
         let main = self.map(
-            Hit {
+            SearchHit {
                 path: path.into(),
                 opened,
-                how: How::Start,
+                how: SearchStage::Start,
             },
             None,
         );
-        if start == Start::Executed
+        if start == StartMode::Executed
             && let Some(map) = self.maps.get_mut(main)
         {
             map.origin = directory(&real_path).into();
         }
-        self.list(main, None, path, 0, Vec::new(), How::Start);
+        self.list(main, None, path, 0, Vec::new(), SearchStage::Start);
         let mut roots = vec![main];
         roots.extend(self.preload(Some(main), &mut resolution));
         self.load_needs(&roots, &mut resolution);
@@ -190,8 +194,8 @@ impl<'a> Process<'a> {
 
     /// Starts a program of which nothing is known but the environment: what is preloaded is loaded. It does
     /// not start when something is unresolved.
-    pub fn start_unknown(&mut self) -> Resolution {
-        let mut resolution = Resolution::default();
+    pub fn start_unknown(&mut self) -> LoadResolution {
+        let mut resolution = LoadResolution::default();
         let roots = self.preload(None, &mut resolution);
         self.load_needs(&roots, &mut resolution);
         self.finish(usize::MAX, resolution)
@@ -199,9 +203,9 @@ impl<'a> Process<'a> {
 
     /// Opens `name` as dlopen does, for the caller with this number, or for a caller without search paths.
     /// What was mapped before stays.
-    pub fn open(&mut self, name: &[u8], caller: Option<usize>) -> Resolution {
-        self.phase = Phase::Open;
-        let mut resolution = Resolution::default();
+    pub fn open(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
+        self.phase = LoadPhase::Open;
+        let mut resolution = LoadResolution::default();
         let mut trace = Vec::new();
         let known = self.maps.len();
         // musl searches for the program, whoever calls (ldso/dynlink.c, `dlopen`).
@@ -228,19 +232,19 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// The number by which [`Process::open`] takes the mapped object at this path as its caller.
+    /// The number by which [`SimulatedProcess::open`] takes the mapped object at this path as its caller.
     pub fn caller(&self, real_path: &RootPath) -> Option<usize> {
         self.maps.iter().position(|map| map.real_path == *real_path)
     }
 
-    fn preload(&mut self, main: Option<usize>, resolution: &mut Resolution) -> Vec<usize> {
+    fn preload(&mut self, main: Option<usize>, resolution: &mut LoadResolution) -> Vec<usize> {
         let mut maps = Vec::new();
         let loader = main.filter(|_| !self.is_musl());
         for name in preload::names(self.setup) {
             let mut trace = Vec::new();
             match self.request(&name, loader, &mut trace) {
                 Ok((map, _)) => {
-                    self.list(map, None, &name, 1, trace, How::Preload);
+                    self.list(map, None, &name, 1, trace, SearchStage::Preload);
                     maps.push(map);
                 }
                 Err(miss) if crashes(&trace) => {
@@ -257,8 +261,8 @@ impl<'a> Process<'a> {
     }
 
     /// Loads what the roots need, breadth first (glibc elf/dl-deps.c, `_dl_map_object_deps`).
-    fn load_needs(&mut self, roots: &[usize], resolution: &mut Resolution) {
-        let mut queue = Queue::new(roots.iter().map(|&root| (root, self.depth(root))));
+    fn load_needs(&mut self, roots: &[usize], resolution: &mut LoadResolution) {
+        let mut queue = LoadQueue::new(roots.iter().map(|&root| (root, self.depth(root))));
         while let Some((map, depth)) = queue.take() {
             if self.maps.get(map).is_none_or(|map| !map.needs.is_empty()) {
                 continue;
@@ -269,7 +273,7 @@ impl<'a> Process<'a> {
                     Ok((found, how)) => {
                         self.list(found, Some(map), &name, depth + 1, trace, how);
                         match tie {
-                            Tie::Needed => queue.append(found, depth + 1),
+                            DependencyKind::Needed => queue.append(found, depth + 1),
                             _ if queue.put_before(map, found, depth + 1) => {
                                 self.report_before(map, found);
                             }
@@ -278,7 +282,7 @@ impl<'a> Process<'a> {
                         Some(found)
                     }
                     // What an auxiliary filter names may be absent.
-                    Err(_) if tie == Tie::Auxiliary => continue,
+                    Err(_) if tie == DependencyKind::Auxiliary => continue,
                     Err(mut miss) => {
                         if self.is_musl() {
                             miss = musl::needed_by(miss, self.maps.get(map));
@@ -297,18 +301,22 @@ impl<'a> Process<'a> {
     }
 
     /// What a map needs, tokens expanded; musl knows neither them nor filters.
-    fn needs_of(&self, map: usize) -> Vec<(Bytes, Tie)> {
+    fn needs_of(&self, map: usize) -> Vec<(ByteString, DependencyKind)> {
         let Some(map) = self.maps.get(map) else {
             return Vec::new();
         };
-        let needed = map.elf().needed.iter().map(|name| (name, Tie::Needed));
+        let needed = map
+            .elf()
+            .needed
+            .iter()
+            .map(|name| (name, DependencyKind::Needed));
         if self.is_musl() {
             return needed.map(|(name, tie)| (name.clone(), tie)).collect();
         }
         let tokens = self.tokens(map);
         let filters = map.elf().filters.iter().map(|(name, kind)| match kind {
-            Filter::Standard => (name, Tie::Filter),
-            Filter::Auxiliary => (name, Tie::Auxiliary),
+            FilterKind::Standard => (name, DependencyKind::Filter),
+            FilterKind::Auxiliary => (name, DependencyKind::Auxiliary),
         });
         needed
             .chain(filters)
@@ -338,14 +346,14 @@ impl<'a> Process<'a> {
         &mut self,
         name: &[u8],
         loader: Option<usize>,
-        trace: &mut Vec<Step>,
-    ) -> Result<(usize, How), Miss> {
+        trace: &mut Vec<SearchStep>,
+    ) -> Result<(usize, SearchStage), SearchMiss> {
         let known = match self.setup.linker.libc {
             Libc::Glibc(_) => self.maps.iter().position(|map| map.answers_to(name)),
             Libc::Musl => musl::known(self, name),
         };
         if let Some(map) = known {
-            return Ok((map, How::Interpreter));
+            return Ok((map, SearchStage::Interpreter));
         }
         let searched = match self.setup.linker.libc {
             Libc::Glibc(_) => glibc::search(self, name, loader, trace),
@@ -371,10 +379,10 @@ impl<'a> Process<'a> {
     /// The map of the same file, among those that `counts` lets through.
     pub(super) fn position_of(
         &self,
-        opened: &Opened,
-        counts: impl Fn(&Map) -> bool,
+        opened: &OpenedObject,
+        counts: impl Fn(&LinkMap) -> bool,
     ) -> Option<usize> {
-        let is_same = |map: &Map| Arc::ptr_eq(&map.facts, &opened.facts) && counts(map);
+        let is_same = |map: &LinkMap| Arc::ptr_eq(&map.facts, &opened.facts) && counts(map);
         self.maps.iter().position(is_same)
     }
 
@@ -382,19 +390,19 @@ impl<'a> Process<'a> {
         self.setup.linker.libc == Libc::Musl
     }
 
-    fn unless_of_driver(&self, name: &[u8], miss: Miss) -> Miss {
-        if miss.outcome == Outcome::NotFound && (self.setup.from_driver)(name) {
-            return Miss {
-                outcome: Outcome::ProvidedAtRuntime,
+    fn unless_of_driver(&self, name: &[u8], miss: SearchMiss) -> SearchMiss {
+        if miss.outcome == RequestOutcome::NotFound && (self.setup.from_driver)(name) {
+            return SearchMiss {
+                outcome: RequestOutcome::ProvidedAtRuntime,
                 ..miss
             };
         }
         miss
     }
 
-    fn map(&mut self, hit: Hit, loader: Option<usize>) -> usize {
+    fn map(&mut self, hit: SearchHit, loader: Option<usize>) -> usize {
         let absolute = self.absolute(&hit.path);
-        self.maps.push(Map {
+        self.maps.push(LinkMap {
             origin: directory(&absolute).into(),
             path: hit.path,
             real_path: hit.opened.real_path,
@@ -414,13 +422,13 @@ impl<'a> Process<'a> {
         requested_by: Option<usize>,
         name: &[u8],
         depth: usize,
-        trace: Vec<Step>,
-        how: How,
+        trace: Vec<SearchStep>,
+        how: SearchStage,
     ) {
         let Some(entry) = self.maps.get_mut(map).filter(|map| map.object.is_none()) else {
             return;
         };
-        entry.object = Some(Object {
+        entry.object = Some(LoadedObject {
             path: entry.path.clone(),
             real_path: entry.real_path.clone(),
             soname: entry.elf().soname.clone(),
@@ -446,9 +454,9 @@ impl<'a> Process<'a> {
         }
     }
 
-    pub(super) fn tokens<'m>(&'m self, map: &'m Map) -> Tokens<'m> {
+    pub(super) fn tokens<'m>(&'m self, map: &'m LinkMap) -> DynamicTokens<'m> {
         let linker = self.setup.linker;
-        Tokens {
+        DynamicTokens {
             origin: Some(&map.origin),
             lib: &linker.lib,
             platform: &linker.platform,
@@ -456,19 +464,21 @@ impl<'a> Process<'a> {
     }
 
     /// Checks the versions and turns numbers of maps into numbers of objects.
-    fn finish(&self, root: usize, mut resolution: Resolution) -> Resolution {
+    fn finish(&self, root: usize, mut resolution: LoadResolution) -> LoadResolution {
         resolution.unresolved.extend(match self.setup.linker.libc {
             Libc::Glibc(_) => version_check::check(self, &self.order),
             Libc::Musl => musl::relocate(self, &self.order),
         });
         let number = |map: usize| self.order.iter().position(|&listed| listed == map);
-        let how = |how: How| match how {
-            How::Rpath(map) => How::Rpath(number(map).unwrap_or_default()),
-            How::Runpath(map) => How::Runpath(number(map).unwrap_or_default()),
+        let how = |how: SearchStage| match how {
+            SearchStage::Rpath(map) => SearchStage::Rpath(number(map).unwrap_or_default()),
+            SearchStage::Runpath(map) => SearchStage::Runpath(number(map).unwrap_or_default()),
             other => other,
         };
-        let renumber = |step: &mut Step| {
-            if let Step::Tried { how: found, .. } | Step::NoDirectory { how: found, .. } = step {
+        let renumber = |step: &mut SearchStep| {
+            if let SearchStep::Tried { how: found, .. }
+            | SearchStep::NoDirectory { how: found, .. } = step
+            {
                 *found = how(*found);
             }
         };
@@ -501,13 +511,13 @@ impl<'a> Process<'a> {
 }
 
 /// Whether a search ended at a file that no process survives.
-fn crashes(trace: &[Step]) -> bool {
-    let tried = trace.last().and_then(Step::tried);
-    matches!(tried, Some(Tried::Refused(Refusal::Crash(_))))
+fn crashes(trace: &[SearchStep]) -> bool {
+    let tried = trace.last().and_then(SearchStep::tried);
+    matches!(tried, Some(TriedFile::Refused(LoadRefusal::Crash(_))))
 }
 
 /// What of an object's tables could not be read. A file that was cut short is refused, not unread.
-fn unread(map: &Map) -> impl Iterator<Item = String> {
+fn unread(map: &LinkMap) -> impl Iterator<Item = String> {
     let problems = map.elf().problems.iter();
     let unread = problems.filter(|problem| !matches!(problem, ElfProblem::Truncated { .. }));
     unread.map(|problem| format!("{}: {problem}", map.real_path))
@@ -525,10 +535,10 @@ fn directory(path: &[u8]) -> &[u8] {
 fn unresolved(
     name: &[u8],
     requested_by: Option<usize>,
-    miss: Miss,
-    trace: Vec<Step>,
-) -> Unresolved {
-    Unresolved {
+    miss: SearchMiss,
+    trace: Vec<SearchStep>,
+) -> UnresolvedRequest {
+    UnresolvedRequest {
         name: name.into(),
         requested_by,
         outcome: miss.outcome,
@@ -537,7 +547,7 @@ fn unresolved(
     }
 }
 
-fn refusal(path: &[u8], tried: &Tried) -> Unresolved {
-    let miss = glibc::miss_at(path, tried, Phase::Start);
+fn refusal(path: &[u8], tried: &TriedFile) -> UnresolvedRequest {
+    let miss = glibc::miss_at(path, tried, LoadPhase::Start);
     unresolved(path, None, miss, Vec::new())
 }

@@ -1,11 +1,11 @@
 //! A search in words: one line per step, in the loader's order.
 
-use super::{How, Object, Step, Tried, arch};
+use super::{LoadedObject, SearchStage, SearchStep, TriedFile, arch};
 use crate::escape;
 
 /// One step of a search as three columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct TraceLine {
     /// The part of the search, such as `LD_LIBRARY_PATH`.
     pub part: String,
     /// The path that was tried, or nothing.
@@ -14,7 +14,7 @@ pub struct Line {
     pub result: String,
 }
 
-impl Line {
+impl TraceLine {
     fn new(part: impl Into<String>, path: &[u8], result: impl Into<String>) -> Self {
         Self {
             part: part.into(),
@@ -35,25 +35,31 @@ impl Line {
 }
 
 /// The steps in words. `objects` are those that the numbers in the steps count.
-pub fn lines(steps: &[Step], objects: &[Object]) -> Vec<Line> {
+pub fn lines(steps: &[SearchStep], objects: &[LoadedObject]) -> Vec<TraceLine> {
     steps.iter().map(|step| line(step, objects)).collect()
 }
 
-fn line(step: &Step, objects: &[Object]) -> Line {
+fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
     match step {
-        Step::Tried { how, path, tried } => Line::new(part(*how, objects), path, result(tried)),
-        Step::NoDirectory { how, path } => {
-            Line::new(part(*how, objects), path, "no such directory")
+        SearchStep::Tried { how, path, tried } => {
+            TraceLine::new(part(*how, objects), path, result(tried))
         }
-        Step::RpathIgnored => Line::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
-        Step::NotInCache => Line::new("ld.so.cache", b"", "no entry"),
-        Step::NoCache => Line::new("ld.so.cache", b"", "there is none"),
-        Step::NoDefaults => Line::new("default", b"", "not searched: the object has DF_1_NODEFLIB"),
+        SearchStep::NoDirectory { how, path } => {
+            TraceLine::new(part(*how, objects), path, "no such directory")
+        }
+        SearchStep::RpathIgnored => {
+            TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH")
+        }
+        SearchStep::NotInCache => TraceLine::new("ld.so.cache", b"", "no entry"),
+        SearchStep::NoCache => TraceLine::new("ld.so.cache", b"", "there is none"),
+        SearchStep::NoDefaults => {
+            TraceLine::new("default", b"", "not searched: the object has DF_1_NODEFLIB")
+        }
     }
 }
 
 /// The part of the search, with the object whose path it is.
-pub fn part(how: How, objects: &[Object]) -> String {
+pub fn part(how: SearchStage, objects: &[LoadedObject]) -> String {
     let of = |number: usize| {
         objects.get(number).map_or_else(
             || "an object".to_owned(),
@@ -61,26 +67,26 @@ pub fn part(how: How, objects: &[Object]) -> String {
         )
     };
     match how {
-        How::Start => "started".to_owned(),
-        How::Interpreter => "the loader itself".to_owned(),
-        How::Preload => "preloaded".to_owned(),
-        How::Direct => "path".to_owned(),
-        How::Rpath(number) => format!("DT_RPATH of {}", of(number)),
-        How::LdLibraryPath => "LD_LIBRARY_PATH".to_owned(),
-        How::Runpath(number) => format!("DT_RUNPATH of {}", of(number)),
-        How::Cache => "ld.so.cache".to_owned(),
-        How::Default => "default directory".to_owned(),
+        SearchStage::Start => "started".to_owned(),
+        SearchStage::Interpreter => "the loader itself".to_owned(),
+        SearchStage::Preload => "preloaded".to_owned(),
+        SearchStage::Direct => "path".to_owned(),
+        SearchStage::Rpath(number) => format!("DT_RPATH of {}", of(number)),
+        SearchStage::LdLibraryPath => "LD_LIBRARY_PATH".to_owned(),
+        SearchStage::Runpath(number) => format!("DT_RUNPATH of {}", of(number)),
+        SearchStage::Cache => "ld.so.cache".to_owned(),
+        SearchStage::Default => "default directory".to_owned(),
     }
 }
 
 /// What lay at a path.
-pub fn result(tried: &Tried) -> String {
+pub fn result(tried: &TriedFile) -> String {
     match tried {
-        Tried::Found => "found".to_owned(),
-        Tried::Missing(error) => error.to_string(),
-        Tried::WrongClass => "skipped: wrong ELF class".to_owned(),
-        Tried::WrongMachine => "skipped: for another processor".to_owned(),
-        Tried::Refused(refusal) => format!("{refusal}; the search stops here"),
+        TriedFile::Found => "found".to_owned(),
+        TriedFile::Missing(error) => error.to_string(),
+        TriedFile::WrongClass => "skipped: wrong ELF class".to_owned(),
+        TriedFile::WrongMachine => "skipped: for another processor".to_owned(),
+        TriedFile::Refused(refusal) => format!("{refusal}; the search stops here"),
     }
 }
 

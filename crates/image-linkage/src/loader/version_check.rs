@@ -1,12 +1,12 @@
 //! Checks that each needed version is defined (glibc elf/dl-version.c, `_dl_check_map_versions`), and that
 //! the processor has the level an object asks for (sysdeps/x86/dl-prop.h).
 
-use super::process::{Map, Process};
-use super::{Outcome, Unresolved};
+use super::process::{LinkMap, SimulatedProcess};
+use super::{RequestOutcome, UnresolvedRequest};
 use crate::escape;
 
 /// The version needs of the maps in `order` that are not met, in the loader's words.
-pub(super) fn check(process: &Process<'_>, order: &[usize]) -> Vec<Unresolved> {
+pub(super) fn check(process: &SimulatedProcess<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
     let maps = order
         .iter()
         .filter_map(|&number| Some((number, process.maps.get(number)?)));
@@ -18,10 +18,14 @@ pub(super) fn check(process: &Process<'_>, order: &[usize]) -> Vec<Unresolved> {
     .collect()
 }
 
-fn versions(process: &Process<'_>, number: usize, map: &Map) -> Vec<Unresolved> {
+fn versions(
+    process: &SimulatedProcess<'_>,
+    number: usize,
+    map: &LinkMap,
+) -> Vec<UnresolvedRequest> {
     let mut missing = Vec::new();
     for need in &map.elf().verneed {
-        let answers = |candidate: &&Map| {
+        let answers = |candidate: &&LinkMap| {
             *candidate.path == *need.file
                 || candidate.names.contains(&need.file)
                 || candidate.elf().soname.as_ref() == Some(&need.file)
@@ -40,10 +44,10 @@ fn versions(process: &Process<'_>, number: usize, map: &Map) -> Vec<Unresolved> 
             .iter()
             .filter(|version| !version.weak && !found.elf().verdef.contains(&version.name))
         {
-            missing.push(Unresolved {
+            missing.push(UnresolvedRequest {
                 name: need.file.clone(),
                 requested_by: Some(number),
-                outcome: Outcome::Refused,
+                outcome: RequestOutcome::Refused,
                 message: format!(
                     "{}: version `{}' not found (required by {})",
                     escape::text(&found.path),
@@ -57,12 +61,16 @@ fn versions(process: &Process<'_>, number: usize, map: &Map) -> Vec<Unresolved> 
     missing
 }
 
-fn level(process: &Process<'_>, number: usize, map: &Map) -> Option<Unresolved> {
+fn level(
+    process: &SimulatedProcess<'_>,
+    number: usize,
+    map: &LinkMap,
+) -> Option<UnresolvedRequest> {
     let lacks = map.elf().isa_needed & !process.setup.cpu.isa_bits() != 0;
-    (lacks && process.setup.linker.arch.name == "x86-64").then(|| Unresolved {
+    (lacks && process.setup.linker.arch.name == "x86-64").then(|| UnresolvedRequest {
         name: map.path.clone(),
         requested_by: Some(number),
-        outcome: Outcome::Refused,
+        outcome: RequestOutcome::Refused,
         message: format!(
             "{}: CPU ISA level is lower than required",
             escape::text(&map.path)

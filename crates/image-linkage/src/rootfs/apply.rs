@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Node, NodeId, NodeKind, ROOT, Rootfs};
-use crate::layer::{Entry, LayerIndex, ProblemKind};
+use super::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
+use crate::layer::{LayerEntry, LayerIndex, ProblemKind};
 use crate::path::RootPath;
 
 /// Something in a layer that could not be applied.
@@ -43,7 +43,7 @@ impl Rootfs {
             .entries
             .iter()
             .filter_map(|(path, entry)| match entry {
-                Entry::Hardlink(target) => Some((path, target)),
+                LayerEntry::Hardlink(target) => Some((path, target)),
                 _ => None,
             })
             .filter_map(|(path, target)| {
@@ -64,11 +64,11 @@ impl Rootfs {
         }
         for (path, entry) in &layer.entries {
             let kind = match entry {
-                Entry::Directory => NodeKind::Directory(BTreeMap::new()),
-                Entry::File(facts) => NodeKind::File(Arc::clone(facts)),
-                Entry::Symlink(target) => NodeKind::Symlink(target.clone()),
-                Entry::Special => NodeKind::Special,
-                Entry::Hardlink(_) => continue,
+                LayerEntry::Directory => NodeKind::Directory(BTreeMap::new()),
+                LayerEntry::File(facts) => NodeKind::File(Arc::clone(facts)),
+                LayerEntry::Symlink(target) => NodeKind::Symlink(target.clone()),
+                LayerEntry::Special => NodeKind::Special,
+                LayerEntry::Hardlink(_) => continue,
             };
             self.place(path, kind, number);
         }
@@ -82,11 +82,11 @@ impl Rootfs {
         let mut target = target;
         for _ in 0..HARDLINK_DEPTH {
             match layer.entries.get(target) {
-                Some(Entry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
-                Some(Entry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
-                Some(Entry::Special) => return Some(NodeKind::Special),
-                Some(Entry::Hardlink(next)) => target = next,
-                Some(Entry::Directory) => return None,
+                Some(LayerEntry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
+                Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
+                Some(LayerEntry::Special) => return Some(NodeKind::Special),
+                Some(LayerEntry::Hardlink(next)) => target = next,
+                Some(LayerEntry::Directory) => return None,
                 None => break,
             }
         }
@@ -129,7 +129,7 @@ impl Rootfs {
                 node.layer = layer;
             }
         } else {
-            self.insert(parent, path.name(), Node { kind, layer });
+            self.insert(parent, path.name(), RootfsNode { kind, layer });
         }
     }
 
@@ -140,7 +140,7 @@ impl Rootfs {
             _ => self.insert(
                 parent,
                 name,
-                Node {
+                RootfsNode {
                     kind: NodeKind::Directory(BTreeMap::new()),
                     layer,
                 },
@@ -148,7 +148,7 @@ impl Rootfs {
         }
     }
 
-    fn insert(&mut self, parent: NodeId, name: &[u8], node: Node) -> NodeId {
+    fn insert(&mut self, parent: NodeId, name: &[u8], node: RootfsNode) -> NodeId {
         let id = NodeId(self.nodes.len());
         self.nodes.push(node);
         if let Some(NodeKind::Directory(children)) = self.kind_mut(parent) {
@@ -173,7 +173,7 @@ impl Rootfs {
         self.insert(
             directory,
             name,
-            Node {
+            RootfsNode {
                 kind: NodeKind::Symlink(target.into()),
                 layer,
             },

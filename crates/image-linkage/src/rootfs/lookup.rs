@@ -12,7 +12,7 @@ const NAME: usize = 255;
 
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ResolvedPath {
     /// The node.
     pub node: NodeId,
     /// The path without links.
@@ -40,27 +40,27 @@ pub enum LookupError {
 
 /// What happens to a link that is the last component.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum FinalLink {
     Follow,
     Stay,
 }
 
 impl Rootfs {
     /// Follows `path` from the root, links included, as `stat` does.
-    pub fn lookup(&self, path: &[u8]) -> Result<Found, LookupError> {
-        self.walk(path, Last::Follow)
+    pub fn lookup(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
+        self.walk(path, FinalLink::Follow)
     }
 
     /// Follows `path` from the root but not a link at its end, as `lstat` does.
-    pub fn lookup_link(&self, path: &[u8]) -> Result<Found, LookupError> {
-        self.walk(path, Last::Stay)
+    pub fn lookup_link(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
+        self.walk(path, FinalLink::Stay)
     }
 
-    fn walk(&self, path: &[u8], last: Last) -> Result<Found, LookupError> {
+    fn walk(&self, path: &[u8], last: FinalLink) -> Result<ResolvedPath, LookupError> {
         if path.len() >= PATH {
             return Err(LookupError::TooLong);
         }
-        let mut walk = Walk {
+        let mut walk = PathWalk {
             rootfs: self,
             trail: Vec::new(),
             links: Vec::new(),
@@ -71,7 +71,7 @@ impl Rootfs {
         let directory = path.ends_with(b"/") || path.ends_with(b"/.");
         while let Some(part) = pending.pop() {
             let is_last = pending.is_empty() && !directory;
-            if let Some(target) = walk.step(part, is_last && last == Last::Stay)? {
+            if let Some(target) = walk.step(part, is_last && last == FinalLink::Stay)? {
                 let mut parts: Vec<&[u8]> = path::components(target).collect();
                 parts.reverse();
                 pending.extend(parts);
@@ -81,7 +81,7 @@ impl Rootfs {
         if directory && !matches!(self.node(node).kind, NodeKind::Directory(_)) {
             return Err(LookupError::NotDirectory);
         }
-        Ok(Found {
+        Ok(ResolvedPath {
             node,
             path: walk.path(),
             links: walk.links,
@@ -89,14 +89,14 @@ impl Rootfs {
     }
 }
 
-struct Walk<'a> {
+struct PathWalk<'a> {
     rootfs: &'a Rootfs,
     /// The directories and the node from the root down, by name.
     trail: Vec<(&'a [u8], NodeId)>,
     links: Vec<RootPath>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> PathWalk<'a> {
     fn here(&self) -> NodeId {
         self.trail.last().map_or(ROOT, |(_, id)| *id)
     }

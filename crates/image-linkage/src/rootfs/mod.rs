@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use apply::{ApplyProblem, merge};
-pub use lookup::{Found, LookupError};
+pub use lookup::{LookupError, ResolvedPath};
 
 use crate::layer::FileFacts;
 use crate::path::RootPath;
@@ -21,12 +21,12 @@ pub struct NodeId(usize);
 /// The merged file system of an image.
 #[derive(Debug, Clone)]
 pub struct Rootfs {
-    nodes: Vec<Node>,
+    nodes: Vec<RootfsNode>,
 }
 
 /// A node and the layer that brought it.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct RootfsNode {
     /// What the node is.
     pub kind: NodeKind,
     /// The layer it comes from, counted from 0 at the bottom.
@@ -52,7 +52,7 @@ const ROOT: NodeId = NodeId(0);
 impl Default for Rootfs {
     fn default() -> Self {
         Self {
-            nodes: vec![Node {
+            nodes: vec![RootfsNode {
                 kind: NodeKind::Directory(BTreeMap::new()),
                 layer: 0,
             }],
@@ -63,7 +63,7 @@ impl Default for Rootfs {
 impl Rootfs {
     /// The node of a number that this file system gave out.
     #[expect(clippy::missing_panics_doc, reason = "the root is always there")]
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: NodeId) -> &RootfsNode {
         self.nodes
             .get(id.0)
             .or(self.nodes.first())
@@ -91,7 +91,7 @@ impl Rootfs {
     }
 
     /// Calls `visit` with every node below the root, parents first, sorted by name within a directory.
-    pub fn visit(&self, mut visit: impl FnMut(&RootPath, NodeId, &Node)) {
+    pub fn visit(&self, mut visit: impl FnMut(&RootPath, NodeId, &RootfsNode)) {
         let mut pending = vec![(RootPath::default(), ROOT)];
         while let Some((path, id)) = pending.pop() {
             if id != ROOT {

@@ -8,18 +8,18 @@ use image_linkage::path::RootPath;
 
 /// The members of one archive: `T` is what is known of a stored file. The last member of a name wins, as
 /// when the archive is unpacked.
-pub(crate) struct Catalog<T> {
+pub(crate) struct MemberCatalog<T> {
     what: String,
     links: usize,
-    members: BTreeMap<RootPath, Node<T>>,
+    members: BTreeMap<RootPath, ArchiveNode<T>>,
 }
 
-enum Node<T> {
+enum ArchiveNode<T> {
     Stored(T),
     Link(RootPath),
 }
 
-impl<T> Catalog<T> {
+impl<T> MemberCatalog<T> {
     /// An empty catalog of the archive that errors name `what`, in which at most `links` links are followed
     /// from one name.
     pub fn new(what: &str, links: usize) -> Self {
@@ -37,12 +37,12 @@ impl<T> Catalog<T> {
 
     /// Enters a stored file.
     pub fn store(&mut self, name: RootPath, member: T) {
-        self.members.insert(name, Node::Stored(member));
+        self.members.insert(name, ArchiveNode::Stored(member));
     }
 
     /// Enters a link.
     pub fn link(&mut self, name: RootPath, target: RootPath) {
-        self.members.insert(name, Node::Link(target));
+        self.members.insert(name, ArchiveNode::Link(target));
     }
 
     /// The name of the stored file that `name` leads to; `None` where the archive has no such member.
@@ -54,8 +54,8 @@ impl<T> Catalog<T> {
         for _ in 0..=self.links {
             match self.members.get(at) {
                 None => return Ok(None),
-                Some(Node::Stored(_)) => return Ok(Some(at)),
-                Some(Node::Link(target)) => at = target,
+                Some(ArchiveNode::Stored(_)) => return Ok(Some(at)),
+                Some(ArchiveNode::Link(target)) => at = target,
             }
         }
         Err(ImageError::NotAnImage {
@@ -71,13 +71,13 @@ impl<T> Catalog<T> {
     /// The stored file that `name` leads to.
     ///
     /// # Errors
-    /// As [`Catalog::follow`].
+    /// As [`MemberCatalog::follow`].
     pub fn get(&self, name: &RootPath) -> Result<Option<&T>, ImageError> {
         let Some(found) = self.follow(name)? else {
             return Ok(None);
         };
         match self.members.get(found) {
-            Some(Node::Stored(member)) => Ok(Some(member)),
+            Some(ArchiveNode::Stored(member)) => Ok(Some(member)),
             _ => Ok(None),
         }
     }
@@ -85,7 +85,7 @@ impl<T> Catalog<T> {
     /// Takes the stored file called `name` itself out of the catalog.
     pub fn take(&mut self, name: &RootPath) -> Option<T> {
         match self.members.remove(name) {
-            Some(Node::Stored(member)) => Some(member),
+            Some(ArchiveNode::Stored(member)) => Some(member),
             _ => None,
         }
     }
@@ -93,11 +93,11 @@ impl<T> Catalog<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Catalog;
+    use super::MemberCatalog;
     use image_linkage::path::RootPath;
 
-    fn catalog() -> Catalog<u8> {
-        let mut catalog = Catalog::new("saved.tar", 3);
+    fn catalog() -> MemberCatalog<u8> {
+        let mut catalog = MemberCatalog::new("saved.tar", 3);
         catalog.store("d".into(), 1);
         for (name, target) in [
             ("c", "d"),

@@ -4,31 +4,31 @@ use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::decompress::{Compression, Decompressed, compression};
+use image_linkage::layer::decompress::{Compression, DecompressedReader, compression};
 use image_linkage::limits::Limits;
 
 /// Bytes read at a time from the stored stream.
 const CHUNK: usize = 128 << 10;
 
 /// A stream decompressed, within the limit on bytes out per byte in.
-pub struct Plain<R: Read> {
-    inner: Decompressed<BufReader<Counted<R>>>,
+pub struct DecompressedArchive<R: Read> {
+    inner: DecompressedReader<BufReader<CountingReader<R>>>,
     stored: Arc<AtomicU64>,
     bytes: u64,
     ratio: u64,
     ratio_from: u64,
 }
 
-impl<R: Read> Plain<R> {
+impl<R: Read> DecompressedArchive<R> {
     /// Decompresses `reader`, whatever its compression is.
     pub fn new(reader: R, limits: &Limits) -> Self {
         let stored = Arc::new(AtomicU64::new(0));
-        let counted = Counted {
+        let counted = CountingReader {
             inner: reader,
             read: Arc::clone(&stored),
         };
         Self {
-            inner: Decompressed::new(BufReader::with_capacity(CHUNK, counted)),
+            inner: DecompressedReader::new(BufReader::with_capacity(CHUNK, counted)),
             stored,
             bytes: 0,
             ratio: limits.layer_ratio,
@@ -37,7 +37,7 @@ impl<R: Read> Plain<R> {
     }
 }
 
-impl<R: Read> Read for Plain<R> {
+impl<R: Read> Read for DecompressedArchive<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
         self.bytes += n as u64;
@@ -58,12 +58,12 @@ impl<R: Read> Read for Plain<R> {
     }
 }
 
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     read: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
         self.read.fetch_add(n as u64, Ordering::Relaxed);
@@ -82,7 +82,7 @@ pub fn is_compressed(reader: &mut impl Read) -> io::Result<bool> {
 mod tests {
     use std::io::{self, Read};
 
-    use super::Plain;
+    use super::DecompressedArchive;
     use image_linkage::limits::Limits;
 
     fn read(bytes: &[u8]) -> String {
@@ -91,7 +91,10 @@ mod tests {
             ratio_from: 10_000,
             ..Limits::default()
         };
-        let result = io::copy(&mut Plain::new(bytes, &limits), &mut io::sink());
+        let result = io::copy(
+            &mut DecompressedArchive::new(bytes, &limits),
+            &mut io::sink(),
+        );
         result.map_or_else(|error| error.to_string(), |n| format!("{n} bytes"))
     }
 

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::documents::{self, Documents, digest_of_name};
-use super::{Chosen, Wanted, not_found, oci_index, same_name};
+use super::documents::{self, DocumentStore, digest_of_name};
+use super::{ChosenImage, WantedImage, not_found, oci_index, same_name};
 use crate::{
     Digest, Image, ImageConfig, ImageError, LayerDescriptor, OpenRequest, Platform, config,
     manifest,
@@ -21,15 +21,15 @@ const LAYER_MEDIA_TYPE: &str = "application/vnd.docker.image.rootfs.diff.tar";
 /// One image of `manifest.json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry {
+struct SavedImage {
     config: String,
     repo_tags: Option<Vec<String>>,
     layers: Option<Vec<String>>,
 }
 
 /// An entry whose config has been read.
-struct Candidate<'a> {
-    entry: &'a Entry,
+struct ImageCandidate<'a> {
+    entry: &'a SavedImage,
     digest: Option<Digest>,
     platform: Platform,
     config: ImageConfig,
@@ -43,13 +43,13 @@ struct Candidate<'a> {
 /// [`ImageError::NotFound`] for an unknown name, [`ImageError::Reference`] when several images are there and
 /// none was named, [`ImageError::NotAnImage`] for what cannot be read.
 pub(super) fn open(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     manifest: &[u8],
-    wanted: &Wanted<'_>,
+    wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
-) -> Result<Chosen, ImageError> {
+) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
-    let entries: Vec<Entry> =
+    let entries: Vec<SavedImage> =
         serde_json::from_slice(manifest).map_err(|error| ImageError::NotAnImage {
             what: what.to_owned(),
             reason: format!("its manifest.json cannot be read: {error}"),
@@ -67,11 +67,11 @@ pub(super) fn open(
 /// The entries that carry the wanted name, or all of them when nothing was named and all have one name.
 fn named<'a>(
     what: &str,
-    entries: &'a [Entry],
-    wanted: &Wanted<'_>,
-) -> Result<Vec<&'a Entry>, ImageError> {
+    entries: &'a [SavedImage],
+    wanted: &WantedImage<'_>,
+) -> Result<Vec<&'a SavedImage>, ImageError> {
     let mut seen = BTreeSet::new();
-    let entries: Vec<&Entry> = entries
+    let entries: Vec<&SavedImage> = entries
         .iter()
         .filter(|entry| seen.insert(&entry.config))
         .collect();
@@ -87,7 +87,7 @@ fn named<'a>(
             _ => Err(wanted.ambiguous(names.into_iter())),
         };
     };
-    let by_tag: Vec<&Entry> = entries
+    let by_tag: Vec<&SavedImage> = entries
         .iter()
         .filter(|entry| tags(entry).any(|tag| same_name(tag, name)))
         .copied()
@@ -95,7 +95,7 @@ fn named<'a>(
     if !by_tag.is_empty() {
         return Ok(by_tag);
     }
-    let by_id: Vec<&Entry> = entries
+    let by_id: Vec<&SavedImage> = entries
         .iter()
         .filter(|entry| has_id(entry, name))
         .copied()
@@ -107,17 +107,17 @@ fn named<'a>(
     }
 }
 
-fn tags(entry: &Entry) -> impl Iterator<Item = &str> {
+fn tags(entry: &SavedImage) -> impl Iterator<Item = &str> {
     entry.repo_tags.iter().flatten().map(String::as_str)
 }
 
 /// The name of an entry in an error: its first tag, or else its config.
-fn name(entry: &Entry) -> &str {
+fn name(entry: &SavedImage) -> &str {
     tags(entry).next().unwrap_or(&entry.config)
 }
 
 /// Whether `id` is the digest of the entry's config, or a beginning of it as engines show it.
-fn has_id(entry: &Entry, id: &str) -> bool {
+fn has_id(entry: &SavedImage, id: &str) -> bool {
     let hex = id.strip_prefix("sha256:").unwrap_or(id);
     hex.len() >= 4
         && digest_of_name(&RootPath::from(entry.config.as_str()))
@@ -125,16 +125,16 @@ fn has_id(entry: &Entry, id: &str) -> bool {
 }
 
 fn candidate<'a>(
-    documents: &dyn Documents,
-    entry: &'a Entry,
+    documents: &dyn DocumentStore,
+    entry: &'a SavedImage,
     request: &OpenRequest<'_>,
-) -> Result<Candidate<'a>, ImageError> {
+) -> Result<ImageCandidate<'a>, ImageError> {
     let name = RootPath::from(entry.config.as_str());
     let digest = digest_of_name(&name);
     let limit = request.limits.document;
     let bytes = documents::read(documents, &name, digest.as_ref(), None, limit)?;
     let (platform, config) = config::read(&documents::member(documents, &name), &bytes)?;
-    Ok(Candidate {
+    Ok(ImageCandidate {
         entry,
         digest,
         platform,
@@ -147,9 +147,9 @@ fn candidate<'a>(
 /// platform.
 fn choose<'a>(
     what: &str,
-    mut candidates: Vec<Candidate<'a>>,
+    mut candidates: Vec<ImageCandidate<'a>>,
     request: &OpenRequest<'_>,
-) -> Result<Candidate<'a>, ImageError> {
+) -> Result<ImageCandidate<'a>, ImageError> {
     let host = Platform::host();
     let wish = request.platform.unwrap_or(&host);
     let at = match candidates.len() {
@@ -172,11 +172,11 @@ fn choose<'a>(
 }
 
 fn image(
-    documents: &dyn Documents,
-    chosen: Candidate<'_>,
-    wanted: &Wanted<'_>,
+    documents: &dyn DocumentStore,
+    chosen: ImageCandidate<'_>,
+    wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
-) -> Result<Chosen, ImageError> {
+) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
     let not_an_image = |reason: String| ImageError::NotAnImage {
         what: what.to_owned(),
@@ -215,7 +215,7 @@ fn image(
         layers = described;
     }
     let (digest, manifest) = found.map(|found| (found.digest, found.manifest)).unzip();
-    Ok(Chosen {
+    Ok(ChosenImage {
         image: Image {
             reference: wanted.reference.to_owned(),
             source: wanted.docker,
@@ -224,7 +224,7 @@ fn image(
             config: chosen.config,
             layers,
         },
-        documents: crate::Documents {
+        documents: crate::ImageDocuments {
             config: chosen.document,
             manifest,
         },

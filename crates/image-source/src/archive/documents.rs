@@ -7,15 +7,15 @@ use image_linkage::path::RootPath;
 use oci_spec::image::DigestAlgorithm;
 
 /// An opened document: its bytes and how many they are.
-pub(crate) type Opened<'a> = (Box<dyn Read + 'a>, u64);
+pub(crate) type OpenedDocument<'a> = (Box<dyn Read + 'a>, u64);
 
 /// Gives the members of an archive, or the files of a layout, by name.
-pub(crate) trait Documents {
+pub(crate) trait DocumentStore {
     /// What errors call the archive or layout.
     fn what(&self) -> &str;
 
     /// Opens the member `name`, links followed; `None` where there is none.
-    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError>;
+    fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError>;
 }
 
 /// Reads the document `name`, verified against `digest` and `size` where they are given; `None` where there
@@ -24,7 +24,7 @@ pub(crate) trait Documents {
 /// # Errors
 /// As [`verify::document`], and what the source itself says.
 pub(crate) fn find(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     name: &RootPath,
     digest: Option<&Digest>,
     size: Option<u64>,
@@ -49,7 +49,7 @@ pub(crate) fn find(
 /// # Errors
 /// [`ImageError::NotAnImage`] where it is not, else as [`find`].
 pub(crate) fn read(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     name: &RootPath,
     digest: Option<&Digest>,
     size: Option<u64>,
@@ -70,7 +70,7 @@ pub(crate) fn missing(what: &str, name: &RootPath) -> ImageError {
 }
 
 /// The name of a member in an error.
-pub(crate) fn member(documents: &dyn Documents, name: &RootPath) -> String {
+pub(crate) fn member(documents: &dyn DocumentStore, name: &RootPath) -> String {
     format!("{} in {}", shown(name), documents.what())
 }
 

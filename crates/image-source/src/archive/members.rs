@@ -16,11 +16,11 @@ use image_linkage::path::RootPath;
 const MAX_MEMBERS: usize = 100_000;
 
 /// One member's header.
-pub(crate) struct Member {
+pub(crate) struct ArchiveMember {
     /// Its normalised name.
     pub name: RootPath,
     /// What it is.
-    pub kind: Kind,
+    pub kind: MemberKind,
     /// Where its content begins in the archive, in bytes.
     pub offset: u64,
     /// The size of its content, in bytes.
@@ -28,7 +28,7 @@ pub(crate) struct Member {
 }
 
 /// What a member is, as far as an image archive needs to know.
-pub(crate) enum Kind {
+pub(crate) enum MemberKind {
     /// A regular file.
     File,
     /// A symbolic or hard link to another member.
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 /// A reader that can pass over bytes.
-pub(crate) trait Skip: Read {
+pub(crate) trait SkipRead: Read {
     /// Passes over `bytes` bytes; an end before that is [`io::ErrorKind::UnexpectedEof`].
     fn skip(&mut self, bytes: u64) -> io::Result<()>;
 }
@@ -69,7 +69,7 @@ impl<F: Read + Seek> Read for SeekFile<F> {
     }
 }
 
-impl<F: Read + Seek> Skip for SeekFile<F> {
+impl<F: Read + Seek> SkipRead for SeekFile<F> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let step = i64::try_from(bytes).ok().filter(|_| bytes <= self.left);
         let step = step.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -105,7 +105,7 @@ impl<R: Read> Read for SkipStream<R> {
     }
 }
 
-impl<R: Read> Skip for SkipStream<R> {
+impl<R: Read> SkipRead for SkipStream<R> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         self.allowance = self.allowance.checked_sub(bytes).ok_or_else(|| {
             io::Error::new(
@@ -121,7 +121,7 @@ impl<R: Read> Skip for SkipStream<R> {
 }
 
 /// The members of one archive. Reading gives the content of the current member.
-pub(crate) struct Members<R> {
+pub(crate) struct ArchiveMembers<R> {
     what: String,
     inner: R,
     parser: Parser,
@@ -138,7 +138,7 @@ pub(crate) struct Members<R> {
     count: usize,
 }
 
-impl<R: Skip> Members<R> {
+impl<R: SkipRead> ArchiveMembers<R> {
     /// The members of the archive `inner`, which errors name `what`.
     pub fn new(what: &str, inner: R, limits: &Limits) -> Self {
         let saturated = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
@@ -168,7 +168,7 @@ impl<R: Skip> Members<R> {
     /// # Errors
     /// [`ImageError::Io`] when the archive cannot be read or is cut short, [`ImageError::NotAnImage`] when it
     /// is no tar archive or has too many members.
-    pub fn next(&mut self) -> Result<Option<Member>, ImageError> {
+    pub fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
         self.pass_content()?;
         let mut need = 512;
         loop {
@@ -193,7 +193,7 @@ impl<R: Skip> Members<R> {
                     consumed, entry, ..
                 }) => {
                     let mut sparse = member(&entry);
-                    sparse.kind = Kind::Sparse;
+                    sparse.kind = MemberKind::Sparse;
                     (consumed, Some(sparse))
                 }
                 Err(error) => return Err(self.not_a_tar(&error.to_string())),
@@ -212,7 +212,7 @@ impl<R: Skip> Members<R> {
         self.inner
     }
 
-    fn enter(&mut self, mut member: Member) -> Result<Member, ImageError> {
+    fn enter(&mut self, mut member: ArchiveMember) -> Result<ArchiveMember, ImageError> {
         self.count += 1;
         if self.count > MAX_MEMBERS {
             return Err(self.not_a_tar(&format!(
@@ -301,7 +301,7 @@ fn begin(bytes: &[u8]) -> String {
     escape::text(bytes.get(..end).unwrap_or_default())
 }
 
-impl<R: Read> Read for Members<R> {
+impl<R: Read> Read for ArchiveMembers<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.content)
             .unwrap_or(usize::MAX)
@@ -330,15 +330,17 @@ impl<R: Read> Read for Members<R> {
 
 /// The header of `entry`. Links, directories and devices have no content whatever their size says, as Go
 /// reads them, which every engine is written in.
-fn member(entry: &ParsedEntry<'_>) -> Member {
+fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
     let name = RootPath::new(&entry.path);
     let target = entry.link_target.as_deref().unwrap_or_default();
     let kind = match entry.entry_type {
-        EntryType::Regular | EntryType::Continuous if !entry.path.ends_with(b"/") => Kind::File,
-        EntryType::Link => Kind::Link(RootPath::new(target)),
-        EntryType::Symlink if target.starts_with(b"/") => Kind::Link(RootPath::new(target)),
-        EntryType::Symlink => Kind::Link(name.parent().join(target)),
-        _ => Kind::Other,
+        EntryType::Regular | EntryType::Continuous if !entry.path.ends_with(b"/") => {
+            MemberKind::File
+        }
+        EntryType::Link => MemberKind::Link(RootPath::new(target)),
+        EntryType::Symlink if target.starts_with(b"/") => MemberKind::Link(RootPath::new(target)),
+        EntryType::Symlink => MemberKind::Link(name.parent().join(target)),
+        _ => MemberKind::Other,
     };
     let header_only = matches!(
         entry.entry_type,
@@ -349,7 +351,7 @@ fn member(entry: &ParsedEntry<'_>) -> Member {
             | EntryType::Directory
             | EntryType::Fifo
     );
-    Member {
+    ArchiveMember {
         name,
         kind,
         offset: 0,

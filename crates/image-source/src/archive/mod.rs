@@ -13,9 +13,9 @@ mod oci_index;
 mod passed_archive;
 mod scanned_archive;
 
-pub use decompressed_archive::{Plain, is_compressed};
-pub(crate) use documents::{Documents, Opened, missing};
-pub(crate) use members::{Kind, Members, SeekFile, Skip, SkipStream};
+pub use decompressed_archive::{DecompressedArchive, is_compressed};
+pub(crate) use documents::{DocumentStore, OpenedDocument, missing};
+pub(crate) use members::{ArchiveMembers, MemberKind, SeekFile, SkipRead, SkipStream};
 pub use passed_archive::open_stream;
 pub(crate) use scanned_archive::open_file;
 
@@ -27,7 +27,7 @@ use image_linkage::path::RootPath;
 
 /// Which image of an archive is asked for, and by whom.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct WantedImage<'a> {
     /// The reference as the user wrote it, for errors and reports.
     pub reference: &'a str,
     /// The name, tag, digest or id of the image; needed only when there are several.
@@ -35,19 +35,19 @@ pub struct Wanted<'a> {
     /// The kind of source that is reported for an image found through `manifest.json`.
     pub docker: SourceKind,
     /// Which of the two documents is believed first where an archive has both.
-    pub first: First,
+    pub first: PreferredDocument,
 }
 
 /// The document that says which images there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum First {
+pub enum PreferredDocument {
     /// `manifest.json`, as `docker load` reads.
     DockerManifest,
     /// `index.json`, as the image-spec says.
     OciIndex,
 }
 
-impl Wanted<'_> {
+impl WantedImage<'_> {
     fn ambiguous<'a>(&self, there: impl Iterator<Item = &'a str>) -> ImageError {
         ImageError::Reference {
             reference: self.reference.to_owned(),
@@ -79,11 +79,11 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// An image and the member that holds each of its layers.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenImage {
     /// The image.
     pub image: Image,
     /// The documents that describe it.
-    pub documents: crate::Documents,
+    pub documents: crate::ImageDocuments,
     /// One member per layer, in the same order.
     pub members: Vec<RootPath>,
 }
@@ -94,16 +94,16 @@ pub(crate) struct Chosen {
 /// [`ImageError::NotAnImage`] when nothing says which layers an image has and in which order, else as the
 /// two formats say.
 fn choose(
-    documents: &dyn Documents,
-    wanted: &Wanted<'_>,
+    documents: &dyn DocumentStore,
+    wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
-) -> Result<Chosen, ImageError> {
+) -> Result<ChosenImage, ImageError> {
     let find =
         |name: &str| documents::find(documents, &name.into(), None, None, request.limits.document);
     let manifest = find("manifest.json")?;
     let layout = find("oci-layout")?.is_some();
     match manifest {
-        Some(manifest) if !layout || wanted.first == First::DockerManifest => {
+        Some(manifest) if !layout || wanted.first == PreferredDocument::DockerManifest => {
             docker_manifest::open(documents, &manifest, wanted, request)
         }
         _ if layout => oci_index::open(documents, SourceKind::OciArchive, wanted, request),
@@ -121,10 +121,10 @@ fn choose(
 /// # Errors
 /// As the format says.
 pub(crate) fn choose_from_layout(
-    documents: &dyn Documents,
-    wanted: &Wanted<'_>,
+    documents: &dyn DocumentStore,
+    wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
-) -> Result<Chosen, ImageError> {
+) -> Result<ChosenImage, ImageError> {
     oci_index::open(documents, SourceKind::Oci, wanted, request)
 }
 

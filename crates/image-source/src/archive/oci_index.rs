@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use oci_spec::image::{Descriptor, ImageManifest};
 use serde::Deserialize;
 
-use super::documents::{self, Documents, blob_name};
-use super::{Chosen, Wanted, not_found};
+use super::documents::{self, DocumentStore, blob_name};
+use super::{ChosenImage, WantedImage, not_found};
 use crate::{Digest, Image, ImageError, OpenRequest, SourceKind, config, manifest};
 use image_linkage::path::RootPath;
 
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 3;
 const MAX_MANIFESTS: usize = 1_000;
 
 /// An image's manifest and its digest.
-pub(super) struct Found {
+pub(super) struct FoundManifest {
     pub digest: Digest,
     pub manifest: Box<ImageManifest>,
 }
@@ -28,11 +28,11 @@ pub(super) struct Found {
 /// [`ImageError::NotFound`] for an unknown tag, [`ImageError::Reference`] when several images are there and
 /// none was named, else what [`manifest`] and [`documents`] say.
 pub(crate) fn open(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     kind: SourceKind,
-    wanted: &Wanted<'_>,
+    wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
-) -> Result<Chosen, ImageError> {
+) -> Result<ChosenImage, ImageError> {
     check_version(documents, request)?;
     let index = index(documents, request)?;
     let candidates = named(documents.what(), &index, wanted)?;
@@ -43,12 +43,12 @@ pub(crate) fn open(
 
 /// The image of one manifest.
 fn image(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     kind: SourceKind,
-    wanted: &Wanted<'_>,
-    found: &Found,
+    wanted: &WantedImage<'_>,
+    found: &FoundManifest,
     request: &OpenRequest<'_>,
-) -> Result<Chosen, ImageError> {
+) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
     let descriptor = found.manifest.config();
     let (name, bytes) = read_blob(documents, descriptor, request)?;
@@ -61,7 +61,7 @@ fn image(
         .iter()
         .map(|layer| blob_name(what, layer.digest()))
         .collect::<Result<_, _>>()?;
-    Ok(Chosen {
+    Ok(ChosenImage {
         image: Image {
             reference: wanted.reference.to_owned(),
             source: kind,
@@ -70,7 +70,7 @@ fn image(
             config,
             layers,
         },
-        documents: crate::Documents {
+        documents: crate::ImageDocuments {
             config: bytes,
             manifest: Some(found.manifest.clone()),
         },
@@ -85,7 +85,10 @@ struct LayoutFile {
 }
 
 /// Checks the `oci-layout` file, which says that this is a layout and of which version.
-fn check_version(documents: &dyn Documents, request: &OpenRequest<'_>) -> Result<(), ImageError> {
+fn check_version(
+    documents: &dyn DocumentStore,
+    request: &OpenRequest<'_>,
+) -> Result<(), ImageError> {
     let not_a_layout = |reason: String| ImageError::NotAnImage {
         what: documents.what().to_owned(),
         reason,
@@ -106,7 +109,7 @@ fn check_version(documents: &dyn Documents, request: &OpenRequest<'_>) -> Result
 
 /// The descriptors of `index.json`.
 fn index(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
@@ -117,8 +120,8 @@ fn index(
         })?;
     let what = documents::member(documents, &name);
     match manifest::read(&what, &bytes)? {
-        manifest::Document::Index(descriptors) => Ok(descriptors),
-        manifest::Document::Manifest(_) => Err(ImageError::NotAnImage {
+        manifest::ManifestDocument::Index(descriptors) => Ok(descriptors),
+        manifest::ManifestDocument::Manifest(_) => Err(ImageError::NotAnImage {
             what,
             reason: "it is a manifest where an index belongs".to_owned(),
         }),
@@ -129,7 +132,7 @@ fn index(
 fn named(
     what: &str,
     index: &[Descriptor],
-    wanted: &Wanted<'_>,
+    wanted: &WantedImage<'_>,
 ) -> Result<Vec<Descriptor>, ImageError> {
     let candidates: Vec<&Descriptor> = match wanted.name {
         Some(name) => index
@@ -182,7 +185,7 @@ fn tag(name: &str) -> Option<&str> {
 
 /// The document that a descriptor names, verified, and its name in the archive.
 fn read_blob(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     descriptor: &Descriptor,
     request: &OpenRequest<'_>,
 ) -> Result<(RootPath, Vec<u8>), ImageError> {
@@ -199,20 +202,20 @@ fn read_blob(
 
 /// Follows indexes in indexes to one manifest.
 fn descend(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     descriptor: &Descriptor,
     request: &OpenRequest<'_>,
-) -> Result<Found, ImageError> {
+) -> Result<FoundManifest, ImageError> {
     let mut descriptor = descriptor.clone();
     for _ in 0..MAX_DEPTH {
         let (name, bytes) = read_blob(documents, &descriptor, request)?;
         let what = documents::member(documents, &name);
         match manifest::read(&what, &bytes)? {
-            manifest::Document::Manifest(manifest) => {
+            manifest::ManifestDocument::Manifest(manifest) => {
                 let digest = descriptor.digest().clone();
-                return Ok(Found { digest, manifest });
+                return Ok(FoundManifest { digest, manifest });
             }
-            manifest::Document::Index(inner) => {
+            manifest::ManifestDocument::Index(inner) => {
                 descriptor = manifest::choose(&what, &inner, request.platform)?.clone();
             }
         }
@@ -228,17 +231,17 @@ fn descend(
 /// An archive of Docker 25 or later lists its images in `manifest.json` too, and may leave out manifests and
 /// indexes of other platforms: what cannot be read here is passed over.
 pub(super) fn manifest_of_config(
-    documents: &dyn Documents,
+    documents: &dyn DocumentStore,
     config: &Digest,
     request: &OpenRequest<'_>,
-) -> Option<Found> {
+) -> Option<FoundManifest> {
     let mut queue: Vec<(Descriptor, usize)> = index(documents, request)
         .ok()?
         .into_iter()
         .map(|descriptor| (descriptor, 0))
         .collect();
     let mut seen = BTreeSet::new();
-    let mut found: Option<Found> = None;
+    let mut found: Option<FoundManifest> = None;
     while let Some((descriptor, depth)) = queue.pop() {
         if !seen.insert(descriptor.digest().to_string()) || seen.len() > MAX_MANIFESTS {
             continue;
@@ -251,14 +254,16 @@ pub(super) fn manifest_of_config(
             continue;
         };
         match manifest::read("", &bytes) {
-            Ok(manifest::Document::Manifest(manifest)) if manifest.config().digest() == config => {
+            Ok(manifest::ManifestDocument::Manifest(manifest))
+                if manifest.config().digest() == config =>
+            {
                 if found.is_some() {
                     return None;
                 }
                 let digest = descriptor.digest().clone();
-                found = Some(Found { digest, manifest });
+                found = Some(FoundManifest { digest, manifest });
             }
-            Ok(manifest::Document::Index(inner)) if depth + 1 < MAX_DEPTH => {
+            Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {
                 queue.extend(inner.into_iter().map(|descriptor| (descriptor, depth + 1)));
             }
             _ => {}

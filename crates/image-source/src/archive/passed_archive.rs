@@ -5,13 +5,15 @@
 
 use std::io::{self, Cursor, Read};
 
-use super::catalog::Catalog;
-use super::decompressed_archive::Plain;
-use super::documents::{Documents, Opened, digest_of_name, member, missing};
-use super::{Kind, Members, SkipStream, Wanted, choose};
-use crate::{Digest, ImageError, LayerDescriptor, Layers, OpenRequest, OpenedImage, Progress};
+use super::catalog::MemberCatalog;
+use super::decompressed_archive::DecompressedArchive;
+use super::documents::{DocumentStore, OpenedDocument, digest_of_name, member, missing};
+use super::{ArchiveMembers, MemberKind, SkipStream, WantedImage, choose};
+use crate::{
+    Digest, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
+};
 use image_linkage::layer::decompress::{Compression, compression};
-use image_linkage::layer::{self, Expected, LayerError, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -19,14 +21,14 @@ use image_linkage::path::RootPath;
 const PEEK: u64 = 512;
 
 /// What a member of the stream was.
-enum Content {
+enum MemberContent {
     Document(Vec<u8>),
     Layer(Box<Result<LayerIndex, LayerError>>),
     Sparse,
 }
 
 /// What was kept of the stream.
-type Passed = Catalog<Content>;
+type PassedMembers = MemberCatalog<MemberContent>;
 
 /// Reads an archive from `reader`, named `what` in errors, to its end, and returns the image that `wanted`
 /// names with its layers indexed.
@@ -37,16 +39,16 @@ type Passed = Catalog<Content>;
 pub fn open_stream(
     what: &str,
     reader: impl Read + Send,
-    wanted: &Wanted<'_>,
+    wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<OpenedImage, ImageError> {
     let io_error = |source| ImageError::Io {
         what: what.to_owned(),
         source,
     };
-    let plain = Plain::new(reader, request.limits);
+    let plain = DecompressedArchive::new(reader, request.limits);
     let stream = SkipStream::new(plain, request.limits.layer_bytes);
-    let mut members = Members::new(what, stream, request.limits);
+    let mut members = ArchiveMembers::new(what, stream, request.limits);
     let mut passed = pass(what, &mut members, request)?;
     members.into_inner().drain().map_err(io_error)?;
     let mut chosen = choose(&passed, wanted, request)?;
@@ -54,25 +56,25 @@ pub fn open_stream(
     Ok(OpenedImage {
         image: chosen.image,
         documents: chosen.documents,
-        layers: Layers::Indexed(indexes),
+        layers: OpenedLayers::Indexed(indexes),
     })
 }
 
 /// Reads all members and keeps what may be needed of them.
 fn pass<R: Read + Send>(
     what: &str,
-    members: &mut Members<SkipStream<R>>,
+    members: &mut ArchiveMembers<SkipStream<R>>,
     request: &OpenRequest<'_>,
-) -> Result<Passed, ImageError> {
+) -> Result<PassedMembers, ImageError> {
     let limits = request.limits;
-    let mut passed = Passed::new(what, limits.links);
+    let mut passed = PassedMembers::new(what, limits.links);
     let (mut layers, mut kept) = (0, 0_u64);
     while let Some(member) = members.next()? {
         match member.kind {
-            Kind::Link(target) => passed.link(member.name, target),
-            Kind::Sparse => passed.store(member.name, Content::Sparse),
-            Kind::Other => {}
-            Kind::File => {
+            MemberKind::Link(target) => passed.link(member.name, target),
+            MemberKind::Sparse => passed.store(member.name, MemberContent::Sparse),
+            MemberKind::Other => {}
+            MemberKind::File => {
                 let start = peek(what, members)?;
                 if is_document(&start, member.size, limits) {
                     kept += member.size;
@@ -83,14 +85,14 @@ fn pass<R: Read + Send>(
                         });
                     }
                     let bytes = document(what, start, members)?;
-                    passed.store(member.name, Content::Document(bytes));
+                    passed.store(member.name, MemberContent::Document(bytes));
                 } else if may_be_layer(&member.name, &start) {
                     if layers == limits.layers {
                         return Err(too_many_layers(what, limits.layers));
                     }
                     let blob = Cursor::new(start).chain(&mut *members);
                     let index = index(&member.name, blob, member.size, layers, request);
-                    passed.store(member.name, Content::Layer(Box::new(index)));
+                    passed.store(member.name, MemberContent::Layer(Box::new(index)));
                     layers += 1;
                 }
             }
@@ -117,13 +119,13 @@ fn index(
     request: &OpenRequest<'_>,
 ) -> Result<LayerIndex, LayerError> {
     let stated = digest_of_name(name);
-    let expected = Expected {
+    let expected = ExpectedBlob {
         digest: stated.as_ref(),
         size: Some(bytes),
         diff_id: None,
     };
     request.progress.start(number, Some(bytes));
-    let blob = Told {
+    let blob = ProgressReader {
         inner: blob,
         number,
         progress: request.progress,
@@ -135,13 +137,13 @@ fn index(
 }
 
 /// Tells of the bytes that are read through it.
-struct Told<'a, R> {
+struct ProgressReader<'a, R> {
     inner: R,
     number: usize,
-    progress: &'a dyn Progress,
+    progress: &'a dyn ReadProgress,
 }
 
-impl<R: Read> Read for Told<'_, R> {
+impl<R: Read> Read for ProgressReader<'_, R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
         self.progress.advance(self.number, n as u64);
@@ -199,7 +201,7 @@ fn may_be_layer(name: &RootPath, start: &[u8]) -> bool {
 
 /// Takes the indexes of the image's layers, compared with what the manifest and the config say of them.
 fn collect(
-    passed: &mut Passed,
+    passed: &mut PassedMembers,
     names: &[RootPath],
     layers: &mut [LayerDescriptor],
 ) -> Result<Vec<LayerIndex>, ImageError> {
@@ -222,17 +224,17 @@ fn collect(
     Ok(indexes)
 }
 
-fn take(passed: &mut Passed, name: &RootPath) -> Result<LayerIndex, ImageError> {
+fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, ImageError> {
     let layer_error = |reason: String| {
         let layer = image_linkage::escape::text(name.as_bytes());
         ImageError::Layer(LayerError { layer, reason })
     };
     match passed.take(name) {
-        Some(Content::Layer(index)) => Ok((*index)?),
-        Some(Content::Document(_)) => Err(layer_error(
+        Some(MemberContent::Layer(index)) => Ok((*index)?),
+        Some(MemberContent::Document(_)) => Err(layer_error(
             "it is a JSON document and no tar archive".to_owned(),
         )),
-        Some(Content::Sparse) => Err(layer_error(super::sparse_reason(name))),
+        Some(MemberContent::Sparse) => Err(layer_error(super::sparse_reason(name))),
         None => Err(missing(passed.what(), name)),
     }
 }
@@ -265,21 +267,21 @@ fn same_digest(what: &str, expected: Option<&Digest>, found: &Digest) -> Result<
     }
 }
 
-impl Documents for Passed {
+impl DocumentStore for PassedMembers {
     fn what(&self) -> &str {
-        Catalog::what(self)
+        MemberCatalog::what(self)
     }
 
-    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError> {
+    fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError> {
         let reason = match self.get(name)? {
             None => return Ok(None),
-            Some(Content::Document(bytes)) => {
+            Some(MemberContent::Document(bytes)) => {
                 return Ok(Some((Box::new(&**bytes), bytes.len() as u64)));
             }
-            Some(Content::Layer(_)) => {
+            Some(MemberContent::Layer(_)) => {
                 "it is no JSON document within the limit of bytes".to_owned()
             }
-            Some(Content::Sparse) => super::sparse_reason(name),
+            Some(MemberContent::Sparse) => super::sparse_reason(name),
         };
         Err(ImageError::NotAnImage {
             what: member(self, name),

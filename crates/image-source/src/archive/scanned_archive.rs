@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
-use super::catalog::Catalog;
-use super::documents::{Documents, Opened, member, missing};
-use super::{Kind, Members, SeekFile, Wanted, choose, is_compressed, passed_archive};
-use crate::{ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage};
+use super::catalog::MemberCatalog;
+use super::documents::{DocumentStore, OpenedDocument, member, missing};
+use super::{
+    ArchiveMembers, MemberKind, SeekFile, WantedImage, choose, is_compressed, passed_archive,
+};
+use crate::{BlobStore, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -28,10 +30,10 @@ impl FileRange {
 }
 
 /// A scanned archive.
-struct Scanned<'a> {
+struct ScannedArchive<'a> {
     path: &'a Path,
     /// `None` for a sparse file, whose content is not what is stored.
-    catalog: Catalog<Option<FileRange>>,
+    catalog: MemberCatalog<Option<FileRange>>,
 }
 
 /// Opens the image that `wanted` names from the archive at `path`. A file that is compressed as a whole, or
@@ -41,7 +43,7 @@ struct Scanned<'a> {
 /// [`ImageError::Io`] when the file cannot be read or is cut short, else what is wrong with the archive.
 pub(crate) fn open_file(
     path: &Path,
-    wanted: &Wanted<'_>,
+    wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<OpenedImage, ImageError> {
     let what = path.display().to_string();
@@ -65,7 +67,7 @@ pub(crate) fn open_file(
     if compressed {
         return passed_archive::open_stream(&what, file, wanted, request);
     }
-    let archive = Scanned {
+    let archive = ScannedArchive {
         path,
         catalog: scan(&what, file, metadata.len(), request.limits)?,
     };
@@ -84,7 +86,7 @@ pub(crate) fn open_file(
     Ok(OpenedImage {
         image: chosen.image,
         documents: chosen.documents,
-        layers: Layers::Blobs(Box::new(blobs)),
+        layers: OpenedLayers::Blobs(Box::new(blobs)),
     })
 }
 
@@ -93,19 +95,19 @@ fn scan(
     file: File,
     bytes: u64,
     limits: &Limits,
-) -> Result<Catalog<Option<FileRange>>, ImageError> {
-    let mut catalog = Catalog::new(what, limits.links);
-    let mut members = Members::new(what, SeekFile::new(file, bytes), limits);
+) -> Result<MemberCatalog<Option<FileRange>>, ImageError> {
+    let mut catalog = MemberCatalog::new(what, limits.links);
+    let mut members = ArchiveMembers::new(what, SeekFile::new(file, bytes), limits);
     while let Some(member) = members.next()? {
         let range = FileRange {
             offset: member.offset,
             bytes: member.size,
         };
         match member.kind {
-            Kind::File => catalog.store(member.name, Some(range)),
-            Kind::Sparse => catalog.store(member.name, None),
-            Kind::Link(target) => catalog.link(member.name, target),
-            Kind::Other => {}
+            MemberKind::File => catalog.store(member.name, Some(range)),
+            MemberKind::Sparse => catalog.store(member.name, None),
+            MemberKind::Link(target) => catalog.link(member.name, target),
+            MemberKind::Other => {}
         }
     }
     Ok(catalog)
@@ -113,7 +115,7 @@ fn scan(
 
 /// Finds the layer's bytes and fills in their size. A foreign layer may be missing.
 fn locate(
-    archive: &Scanned<'_>,
+    archive: &ScannedArchive<'_>,
     name: &RootPath,
     layer: &mut LayerDescriptor,
 ) -> Result<Option<FileRange>, ImageError> {
@@ -135,19 +137,19 @@ fn locate(
     }
 }
 
-fn sparse(documents: &dyn Documents, name: &RootPath) -> ImageError {
+fn sparse(documents: &dyn DocumentStore, name: &RootPath) -> ImageError {
     ImageError::NotAnImage {
         what: documents.what().to_owned(),
         reason: super::sparse_reason(name),
     }
 }
 
-impl Documents for Scanned<'_> {
+impl DocumentStore for ScannedArchive<'_> {
     fn what(&self) -> &str {
         self.catalog.what()
     }
 
-    fn open(&self, name: &RootPath) -> Result<Option<Opened<'_>>, ImageError> {
+    fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError> {
         let Some(range) = self.catalog.get(name)? else {
             return Ok(None);
         };
@@ -168,7 +170,7 @@ struct FileBlobs {
     ranges: Vec<Option<FileRange>>,
 }
 
-impl OpenBlob for FileBlobs {
+impl BlobStore for FileBlobs {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let what = self.path.display().to_string();
         let position = self.layers.iter().position(|known| known == layer);

@@ -11,7 +11,7 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Identity, redirect};
 use serde::Deserialize;
 
-use super::Brand;
+use super::EngineKind;
 use crate::ImageError;
 use image_linkage::escape;
 
@@ -47,24 +47,24 @@ impl EngineEnvironment {
     }
 
     /// The host that is named for `brand`.
-    fn host(&self, brand: Brand) -> Option<&str> {
+    fn host(&self, brand: EngineKind) -> Option<&str> {
         match brand {
-            Brand::Docker => self.docker_host.as_deref(),
-            Brand::Podman => self.container_host.as_deref(),
+            EngineKind::Docker => self.docker_host.as_deref(),
+            EngineKind::Podman => self.container_host.as_deref(),
         }
     }
 
     /// The sockets at which `brand` listens by itself, in the order in which they are tried.
-    fn sockets(&self, brand: Brand) -> Vec<PathBuf> {
+    fn sockets(&self, brand: EngineKind) -> Vec<PathBuf> {
         let runtime = self.xdg_runtime_dir.as_ref();
         let home = self.home.as_ref();
         match brand {
-            Brand::Docker => [
+            EngineKind::Docker => [
                 Some(PathBuf::from("/var/run/docker.sock")),
                 runtime.map(|dir| dir.join("docker.sock")),
                 home.map(|dir| dir.join(".docker/run/docker.sock")),
             ],
-            Brand::Podman => [
+            EngineKind::Podman => [
                 runtime.map(|dir| dir.join("podman/podman.sock")),
                 Some(PathBuf::from("/run/podman/podman.sock")),
                 None,
@@ -78,34 +78,34 @@ impl EngineEnvironment {
 
 /// Where an engine listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Endpoint {
+enum EngineEndpoint {
     Socket(PathBuf),
     Tcp(String),
     Tls(String),
 }
 
 /// An engine that can be asked.
-pub(super) struct Connection {
+pub(super) struct EngineConnection {
     /// What errors call it.
     pub what: String,
-    brand: Brand,
+    brand: EngineKind,
     base: String,
     client: Client,
 }
 
 /// Finds the engine of `brand` and prepares to ask it; nothing is sent yet.
 pub(super) fn connect(
-    brand: Brand,
+    brand: EngineKind,
     environment: &EngineEnvironment,
-) -> Result<Connection, ImageError> {
+) -> Result<EngineConnection, ImageError> {
     let endpoint = endpoint(brand, environment)?;
     let (shown, base) = match &endpoint {
-        Endpoint::Socket(path) => (
+        EngineEndpoint::Socket(path) => (
             format!("unix://{}", path.display()),
             "http://engine".to_owned(),
         ),
-        Endpoint::Tcp(address) => (format!("tcp://{address}"), format!("http://{address}")),
-        Endpoint::Tls(address) => (format!("tcp://{address}"), format!("https://{address}")),
+        EngineEndpoint::Tcp(address) => (format!("tcp://{address}"), format!("http://{address}")),
+        EngineEndpoint::Tls(address) => (format!("tcp://{address}"), format!("https://{address}")),
     };
     let what = format!("{} at {shown}", brand.name());
     // An engine writes all layers to its disk before it sends the first byte: only connecting is timed.
@@ -116,14 +116,14 @@ pub(super) fn connect(
         .no_proxy();
     // Where no TLS is spoken, a machine without certificates is as good as any.
     let builder = match &endpoint {
-        Endpoint::Socket(path) => builder.unix_socket(path.as_path()).tls_certs_only([]),
-        Endpoint::Tcp(_) => builder.tls_certs_only([]),
-        Endpoint::Tls(_) => with_certificates(builder, environment)?,
+        EngineEndpoint::Socket(path) => builder.unix_socket(path.as_path()).tls_certs_only([]),
+        EngineEndpoint::Tcp(_) => builder.tls_certs_only([]),
+        EngineEndpoint::Tls(_) => with_certificates(builder, environment)?,
     };
     let client = builder
         .build()
         .map_err(|error| ImageError::Remote(format!("cannot ask {what}: {}", causes(&error))))?;
-    Ok(Connection {
+    Ok(EngineConnection {
         what,
         brand,
         base,
@@ -132,11 +132,14 @@ pub(super) fn connect(
 }
 
 /// Where the engine listens: as its variable says, else at the first usual socket that is there.
-fn endpoint(brand: Brand, environment: &EngineEnvironment) -> Result<Endpoint, ImageError> {
+fn endpoint(
+    brand: EngineKind,
+    environment: &EngineEnvironment,
+) -> Result<EngineEndpoint, ImageError> {
     let Some(host) = environment.host(brand) else {
         let sockets = environment.sockets(brand);
         let there = sockets.iter().find(|path| fs::metadata(path).is_ok());
-        return there.cloned().map(Endpoint::Socket).ok_or_else(|| {
+        return there.cloned().map(EngineEndpoint::Socket).ok_or_else(|| {
             let looked: Vec<String> = sockets.iter().map(|p| p.display().to_string()).collect();
             ImageError::Remote(format!(
                 "no socket of {} at {}; start it, or name another with {}",
@@ -146,15 +149,15 @@ fn endpoint(brand: Brand, environment: &EngineEnvironment) -> Result<Endpoint, I
             ))
         });
     };
-    let tls = brand == Brand::Docker && environment.docker_tls_verify.is_some();
+    let tls = brand == EngineKind::Docker && environment.docker_tls_verify.is_some();
     match host.split_once("://") {
-        Some(("unix", path)) => Ok(Endpoint::Socket(path.into())),
-        Some(("tcp" | "http", address)) if !tls => {
-            Ok(Endpoint::Tcp(address.trim_end_matches('/').to_owned()))
-        }
-        Some(("tcp" | "https", address)) => {
-            Ok(Endpoint::Tls(address.trim_end_matches('/').to_owned()))
-        }
+        Some(("unix", path)) => Ok(EngineEndpoint::Socket(path.into())),
+        Some(("tcp" | "http", address)) if !tls => Ok(EngineEndpoint::Tcp(
+            address.trim_end_matches('/').to_owned(),
+        )),
+        Some(("tcp" | "https", address)) => Ok(EngineEndpoint::Tls(
+            address.trim_end_matches('/').to_owned(),
+        )),
         Some(("ssh", _)) => Err(ImageError::Remote(format!(
             "{}={host} needs ssh, which is not supported; pipe the image instead: {} save IMAGE | cupti-audit -",
             brand.variable(),
@@ -202,11 +205,11 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, ImageError> {
 
 /// The answer of an engine that refuses.
 #[derive(Deserialize)]
-struct Refusal {
+struct EngineRefusal {
     message: String,
 }
 
-impl Connection {
+impl EngineConnection {
     /// Asks for `path`.
     ///
     /// # Errors
@@ -226,7 +229,7 @@ impl Connection {
     /// Sends a tar archive to `path`.
     ///
     /// # Errors
-    /// As [`Connection::get`].
+    /// As [`EngineConnection::get`].
     pub fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         let request = self.client.post(url).body(archive);
@@ -244,7 +247,8 @@ impl Connection {
         }
         let mut bytes = Vec::new();
         let _ = response.take(limit).read_to_end(&mut bytes);
-        let message = serde_json::from_slice::<Refusal>(&bytes).map(|refusal| refusal.message);
+        let message =
+            serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);
         let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
         let shown: String = escape::text(message.trim().as_bytes())
             .chars()
@@ -271,7 +275,7 @@ mod tests {
     use std::fs;
 
     use super::{EngineEnvironment, connect, endpoint};
-    use crate::engine::Brand;
+    use crate::engine::EngineKind;
 
     fn docker(host: &str) -> EngineEnvironment {
         EngineEnvironment {
@@ -280,7 +284,7 @@ mod tests {
         }
     }
 
-    fn shown(brand: Brand, environment: &EngineEnvironment) -> String {
+    fn shown(brand: EngineKind, environment: &EngineEnvironment) -> String {
         match endpoint(brand, environment) {
             Ok(endpoint) => format!("{endpoint:?}"),
             Err(error) => error.to_string(),
@@ -308,7 +312,7 @@ mod tests {
                 "DOCKER_HOST=npipe:////./pipe/docker cannot be understood; expected unix:///PATH or tcp://HOST:PORT",
             ),
         ] {
-            assert_eq!(shown(Brand::Docker, &environment), expected);
+            assert_eq!(shown(EngineKind::Docker, &environment), expected);
         }
     }
 
@@ -322,7 +326,7 @@ mod tests {
         let socket = dir.path().join("podman/podman.sock");
         if !std::path::Path::new("/run/podman/podman.sock").exists() {
             assert_eq!(
-                shown(Brand::Podman, &environment),
+                shown(EngineKind::Podman, &environment),
                 format!(
                     "no socket of Podman at {} or /run/podman/podman.sock; start it, or name another with CONTAINER_HOST",
                     socket.display()
@@ -332,7 +336,7 @@ mod tests {
         fs::create_dir(dir.path().join("podman")).unwrap();
         fs::write(&socket, "").unwrap();
         assert_eq!(
-            shown(Brand::Podman, &environment),
+            shown(EngineKind::Podman, &environment),
             format!("Socket({socket:?})")
         );
     }
@@ -342,7 +346,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let host = format!("unix://{}/docker.sock", dir.path().display());
         let asked = || {
-            connect(Brand::Docker, &docker(&host))
+            connect(EngineKind::Docker, &docker(&host))
                 .unwrap()
                 .get("images/x/json")
         };
@@ -369,7 +373,7 @@ mod tests {
             docker_cert_path: Some(dir.path().to_owned()),
             ..docker("tcp://build:2376")
         };
-        let error = connect(Brand::Docker, &environment).err().unwrap();
+        let error = connect(EngineKind::Docker, &environment).err().unwrap();
         assert_eq!(
             error.to_string(),
             format!(

@@ -7,18 +7,18 @@ use reqwest::blocking::Body;
 use serde::Deserialize;
 
 use super::connection::connect;
-use super::{Engine, check_name};
+use super::{EngineImage, check_name};
 use crate::ImageError;
 use image_linkage::escape;
 use image_linkage::limits::Limits;
 
 /// A line of an engine's answer to an archive.
 #[derive(Deserialize)]
-struct Line {
+struct LoadMessage {
     error: Option<String>,
 }
 
-impl Engine {
+impl EngineImage {
     /// Whether the engine has an image of this name.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Engine {
         // It answers before it has read the archive: what goes wrong then is in the body.
         let failed = said
             .split(|&byte| byte == b'\n')
-            .find_map(|line| serde_json::from_slice::<Line>(line).ok()?.error);
+            .find_map(|line| serde_json::from_slice::<LoadMessage>(line).ok()?.error);
         match failed {
             Some(error) => Err(ImageError::Remote(format!(
                 "{} did not take the image: {}",

@@ -10,9 +10,9 @@ use reqwest::StatusCode;
 use reqwest::blocking::Response;
 use reqwest::header::{CONTENT_RANGE, HeaderMap};
 
-use super::client::Client;
+use super::client::RepositoryClient;
 use super::request_errors::remote;
-use super::retry::{Failure, Waits};
+use super::retry::{AttemptFailure, RetryWaits};
 use crate::{Digest, ImageError};
 
 /// The bytes that must arrive before broken connections are counted anew: a server that breaks each one
@@ -24,7 +24,7 @@ const HEADWAY: u64 = 64 << 10;
 /// # Errors
 /// Why the registry does not give it.
 pub(super) fn open(
-    client: &Arc<Client>,
+    client: &Arc<RepositoryClient>,
     digest: &Digest,
     size: Option<u64>,
 ) -> Result<BlobReader, ImageError> {
@@ -34,7 +34,7 @@ pub(super) fn open(
         size,
         at: 0,
         mended_at: 0,
-        waits: Waits::new(&client.patience),
+        waits: RetryWaits::new(&client.patience),
         body: None,
     };
     reader.connect()?;
@@ -44,14 +44,14 @@ pub(super) fn open(
 /// Reads a blob, and resumes it when the connection breaks. At most one byte more than the blob's size comes
 /// out of it, so that its reader sees the surplus.
 pub(super) struct BlobReader {
-    client: Arc<Client>,
+    client: Arc<RepositoryClient>,
     digest: Digest,
     size: Option<u64>,
     /// The bytes given out.
     at: u64,
     /// Where the waits were counted anew.
     mended_at: u64,
-    waits: Waits,
+    waits: RetryWaits,
     body: Option<Response>,
 }
 
@@ -67,7 +67,7 @@ impl BlobReader {
         Ok(())
     }
 
-    fn attempt(&self) -> Result<Response, Failure> {
+    fn attempt(&self) -> Result<Response, AttemptFailure> {
         let part = format!("blobs/{}", self.digest);
         let answer = self.client.attempt(&part, HeaderMap::new(), self.at)?;
         let mut body = answer.response;
@@ -78,7 +78,7 @@ impl BlobReader {
             return if starts_at(&body) == Some(self.at) {
                 Ok(body)
             } else {
-                Err(Failure::passing(self.broken(
+                Err(AttemptFailure::passing(self.broken(
                     "the registry sent another range than it was asked for",
                 )))
             };
@@ -86,10 +86,10 @@ impl BlobReader {
         // The server does not know ranges: what was read before passes once more.
         match io::copy(&mut (&mut body).take(self.at), &mut io::sink()) {
             Ok(skipped) if skipped == self.at => Ok(body),
-            Ok(_) => Err(Failure::passing(
+            Ok(_) => Err(AttemptFailure::passing(
                 self.broken("the registry sent less than before"),
             )),
-            Err(error) => Err(Failure::passing(self.broken(&cause(&error)))),
+            Err(error) => Err(AttemptFailure::passing(self.broken(&cause(&error)))),
         }
     }
 
@@ -98,9 +98,9 @@ impl BlobReader {
         self.body = None;
         if self.at - self.mended_at >= HEADWAY {
             self.mended_at = self.at;
-            self.waits = Waits::new(&self.client.patience);
+            self.waits = RetryWaits::new(&self.client.patience);
         }
-        let failure = Failure::passing(self.broken(why));
+        let failure = AttemptFailure::passing(self.broken(why));
         self.waits.pause(failure)
     }
 

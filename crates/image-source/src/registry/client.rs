@@ -10,14 +10,14 @@ use reqwest::{Method, StatusCode};
 use super::credential_files::{self, CredentialSource};
 use super::credentials::Credential;
 use super::request_errors::{is_no_tls, no_answer, remote, said};
-use super::retry::{Failure, Patience};
-use super::transport::{Answer, Authorization, Sent, Transport, asked_wait};
+use super::retry::{AttemptFailure, RetryPolicy};
+use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, asked_wait};
 use super::{RegistryOptions, address_guard};
 use crate::ImageError;
 
 /// What requests are signed with, and where the credentials behind it were found.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Pass {
+pub(super) struct RequestAuthorization {
     /// What is sent.
     pub(super) authorization: Authorization,
     /// The file, and the helper it names; `None` for a token that anybody gets.
@@ -25,7 +25,7 @@ pub(super) struct Pass {
 }
 
 /// Asks one registry for the parts of one repository.
-pub(super) struct Client {
+pub(super) struct RepositoryClient {
     /// The registry as references name it, such as `docker.io`.
     pub(super) registry: String,
     /// The repository, such as `library/ubuntu`.
@@ -35,16 +35,16 @@ pub(super) struct Client {
     /// What a token is asked for: `repository:NAME:ACTION`, each.
     pub(super) scopes: Vec<String>,
     /// How long and how often to try.
-    pub(super) patience: Patience,
-    pub(super) transport: Transport,
+    pub(super) patience: RetryPolicy,
+    pub(super) transport: HttpTransport,
     source: CredentialSource,
     /// The host that is asked, with port, and whether it turned out to speak plain HTTP.
     address: String,
     plain: OnceLock<bool>,
-    pass: Mutex<Option<Pass>>,
+    pass: Mutex<Option<RequestAuthorization>>,
 }
 
-impl Client {
+impl RepositoryClient {
     /// A client for `repository` of `registry`.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Client {
             written: written.to_owned(),
             scopes: vec![format!("repository:{repository}:pull")],
             patience: options.patience.clone(),
-            transport: Transport::new(
+            transport: HttpTransport::new(
                 host.to_owned(),
                 options.insecure.clone(),
                 options.ca_cert.clone(),
@@ -94,7 +94,7 @@ impl Client {
         part: &str,
         mut headers: HeaderMap,
         from: u64,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<FinalResponse, AttemptFailure> {
         if from > 0 {
             let range = HeaderValue::from_str(&format!("bytes={from}-"))
                 .map_err(|error| remote(error.to_string()))?;
@@ -118,10 +118,10 @@ impl Client {
         url: &Url,
         headers: &HeaderMap,
         body: &dyn Fn() -> Result<Body, ImageError>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<FinalResponse, AttemptFailure> {
         let own = self.own("")?;
         let is_own = own.origin() == url.origin();
-        let send = |pass: Option<&Pass>| {
+        let send = |pass: Option<&RequestAuthorization>| {
             let pass = pass.filter(|_| is_own).map(|pass| &pass.authorization);
             self.transport.send(method, url, headers, pass, body()?)
         };
@@ -146,14 +146,18 @@ impl Client {
     }
 
     /// The pass that the last challenge was answered with.
-    fn held(&self) -> Option<Pass> {
+    fn held(&self) -> Option<RequestAuthorization> {
         let held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
 
     /// Gets a pass in place of `used`, which was not enough. Threads that find `used` spent at the same time
     /// share the first new one.
-    fn authorize(&self, answer: &Answer, used: Option<&Pass>) -> Result<Pass, Failure> {
+    fn authorize(
+        &self,
+        answer: &FinalResponse,
+        used: Option<&RequestAuthorization>,
+    ) -> Result<RequestAuthorization, AttemptFailure> {
         let mut held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
             return Ok(newer.clone());
@@ -164,7 +168,12 @@ impl Client {
     }
 
     /// Asks the registry itself: by TLS, or by plain HTTP where that is allowed and TLS is not spoken.
-    fn ask(&self, part: &str, headers: &HeaderMap, pass: Option<&Pass>) -> Result<Answer, Failure> {
+    fn ask(
+        &self,
+        part: &str,
+        headers: &HeaderMap,
+        pass: Option<&RequestAuthorization>,
+    ) -> Result<FinalResponse, AttemptFailure> {
         let authorization = pass.map(|pass| &pass.authorization);
         let https = self.url("https", part)?;
         let may_be_plain = self.transport.allows_plain(&https);
@@ -174,7 +183,7 @@ impl Client {
                     self.plain.get_or_init(|| false);
                     return Ok(answer);
                 }
-                Err(Sent::NoAnswer(error))
+                Err(SendError::NoAnswer(error))
                     if may_be_plain && self.plain.get().is_none() && is_no_tls(&error) => {}
                 Err(sent) => return Err(self.failed(sent)),
             }
@@ -191,12 +200,12 @@ impl Client {
         }
     }
 
-    fn failed(&self, sent: Sent) -> Failure {
+    fn failed(&self, sent: SendError) -> AttemptFailure {
         match sent {
-            Sent::Failed(failure) => failure,
-            Sent::NoAnswer(error) => match no_answer(&self.registry, &error) {
+            SendError::Failed(failure) => failure,
+            SendError::NoAnswer(error) => match no_answer(&self.registry, &error) {
                 // A host that has never answered is not waited for again and again.
-                Failure::Passing { error: text, .. }
+                AttemptFailure::Passing { error: text, .. }
                     if error.is_timeout() && self.plain.get().is_none() =>
                 {
                     text.into()
@@ -215,7 +224,11 @@ impl Client {
     }
 
     /// Turns every answer but a success into an error; `pass` is what the request was signed with.
-    fn judge(&self, answer: Answer, pass: Option<&Pass>) -> Result<Answer, Failure> {
+    fn judge(
+        &self,
+        answer: FinalResponse,
+        pass: Option<&RequestAuthorization>,
+    ) -> Result<FinalResponse, AttemptFailure> {
         let host = if answer.same_origin {
             self.registry.clone()
         } else {
@@ -240,10 +253,10 @@ impl Client {
     }
 
     /// The registry does not take the password, or knows who asks and will not give.
-    fn denied(&self, answer: Answer, pass: Option<&Pass>) -> ImageError {
+    fn denied(&self, answer: FinalResponse, pass: Option<&RequestAuthorization>) -> ImageError {
         let (registry, repository) = (&self.registry, &self.repository);
         let status = answer.response.status();
-        if let Some(Pass {
+        if let Some(RequestAuthorization {
             authorization: Authorization::Basic(..),
             found_in,
         }) = pass
@@ -277,7 +290,7 @@ impl Client {
 }
 
 /// An answer that is no success and says nothing of the image: limits and faults may pass.
-pub(super) fn passing(host: &str, answer: Answer) -> Failure {
+pub(super) fn passing(host: &str, answer: FinalResponse) -> AttemptFailure {
     let wait = asked_wait(&answer.response);
     let status = answer.response.status();
     let said = said(answer.response);
@@ -289,9 +302,9 @@ pub(super) fn passing(host: &str, answer: Answer) -> Failure {
             let error = remote(format!(
                 "rate limited by {host}{said}{when}; try again later, or docker login for a higher limit"
             ));
-            Failure::Passing { error, wait }
+            AttemptFailure::Passing { error, wait }
         }
-        408 | 500 | 502..=504 => Failure::Passing {
+        408 | 500 | 502..=504 => AttemptFailure::Passing {
             error: remote(format!(
                 "{host} is in trouble: it answered {status}{said}; try again later"
             )),

@@ -20,14 +20,14 @@ const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 /// Proof of who the user is, with the place it was found in. It never prints itself.
 pub(super) struct Credential {
     /// The proof.
-    pub(super) secret: Secret,
+    pub(super) secret: CredentialSecret,
     /// The file, and the helper it names.
     pub(super) found_in: String,
 }
 
 /// The three kinds of proof.
 #[derive(PartialEq, Eq)]
-pub(super) enum Secret {
+pub(super) enum CredentialSecret {
     /// User name and password.
     Password(String, String),
     /// A refresh token, to be exchanged at the token server (OAuth 2.0, RFC 6749 section 6).
@@ -36,7 +36,7 @@ pub(super) enum Secret {
     Registry(String),
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for CredentialSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
@@ -44,7 +44,7 @@ impl fmt::Debug for Secret {
 
 /// What a configuration says of a repository.
 #[derive(Debug, PartialEq)]
-enum Entry {
+enum CredentialEntry {
     /// An entry of `auths`.
     Stored(Map<String, Value>),
     /// A helper and the name it knows the registry by.
@@ -63,18 +63,18 @@ pub(super) fn read(
     config: &str,
     host: &str,
     repository: &str,
-) -> Result<Option<(Secret, Option<String>)>, String> {
+) -> Result<Option<(CredentialSecret, Option<String>)>, String> {
     match find(config, host, repository)? {
         None => Ok(None),
-        Some(Entry::Stored(entry)) => decode(&entry).map(|secret| Some((secret, None))),
-        Some(Entry::Helper { name, server }) => {
+        Some(CredentialEntry::Stored(entry)) => decode(&entry).map(|secret| Some((secret, None))),
+        Some(CredentialEntry::Helper { name, server }) => {
             let program = format!("docker-credential-{name}");
             Ok(ask_helper(&name, &server)?.map(|secret| (secret, Some(program))))
         }
     }
 }
 
-fn find(config: &str, host: &str, repository: &str) -> Result<Option<Entry>, String> {
+fn find(config: &str, host: &str, repository: &str) -> Result<Option<CredentialEntry>, String> {
     let config: Map<String, Value> = serde_json::from_str(config).map_err(|error| {
         format!("it cannot be read as Docker's or Podman's configuration: {error}")
     })?;
@@ -87,10 +87,10 @@ fn find(config: &str, host: &str, repository: &str) -> Result<Option<Entry>, Str
         Some((text(name)?, key.clone()))
     });
     if let Some((name, server)) = helper {
-        return Ok(Some(Entry::Helper { name, server }));
+        return Ok(Some(CredentialEntry::Helper { name, server }));
     }
     if let Some(entry) = table("auths").and_then(|auths| stored(auths, &names, repository)) {
-        return Ok(Some(Entry::Stored(entry)));
+        return Ok(Some(CredentialEntry::Stored(entry)));
     }
     let server = if names.contains(&"docker.io") {
         DOCKER_HUB
@@ -100,7 +100,7 @@ fn find(config: &str, host: &str, repository: &str) -> Result<Option<Entry>, Str
     Ok(config
         .get("credsStore")
         .and_then(text)
-        .map(|name| Entry::Helper {
+        .map(|name| CredentialEntry::Helper {
             name,
             server: server.to_owned(),
         }))
@@ -187,9 +187,9 @@ fn plain_key(key: &str) -> &str {
         .unwrap_or(key)
 }
 
-fn decode(entry: &Map<String, Value>) -> Result<Secret, String> {
+fn decode(entry: &Map<String, Value>) -> Result<CredentialSecret, String> {
     if let Some(token) = entry.get("registrytoken").and_then(text) {
-        return Ok(Secret::Registry(token));
+        return Ok(CredentialSecret::Registry(token));
     }
     let alone = json!({"auths": {"entry": entry}}).to_string();
     match docker_credential::get_credential_from_reader(alone.as_bytes(), "entry") {
@@ -201,7 +201,7 @@ fn decode(entry: &Map<String, Value>) -> Result<Secret, String> {
 }
 
 /// Asks a helper in a thread of its own, so that one that never answers can be left behind.
-fn ask_helper(name: &str, server: &str) -> Result<Option<Secret>, String> {
+fn ask_helper(name: &str, server: &str) -> Result<Option<CredentialSecret>, String> {
     let program = format!("docker-credential-{name}");
     if name.contains(['/', '\\']) {
         return Err(format!(
@@ -229,7 +229,10 @@ fn ask_helper(name: &str, server: &str) -> Result<Option<Secret>, String> {
 }
 
 /// Tells "I have none" from a failure (docker-credential-helpers, `credentials/error.go`).
-fn helper_error(program: &str, error: &CredentialRetrievalError) -> Result<Option<Secret>, String> {
+fn helper_error(
+    program: &str,
+    error: &CredentialRetrievalError,
+) -> Result<Option<CredentialSecret>, String> {
     let (stdout, stderr) = match error {
         CredentialRetrievalError::HelperFailure { stdout, stderr, .. } => {
             (stdout.trim(), stderr.trim())
@@ -256,10 +259,12 @@ fn helper_error(program: &str, error: &CredentialRetrievalError) -> Result<Optio
     ))
 }
 
-fn secret(credential: DockerCredential) -> Secret {
+fn secret(credential: DockerCredential) -> CredentialSecret {
     match credential {
-        DockerCredential::IdentityToken(token) => Secret::Identity(token),
-        DockerCredential::UsernamePassword(user, password) => Secret::Password(user, password),
+        DockerCredential::IdentityToken(token) => CredentialSecret::Identity(token),
+        DockerCredential::UsernamePassword(user, password) => {
+            CredentialSecret::Password(user, password)
+        }
     }
 }
 
@@ -267,7 +272,7 @@ fn secret(credential: DockerCredential) -> Secret {
 mod tests {
     use docker_credential::CredentialRetrievalError;
 
-    use super::{Entry, Secret, find, helper_error, read};
+    use super::{CredentialEntry, CredentialSecret, find, helper_error, read};
 
     /// `u:hub`, `u:org`, `u:app`, `u:host` in base64.
     const CONFIG: &str = r#"{"auths": {
@@ -286,9 +291,11 @@ mod tests {
     fn check(host: &str, repository: &str, expected: &str) {
         let found = match read(CONFIG, host, repository) {
             Ok(None) => "none".to_owned(),
-            Ok(Some((Secret::Password(user, password), None))) => format!("{user}:{password}"),
-            Ok(Some((Secret::Identity(token), None))) => format!("identity {token}"),
-            Ok(Some((Secret::Registry(token), None))) => format!("token {token}"),
+            Ok(Some((CredentialSecret::Password(user, password), None))) => {
+                format!("{user}:{password}")
+            }
+            Ok(Some((CredentialSecret::Identity(token), None))) => format!("identity {token}"),
+            Ok(Some((CredentialSecret::Registry(token), None))) => format!("token {token}"),
             Ok(Some((_, Some(helper)))) => helper,
             Err(error) => error,
         };
@@ -338,7 +345,7 @@ mod tests {
     fn helpers_come_before_entries_and_the_store_after_them() {
         let config = r#"{"auths": {"quay.io": {"auth": "dTpob3N0"}, "gcr.io": {}}, "credsStore": "desktop",
             "credHelpers": {"ghcr.io": "pass", "https://index.docker.io/v1/": "secretservice"}}"#;
-        let helper = |name: &str, server: &str| Entry::Helper {
+        let helper = |name: &str, server: &str| CredentialEntry::Helper {
             name: name.to_owned(),
             server: server.to_owned(),
         };
@@ -356,7 +363,7 @@ mod tests {
         );
         assert!(matches!(
             find(config, "quay.io", "a").unwrap(),
-            Some(Entry::Stored(_))
+            Some(CredentialEntry::Stored(_))
         ));
         assert_eq!(
             find(r#"{"credsStore": "desktop"}"#, "docker.io", "a").unwrap(),
@@ -411,7 +418,7 @@ mod tests {
     #[test]
     fn secrets_do_not_print_themselves() {
         assert_eq!(
-            format!("{:?}", Secret::Password("u".into(), "p".into())),
+            format!("{:?}", CredentialSecret::Password("u".into(), "p".into())),
             "Secret"
         );
     }

@@ -6,10 +6,10 @@ use oci_spec::distribution::Reference;
 use oci_spec::image::ImageManifest;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 
-use super::client::Client;
+use super::client::RepositoryClient;
 use super::request_errors::{media_type, remote, shown};
-use super::retry::{Failure, persist};
-use crate::manifest::{self, Document};
+use super::retry::{AttemptFailure, persist};
+use crate::manifest::{self, ManifestDocument};
 use crate::{Digest, ImageError, OpenRequest, verify};
 
 /// Indexes within indexes that are followed.
@@ -20,7 +20,7 @@ const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application
     application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
 /// A document that arrived, and the digest that the registry gave it.
-struct Arrived {
+struct FetchedDocument {
     bytes: Vec<u8>,
     claimed: Option<String>,
 }
@@ -30,7 +30,7 @@ struct Arrived {
 /// # Errors
 /// The image is not there, is no image, has none for the platform, or is not what its digest says.
 pub(super) fn fetch(
-    client: &Client,
+    client: &RepositoryClient,
     reference: &Reference,
     request: &OpenRequest<'_>,
 ) -> Result<(Digest, ImageManifest), ImageError> {
@@ -52,8 +52,8 @@ pub(super) fn fetch(
             None => computed(&what, &bytes, arrived.claimed.as_deref())?,
         };
         match manifest::read(name, &bytes)? {
-            Document::Manifest(manifest) => return Ok((found, *manifest)),
-            Document::Index(entries) => {
+            ManifestDocument::Manifest(manifest) => return Ok((found, *manifest)),
+            ManifestDocument::Index(entries) => {
                 let chosen = manifest::choose(name, &entries, request.platform)?;
                 digest = Some(chosen.digest().clone());
                 size = Some(chosen.size());
@@ -78,13 +78,17 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
         verify::check(what, bytes, &claimed)?;
         return Ok(claimed);
     }
-    let mut hasher = image_linkage::digest::Hasher::for_digest(None).map_err(remote)?;
+    let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote)?;
     hasher.update(bytes);
     manifest::digest(&hasher.finish())
 }
 
 /// Fetches one document, at most `limit` bytes and one.
-fn attempt(client: &Client, wanted: &str, limit: u64) -> Result<Arrived, Failure> {
+fn attempt(
+    client: &RepositoryClient,
+    wanted: &str,
+    limit: u64,
+) -> Result<FetchedDocument, AttemptFailure> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
     let answer = client.attempt(&format!("manifests/{wanted}"), headers, 0)?;
@@ -100,7 +104,7 @@ fn attempt(client: &Client, wanted: &str, limit: u64) -> Result<Arrived, Failure
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|_| {
-            Failure::passing(remote(format!(
+            AttemptFailure::passing(remote(format!(
                 "{}: the manifest {wanted} broke off after {} bytes; try again later",
                 client.registry,
                 bytes.len()
@@ -115,5 +119,5 @@ fn attempt(client: &Client, wanted: &str, limit: u64) -> Result<Arrived, Failure
         ))
         .into());
     }
-    Ok(Arrived { bytes, claimed })
+    Ok(FetchedDocument { bytes, claimed })
 }

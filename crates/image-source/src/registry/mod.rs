@@ -25,13 +25,13 @@ use oci_spec::distribution::Reference;
 
 use super::manifest::{expect_platform, layers};
 use super::{
-    Documents, Image, ImageError, LayerDescriptor, Layers, OpenBlob, OpenRequest, OpenedImage,
-    Source, SourceKind, config, verify,
+    BlobStore, Image, ImageDocuments, ImageError, ImageSource, LayerDescriptor, OpenRequest,
+    OpenedImage, OpenedLayers, SourceKind, config, verify,
 };
-use client::Client;
+use client::RepositoryClient;
 pub use credential_files::CredentialSource;
-pub use push::{Push, Pushed};
-pub use retry::Patience;
+pub use push::{PushOutcome, RegistryPush};
+pub use retry::RetryPolicy;
 
 /// How a registry is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,7 +44,7 @@ pub struct RegistryOptions {
     /// Where credentials are looked up, once the registry asks for them.
     pub credentials: CredentialSource,
     /// How long and how often to try.
-    pub patience: Patience,
+    pub patience: RetryPolicy,
 }
 
 /// An image in a registry.
@@ -65,10 +65,10 @@ impl RegistrySource {
     }
 }
 
-impl Source for RegistrySource {
+impl ImageSource for RegistrySource {
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let written = self.written.as_str();
-        let client = Arc::new(Client::new(
+        let client = Arc::new(RepositoryClient::new(
             self.reference.registry(),
             self.reference.repository(),
             written,
@@ -95,21 +95,21 @@ impl Source for RegistrySource {
                 config,
                 layers,
             },
-            documents: Documents {
+            documents: ImageDocuments {
                 config: bytes,
                 manifest: Some(Box::new(manifest)),
             },
-            layers: Layers::Blobs(Box::new(RegistryBlobs { client })),
+            layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client })),
         })
     }
 }
 
 /// The layers of one image in a registry.
 struct RegistryBlobs {
-    client: Arc<Client>,
+    client: Arc<RepositoryClient>,
 }
 
-impl OpenBlob for RegistryBlobs {
+impl BlobStore for RegistryBlobs {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let name = &self.client.written;
         let Some(digest) = &layer.digest else {

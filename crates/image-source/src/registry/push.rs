@@ -11,10 +11,10 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
 
 use super::RegistryOptions;
-use super::client::{Client, passing};
+use super::client::{RepositoryClient, passing};
 use super::request_errors::{remote, said};
-use super::retry::{Failure, persist};
-use super::transport::{Answer, without_user};
+use super::retry::{AttemptFailure, persist};
+use super::transport::{FinalResponse, without_user};
 use crate::{Digest, ImageError};
 
 /// Opens a blob at its start.
@@ -22,7 +22,7 @@ pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>
 
 /// What was done to have a blob in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pushed {
+pub enum PushOutcome {
     /// It was there.
     There,
     /// It was mounted from another repository.
@@ -32,13 +32,13 @@ pub enum Pushed {
 }
 
 /// The repository that an image is pushed to.
-pub struct Push {
-    client: Client,
+pub struct RegistryPush {
+    client: RepositoryClient,
     tag: String,
     from: Option<String>,
 }
 
-impl Push {
+impl RegistryPush {
     /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from` of the
     /// same registry.
     ///
@@ -57,7 +57,7 @@ impl Push {
             });
         }
         let repository = reference.repository();
-        let mut client = Client::new(reference.registry(), repository, written, options)?;
+        let mut client = RepositoryClient::new(reference.registry(), repository, written, options)?;
         client.scopes = vec![format!("repository:{repository}:pull,push")];
         let from = from.filter(|from| *from != repository);
         let pull = from.map(|from| format!("repository:{from}:pull"));
@@ -94,7 +94,7 @@ impl Push {
         digest: &Digest,
         size: u64,
         open: OpenBody<'_>,
-    ) -> Result<Pushed, ImageError> {
+    ) -> Result<PushOutcome, ImageError> {
         let from = self.from.as_deref();
         persist(&self.client.patience, || {
             self.try_blob(digest, size, from, open)
@@ -104,13 +104,13 @@ impl Push {
     /// Puts a blob into the repository that nobody can have yet, but for a run before.
     ///
     /// # Errors
-    /// As [`Push::blob`].
+    /// As [`RegistryPush::blob`].
     pub fn new_blob(
         &self,
         digest: &Digest,
         size: u64,
         open: OpenBody<'_>,
-    ) -> Result<Pushed, ImageError> {
+    ) -> Result<PushOutcome, ImageError> {
         persist(&self.client.patience, || {
             self.try_blob(digest, size, None, open)
         })
@@ -138,7 +138,7 @@ impl Push {
         size: u64,
         from: Option<&str>,
         open: OpenBody<'_>,
-    ) -> Result<Pushed, Failure> {
+    ) -> Result<PushOutcome, AttemptFailure> {
         let nothing = || Ok(Body::from(Vec::new()));
         let headers = HeaderMap::new();
         let there = self.client.own(&format!("blobs/{digest}"))?;
@@ -148,7 +148,7 @@ impl Push {
         let status = answer.response.status();
         // A redirection leads to where the blob is stored.
         if status == StatusCode::OK || status.is_redirection() {
-            return Ok(Pushed::There);
+            return Ok(PushOutcome::There);
         }
         let mut uploads = self.client.own("blobs/uploads/")?;
         if let Some(from) = from {
@@ -162,7 +162,7 @@ impl Push {
             .change(&Method::POST, &uploads, &headers, &nothing)?;
         let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::ACCEPTED])?;
         if answer.status() == StatusCode::CREATED {
-            return Ok(Pushed::Mounted);
+            return Ok(PushOutcome::Mounted);
         }
         let mut place = self.place(&uploads, &answer)?;
         place
@@ -174,7 +174,7 @@ impl Push {
         let body = || Ok(Body::sized(open()?, size));
         let answer = self.client.change(&Method::PUT, &place, &headers, &body)?;
         self.expect(answer, &[StatusCode::CREATED])?;
-        Ok(Pushed::Sent)
+        Ok(PushOutcome::Sent)
     }
 
     /// Where the registry wants the bytes.
@@ -199,7 +199,11 @@ impl Push {
         Ok(place)
     }
 
-    fn expect(&self, answer: Answer, wanted: &[StatusCode]) -> Result<Response, Failure> {
+    fn expect(
+        &self,
+        answer: FinalResponse,
+        wanted: &[StatusCode],
+    ) -> Result<Response, AttemptFailure> {
         let registry = &self.client.registry;
         match answer.response.status() {
             status if wanted.contains(&status) => Ok(answer.response),

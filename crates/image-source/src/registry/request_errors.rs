@@ -10,7 +10,7 @@ use reqwest::blocking::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 
-use super::retry::Failure;
+use super::retry::AttemptFailure;
 use crate::ImageError;
 
 /// The bytes of an error's body that are read.
@@ -25,7 +25,7 @@ pub(super) fn remote(text: impl Into<String>) -> ImageError {
 }
 
 /// Why a request to `host` got no answer.
-pub(super) fn no_answer(host: &str, error: &reqwest::Error) -> Failure {
+pub(super) fn no_answer(host: &str, error: &reqwest::Error) -> AttemptFailure {
     let cause = cause(error);
     if error.is_builder() {
         return remote(format!("cannot ask {host}: {cause}")).into();
@@ -49,7 +49,7 @@ pub(super) fn no_answer(host: &str, error: &reqwest::Error) -> Failure {
     if cause.contains("not known") || cause.contains("No address") || is_refused(error) {
         unreachable.into()
     } else {
-        Failure::passing(unreachable)
+        AttemptFailure::passing(unreachable)
     }
 }
 
@@ -105,12 +105,12 @@ pub(super) fn shown(bytes: &[u8]) -> String {
 
 /// The error body of a registry (distribution-spec, "Error Codes").
 #[derive(Deserialize)]
-struct Envelope {
-    errors: Vec<Said>,
+struct ErrorEnvelope {
+    errors: Vec<ReportedError>,
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ReportedError {
     code: Option<String>,
     message: Option<String>,
 }
@@ -120,7 +120,7 @@ pub(super) fn said(response: Response) -> String {
     let mut body = Vec::new();
     // What arrived before the connection broke is as good.
     let _ = response.take(ERROR_BODY).read_to_end(&mut body);
-    let Some(first) = serde_json::from_slice::<Envelope>(&body)
+    let Some(first) = serde_json::from_slice::<ErrorEnvelope>(&body)
         .ok()
         .and_then(|envelope| envelope.errors.into_iter().next())
     else {

@@ -8,7 +8,7 @@ use crate::ImageError;
 
 /// How patient the client is. A test shortens the waits; a user needs no other values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// How often one request is made, or a broken blob is resumed without headway, before the error counts.
     pub tries: usize,
     /// The wait after the first failure; it doubles each time, and up to the same again is added at random.
@@ -21,7 +21,7 @@ pub struct Patience {
     pub stall: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             tries: 6,
@@ -35,7 +35,7 @@ impl Default for Patience {
 
 /// Why one attempt failed, and whether another may do better.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum AttemptFailure {
     /// Asking again would change nothing.
     Final(ImageError),
     /// A broken connection, a busy or a limiting registry.
@@ -47,28 +47,28 @@ pub(super) enum Failure {
     },
 }
 
-impl Failure {
+impl AttemptFailure {
     /// A failure that may pass, with no wish of the registry's about the wait.
     pub(super) fn passing(error: ImageError) -> Self {
         Self::Passing { error, wait: None }
     }
 }
 
-impl From<ImageError> for Failure {
+impl From<ImageError> for AttemptFailure {
     fn from(error: ImageError) -> Self {
         Self::Final(error)
     }
 }
 
 /// The waits that are left for one request.
-pub(super) struct Waits {
+pub(super) struct RetryWaits {
     backoff: ExponentialBackoff,
     longest: Duration,
 }
 
-impl Waits {
+impl RetryWaits {
     /// All waits of `patience`.
-    pub(super) fn new(patience: &Patience) -> Self {
+    pub(super) fn new(patience: &RetryPolicy) -> Self {
         let backoff = ExponentialBuilder::default()
             .with_min_delay(patience.first_wait)
             .with_max_delay(patience.longest_wait)
@@ -86,10 +86,10 @@ impl Waits {
     /// # Errors
     /// The failure's own error when it is final, when no attempt is left, or when the registry asks for a
     /// longer wait than anybody would sit through.
-    pub(super) fn pause(&mut self, failure: Failure) -> Result<(), ImageError> {
+    pub(super) fn pause(&mut self, failure: AttemptFailure) -> Result<(), ImageError> {
         let (error, asked) = match failure {
-            Failure::Final(error) => return Err(error),
-            Failure::Passing { error, wait } => (error, wait),
+            AttemptFailure::Final(error) => return Err(error),
+            AttemptFailure::Passing { error, wait } => (error, wait),
         };
         match self.backoff.next() {
             Some(own) if asked.is_none_or(|asked| asked <= self.longest) => {
@@ -103,10 +103,10 @@ impl Waits {
 
 /// Makes attempts until one succeeds or patience ends.
 pub(super) fn persist<T>(
-    patience: &Patience,
-    mut attempt: impl FnMut() -> Result<T, Failure>,
+    patience: &RetryPolicy,
+    mut attempt: impl FnMut() -> Result<T, AttemptFailure>,
 ) -> Result<T, ImageError> {
-    let mut waits = Waits::new(patience);
+    let mut waits = RetryWaits::new(patience);
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
@@ -130,21 +130,21 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::{Failure, Patience, persist, retry_after};
+    use super::{AttemptFailure, RetryPolicy, persist, retry_after};
     use crate::ImageError;
 
-    fn patience(tries: usize) -> Patience {
-        Patience {
+    fn patience(tries: usize) -> RetryPolicy {
+        RetryPolicy {
             tries,
             first_wait: Duration::from_millis(1),
             longest_wait: Duration::from_millis(2),
-            ..Patience::default()
+            ..RetryPolicy::default()
         }
     }
 
-    fn busy(wait: Option<Duration>) -> Failure {
+    fn busy(wait: Option<Duration>) -> AttemptFailure {
         let error = ImageError::Remote("busy".to_owned());
-        Failure::Passing { error, wait }
+        AttemptFailure::Passing { error, wait }
     }
 
     #[test]

@@ -7,11 +7,11 @@ use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
 use super::challenge::{self, Challenge};
-use super::client::{Client, Pass, host_of, passing};
-use super::credentials::{Credential, Secret};
+use super::client::{RepositoryClient, RequestAuthorization, host_of, passing};
+use super::credentials::{Credential, CredentialSecret};
 use super::request_errors::{no_answer, remote, shown};
-use super::retry::Failure;
-use super::transport::{Answer, Authorization, Sent, without_user};
+use super::retry::AttemptFailure;
+use super::transport::{Authorization, FinalResponse, SendError, without_user};
 
 /// The bytes of a token server's answer that are read.
 const TOKEN_BODY: u64 = 1 << 20;
@@ -27,10 +27,13 @@ struct TokenBody {
 }
 
 /// Makes the authorization that the challenge of a 401 asks for, with the user's credentials if there are any.
-pub(super) fn answer(client: &Client, refusal: &Answer) -> Result<Pass, Failure> {
+pub(super) fn answer(
+    client: &RepositoryClient,
+    refusal: &FinalResponse,
+) -> Result<RequestAuthorization, AttemptFailure> {
     let credential = client.credential()?;
     let authorization = match challenge::choose(refusal.response.headers()) {
-        _ if let Some(Secret::Registry(token)) = secret(credential.as_ref()) => {
+        _ if let Some(CredentialSecret::Registry(token)) = secret(credential.as_ref()) => {
             bearer(client, token)?
         }
         Challenge::Bearer { realm, service } => {
@@ -38,7 +41,7 @@ pub(super) fn answer(client: &Client, refusal: &Answer) -> Result<Pass, Failure>
             token(client, realm, service.as_deref(), credential.as_ref())?
         }
         Challenge::Basic => match secret(credential.as_ref()) {
-            Some(Secret::Password(user, password)) => {
+            Some(CredentialSecret::Password(user, password)) => {
                 Authorization::Basic(user.clone(), password.clone())
             }
             Some(_) => {
@@ -63,18 +66,22 @@ pub(super) fn answer(client: &Client, refusal: &Answer) -> Result<Pass, Failure>
             .into());
         }
     };
-    Ok(Pass {
+    Ok(RequestAuthorization {
         authorization,
         found_in: credential.map(|credential| credential.found_in),
     })
 }
 
-fn secret(credential: Option<&Credential>) -> Option<&Secret> {
+fn secret(credential: Option<&Credential>) -> Option<&CredentialSecret> {
     credential.map(|credential| &credential.secret)
 }
 
 /// The address of the token server, once it may be asked.
-fn token_server(client: &Client, refusal: &Answer, realm: &str) -> Result<Url, Failure> {
+fn token_server(
+    client: &RepositoryClient,
+    refusal: &FinalResponse,
+    realm: &str,
+) -> Result<Url, AttemptFailure> {
     let url = Url::parse(realm)
         .ok()
         .and_then(without_user)
@@ -97,13 +104,13 @@ fn token_server(client: &Client, refusal: &Answer, realm: &str) -> Result<Url, F
 /// Asks for a token for what the client does: with a password or anonymously (distribution, "Token Authentication"), or in
 /// exchange for an identity token (distribution, "Oauth2 Token Authentication").
 fn token(
-    client: &Client,
+    client: &RepositoryClient,
     mut realm: Url,
     service: Option<&str>,
     credential: Option<&Credential>,
-) -> Result<Authorization, Failure> {
+) -> Result<Authorization, AttemptFailure> {
     let scope = client.scopes.join(" ");
-    let answer = if let Some(Secret::Identity(identity)) = secret(credential) {
+    let answer = if let Some(CredentialSecret::Identity(identity)) = secret(credential) {
         let mut form = vec![
             ("grant_type", "refresh_token"),
             ("client_id", CLIENT_ID),
@@ -114,7 +121,7 @@ fn token(
         client.transport.post(&realm, &form)?
     } else {
         let basic = match secret(credential) {
-            Some(Secret::Password(user, password)) => {
+            Some(CredentialSecret::Password(user, password)) => {
                 realm.query_pairs_mut().append_pair("account", user);
                 Some(Authorization::Basic(user.clone(), password.clone()))
             }
@@ -129,8 +136,8 @@ fn token(
             .transport
             .get(&realm, &HeaderMap::new(), basic.as_ref())
             .map_err(|sent| match sent {
-                Sent::NoAnswer(error) => no_answer(&host_of(&realm), &error),
-                Sent::Failed(failure) => failure,
+                SendError::NoAnswer(error) => no_answer(&host_of(&realm), &error),
+                SendError::Failed(failure) => failure,
             })?
     };
     let body = accepted(client, answer, credential)?;
@@ -139,10 +146,10 @@ fn token(
 
 /// The token in an answer of the token server.
 fn accepted(
-    client: &Client,
-    answer: Answer,
+    client: &RepositoryClient,
+    answer: FinalResponse,
     credential: Option<&Credential>,
-) -> Result<String, Failure> {
+) -> Result<String, AttemptFailure> {
     let host = answer.host();
     let found_in = credential.map(|credential| credential.found_in.as_str());
     match answer.response.status().as_u16() {
@@ -150,7 +157,7 @@ fn accepted(
         401 | 403 => return Err(client.refused(found_in).into()),
         // What OAuth 2.0 says of a token that is not valid (RFC 6749, section 5.2).
         400 if found_in.is_some() => return Err(client.refused(found_in).into()),
-        404 | 405 if matches!(secret(credential), Some(Secret::Identity(_))) => {
+        404 | 405 if matches!(secret(credential), Some(CredentialSecret::Identity(_))) => {
             return Err(remote(format!(
                 "the token server {host} does not take the identity token found for {}; docker login {1} again",
                 client.registry, client.registry
@@ -165,7 +172,7 @@ fn accepted(
         .take(TOKEN_BODY)
         .read_to_end(&mut body)
         .map_err(|error| {
-            Failure::passing(remote(format!(
+            AttemptFailure::passing(remote(format!(
                 "the token server {host} broke off: {error}"
             )))
         })?;
@@ -186,7 +193,7 @@ fn accepted(
 }
 
 /// A token as an authorization, once it can stand in a header.
-fn bearer(client: &Client, token: &str) -> Result<Authorization, Failure> {
+fn bearer(client: &RepositoryClient, token: &str) -> Result<Authorization, AttemptFailure> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(remote(format!(
             "the token for {} cannot be sent in a header",

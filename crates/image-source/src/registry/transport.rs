@@ -16,7 +16,7 @@ use reqwest::{Certificate, Method, Url, redirect};
 
 use super::address_guard;
 use super::request_errors::{no_answer, remote, shown};
-use super::retry::{Failure, Patience};
+use super::retry::{AttemptFailure, RetryPolicy};
 use crate::ImageError;
 
 /// Redirects that are followed for one request.
@@ -44,7 +44,7 @@ impl Authorization {
 }
 
 /// The final answer to a request, redirects followed.
-pub(super) struct Answer {
+pub(super) struct FinalResponse {
     /// Status, headers and a body that is still to be read.
     pub(super) response: Response,
     /// Where it came from.
@@ -53,7 +53,7 @@ pub(super) struct Answer {
     pub(super) same_origin: bool,
 }
 
-impl Answer {
+impl FinalResponse {
     /// Host and port of the answer, for errors.
     pub(super) fn host(&self) -> String {
         address_guard::authority(&self.url)
@@ -61,28 +61,28 @@ impl Answer {
 }
 
 /// The HTTP clients: their trust differs by host, and a proxy is never asked for this machine.
-pub(super) struct Transport {
+pub(super) struct HttpTransport {
     registry: String,
     insecure: Vec<String>,
     ca_cert: Option<PathBuf>,
-    patience: Patience,
-    clients: Mutex<BTreeMap<Kind, Client>>,
+    patience: RetryPolicy,
+    clients: Mutex<BTreeMap<ClientKind, Client>>,
 }
 
 /// What makes clients differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct ClientKind {
     insecure: bool,
     loopback: bool,
 }
 
-impl Transport {
+impl HttpTransport {
     /// A transport for the registry `registry`, a host without port.
     pub(super) fn new(
         registry: String,
         insecure: Vec<String>,
         ca_cert: Option<PathBuf>,
-        patience: Patience,
+        patience: RetryPolicy,
     ) -> Self {
         Self {
             registry,
@@ -117,13 +117,13 @@ impl Transport {
     /// the first step to another scheme, host or port drops it for good.
     ///
     /// # Errors
-    /// [`Sent::NoAnswer`] when no answer came from `url` itself, else why the redirects could not be followed.
+    /// [`SendError::NoAnswer`] when no answer came from `url` itself, else why the redirects could not be followed.
     pub(super) fn get(
         &self,
         url: &Url,
         headers: &HeaderMap,
         authorization: Option<&Authorization>,
-    ) -> Result<Answer, Sent> {
+    ) -> Result<FinalResponse, SendError> {
         let mut at = url.clone();
         let mut authorization = authorization;
         for _ in 0..=REDIRECTS {
@@ -133,11 +133,11 @@ impl Transport {
             }
             let response = match request.send() {
                 Ok(response) => response,
-                Err(error) if at == *url => return Err(Sent::NoAnswer(error)),
+                Err(error) if at == *url => return Err(SendError::NoAnswer(error)),
                 Err(error) => return Err(no_answer(&address_guard::authority(&at), &error).into()),
             };
             let Some(next) = self.redirect(&at, &response)? else {
-                return Ok(Answer {
+                return Ok(FinalResponse {
                     same_origin: same_origin(url, &at),
                     response,
                     url: at,
@@ -148,7 +148,7 @@ impl Transport {
             }
             at = next;
         }
-        Err(Sent::Failed(
+        Err(SendError::Failed(
             remote(format!(
                 "{} redirects more than {REDIRECTS} times",
                 address_guard::authority(url)
@@ -165,7 +165,7 @@ impl Transport {
         headers: &HeaderMap,
         authorization: Option<&Authorization>,
         body: Body,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<FinalResponse, AttemptFailure> {
         let client = self.client(url)?;
         let mut request = client.request(method.clone(), url.clone());
         // Here the limit is one on the whole, and a layer of gigabytes takes its time.
@@ -174,7 +174,7 @@ impl Transport {
             request = authorization.sign(request);
         }
         match request.send() {
-            Ok(response) => Ok(Answer {
+            Ok(response) => Ok(FinalResponse {
                 response,
                 url: url.clone(),
                 same_origin: true,
@@ -184,10 +184,14 @@ impl Transport {
     }
 
     /// Posts a form; a redirect is an answer like any other.
-    pub(super) fn post(&self, url: &Url, form: &[(&str, &str)]) -> Result<Answer, Failure> {
+    pub(super) fn post(
+        &self,
+        url: &Url,
+        form: &[(&str, &str)],
+    ) -> Result<FinalResponse, AttemptFailure> {
         let request = self.client(url)?.post(url.clone()).form(form);
         match request.send() {
-            Ok(response) => Ok(Answer {
+            Ok(response) => Ok(FinalResponse {
                 response,
                 url: url.clone(),
                 same_origin: true,
@@ -197,7 +201,7 @@ impl Transport {
     }
 
     /// Where an answer redirects to; `None` when it does not.
-    fn redirect(&self, at: &Url, response: &Response) -> Result<Option<Url>, Failure> {
+    fn redirect(&self, at: &Url, response: &Response) -> Result<Option<Url>, AttemptFailure> {
         if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
         }
@@ -225,7 +229,7 @@ impl Transport {
 
     fn client(&self, url: &Url) -> Result<Client, ImageError> {
         let host = url.host_str().unwrap_or_default();
-        let kind = Kind {
+        let kind = ClientKind {
             insecure: address_guard::is_insecure(host, url.port_or_known_default(), &self.insecure),
             loopback: address_guard::is_loopback(host),
         };
@@ -238,7 +242,7 @@ impl Transport {
         Ok(client)
     }
 
-    fn build(&self, kind: Kind) -> Result<Client, ImageError> {
+    fn build(&self, kind: ClientKind) -> Result<Client, ImageError> {
         let mut builder = Client::builder()
             .user_agent(concat!("cupti-audit/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
@@ -257,20 +261,20 @@ impl Transport {
         builder
             .build()
             .map_err(|error| match no_answer("any registry", &error) {
-                Failure::Final(error) | Failure::Passing { error, .. } => error,
+                AttemptFailure::Final(error) | AttemptFailure::Passing { error, .. } => error,
             })
     }
 }
 
 /// Why no final answer came.
-pub(super) enum Sent {
+pub(super) enum SendError {
     /// The first address did not answer; whether to try another way is up to the caller.
     NoAnswer(reqwest::Error),
     /// Everything else.
-    Failed(Failure),
+    Failed(AttemptFailure),
 }
 
-impl<T: Into<Failure>> From<T> for Sent {
+impl<T: Into<AttemptFailure>> From<T> for SendError {
     fn from(failure: T) -> Self {
         Self::Failed(failure.into())
     }

@@ -1,20 +1,23 @@
 //! `dockerfile --all-phases`: one file for a project's life, and its Cloud Build.
 
-use crate::knowledge::packages::{Sources, packages};
-use crate::make::dockerfile::Templates;
-use crate::make::dockerfile::project::{Builder, Project};
-use crate::make::remedy::Refusal;
+use crate::knowledge::packages::{GitSource, packages};
+use crate::make::dockerfile::DockerfileTemplates;
+use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
+use crate::make::remedy::RemedyError;
 use crate::make::remedy::builder_stage::stage;
 
-use super::{Asked, Stop, cuda};
+use super::{CommandError, DockerfileInputs, cuda};
 
 /// The phases, each on top of what the one before has, but for inference, which is a file system of its own.
 const PHASES: [&str; 3] = ["training", "profiling", "inference"];
 
 /// The Dockerfile, and the configuration of Cloud Build where it is asked for.
-pub fn texts(asked: &Asked<'_>, templates: &Templates) -> Result<(String, Option<String>), Stop> {
+pub fn texts(
+    asked: &DockerfileInputs<'_>,
+    templates: &DockerfileTemplates,
+) -> Result<(String, Option<String>), CommandError> {
     let pages = PHASES.iter().map(|phase| asked.page(phase));
-    let project = Project {
+    let project = ProjectDockerfile {
         pages: pages.collect::<Result<_, _>>()?,
         builder: builder(asked)?,
     };
@@ -29,15 +32,15 @@ pub fn texts(asked: &Asked<'_>, templates: &Templates) -> Result<(String, Option
 }
 
 /// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.
-fn builder(asked: &Asked<'_>) -> Result<Option<Builder>, Stop> {
+fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandError> {
     let wished = asked.args.with_builder;
     let stage = match stage(asked.facts, asked.source, cuda(asked.args)?) {
         Ok(stage) => stage,
-        Err(Refusal::NoBuilder { .. }) if !wished => return Ok(None),
+        Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
     };
     let compiles = stage.has_apt || !wished;
-    let builder = Builder {
+    let builder = BuilderPage {
         from: stage.from,
         headers: stage.headers.iter().map(ToString::to_string).collect(),
         loader: stage.loader,
@@ -47,11 +50,11 @@ fn builder(asked: &Asked<'_>) -> Result<Option<Builder>, Stop> {
     let why = "PyTorch is built with the compilers of Debian or Ubuntu, and the devel image has no apt-get";
     let image = asked.facts.image.reference.clone();
     let built = compiles.then_some(Some(builder));
-    Ok(built.ok_or(Refusal::NoBuilder { image, why })?)
+    Ok(built.ok_or(RemedyError::NoBuilder { image, why })?)
 }
 
 /// The sources of the PyTorch that is in the image, else of the one that is known.
-fn pytorch(asked: &Asked<'_>) -> Sources {
+fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
     let known = &packages().pytorch;
     let mut installed = asked.facts.around.distributions.iter();
     let installed = installed.find(|dist| dist.name == "torch");
@@ -60,7 +63,7 @@ fn pytorch(asked: &Asked<'_>) -> Sources {
     let reference = version
         .filter(is_version)
         .map(|version| format!("v{version}"));
-    Sources {
+    GitSource {
         url: known.url.clone(),
         reference: reference.unwrap_or_else(|| known.reference.clone()),
     }

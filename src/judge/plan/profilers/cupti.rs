@@ -1,30 +1,33 @@
 //! What a tool gets of CUPTI: through the program that it runs in, or by itself.
 
-use super::{ApiUse, Verdict};
-use crate::judge::facts::{ByWorld, Consumer, Gets, ImageFacts, Reach, Required, Usable};
+use super::{ApiUse, ToolReasons};
+use crate::judge::facts::{
+    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact,
+    ImageFacts,
+};
 use crate::knowledge::Profiler;
-use crate::knowledge::api::{self, Api};
+use crate::knowledge::api::{self, CuptiApi};
 use image_linkage::escape;
-use image_linkage::loader::{Outcome, World, trace_text};
+use image_linkage::loader::{RequestOutcome, World, trace_text};
 
 /// The consumers that are the program of this id.
 pub(super) fn consumers<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
-) -> impl Iterator<Item = &'f Consumer> {
-    let of_program = move |consumer: &&Consumer| consumer.profile.as_deref() == Some(program);
+) -> impl Iterator<Item = &'f CuptiConsumer> {
+    let of_program = move |consumer: &&CuptiConsumer| consumer.profile.as_deref() == Some(program);
     facts.consumers.iter().filter(of_program)
 }
 
 /// Why a program cannot start, where all of its copies need CUPTI and none can.
 pub(super) fn broken(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
-    let fails = |consumer: &Consumer| {
+    let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
-        (consumer.required == Required::Import)
+        (consumer.required == FailureImpact::Import)
             .then(|| failure(gets))
             .flatten()
     };
-    let failures: Option<Vec<(&Consumer, String)>> = consumers(facts, program)
+    let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers(facts, program)
         .map(|consumer| Some((consumer, fails(consumer)?)))
         .collect();
     let failures = failures.unwrap_or_default();
@@ -35,8 +38,8 @@ pub(super) fn broken(facts: &ImageFacts, program: &str, world: World) -> Vec<Str
 }
 
 /// What keeps an object from being loaded, in the loader's words.
-fn failure(gets: &Gets) -> Option<String> {
-    if gets.outcome != Outcome::Loaded {
+fn failure(gets: &ConsumerOutcome) -> Option<String> {
+    if gets.outcome != RequestOutcome::Loaded {
         return Some(gets.message.clone());
     }
     if let Some(other) = gets.other_failures.first() {
@@ -51,11 +54,16 @@ fn failure(gets: &Gets) -> Option<String> {
 }
 
 /// Judges what a tool gets of CUPTI.
-pub(super) fn judge(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler, world: World) {
+pub(super) fn judge(
+    verdict: &mut ToolReasons,
+    facts: &ImageFacts,
+    profiler: &Profiler,
+    world: World,
+) {
     let Some(program) = &profiler.said.consumer else {
         return of_plain(verdict, facts, profiler, world);
     };
-    let judged: Vec<Verdict> = askers(facts, program)
+    let judged: Vec<ToolReasons> = askers(facts, program)
         .map(|(consumer, reach)| of_consumer(profiler, consumer, reach.get(world), world))
         .collect();
     if judged.is_empty() {
@@ -76,8 +84,8 @@ pub(super) fn judge(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profil
 fn askers<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
-) -> impl Iterator<Item = (&'f Consumer, &'f ByWorld<Reach>)> {
-    let ours = move |consumer: &Consumer| {
+) -> impl Iterator<Item = (&'f CuptiConsumer, &'f ByWorld<CuptiAccess>)> {
+    let ours = move |consumer: &CuptiConsumer| {
         consumers(facts, program).any(|other| other.object == consumer.object)
     };
     facts.apis.iter().filter_map(move |asker| {
@@ -86,8 +94,13 @@ fn askers<'f>(
     })
 }
 
-fn of_consumer(profiler: &Profiler, consumer: &Consumer, reach: &Reach, world: World) -> Verdict {
-    let mut verdict = Verdict::default();
+fn of_consumer(
+    profiler: &Profiler,
+    consumer: &CuptiConsumer,
+    reach: &CuptiAccess,
+    world: World,
+) -> ToolReasons {
+    let mut verdict = ToolReasons::default();
     let gets = consumer.outcome.get(world);
     let object = escape::text(consumer.object.name());
     if let Some(words) = failure(gets) {
@@ -102,7 +115,7 @@ fn of_consumer(profiler: &Profiler, consumer: &Consumer, reach: &Reach, world: W
     verdict
 }
 
-fn of_plain(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler, world: World) {
+fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, world: World) {
     let plain = facts.plain.get(world);
     let resolution = &plain.resolution;
     let name = escape::text(&plain.name);
@@ -125,13 +138,13 @@ fn of_plain(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler, worl
 }
 
 /// What a process without search paths of its own reaches.
-fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<Reach>> {
+fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> {
     let nobody = facts.apis.iter().filter(|asker| asker.consumer.is_none());
     nobody.map(|asker| &asker.reach)
 }
 
 /// Adds what becomes of the APIs: those that have to be there, and those that only some options need.
-fn of_apis(verdict: &mut Verdict, profiler: &Profiler, reach: &Reach) {
+fn of_apis(verdict: &mut ToolReasons, profiler: &Profiler, reach: &CuptiAccess) {
     for id in &profiler.said.apis {
         if let Some(words) = api::by_id(id).and_then(|api| lacks(reach, api)) {
             verdict.missing.push(words);
@@ -145,13 +158,15 @@ fn of_apis(verdict: &mut Verdict, profiler: &Profiler, reach: &Reach) {
 }
 
 /// Why an API cannot be used.
-fn lacks(reach: &Reach, api: &Api) -> Option<String> {
+fn lacks(reach: &CuptiAccess, api: &CuptiApi) -> Option<String> {
     let name = &api.name;
     match reach.usable(&api.id) {
-        Usable::Yes => None,
-        Usable::NoCupti => Some(format!("{name}: no libcupti")),
-        Usable::NotInRelease => Some(format!("{name}: this release of CUPTI does not have it")),
-        Usable::NoLibrary => {
+        ApiAvailability::Yes => None,
+        ApiAvailability::NoCupti => Some(format!("{name}: no libcupti")),
+        ApiAvailability::NotInRelease => {
+            Some(format!("{name}: this release of CUPTI does not have it"))
+        }
+        ApiAvailability::NoLibrary => {
             let messages = reach.missing(api).map(|missing| missing.message.as_str());
             Some(format!(
                 "{name}: {}",
@@ -163,11 +178,11 @@ fn lacks(reach: &Reach, api: &Api) -> Option<String> {
 
 pub(super) fn apis(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     let said = &profiler.said;
-    let reaches: Vec<&ByWorld<Reach>> = said.consumer.as_ref().map_or_else(
+    let reaches: Vec<&ByWorld<CuptiAccess>> = said.consumer.as_ref().map_or_else(
         || of_nobody(facts).collect(),
         |program| askers(facts, program).map(|(_, reach)| reach).collect(),
     );
-    let best = |world: World, api: &Api| {
+    let best = |world: World, api: &CuptiApi| {
         let usable = reaches.iter().map(|reach| reach.get(world).usable(&api.id));
         usable.min()
     };

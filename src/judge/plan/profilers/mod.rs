@@ -4,16 +4,16 @@ mod cupti;
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::installed_tools::{Place, Tools};
-use crate::judge::facts::{ByWorld, ImageFacts, Usable};
-use crate::knowledge::api::Api;
-use crate::knowledge::{Condition, CuptiNeed, Profiler};
+use crate::judge::facts::installed_tools::{InstalledTools, ProgramPlace};
+use crate::judge::facts::{ApiAvailability, ByWorld, ImageFacts};
+use crate::knowledge::api::CuptiApi;
+use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
 use image_linkage::loader::World;
 
 /// Whether a tool works here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum ReadinessState {
     /// It does, as far as an image shows it.
     Ready,
     /// An image does not show it.
@@ -24,7 +24,7 @@ pub enum State {
     NotApplicable,
 }
 
-impl State {
+impl ReadinessState {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -38,9 +38,9 @@ impl State {
 
 /// A state and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readiness {
+pub struct ToolReadiness {
     /// The state.
-    pub state: State,
+    pub state: ReadinessState,
     /// Why, one fact each.
     pub because: Vec<String>,
 }
@@ -49,44 +49,48 @@ pub struct Readiness {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiUse {
     /// The API.
-    pub api: &'static Api,
+    pub api: &'static CuptiApi,
     /// Whether only some of the tool's options use it.
     pub optional: bool,
     /// Whether it can be used; `None` where nothing in the image asks for CUPTI in the tool's name.
-    pub usable: ByWorld<Option<Usable>>,
+    pub usable: ByWorld<Option<ApiAvailability>>,
 }
 
 /// What is taken instead of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fallback<'p> {
+pub struct FallbackTool<'p> {
     /// The tool.
     pub profiler: &'p Profiler,
     /// Its own state in the image as it is.
-    pub state: State,
+    pub state: ReadinessState,
 }
 
 /// A tool and what an image makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry<'p> {
+pub struct ToolAssessment<'p> {
     /// The tool.
     pub profiler: &'p Profiler,
     /// Whether it works here.
-    pub here: ByWorld<Readiness>,
+    pub here: ByWorld<ToolReadiness>,
     /// The APIs that it uses.
     pub apis: Vec<ApiUse>,
     /// What to take instead, the best first; nothing for a tool that is ready.
-    pub fallbacks: Vec<Fallback<'p>>,
+    pub fallbacks: Vec<FallbackTool<'p>>,
 }
 
 /// Judges the tools, in the order of their files.
-pub fn judge<'p>(facts: &ImageFacts, tools: &Tools, profilers: &'p [Profiler]) -> Vec<Entry<'p>> {
+pub fn judge<'p>(
+    facts: &ImageFacts,
+    tools: &InstalledTools,
+    profilers: &'p [Profiler],
+) -> Vec<ToolAssessment<'p>> {
     let here = ByWorld {
         as_is: states(facts, tools, profilers, World::AsIs),
         nvidia: states(facts, tools, profilers, World::Nvidia),
     };
     let readiness = |world: World, profiler: &Profiler| {
-        let unknown = || Readiness {
-            state: State::Unknown,
+        let unknown = || ToolReadiness {
+            state: ReadinessState::Unknown,
             because: Vec::new(),
         };
         let states = here.get(world);
@@ -102,10 +106,10 @@ pub fn judge<'p>(facts: &ImageFacts, tools: &Tools, profilers: &'p [Profiler]) -
             let instead = profiler.said.fallbacks.iter().filter_map(|id| {
                 let profiler = profilers.iter().find(|other| other.id == *id)?;
                 let state = readiness(World::AsIs, profiler).state;
-                Some(Fallback { profiler, state })
+                Some(FallbackTool { profiler, state })
             });
-            let works = here.as_is.state == State::Ready;
-            Entry {
+            let works = here.as_is.state == ReadinessState::Ready;
+            ToolAssessment {
                 profiler,
                 apis: cupti::apis(facts, profiler),
                 fallbacks: if works { Vec::new() } else { instead.collect() },
@@ -119,10 +123,10 @@ pub fn judge<'p>(facts: &ImageFacts, tools: &Tools, profilers: &'p [Profiler]) -
 /// others wrote.
 fn states<'p>(
     facts: &ImageFacts,
-    tools: &Tools,
+    tools: &InstalledTools,
     profilers: &'p [Profiler],
     world: World,
-) -> BTreeMap<&'p str, Readiness> {
+) -> BTreeMap<&'p str, ToolReadiness> {
     let mut states = BTreeMap::new();
     let (first, second): (Vec<&Profiler>, Vec<&Profiler>) = profilers
         .iter()
@@ -137,38 +141,38 @@ fn states<'p>(
 
 /// What is gathered of one tool.
 #[derive(Default)]
-struct Verdict {
+struct ToolReasons {
     not_applicable: Vec<String>,
     missing: Vec<String>,
     unknown: Vec<String>,
     found: Vec<String>,
 }
 
-impl Verdict {
-    fn readiness(self) -> Readiness {
+impl ToolReasons {
+    fn readiness(self) -> ToolReadiness {
         let (state, because) = match self {
             Self { not_applicable, .. } if !not_applicable.is_empty() => {
-                (State::NotApplicable, not_applicable)
+                (ReadinessState::NotApplicable, not_applicable)
             }
-            Self { missing, .. } if !missing.is_empty() => (State::NotReady, missing),
-            Self { unknown, .. } if !unknown.is_empty() => (State::Unknown, unknown),
+            Self { missing, .. } if !missing.is_empty() => (ReadinessState::NotReady, missing),
+            Self { unknown, .. } if !unknown.is_empty() => (ReadinessState::Unknown, unknown),
             Self { found, .. } if found.is_empty() => (
-                State::Ready,
+                ReadinessState::Ready,
                 vec!["it needs nothing of the image".to_owned()],
             ),
-            Self { found, .. } => (State::Ready, found),
+            Self { found, .. } => (ReadinessState::Ready, found),
         };
-        Readiness { state, because }
+        ToolReadiness { state, because }
     }
 }
 
 fn judge_one(
     facts: &ImageFacts,
-    tools: &Tools,
+    tools: &InstalledTools,
     profiler: &Profiler,
     world: World,
-    traces: Verdict,
-) -> Readiness {
+    traces: ToolReasons,
+) -> ToolReadiness {
     let said = &profiler.said;
     let mut verdict = traces;
     for exclusion in &said.excludes {
@@ -212,7 +216,7 @@ fn judge_one(
 }
 
 /// What of a condition is there, in words; `None` when nothing is.
-fn met(facts: &ImageFacts, tools: &Tools, condition: &Condition) -> Option<String> {
+fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) -> Option<String> {
     let object = || {
         let mut patterns = condition.objects.iter();
         let path = patterns.find_map(|pattern| tools.objects.get(pattern))?;
@@ -233,8 +237,8 @@ fn met(facts: &ImageFacts, tools: &Tools, condition: &Condition) -> Option<Strin
         let mut names = condition.executables.iter();
         let found = names.find_map(|name| tools.executables.get(name))?;
         Some(match found.place {
-            Place::Path => format!("there is {}", found.path),
-            Place::Folder => format!("there is {}, which is not on PATH", found.path),
+            ProgramPlace::Path => format!("there is {}", found.path),
+            ProgramPlace::Folder => format!("there is {}, which is not on PATH", found.path),
         })
     };
     let variable = || {
@@ -250,7 +254,7 @@ fn met(facts: &ImageFacts, tools: &Tools, condition: &Condition) -> Option<Strin
         .or_else(variable)
 }
 
-fn capabilities(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler) {
+fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler) {
     let granted = facts.grounds.as_is.capabilities.as_deref();
     for capability in &profiler.said.capabilities {
         if crate::knowledge::driver_libraries::grants(capability, granted) {
@@ -267,11 +271,11 @@ fn capabilities(verdict: &mut Verdict, facts: &ImageFacts, profiler: &Profiler) 
 /// What the tools whose traces this one reads make of it.
 fn traces(
     profiler: &Profiler,
-    states: &BTreeMap<&str, Readiness>,
+    states: &BTreeMap<&str, ToolReadiness>,
     profilers: &[Profiler],
-) -> Verdict {
-    let mut verdict = Verdict::default();
-    let writers: Vec<(&Profiler, State)> = profiler
+) -> ToolReasons {
+    let mut verdict = ToolReasons::default();
+    let writers: Vec<(&Profiler, ReadinessState)> = profiler
         .said
         .traces_of
         .iter()
@@ -283,14 +287,14 @@ fn traces(
     if writers.is_empty() {
         return verdict;
     }
-    let named = |wanted: State| -> Vec<&str> {
+    let named = |wanted: ReadinessState| -> Vec<&str> {
         let found = writers.iter().filter(|(_, state)| *state == wanted);
         found.map(|(writer, _)| &*writer.said.name).collect()
     };
     let (ready, unknown, broken) = (
-        named(State::Ready),
-        named(State::Unknown),
-        named(State::NotReady),
+        named(ReadinessState::Ready),
+        named(ReadinessState::Unknown),
+        named(ReadinessState::NotReady),
     );
     let list = match (ready.as_slice(), unknown.as_slice(), broken.as_slice()) {
         ([first, ..], ..) => {

@@ -1,9 +1,9 @@
 //! A program that gets libcupti.
 
-use super::{Evidence, Kind, Location, Subject, escaped, fields, flag, text};
-use crate::judge::facts::release_mismatch::{self, Shadowed};
-use crate::judge::facts::{Consumer, ImageFacts, Outcome};
-use image_linkage::elf::Bytes;
+use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, escaped, fields, flag, text};
+use crate::judge::facts::release_mismatch::{self, ReleaseMismatch};
+use crate::judge::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
+use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::trace_text;
 
@@ -32,11 +32,11 @@ pub(super) const FIELDS: &[&str] = &[
 const SYMBOLS: usize = 5;
 
 /// The programs that get a copy.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let served = facts
         .consumers
         .iter()
-        .filter(|consumer| consumer.outcome.as_is.outcome == Outcome::Loaded);
+        .filter(|consumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded);
     served
         .map(|consumer| {
             let shadowed = release_mismatch::shadowed(facts, consumer);
@@ -45,7 +45,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         .collect()
 }
 
-fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
+fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
     let real_path = gets.real_path.iter().map(ToString::to_string).next();
     let is_shadowed = shadowed.is_some();
@@ -55,8 +55,8 @@ fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
         let path = real_path.clone().unwrap_or_default();
         Evidence::Words(format!("{} gets {path} through {how}", consumer.object))
     });
-    Subject {
-        kind: Kind::Consumer,
+    RuleSubject {
+        kind: SubjectKind::Consumer,
         fields: fields([
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),
@@ -72,7 +72,7 @@ fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
             ("meant", escaped(&shadowed.meant)),
             ("meant_by", text(shadowed.says.to_string())),
         ]),
-        locations: vec![Location {
+        locations: vec![FindingLocation {
             path: consumer.object.clone(),
             layer: None,
         }],
@@ -81,7 +81,7 @@ fn subject(consumer: &Consumer, shadowed: Option<Shadowed>) -> Subject {
 }
 
 /// The first of the names, and how many more there are.
-fn list(names: &[Bytes]) -> String {
+fn list(names: &[ByteString]) -> String {
     let first: Vec<String> = names
         .iter()
         .take(SYMBOLS)

@@ -1,6 +1,6 @@
 //! Something of the GPU that the image tells the container runtime to leave out.
 
-use super::{Kind, Subject, escaped, fields, text};
+use super::{RuleSubject, SubjectKind, escaped, fields, text};
 use crate::judge::facts::ImageFacts;
 
 /// The fields of what is left out.
@@ -11,7 +11,7 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// What the environment of the image leaves out.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let ground = &facts.grounds.as_is;
     let capabilities = ground.capabilities.as_deref();
     let visible = facts.image.config.env("NVIDIA_VISIBLE_DEVICES");
@@ -47,9 +47,9 @@ fn lacks(value: &str, capability: &str) -> bool {
     !value.is_empty() && !words.any(|word| word == "all" || word == capability)
 }
 
-fn subject(variable: &str, value: &str, lacks: &str, words: &str) -> Subject {
-    Subject {
-        kind: Kind::Runtime,
+fn subject(variable: &str, value: &str, lacks: &str, words: &str) -> RuleSubject {
+    RuleSubject {
+        kind: SubjectKind::Runtime,
         fields: fields([
             ("variable", text(variable)),
             ("value", escaped(value)),

@@ -1,16 +1,16 @@
 //! The copies of libcupti together, where there are several.
 
-use super::{Kind, Location, Subject, escaped, fields, text};
-use crate::judge::facts::{Copy, ImageFacts};
+use super::{FindingLocation, RuleSubject, SubjectKind, escaped, fields, text};
+use crate::judge::facts::{CuptiCopy, ImageFacts};
 
 /// The fields of the copies together.
 pub(super) const FIELDS: &[&str] = &["count", "versions"];
 
 /// The copies for the image's processor that a process can map, tools' own ones left out; nothing where there
 /// are fewer than two.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let maps = |copy: &&Copy| copy.soname.is_some() && copy.by_path.as_is.root.is_some();
-    let copies: Vec<&Copy> = facts.own_copies().filter(maps).collect();
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let maps = |copy: &&CuptiCopy| copy.soname.is_some() && copy.by_path.as_is.root.is_some();
+    let copies: Vec<&CuptiCopy> = facts.own_copies().filter(maps).collect();
     if copies.len() < 2 {
         return Vec::new();
     }
@@ -25,12 +25,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         .collect();
     versions.sort();
     versions.dedup();
-    let location = |copy: &&Copy| Location {
+    let location = |copy: &&CuptiCopy| FindingLocation {
         path: copy.real_path.clone(),
         layer: Some(copy.layer),
     };
-    vec![Subject {
-        kind: Kind::Copies,
+    vec![RuleSubject {
+        kind: SubjectKind::Copies,
         fields: fields([
             ("count", text(copies.len().to_string())),
             ("versions", escaped(&versions.join(", "))),

@@ -1,10 +1,10 @@
 //! A copy of libcupti.
 
-use super::{Kind, Location, Subject, escaped, evidence, fields, flag, text};
-use crate::judge::facts::cuda_runtime::{self, Cudart};
-use crate::judge::facts::{self, ImageFacts, Outcome, OwnerKind};
+use super::{FindingLocation, RuleSubject, SubjectKind, escaped, evidence, fields, flag, text};
+use crate::judge::facts::cuda_runtime::{self, CudaRuntime};
+use crate::judge::facts::{self, ImageFacts, OwnerKind, RequestOutcome};
 use image_linkage::escape;
-use image_linkage::loader::{Arch, Step, Tried};
+use image_linkage::loader::{Arch, SearchStep, TriedFile};
 
 /// The fields of a copy.
 pub(super) const FIELDS: &[&str] = &[
@@ -41,12 +41,12 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// The copies.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let copies = facts.copies.iter();
     copies.map(|copy| subject(facts, copy)).collect()
 }
 
-fn subject(facts: &ImageFacts, copy: &facts::Copy) -> Subject {
+fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
     let mut all = fields([
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
@@ -58,10 +58,10 @@ fn subject(facts: &ImageFacts, copy: &facts::Copy) -> Subject {
     all.extend(state(facts, copy));
     all.extend(machine(facts, copy));
     all.extend(runtime(copy, &facts.around.runtimes));
-    Subject {
-        kind: Kind::Copy,
+    RuleSubject {
+        kind: SubjectKind::Copy,
         fields: all,
-        locations: vec![Location {
+        locations: vec![FindingLocation {
             path: copy.real_path.clone(),
             layer: Some(copy.layer),
         }],
@@ -69,9 +69,9 @@ fn subject(facts: &ImageFacts, copy: &facts::Copy) -> Subject {
     }
 }
 
-type Fields<const N: usize> = [(&'static str, super::Value); N];
+type FieldPairs<const N: usize> = [(&'static str, super::FieldValue); N];
 
-fn identity(copy: &facts::Copy) -> Fields<5> {
+fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
     let own_name = || copy.real_path.name().into();
     let soname = copy.soname.clone().unwrap_or_else(own_name);
     let version = copy.version.as_ref().map(|(version, _)| version.clone());
@@ -84,7 +84,7 @@ fn identity(copy: &facts::Copy) -> Fields<5> {
     ]
 }
 
-fn state(facts: &ImageFacts, copy: &facts::Copy) -> Fields<7> {
+fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<7> {
     // The search did end at it, but what it needs is missing: that is another finding.
     let reached = copy.how.is_some() && !copy.loadable.as_is && !copy.by_path.as_is.loads();
     [
@@ -99,12 +99,12 @@ fn state(facts: &ImageFacts, copy: &facts::Copy) -> Fields<7> {
 }
 
 /// Whether the search of a plain dlopen, or of a program that asks, is refused at the file.
-fn stops_search(facts: &ImageFacts, copy: &facts::Copy) -> bool {
+fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
     let rootfs = &facts.grounds.as_is.rootfs;
-    let here = |step: &Step| match step {
-        Step::Tried {
+    let here = |step: &SearchStep| match step {
+        SearchStep::Tried {
             path,
-            tried: Tried::Refused(_),
+            tried: TriedFile::Refused(_),
             ..
         } => rootfs
             .lookup(path)
@@ -120,14 +120,14 @@ fn stops_search(facts: &ImageFacts, copy: &facts::Copy) -> bool {
         .map(|failure| &failure.trace)
         .chain(
             asked
-                .filter(|gets| gets.outcome == Outcome::Refused)
+                .filter(|gets| gets.outcome == RequestOutcome::Refused)
                 .map(|gets| &gets.trace),
         )
         .any(|trace| trace.iter().any(here))
 }
 
 /// What processor the copy is for, and whether the image's loader passes it over.
-fn machine(facts: &ImageFacts, copy: &facts::Copy) -> Fields<3> {
+fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
     let arch = Arch::of_platform(&facts.image.platform.architecture);
     let rootfs = &facts.grounds.as_is.rootfs;
     let elf = rootfs
@@ -147,7 +147,7 @@ fn machine(facts: &ImageFacts, copy: &facts::Copy) -> Fields<3> {
 }
 
 /// The CUDA runtime that the copy is used with. A copy that a tool brings for itself goes with that tool.
-fn runtime(copy: &facts::Copy, runtimes: &[Cudart]) -> Fields<3> {
+fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
     let beside =
         cuda_runtime::beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
     let own = copy.version.as_ref();

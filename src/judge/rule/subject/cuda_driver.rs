@@ -1,8 +1,8 @@
 //! The CUDA version that the image needs a driver for.
 
-use super::{Kind, Subject, escaped, fields, flag, text};
+use super::{RuleSubject, SubjectKind, escaped, fields, flag, text};
 use crate::judge::facts::cuda_runtime::{self, CudaVersion};
-use crate::judge::facts::{Copy, ImageFacts, search_path};
+use crate::judge::facts::{CuptiCopy, ImageFacts, search_path};
 use crate::knowledge::minimum_driver;
 
 /// The fields of the CUDA version.
@@ -29,7 +29,7 @@ pub(super) const FIELDS: &[&str] = &[
 const NVIDIA: &[u8] = b"/usr/local/nvidia/lib64";
 
 /// One subject for an image that is for CUDA.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let config = &facts.image.config;
     if !facts.concerns_cupti() && config.env("CUDA_VERSION").is_none() {
         return Vec::new();
@@ -45,8 +45,8 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         .is_some_and(|(required, (cupti, _))| *cupti > required);
     let (release, path) =
         cupti.map_or_else(Default::default, |(version, path)| (words(version), path));
-    vec![Subject {
-        kind: Kind::Cuda,
+    vec![RuleSubject {
+        kind: SubjectKind::Cuda,
         fields: fields([
             ("version", escaped(&version)),
             ("from", text(from)),
@@ -108,7 +108,7 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
 
 /// The versions of the copies that are for everybody.
 fn of_cupti(facts: &ImageFacts) -> impl Iterator<Item = (String, String)> {
-    let of = |copy: &Copy| {
+    let of = |copy: &CuptiCopy| {
         let (version, _) = copy.version.as_ref()?;
         Some((version.clone(), copy.real_path.to_string()))
     };

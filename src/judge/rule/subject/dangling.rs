@@ -1,18 +1,18 @@
 //! A link named as libcupti that leads nowhere.
 
-use super::{Evidence, Kind, Location, Subject, fields, flag, text};
-use crate::judge::facts::{ImageFacts, Status};
+use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
+use crate::judge::facts::{CuptiStatus, ImageFacts};
 use image_linkage::escape;
 
 /// The fields of such a link.
 pub(super) const FIELDS: &[&str] = &["path", "target", "dev_link"];
 
 /// The links.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let links = facts.dangling.iter();
     links
-        .map(|link| Subject {
-            kind: Kind::DanglingLink,
+        .map(|link| RuleSubject {
+            kind: SubjectKind::DanglingLink,
             fields: fields([
                 ("path", text(link.path.to_string())),
                 ("target", text(escape::text(&link.target))),
@@ -21,11 +21,11 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
                     "dev_link",
                     flag(
                         link.path.name() == b"libcupti.so"
-                            && facts.status.as_is == Status::Loadable,
+                            && facts.status.as_is == CuptiStatus::Loadable,
                     ),
                 ),
             ]),
-            locations: vec![Location {
+            locations: vec![FindingLocation {
                 path: link.path.clone(),
                 layer: Some(link.layer),
             }],

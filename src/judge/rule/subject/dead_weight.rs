@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Evidence, Kind, Subject, fields, text};
-use crate::judge::facts::{self, Baggage, ImageFacts};
-use crate::knowledge::dead_weight::{self, Weight};
+use super::{Evidence, RuleSubject, SubjectKind, fields, text};
+use crate::judge::facts::{self, DeadWeightFile, ImageFacts};
+use crate::knowledge::dead_weight::{self, WeightPurpose};
 use crate::size::size;
 
 /// The fields of the files.
@@ -14,26 +14,26 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let used = facts::kept(&facts.baggage, &facts.ties);
-    [Weight::Profiling, Weight::Toolkit]
+    [WeightPurpose::Profiling, WeightPurpose::Toolkit]
         .into_iter()
         .filter_map(|weight| {
-            let of_weight = |file: &&Baggage| {
+            let of_weight = |file: &&DeadWeightFile| {
                 dead_weight::by_id(file.kind).is_some_and(|kind| kind.weight == weight)
                     && !facts.baggage_uses.iter().any(|by| by.kind == file.kind)
                     && !used.contains(&file.path)
             };
-            let files: Vec<&Baggage> = facts.baggage.iter().filter(of_weight).collect();
+            let files: Vec<&DeadWeightFile> = facts.baggage.iter().filter(of_weight).collect();
             (!files.is_empty()).then(|| subject(weight, &files))
         })
         .collect()
 }
 
-fn subject(weight: Weight, files: &[&Baggage]) -> Subject {
+fn subject(weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-    Subject {
-        kind: Kind::Baggage,
+    RuleSubject {
+        kind: SubjectKind::Baggage,
         fields: fields([
             ("weight", text(weight.name())),
             ("bytes", text(size(bytes))),
@@ -45,7 +45,7 @@ fn subject(weight: Weight, files: &[&Baggage]) -> Subject {
 }
 
 /// A line for each kind: its size and what it is.
-fn by_kind(files: &[&Baggage]) -> Vec<Evidence> {
+fn by_kind(files: &[&DeadWeightFile]) -> Vec<Evidence> {
     let kinds: BTreeSet<&str> = files.iter().map(|file| file.kind).collect();
     let line = |id: &str| {
         let of_kind = files.iter().filter(|file| file.kind == id);

@@ -1,8 +1,8 @@
 //! A stub of the driver's library that a search path leads to.
 
-use super::{Kind, Location, Subject, fields, flag, text};
+use super::{FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::search_path::{self, Stub, StubBy};
+use crate::judge::facts::search_path::{self, DriverStub, StubSource};
 use image_linkage::escape;
 
 /// The fields of a stub.
@@ -16,25 +16,25 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// The stubs that are found.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let stubs = search_path::stubs(&facts.grounds);
     stubs.into_iter().map(subject).collect()
 }
 
-fn subject(stub: Stub) -> Subject {
+fn subject(stub: DriverStub) -> RuleSubject {
     let by = match stub.by {
-        StubBy::LdLibraryPath => "LD_LIBRARY_PATH",
-        StubBy::Cache => "ld.so.cache",
+        StubSource::LdLibraryPath => "LD_LIBRARY_PATH",
+        StubSource::Cache => "ld.so.cache",
     };
-    Subject {
-        kind: Kind::Stub,
+    RuleSubject {
+        kind: SubjectKind::Stub,
         fields: fields([
             ("path", text(stub.path.to_string())),
             ("name", text(escape::text(stub.path.name()))),
             ("by", text(by)),
             ("is_soname", flag(stub.path.name() == b"libcuda.so.1")),
         ]),
-        locations: vec![Location {
+        locations: vec![FindingLocation {
             path: stub.path,
             layer: None,
         }],

@@ -1,6 +1,6 @@
 //! A search path with an empty element.
 
-use super::{Kind, Location, Subject, fields, text};
+use super::{FindingLocation, RuleSubject, SubjectKind, fields, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::search_path::{self, EmptyElement};
 use image_linkage::escape;
@@ -9,7 +9,7 @@ use image_linkage::escape;
 pub(super) const FIELDS: &[&str] = &["of", "value", "working_dir"];
 
 /// The paths with an empty element.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let ground = &facts.grounds.as_is;
     let found = search_path::empty_elements(ground, &facts.consumers, &facts.copies);
     let working_dir = escape::text(&ground.environment.working_dir);
@@ -19,10 +19,10 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         .collect()
 }
 
-fn subject(element: EmptyElement, working_dir: &str) -> Subject {
-    let location = |path| Location { path, layer: None };
-    Subject {
-        kind: Kind::EmptyElement,
+fn subject(element: EmptyElement, working_dir: &str) -> RuleSubject {
+    let location = |path| FindingLocation { path, layer: None };
+    RuleSubject {
+        kind: SubjectKind::EmptyElement,
         fields: fields([
             ("of", text(element.of)),
             ("value", text(escape::text(&element.value))),

@@ -2,8 +2,8 @@
 
 use crate::judge::facts::{self, PlainOpen};
 use image_linkage::escape;
-use image_linkage::loader::trace_text::{self, Line};
-use image_linkage::loader::{Resolution, Unresolved};
+use image_linkage::loader::trace_text::{self, TraceLine};
+use image_linkage::loader::{LoadResolution, UnresolvedRequest};
 
 /// What shows that a finding is true.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Evidence {
     /// A sentence, such as the loader's own words.
     Words(String),
     /// A step of the loader's search.
-    Searched(Line),
+    Searched(TraceLine),
 }
 
 impl Evidence {
@@ -46,7 +46,7 @@ pub(super) fn of_plain(plain: &PlainOpen) -> Vec<Evidence> {
     }
 }
 
-pub(super) fn of_search(failure: &Unresolved, resolution: &Resolution) -> Vec<Evidence> {
+pub(super) fn of_search(failure: &UnresolvedRequest, resolution: &LoadResolution) -> Vec<Evidence> {
     trace_text::lines(&failure.trace, &resolution.objects)
         .into_iter()
         .map(Evidence::Searched)

@@ -1,11 +1,13 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
-use super::{Evidence, Kind, Location, Subject, evidence, fields, flag, text};
+use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, evidence, fields, flag, text};
 use crate::judge::facts::cuda_runtime::{site, version};
-use crate::judge::facts::{self, Asks, Consumer, ImageFacts, Outcome, Required, Status};
+use crate::judge::facts::{
+    self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome,
+};
 use image_linkage::escape;
 use image_linkage::loader::trace_text;
-use image_linkage::loader::{Libc, Unresolved};
+use image_linkage::loader::{Libc, UnresolvedRequest};
 
 /// The fields of what is not loaded.
 pub(super) const FIELDS: &[&str] = &[
@@ -32,8 +34,10 @@ pub(super) const UNSERVED: &[&str] = &[
 ];
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
-    let idle = |copy: &&facts::Copy| facts.status.as_is == Status::Loadable && copy.how.is_none();
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let idle = |copy: &&facts::CuptiCopy| {
+        facts.status.as_is == CuptiStatus::Loadable && copy.how.is_none()
+    };
     let copies = facts
         .own_copies()
         .filter(|copy| !idle(copy))
@@ -45,18 +49,18 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
 }
 
 /// Whether a program asks for libcupti and does not get it in the image as it is.
-pub(super) fn fails(consumer: &Consumer) -> bool {
+pub(super) fn fails(consumer: &CuptiConsumer) -> bool {
     matches!(
         consumer.outcome.as_is.outcome,
-        Outcome::NotFound | Outcome::Refused
+        RequestOutcome::NotFound | RequestOutcome::Refused
     )
 }
 
 /// What a copy needs and does not get; nothing for one that the loader does not even map.
-fn of_copy(facts: &ImageFacts, copy: &facts::Copy) -> Option<Subject> {
+fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     let resolution = &copy.by_path.as_is;
     resolution.root?;
-    let failures: Vec<&Unresolved> = facts::failures(resolution).collect();
+    let failures: Vec<&UnresolvedRequest> = facts::failures(resolution).collect();
     let words: Vec<&str> = failures
         .iter()
         .map(|failure| failure.message.as_str())
@@ -67,7 +71,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::Copy) -> Option<Subject> {
             .flat_map(|failure| evidence::of_search(failure, resolution))
             .collect()
     };
-    let location = Location {
+    let location = FindingLocation {
         path: copy.real_path.clone(),
         layer: Some(copy.layer),
     };
@@ -76,11 +80,11 @@ fn of_copy(facts: &ImageFacts, copy: &facts::Copy) -> Option<Subject> {
 }
 
 /// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
-fn of_consumer(facts: &ImageFacts, consumer: &Consumer) -> Option<Subject> {
+fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubject> {
     let gets = &consumer.outcome.as_is;
     let lines = trace_text::lines(&gets.trace, &gets.objects);
     let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
-    let location = Location {
+    let location = FindingLocation {
         path: consumer.object.clone(),
         layer: None,
     };
@@ -88,8 +92,10 @@ fn of_consumer(facts: &ImageFacts, consumer: &Consumer) -> Option<Subject> {
     let breaks = consumer.required.name();
     if fails(consumer) {
         return Some(match consumer.asks {
-            Asks::Needed => failure(facts, object, breaks, &[&gets.message], location, searched),
-            Asks::Dlopen => unserved(facts, consumer, location, searched),
+            RequestKind::Needed => {
+                failure(facts, object, breaks, &[&gets.message], location, searched)
+            }
+            RequestKind::Dlopen => unserved(facts, consumer, location, searched),
         });
     }
     // What else is missing may be loaded by the program beforehand; a version of glibc never is.
@@ -99,7 +105,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &Consumer) -> Option<Subject> {
         .map(String::as_str)
         .filter(|message| glibc_needed(message).is_some())
         .collect();
-    let breaks = Required::Import.name();
+    let breaks = FailureImpact::Import.name();
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, location, Vec::new()))
 }
 
@@ -108,9 +114,9 @@ fn failure(
     object: String,
     breaks: &str,
     messages: &[&str],
-    location: Location,
+    location: FindingLocation,
     evidence: Vec<Evidence>,
-) -> Subject {
+) -> RuleSubject {
     let needed: Vec<_> = messages
         .iter()
         .map(|message| glibc_needed(message))
@@ -121,8 +127,8 @@ fn failure(
     // The sentence on glibc says what is needed; the loader's words say by whom.
     let words = messages.iter().filter(|_| is_glibc);
     let words = words.map(|message| Evidence::Words((*message).to_owned()));
-    Subject {
-        kind: Kind::Failure,
+    RuleSubject {
+        kind: SubjectKind::Failure,
         fields: fields([
             ("object", text(object)),
             ("breaks", text(breaks)),
@@ -142,18 +148,19 @@ fn failure(
 
 fn unserved(
     facts: &ImageFacts,
-    consumer: &Consumer,
-    location: Location,
+    consumer: &CuptiConsumer,
+    location: FindingLocation,
     evidence: Vec<Evidence>,
-) -> Subject {
+) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
     let site = site(&consumer.object);
     let others_served = site.is_some()
         && facts.consumers.iter().any(|other| {
-            other.outcome.as_is.outcome == Outcome::Loaded && self::site(&other.object) == site
+            other.outcome.as_is.outcome == RequestOutcome::Loaded
+                && self::site(&other.object) == site
         });
-    Subject {
-        kind: Kind::Unserved,
+    RuleSubject {
+        kind: SubjectKind::Unserved,
         fields: fields([
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),

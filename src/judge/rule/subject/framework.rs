@@ -1,8 +1,8 @@
 //! A framework that brings a profiler.
 
-use super::{Kind, Location, Subject, escaped, fields, flag, text};
+use super::{FindingLocation, RuleSubject, SubjectKind, escaped, fields, flag, text};
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::python_distributions::Distribution;
+use crate::judge::facts::python_distributions::PythonDistribution;
 
 /// The fields of a framework.
 pub(super) const FIELDS: &[&str] = &[
@@ -21,19 +21,19 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// A framework's distributions, the name of its program, and its plugins for `TensorBoard`, the first of which
 /// is the one to install.
-struct Known {
+struct KnownFramework {
     names: &'static [&'static str],
     program: &'static str,
     plugins: &'static [&'static str],
 }
 
-const KNOWN: [Known; 2] = [
-    Known {
+const KNOWN: [KnownFramework; 2] = [
+    KnownFramework {
         names: &["torch"],
         program: "PyTorch",
         plugins: &["torch-tb-profiler"],
     },
-    Known {
+    KnownFramework {
         names: &["tensorflow", "tensorflow-gpu"],
         program: "TensorFlow",
         plugins: &["xprof", "tensorboard-plugin-profile"],
@@ -41,9 +41,9 @@ const KNOWN: [Known; 2] = [
 ];
 
 /// The frameworks of each Python environment.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let all = &facts.around.distributions;
-    let known = |dist: &Distribution| {
+    let known = |dist: &PythonDistribution| {
         KNOWN
             .iter()
             .find(|known| known.names.contains(&dist.name.as_str()))
@@ -54,7 +54,11 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         .collect()
 }
 
-fn subject(facts: &ImageFacts, framework: &Distribution, known: &Known) -> Subject {
+fn subject(
+    facts: &ImageFacts,
+    framework: &PythonDistribution,
+    known: &KnownFramework,
+) -> RuleSubject {
     let all = &facts.around.distributions;
     let has = |name: &str| {
         all.iter()
@@ -65,8 +69,8 @@ fn subject(facts: &ImageFacts, framework: &Distribution, known: &Known) -> Subje
         .iter()
         .any(|consumer| consumer.name == known.program);
     let daemon = facts.image.config.env("KINETO_USE_DAEMON");
-    Subject {
-        kind: Kind::Framework,
+    RuleSubject {
+        kind: SubjectKind::Framework,
         fields: fields([
             ("name", text(framework.name.clone())),
             ("version", escaped(&framework.version)),
@@ -82,7 +86,7 @@ fn subject(facts: &ImageFacts, framework: &Distribution, known: &Known) -> Subje
             ),
             ("daemon", flag(daemon.is_some())),
         ]),
-        locations: vec![Location {
+        locations: vec![FindingLocation {
             path: framework.metadata.clone(),
             layer: Some(framework.layer),
         }],

@@ -1,8 +1,8 @@
 //! The image as a whole.
 
 use super::failure::{fails, libc};
-use super::{Kind, Location, Subject, evidence, fields, flag, text};
-use crate::judge::facts::{ImageFacts, Required, Status};
+use super::{FindingLocation, RuleSubject, SubjectKind, evidence, fields, flag, text};
+use crate::judge::facts::{CuptiStatus, FailureImpact, ImageFacts};
 
 /// The fields of the image.
 pub(super) const FIELDS: &[&str] = &[
@@ -16,18 +16,18 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// The image.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let broken = facts
         .consumers
         .iter()
-        .any(|consumer| consumer.required == Required::Import && fails(consumer));
-    let headers = if facts.status.as_is == Status::HeadersOnly {
+        .any(|consumer| consumer.required == FailureImpact::Import && fails(consumer));
+    let headers = if facts.status.as_is == CuptiStatus::HeadersOnly {
         facts.headers.as_slice()
     } else {
         &[]
     };
-    vec![Subject {
-        kind: Kind::Image,
+    vec![RuleSubject {
+        kind: SubjectKind::Image,
         fields: fields([
             ("status", text(facts.status.as_is.name())),
             ("status_nvidia", text(facts.status.nvidia.name())),
@@ -37,7 +37,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         ]),
         locations: headers
             .iter()
-            .map(|(path, layer)| Location {
+            .map(|(path, layer)| FindingLocation {
                 path: path.clone(),
                 layer: Some(*layer),
             })

@@ -1,8 +1,8 @@
 //! Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
 
-use super::{Evidence, Kind, Location, Subject, fields, flag, text};
+use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::ld_cache::{self, StaleEntry, Staleness};
+use crate::judge::facts::ld_cache::{self, StaleEntry, StaleReason};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
@@ -15,9 +15,9 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let stale = ld_cache::stale(&facts.grounds);
-    [Staleness::Gone, Staleness::NotEntered]
+    [StaleReason::Gone, StaleReason::NotEntered]
         .into_iter()
         .filter_map(|kind| {
             let of_kind: Vec<&StaleEntry> =
@@ -27,18 +27,18 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
         .collect()
 }
 
-fn subject(facts: &ImageFacts, kind: Staleness, entries: &[&StaleEntry]) -> Subject {
+fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> RuleSubject {
     let names: Vec<String> = entries
         .iter()
         .map(|entry| escape::text(&entry.name))
         .collect();
     let names = names.join(", ");
     let (words, shown) = match kind {
-        Staleness::Gone => (
+        StaleReason::Gone => (
             format!("names {names}, of which nothing is left in the image"),
             "is in the cache and not in the image",
         ),
-        Staleness::NotEntered => (
+        StaleReason::NotEntered => (
             format!("does not lead to {names}, as it would after a run of ldconfig"),
             "would be in the cache after a run of ldconfig",
         ),
@@ -51,14 +51,17 @@ fn subject(facts: &ImageFacts, kind: Staleness, entries: &[&StaleEntry]) -> Subj
         .lookup(&cache.absolute())
         .ok()
         .map(|found| rootfs.node(found.node).layer);
-    Subject {
-        kind: Kind::LdCache,
+    RuleSubject {
+        kind: SubjectKind::LdCache,
         fields: fields([
             ("words", text(words)),
-            ("repaired_by_ldconfig", flag(kind == Staleness::NotEntered)),
+            (
+                "repaired_by_ldconfig",
+                flag(kind == StaleReason::NotEntered),
+            ),
         ]),
         locations: layer
-            .map(|layer| Location {
+            .map(|layer| FindingLocation {
                 path: cache,
                 layer: Some(layer),
             })

@@ -1,28 +1,28 @@
 //! A file or link whose name says another soname than the file has.
 
-use super::{Evidence, Kind, Location, Subject, fields, text};
+use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, text};
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::misnamed_libraries::Misnamed;
+use crate::judge::facts::misnamed_libraries::MisnamedLibrary;
 use image_linkage::escape;
 
 /// The fields of such a name.
 pub(super) const FIELDS: &[&str] = &["path", "says", "soname"];
 
 /// The names that are not true.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     facts.around.misnamed.iter().map(subject).collect()
 }
 
-fn subject(name: &Misnamed) -> Subject {
+fn subject(name: &MisnamedLibrary) -> RuleSubject {
     let link = |target| Evidence::Words(format!("{} is a link that leads to {target}", name.path));
-    Subject {
-        kind: Kind::Misnamed,
+    RuleSubject {
+        kind: SubjectKind::Misnamed,
         fields: fields([
             ("path", text(name.path.to_string())),
             ("says", text(escape::text(&name.says))),
             ("soname", text(escape::text(&name.soname))),
         ]),
-        locations: vec![Location {
+        locations: vec![FindingLocation {
             path: name.path.clone(),
             layer: Some(name.layer),
         }],

@@ -27,14 +27,14 @@ use serde::Deserialize;
 
 pub use evidence::Evidence;
 
-use super::Location;
+use super::FindingLocation;
 use crate::judge::facts::ImageFacts;
 use image_linkage::escape;
 
 /// The kinds of subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SubjectKind {
     /// The image as a whole.
     Image,
     /// A copy of libcupti.
@@ -73,7 +73,7 @@ pub enum Kind {
     Suppression,
 }
 
-impl Kind {
+impl SubjectKind {
     /// All kinds.
     pub const ALL: [Self; 18] = [
         Self::Image,
@@ -148,14 +148,14 @@ impl Kind {
 /// The value of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum FieldValue {
     /// Yes or no.
     Flag(bool),
     /// A word.
     Text(String),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for FieldValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(flag) => flag.fmt(f),
@@ -166,19 +166,19 @@ impl fmt::Display for Value {
 
 /// Something a rule can speak of.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct RuleSubject {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     /// Its fields.
-    pub fields: BTreeMap<&'static str, Value>,
+    pub fields: BTreeMap<&'static str, FieldValue>,
     /// Where it is.
-    pub locations: Vec<Location>,
+    pub locations: Vec<FindingLocation>,
     /// What shows it.
     pub evidence: Vec<Evidence>,
 }
 
 /// The subjects of an image.
-pub fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let of = [
         image::subjects,
         copy::subjects,
@@ -199,20 +199,22 @@ pub fn subjects(facts: &ImageFacts) -> Vec<Subject> {
     of.iter().flat_map(|subjects| subjects(facts)).collect()
 }
 
-fn text(value: impl Into<String>) -> Value {
-    Value::Text(value.into())
+fn text(value: impl Into<String>) -> FieldValue {
+    FieldValue::Text(value.into())
 }
 
 /// Text from a file or the environment of the image.
-fn escaped(value: &str) -> Value {
-    Value::Text(escape::text(value.as_bytes()))
+fn escaped(value: &str) -> FieldValue {
+    FieldValue::Text(escape::text(value.as_bytes()))
 }
 
-fn flag(value: bool) -> Value {
-    Value::Flag(value)
+fn flag(value: bool) -> FieldValue {
+    FieldValue::Flag(value)
 }
 
 /// The fields by name.
-fn fields<const N: usize>(pairs: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
+fn fields<const N: usize>(
+    pairs: [(&'static str, FieldValue); N],
+) -> BTreeMap<&'static str, FieldValue> {
     BTreeMap::from(pairs)
 }

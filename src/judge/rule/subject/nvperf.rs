@@ -1,8 +1,8 @@
 //! A process that gets libcupti and not `libnvperf_host.so`, which CUPTI opens by its bare name for counters.
 
-use super::{Evidence, Kind, Location, Subject, fields, flag, text};
-use crate::judge::facts::{Asker, Companion, ImageFacts, Outcome, Reach};
-use crate::knowledge::api::Got;
+use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
+use crate::judge::facts::{CompanionLookup, CuptiAccess, CuptiProcess, ImageFacts, RequestOutcome};
+use crate::knowledge::api::LibraryRequester;
 use image_linkage::loader::trace_text;
 
 /// The fields of such a process.
@@ -19,14 +19,14 @@ pub(super) const FIELDS: &[&str] = &[
 const HOST: &str = "libnvperf_host.so";
 
 /// The processes that get libcupti and not the library.
-pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let askers = || {
         facts
             .apis
             .iter()
             .filter_map(|asker| Some((asker, host(&asker.reach.as_is)?)))
     };
-    let gets = |companion: &Companion| companion.outcome == Outcome::Loaded;
+    let gets = |companion: &CompanionLookup| companion.outcome == RequestOutcome::Loaded;
     let others = askers().any(|(_, companion)| gets(companion));
     askers()
         .filter(|(_, companion)| !gets(companion))
@@ -35,14 +35,20 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<Subject> {
 }
 
 /// The request for the library, of a process that gets libcupti.
-fn host(reach: &Reach) -> Option<&Companion> {
+fn host(reach: &CuptiAccess) -> Option<&CompanionLookup> {
     reach.cupti.as_ref()?;
-    let is_host =
-        |companion: &&Companion| companion.library == HOST && companion.got == Got::ByCupti;
+    let is_host = |companion: &&CompanionLookup| {
+        companion.library == HOST && companion.got == LibraryRequester::ByCupti
+    };
     reach.companions.iter().find(is_host)
 }
 
-fn subject(facts: &ImageFacts, asker: &Asker, companion: &Companion, others: bool) -> Subject {
+fn subject(
+    facts: &ImageFacts,
+    asker: &CuptiProcess,
+    companion: &CompanionLookup,
+    others: bool,
+) -> RuleSubject {
     let consumer = asker
         .consumer
         .and_then(|number| facts.consumers.get(number));
@@ -60,15 +66,15 @@ fn subject(facts: &ImageFacts, asker: &Asker, companion: &Companion, others: boo
     };
     let lines = trace_text::lines(&companion.trace, &companion.objects);
     let message = Evidence::Words(companion.message.clone());
-    Subject {
-        kind: Kind::Nvperf,
+    RuleSubject {
+        kind: SubjectKind::Nvperf,
         fields: fields([
             ("name", text(name)),
             ("words", text(words)),
             ("others_get_it", flag(others)),
         ]),
         locations: consumer
-            .map(|consumer| Location {
+            .map(|consumer| FindingLocation {
                 path: consumer.object.clone(),
                 layer: None,
             })

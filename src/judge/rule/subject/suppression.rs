@@ -1,16 +1,16 @@
 //! A suppression of the config of which there is something to say.
 
-use super::{Kind, Subject, fields, text};
+use super::{RuleSubject, SubjectKind, fields, text};
 use crate::judge::rule::suppression::Suppression;
 
 pub(super) const FIELDS: &[&str] = &["rule", "reason", "until", "line", "state"];
 
-impl Subject {
+impl RuleSubject {
     /// A suppression and its `state`: it is of the run, not of an image.
     pub fn of_suppression(suppression: &Suppression, state: &str) -> Self {
         let until = suppression.until.as_ref();
         Self {
-            kind: Kind::Suppression,
+            kind: SubjectKind::Suppression,
             fields: fields([
                 ("rule", text(suppression.rule.clone())),
                 ("reason", text(suppression.reason.clone())),

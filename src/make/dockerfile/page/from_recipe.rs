@@ -1,30 +1,36 @@
 //! Fills a page from a recipe.
 
 use super::{
-    ComponentPage, FilePage, FreshPage, GroupPage, LeadPage, LibraryPath, Line, LinkPage,
-    LinkedPage, Page, ProofPage, Release, RepositoryPage, WayPage,
+    BuildCheckPage, ComponentPage, FilePage, LibraryPath, LinkPage, LinkedPage, MethodPage,
+    NamedReason, PhasePage, ReleasePage, RemovalGroupPage, RemovalPage, RepositoryPage,
+    SearchPathPage,
 };
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::Plan;
 use crate::make::dockerfile::quote;
-use crate::make::remedy::Refusal;
-use crate::make::remedy::build_check::{Linked, Proof};
-use crate::make::remedy::copy_plan::{Bring, File, Link};
+use crate::make::remedy::RemedyError;
+use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
+use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
 use crate::make::remedy::install_folder::FOLDER;
-use crate::make::remedy::install_method::{Setup, Way};
-use crate::make::remedy::method_choice::Choice;
-use crate::make::remedy::recipe::Recipe;
-use crate::make::remedy::removal::Fresh;
-use crate::make::remedy::required_libraries::{CUPTI, Need};
-use crate::make::remedy::search_path_setup::Lead;
+use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
+use crate::make::remedy::method_choice::MethodChoice;
+use crate::make::remedy::recipe::PhaseRecipe;
+use crate::make::remedy::removal::RemovalPlan;
+use crate::make::remedy::required_libraries::{CUPTI, RequiredLibrary};
+use crate::make::remedy::search_path_setup::SearchPathSetup;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
 /// What there is to say of a recipe.
 ///
 /// # Errors
-/// [`Refusal::Name`], when a name of the image cannot be written into a Dockerfile.
-pub fn page(facts: &ImageFacts, plan: &Plan, recipe: &Recipe, base: &str) -> Result<Page, Refusal> {
+/// [`RemedyError::Name`], when a name of the image cannot be written into a Dockerfile.
+pub fn page(
+    facts: &ImageFacts,
+    plan: &Plan,
+    recipe: &PhaseRecipe,
+    base: &str,
+) -> Result<PhasePage, RemedyError> {
     let user = facts.image.config.user.as_deref();
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
     let considered = recipe.choice.iter().flat_map(|choice| &choice.considered);
@@ -34,12 +40,12 @@ pub fn page(facts: &ImageFacts, plan: &Plan, recipe: &Recipe, base: &str) -> Res
     let search_path = search_path.map(|(value, _)| value.as_str());
     let search_path = search_path.or(own_path).unwrap_or_default();
     if !quote::is_writable(search_path.as_bytes()) {
-        return Err(Refusal::Name {
+        return Err(RemedyError::Name {
             what: "LD_LIBRARY_PATH".to_owned(),
             name: escape::text(search_path.as_bytes()),
         });
     }
-    Ok(Page {
+    Ok(PhasePage {
         phase: plan.phase.clone(),
         image: escape::text(facts.image.reference.as_bytes()),
         summary: plan.summary.clone(),
@@ -47,10 +53,13 @@ pub fn page(facts: &ImageFacts, plan: &Plan, recipe: &Recipe, base: &str) -> Res
         because: plan.because.clone(),
         base: base.to_owned(),
         considered: considered.map(|way| line(way.name, &way.why)).collect(),
-        release: recipe.release.as_ref().map(|(version, because)| Release {
-            version: version.clone(),
-            because: because.clone(),
-        }),
+        release: recipe
+            .release
+            .as_ref()
+            .map(|(version, because)| ReleasePage {
+                version: version.clone(),
+                because: because.clone(),
+            }),
         adds: recipe.adds,
         leaves: recipe.leaves.clone(),
         user: user
@@ -84,20 +93,20 @@ pub fn page(facts: &ImageFacts, plan: &Plan, recipe: &Recipe, base: &str) -> Res
     })
 }
 
-fn line(name: &str, why: &str) -> Line {
-    Line {
+fn line(name: &str, why: &str) -> NamedReason {
+    NamedReason {
         name: name.to_owned(),
         why: why.to_owned(),
         because: why.to_owned(),
     }
 }
 
-fn path(path: &RootPath) -> Result<String, Refusal> {
+fn path(path: &RootPath) -> Result<String, RemedyError> {
     quote::plain("a path", &path.absolute())
 }
 
-fn files(bring: &Bring) -> Result<Vec<FilePage>, Refusal> {
-    let file = |file: &File| {
+fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
+    let file = |file: &CopiedFile| {
         Ok(FilePage {
             from: path(&file.from)?,
             to: path(&file.to)?,
@@ -107,8 +116,8 @@ fn files(bring: &Bring) -> Result<Vec<FilePage>, Refusal> {
     bring.files.iter().map(file).collect()
 }
 
-fn links(bring: &Bring) -> Result<Vec<LinkPage>, Refusal> {
-    let link = |link: &Link| {
+fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
+    let link = |link: &CreatedLink| {
         Ok(LinkPage {
             at: path(&link.at)?,
             name: escape::text(link.at.name()),
@@ -119,12 +128,12 @@ fn links(bring: &Bring) -> Result<Vec<LinkPage>, Refusal> {
     bring.links.iter().map(link).collect()
 }
 
-fn way(choice: &Choice, recipe: &Recipe) -> Result<WayPage, Refusal> {
+fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, RemedyError> {
     Ok(match &choice.way {
-        Way::Place(place) => WayPage::Place {
+        InstallMethod::Place(place) => MethodPage::Place {
             files: files(&place.bring)?,
         },
-        Way::Copy { from, bring } => WayPage::Copy {
+        InstallMethod::Copy { from, bring } => MethodPage::Copy {
             from: from.clone(),
             files: files(bring)?,
             // Without a shell nothing makes links, and the files have the names that are asked for.
@@ -134,23 +143,23 @@ fn way(choice: &Choice, recipe: &Recipe) -> Result<WayPage, Refusal> {
                 Vec::new()
             },
         },
-        Way::Devel {
+        InstallMethod::Devel {
             from,
             folder,
             release,
-        } => WayPage::Copy {
+        } => MethodPage::Copy {
             from: from.clone(),
             files: of_devel(folder, &release.soname(), recipe)?,
             links: Vec::new(),
         },
-        Way::Package(package) => WayPage::Package {
+        InstallMethod::Package(package) => MethodPage::Package {
             manager: package.manager,
             name: package.name.clone(),
             version: package.version.clone(),
             repository: package.setup.as_ref().and_then(repository),
             component: package.setup.as_ref().map(component).transpose()?.flatten(),
         },
-        Way::Pip(pip) => WayPage::Pip {
+        InstallMethod::Pip(pip) => MethodPage::Pip {
             interpreter: path(&pip.interpreter)?,
             name: pip.name.clone(),
             version: pip.version.clone(),
@@ -158,7 +167,7 @@ fn way(choice: &Choice, recipe: &Recipe) -> Result<WayPage, Refusal> {
             listed: pip.is_listed,
             managed: pip.is_managed,
         },
-        Way::Conda(conda) => WayPage::Conda {
+        InstallMethod::Conda(conda) => MethodPage::Conda {
             program: path(&conda.program)?,
             prefix: path(&conda.prefix)?,
             packages: conda.packages.clone(),
@@ -167,9 +176,13 @@ fn way(choice: &Choice, recipe: &Recipe) -> Result<WayPage, Refusal> {
 }
 
 /// The files of a devel image by their sonames: `COPY` follows the links, so that each is a file of that name.
-fn of_devel(folder: &RootPath, soname: &str, recipe: &Recipe) -> Result<Vec<FilePage>, Refusal> {
+fn of_devel(
+    folder: &RootPath,
+    soname: &str,
+    recipe: &PhaseRecipe,
+) -> Result<Vec<FilePage>, RemedyError> {
     let own = &recipe.folder;
-    let file = |need: &Need| {
+    let file = |need: &RequiredLibrary| {
         let is_cupti = need.stem == CUPTI;
         let name = if is_cupti { soname } else { need.stem };
         Ok(FilePage {
@@ -181,9 +194,9 @@ fn of_devel(folder: &RootPath, soname: &str, recipe: &Recipe) -> Result<Vec<File
     recipe.needs.iter().map(file).collect()
 }
 
-fn repository(setup: &Setup) -> Option<RepositoryPage> {
+fn repository(setup: &RepositorySetup) -> Option<RepositoryPage> {
     match setup {
-        Setup::Repository {
+        RepositorySetup::Repository {
             url,
             keyring,
             certificates,
@@ -197,50 +210,50 @@ fn repository(setup: &Setup) -> Option<RepositoryPage> {
                 certificates: *certificates,
             })
         }
-        Setup::Component { .. } => None,
+        RepositorySetup::Component { .. } => None,
     }
 }
 
-fn component(setup: &Setup) -> Result<Option<ComponentPage>, Refusal> {
+fn component(setup: &RepositorySetup) -> Result<Option<ComponentPage>, RemedyError> {
     Ok(match setup {
-        Setup::Component { component, file } => Some(ComponentPage {
+        RepositorySetup::Component { component, file } => Some(ComponentPage {
             name: component.clone(),
             deb822: file.name().ends_with(b".sources"),
             file: path(file)?,
         }),
-        Setup::Repository { .. } => None,
+        RepositorySetup::Repository { .. } => None,
     })
 }
 
-fn lead(lead: &Lead) -> Result<LeadPage, Refusal> {
+fn lead(lead: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
     Ok(match lead {
-        Lead::Nothing(because) => LeadPage::Nothing {
+        SearchPathSetup::Nothing(because) => SearchPathPage::Nothing {
             because: because.clone(),
         },
-        Lead::Folder {
+        SearchPathSetup::Folder {
             conf,
             folder,
             because,
-        } => LeadPage::Folder {
+        } => SearchPathPage::Folder {
             conf: path(conf)?,
             folder: path(folder)?,
             because: because.clone(),
         },
-        Lead::Links {
+        SearchPathSetup::Links {
             conf,
             links,
             because,
-        } => LeadPage::Links {
+        } => SearchPathPage::Links {
             conf: path(conf)?,
             folder: format!("/{FOLDER}"),
             links: links.iter().map(link).collect::<Result<_, _>>()?,
             because: because.clone(),
         },
-        Lead::Listed { conf } => LeadPage::Listed { conf: path(conf)? },
+        SearchPathSetup::Listed { conf } => SearchPathPage::Listed { conf: path(conf)? },
     })
 }
 
-fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, Refusal> {
+fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, RemedyError> {
     Ok(LinkPage {
         name: escape::text(at.name()),
         at: path(at)?,
@@ -249,7 +262,7 @@ fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, Refusal> {
     })
 }
 
-fn fresh(fresh: &Fresh) -> FreshPage {
+fn fresh(fresh: &RemovalPlan) -> RemovalPage {
     let mut unwritable = 0;
     let mut groups = Vec::new();
     for group in &fresh.groups {
@@ -259,7 +272,7 @@ fn fresh(fresh: &Fresh) -> FreshPage {
             .partition(|path| quote::is_writable(path.as_bytes()));
         unwritable += cannot.len();
         let text = |path: &&RootPath| String::from_utf8_lossy(&path.absolute()).into_owned();
-        groups.push(GroupPage {
+        groups.push(RemovalGroupPage {
             kind: group.kind,
             bytes: group.bytes,
             because: group.because.clone(),
@@ -267,7 +280,7 @@ fn fresh(fresh: &Fresh) -> FreshPage {
         });
     }
     groups.retain(|group| !group.paths.is_empty());
-    FreshPage {
+    RemovalPage {
         groups,
         unwritable,
         before: fresh.before,
@@ -276,9 +289,9 @@ fn fresh(fresh: &Fresh) -> FreshPage {
     }
 }
 
-fn proof(facts: &ImageFacts, proof: &Proof) -> Result<ProofPage, Refusal> {
+fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
     let rootfs = &facts.grounds.as_is.rootfs;
-    let linked = |it: &Linked| {
+    let linked = |it: &LinkedObject| {
         Ok(LinkedPage {
             name: it.name.clone(),
             object: path(&it.object)?,
@@ -291,7 +304,7 @@ fn proof(facts: &ImageFacts, proof: &Proof) -> Result<ProofPage, Refusal> {
             wants: quote::plain("the name of a library", &it.wants)?,
         })
     };
-    Ok(ProofPage {
+    Ok(BuildCheckPage {
         loader: quote::plain("the path of the loader", &proof.loader)?,
         names: proof.names.clone(),
         linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,

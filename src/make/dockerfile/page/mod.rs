@@ -8,7 +8,7 @@ pub use from_recipe::page;
 
 /// What is said of one phase of an image.
 #[derive(Debug, Clone, Serialize)]
-pub struct Page {
+pub struct PhasePage {
     /// The phase, and the name of its stage.
     pub phase: String,
     /// The image as the user named it.
@@ -22,9 +22,9 @@ pub struct Page {
     /// The name of the image for `FROM`.
     pub base: String,
     /// The ways that were looked at; the last is taken.
-    pub considered: Vec<Line>,
+    pub considered: Vec<NamedReason>,
     /// The release that is brought.
-    pub release: Option<Release>,
+    pub release: Option<ReleasePage>,
     /// The bytes that are added.
     pub adds: Option<u64>,
     /// The rules that stay unsatisfied.
@@ -34,34 +34,34 @@ pub struct Page {
     /// Whether there is a shell.
     pub shell: bool,
     /// How CUPTI comes in.
-    pub way: Option<WayPage>,
+    pub way: Option<MethodPage>,
     /// The soname of the libcupti that comes in; empty where none does.
     pub soname: String,
     /// The folder that files are copied into.
     pub folder: String,
     /// The libraries that are needed.
-    pub needs: Vec<Line>,
+    pub needs: Vec<NamedReason>,
     /// The libraries of a package that are not.
     pub spare: Vec<&'static str>,
     /// How the loader comes to find it.
-    pub lead: LeadPage,
+    pub lead: SearchPathPage,
     /// What `LD_LIBRARY_PATH` is set to.
     pub library_path: Option<LibraryPath>,
     /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
     pub search_path: String,
     /// What is removed.
-    pub fresh: Option<FreshPage>,
+    pub fresh: Option<RemovalPage>,
     /// Whether the PyTorch of the builder is taken over.
     pub pytorch: bool,
     /// The lines that set what a copy of the files does not bring along.
     pub config: Vec<String>,
     /// What is asked of the image's own loader.
-    pub proof: ProofPage,
+    pub proof: BuildCheckPage,
 }
 
 /// A name and why.
 #[derive(Debug, Clone, Serialize)]
-pub struct Line {
+pub struct NamedReason {
     /// The name.
     pub name: String,
     /// Why, for a way.
@@ -72,7 +72,7 @@ pub struct Line {
 
 /// A release and what says that it is the right one.
 #[derive(Debug, Clone, Serialize)]
-pub struct Release {
+pub struct ReleasePage {
     /// The version.
     pub version: String,
     /// What says so.
@@ -106,7 +106,7 @@ pub struct LinkPage {
 /// A way, by its kind.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum WayPage {
+pub enum MethodPage {
     /// What is in the image.
     Place { files: Vec<FilePage> },
     /// Files of another image.
@@ -167,7 +167,7 @@ pub struct ComponentPage {
 /// How the loader comes to find it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum LeadPage {
+pub enum SearchPathPage {
     /// By itself.
     Nothing { because: String },
     /// A folder is named.
@@ -200,9 +200,9 @@ pub struct LibraryPath {
 
 /// What is removed.
 #[derive(Debug, Clone, Serialize)]
-pub struct FreshPage {
+pub struct RemovalPage {
     /// By reason.
-    pub groups: Vec<GroupPage>,
+    pub groups: Vec<RemovalGroupPage>,
     /// The paths with names that no Dockerfile can hold.
     pub unwritable: usize,
     /// The bytes before.
@@ -215,7 +215,7 @@ pub struct FreshPage {
 
 /// Paths that are removed for one reason.
 #[derive(Debug, Clone, Serialize)]
-pub struct GroupPage {
+pub struct RemovalGroupPage {
     /// The kind of file.
     pub kind: &'static str,
     /// The bytes.
@@ -228,7 +228,7 @@ pub struct GroupPage {
 
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, Serialize)]
-pub struct ProofPage {
+pub struct BuildCheckPage {
     /// The loader.
     pub loader: String,
     /// The bare names.

@@ -12,9 +12,9 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::Existing;
+use super::ExistingOutput;
 use super::layout::{LAYOUT, index};
-use crate::make::slim::new_image::Made;
+use crate::make::slim::new_image::NewImage;
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use image_linkage::digest::Digest;
@@ -22,13 +22,15 @@ use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
 /// Looks whether a file is there.
-pub(super) fn check(file: &Path, existing: Existing) -> Result<(), SlimError> {
+pub(super) fn check(file: &Path, existing: ExistingOutput) -> Result<(), SlimError> {
     match fs::symlink_metadata(file) {
         Ok(there) if there.is_dir() => {
             let text = format!("{} is a folder, and an archive is a file", file.display());
             Err(SlimError::Cannot(text))
         }
-        Ok(_) if existing == Existing::Stays => Err(SlimError::Exists(file.display().to_string())),
+        Ok(_) if existing == ExistingOutput::Stays => {
+            Err(SlimError::Exists(file.display().to_string()))
+        }
         _ => Ok(()),
     }
 }
@@ -36,7 +38,7 @@ pub(super) fn check(file: &Path, existing: Existing) -> Result<(), SlimError> {
 /// Writes an archive by `write` and puts it into its place.
 pub(super) fn put(
     file: &Path,
-    existing: Existing,
+    existing: ExistingOutput,
     folder: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), SlimError>,
 ) -> Result<String, SlimError> {
@@ -53,8 +55,8 @@ pub(super) fn put(
         .map_err(|error| failed(error.into_error()))?;
     whole.as_file().sync_all().map_err(failed)?;
     let put = match existing {
-        Existing::Stays => whole.persist_noclobber(file),
-        Existing::Replaced => whole.persist(file),
+        ExistingOutput::Stays => whole.persist_noclobber(file),
+        ExistingOutput::Replaced => whole.persist(file),
     };
     match put {
         Ok(_) => Ok(file.display().to_string()),
@@ -67,7 +69,7 @@ pub(super) fn put(
 
 /// An OCI image layout as a tar (image-spec, image-layout.md).
 pub(super) fn layout(
-    made: &Made<'_>,
+    made: &NewImage<'_>,
     tag: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<(), SlimError> {
@@ -100,7 +102,7 @@ pub(super) fn layout(
 
 /// An archive as `docker save` wrote it before it wrote OCI layouts; every engine and every tool reads it.
 pub(super) fn docker(
-    made: &Made<'_>,
+    made: &NewImage<'_>,
     tag: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<(), SlimError> {

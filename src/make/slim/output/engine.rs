@@ -4,32 +4,36 @@ use std::io::{self, BufWriter, Write as _};
 
 use reqwest::blocking::Body;
 
-use super::{Existing, Reach, archive};
+use super::{ExistingOutput, OutputAccess, archive};
 use crate::make::slim::SlimError;
-use crate::make::slim::new_image::Made;
+use crate::make::slim::new_image::NewImage;
 use image_linkage::limits::Limits;
-use image_source::engine::{Brand, Engine};
+use image_source::engine::{EngineImage, EngineKind};
 
-fn engine(name: &str, reach: &Reach<'_>) -> Engine {
-    Engine {
+fn engine(name: &str, reach: &OutputAccess<'_>) -> EngineImage {
+    EngineImage {
         reference: format!("docker-daemon:{name}"),
         name: name.to_owned(),
-        brand: Brand::Docker,
+        brand: EngineKind::Docker,
         environment: reach.engine.clone(),
     }
 }
 
 /// Looks whether the engine has the image.
-pub(super) fn check(name: &str, reach: &Reach<'_>) -> Result<(), SlimError> {
+pub(super) fn check(name: &str, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
     let there = engine(name, reach).has_image(&Limits::default())?;
-    if there && reach.existing == Existing::Stays {
+    if there && reach.existing == ExistingOutput::Stays {
         return Err(SlimError::Exists(format!("docker-daemon:{name}")));
     }
     Ok(())
 }
 
 /// Loads the image. An archive that breaks off has no `manifest.json` yet, and an engine takes nothing of it.
-pub(super) fn put(made: &Made<'_>, name: &str, reach: &Reach<'_>) -> Result<String, SlimError> {
+pub(super) fn put(
+    made: &NewImage<'_>,
+    name: &str,
+    reach: &OutputAccess<'_>,
+) -> Result<String, SlimError> {
     check(name, reach)?;
     let (reader, writer) =
         io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::Existing;
+use super::ExistingOutput;
 use super::archive::name;
-use crate::make::slim::new_image::{Made, Origin, digest};
+use crate::make::slim::new_image::{LayerOrigin, NewImage, digest};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use image_linkage::digest::Digest;
@@ -25,10 +25,14 @@ pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 const NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Looks whether an image of this name is in the folder.
-pub(super) fn check(dir: &Path, tag: Option<&str>, existing: Existing) -> Result<(), SlimError> {
+pub(super) fn check(
+    dir: &Path,
+    tag: Option<&str>,
+    existing: ExistingOutput,
+) -> Result<(), SlimError> {
     let others = images(dir)?;
     let is_named = |image: &Value| named(image) == tag;
-    if existing == Existing::Stays && others.iter().any(is_named) {
+    if existing == ExistingOutput::Stays && others.iter().any(is_named) {
         let what = tag.map_or_else(
             || format!("an image without a tag in {}", dir.display()),
             |tag| format!("{tag} in {}", dir.display()),
@@ -79,7 +83,7 @@ fn named(image: &Value) -> Option<&str> {
 
 /// An index with the image behind `others`.
 pub(super) fn index(
-    made: &Made<'_>,
+    made: &NewImage<'_>,
     manifest: &Digest,
     tag: Option<&str>,
     others: Vec<Value>,
@@ -115,10 +119,10 @@ pub(super) fn index(
 
 /// Writes the layout and puts it into its place.
 pub(super) fn put(
-    made: &Made<'_>,
+    made: &NewImage<'_>,
     dir: &Path,
     tag: Option<&str>,
-    existing: Existing,
+    existing: ExistingOutput,
     folder: &Path,
 ) -> Result<String, SlimError> {
     check(dir, tag, existing)?;
@@ -141,7 +145,7 @@ pub(super) fn put(
 }
 
 /// Writes the blobs below a new folder; gives their names.
-fn write(made: &Made<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
+fn write(made: &NewImage<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
     let folder = new.join("blobs/sha256");
     fs::create_dir_all(&folder).map_err(|error| io_error(&folder, error))?;
     let mut names = Vec::new();
@@ -152,7 +156,7 @@ fn write(made: &Made<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
             continue;
         }
         match &layer.origin {
-            Origin::Staged(staged) => {
+            LayerOrigin::Staged(staged) => {
                 fs::rename(staged, &path).map_err(|error| io_error(&path, error))?;
             }
             _ => copy(made, layer, &path)?,
@@ -168,8 +172,8 @@ fn write(made: &Made<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
 }
 
 fn copy(
-    made: &Made<'_>,
-    layer: &crate::make::slim::new_image::MadeLayer,
+    made: &NewImage<'_>,
+    layer: &crate::make::slim::new_image::StoredLayer,
     path: &PathBuf,
 ) -> Result<(), SlimError> {
     if let Some(folder) = path.parent() {

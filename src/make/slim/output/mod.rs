@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use oci_spec::distribution::Reference;
 
 use super::SlimError;
-use super::new_image::{Form, Made};
-use super::original_image::Original;
+use super::new_image::{LayerStorage, NewImage};
+use super::original_image::OriginalImage;
 use image_source::engine::EngineEnvironment;
 use image_source::registry::RegistryOptions;
 
@@ -22,7 +22,7 @@ const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-a
 
 /// A place for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
+pub enum ImageOutput {
     /// An OCI image layout in a folder, new or one that gains an image.
     Layout {
         /// The folder.
@@ -57,7 +57,7 @@ pub enum Output {
 
 /// Whether what is there may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingOutput {
     /// It stays, and nothing is written.
     Stays,
     /// It is replaced.
@@ -65,16 +65,16 @@ pub enum Existing {
 }
 
 /// How places are reached.
-pub struct Reach<'a> {
+pub struct OutputAccess<'a> {
     /// How registries are spoken to.
     pub registry: &'a RegistryOptions,
     /// Where the engine listens.
     pub engine: EngineEnvironment,
     /// Whether what is there may be replaced.
-    pub existing: Existing,
+    pub existing: ExistingOutput,
 }
 
-impl Output {
+impl ImageOutput {
     /// Reads an output as it is written on the command line.
     ///
     /// # Errors
@@ -116,10 +116,12 @@ impl Output {
     }
 
     /// How layers are stored there.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> LayerStorage {
         match self {
-            Self::Layout { .. } | Self::LayoutArchive { .. } | Self::Registry { .. } => Form::Blobs,
-            Self::DockerArchive { .. } | Self::DockerDaemon(_) => Form::Tars,
+            Self::Layout { .. } | Self::LayoutArchive { .. } | Self::Registry { .. } => {
+                LayerStorage::Blobs
+            }
+            Self::DockerArchive { .. } | Self::DockerDaemon(_) => LayerStorage::Tars,
         }
     }
 
@@ -157,7 +159,7 @@ impl Output {
     ///
     /// # Errors
     /// That something is there, or why it cannot be known.
-    pub fn check(&self, reach: &Reach<'_>) -> Result<(), SlimError> {
+    pub fn check(&self, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
         match self {
             Self::Layout { dir, tag } => layout::check(dir, tag.as_deref(), reach.existing),
             Self::LayoutArchive { file, .. } | Self::DockerArchive { file, .. } => {
@@ -174,8 +176,8 @@ impl Output {
     /// Why it could not be put there; nothing of it is there then.
     pub fn put(
         &self,
-        made: &Made<'_>,
-        reach: &Reach<'_>,
+        made: &NewImage<'_>,
+        reach: &OutputAccess<'_>,
         folder: &Path,
     ) -> Result<String, SlimError> {
         match self {
@@ -198,7 +200,7 @@ impl Output {
     }
 }
 
-impl std::fmt::Display for Output {
+impl std::fmt::Display for ImageOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (scheme, path, name) = match self {
             Self::Layout { dir, tag } => ("oci", dir, tag),
@@ -240,17 +242,17 @@ fn tagged(name: &str) -> Result<String, String> {
 }
 
 /// The repository of the same registry that an image was made of.
-fn home<'o>(original: &'o Original, reference: &Reference) -> Option<&'o str> {
+fn home<'o>(original: &'o OriginalImage, reference: &Reference) -> Option<&'o str> {
     let (registry, repository) = original.home.as_ref()?;
     (registry == reference.registry()).then_some(repository)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Output;
+    use super::ImageOutput;
 
     fn read(text: &str) -> String {
-        match Output::parse(text) {
+        match ImageOutput::parse(text) {
             Ok(output) => format!("{:?} {output}", output.form()),
             Err(error) => error,
         }

@@ -5,24 +5,24 @@ use std::io::{Cursor, Read};
 
 use oci_spec::distribution::Reference;
 
-use super::{Existing, Reach, home};
-use crate::make::slim::new_image::{Made, Origin, digest};
+use super::{ExistingOutput, OutputAccess, home};
+use crate::make::slim::new_image::{LayerOrigin, NewImage, digest};
 use crate::make::slim::{SlimError, interrupt};
 use image_source::ImageError;
-use image_source::registry::{Push, Pushed};
+use image_source::registry::{PushOutcome, RegistryPush};
 
 /// Looks whether the tag is there.
 pub(super) fn check(
     reference: &Reference,
     written: &str,
-    reach: &Reach<'_>,
+    reach: &OutputAccess<'_>,
 ) -> Result<(), SlimError> {
-    let push = Push::new(reference, written, None, reach.registry)?;
+    let push = RegistryPush::new(reference, written, None, reach.registry)?;
     free(&push, written, reach.existing)
 }
 
-fn free(push: &Push, written: &str, existing: Existing) -> Result<(), SlimError> {
-    if push.is_there()? && existing == Existing::Stays {
+fn free(push: &RegistryPush, written: &str, existing: ExistingOutput) -> Result<(), SlimError> {
+    if push.is_there()? && existing == ExistingOutput::Stays {
         return Err(SlimError::Exists(written.to_owned()));
     }
     Ok(())
@@ -30,19 +30,19 @@ fn free(push: &Push, written: &str, existing: Existing) -> Result<(), SlimError>
 
 /// Pushes the image.
 pub(super) fn put(
-    made: &Made<'_>,
+    made: &NewImage<'_>,
     reference: &Reference,
     written: &str,
-    reach: &Reach<'_>,
+    reach: &OutputAccess<'_>,
 ) -> Result<String, SlimError> {
-    let push = Push::new(
+    let push = RegistryPush::new(
         reference,
         written,
         home(made.original, reference),
         reach.registry,
     )?;
     free(&push, written, reach.existing)?;
-    let mut done: BTreeMap<Pushed, usize> = BTreeMap::new();
+    let mut done: BTreeMap<PushOutcome, usize> = BTreeMap::new();
     for layer in &made.layers {
         let open = || {
             interrupt::check().map_err(|source| ImageError::Io {
@@ -51,7 +51,7 @@ pub(super) fn put(
             })?;
             made.blob(layer).map_err(of_image)
         };
-        let is_kept = matches!(layer.origin, Origin::Kept(_));
+        let is_kept = matches!(layer.origin, LayerOrigin::Kept(_));
         let (digest, size) = (&layer.blob.digest, layer.blob.size);
         let pushed = if is_kept {
             push.blob(digest, size, &open)?
@@ -69,9 +69,9 @@ pub(super) fn put(
     Ok(format!(
         "{written} ({}; {} layers sent, {} mounted, {} there already)",
         digest(&made.manifest)?,
-        count(Pushed::Sent),
-        count(Pushed::Mounted),
-        count(Pushed::There)
+        count(PushOutcome::Sent),
+        count(PushOutcome::Mounted),
+        count(PushOutcome::There)
     ))
 }
 
