@@ -1,7 +1,7 @@
 //! Sizes in words.
 
 /// A size in decimal units, as registries and engines count.
-pub fn size(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     let units = [(1_000_000_000_u64, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => {
@@ -14,12 +14,12 @@ pub fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::format_size;
 
     #[test]
     fn sizes_read_well() {
-        assert_eq!(size(0), "0 B");
-        assert_eq!(size(7_748_112), "7.7 MB");
-        assert_eq!(size(3_087_779_533), "3.0 GB");
+        assert_eq!(format_size(0), "0 B");
+        assert_eq!(format_size(7_748_112), "7.7 MB");
+        assert_eq!(format_size(3_087_779_533), "3.0 GB");
     }
 }

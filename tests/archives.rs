@@ -75,8 +75,12 @@ fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<Stri
                     size: layer.size,
                     diff_id: layer.diff_id.as_ref(),
                 };
-                let index =
-                    layer::index("a layer", blobs.open(layer)?, &expected, &Limits::default())?;
+                let index = layer::index_layer(
+                    "a layer",
+                    blobs.open(layer)?,
+                    &expected,
+                    &Limits::default(),
+                )?;
                 Ok(names(&index))
             })
             .collect::<Result<_, ImageError>>()?,

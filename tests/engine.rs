@@ -67,7 +67,7 @@ fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
                     diff_id: layer.diff_id.as_ref(),
                 };
                 let blob = blobs.open(layer).unwrap();
-                layer::index("a layer", blob, &expected, &Limits::default()).unwrap()
+                layer::index_layer("a layer", blob, &expected, &Limits::default()).unwrap()
             })
             .collect(),
     };

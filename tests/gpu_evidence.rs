@@ -105,7 +105,7 @@ fn the_script_gives_each_api_the_files_of_the_table() {
     let said = script(&["--table"]).stdout;
     let given: BTreeMap<String, Vec<String>> =
         serde_saphyr::from_str(&String::from_utf8(said).unwrap()).unwrap();
-    let (asked, left): (Vec<&api::CuptiApi>, Vec<&api::CuptiApi>) = api::all()
+    let (asked, left): (Vec<&api::CuptiApi>, Vec<&api::CuptiApi>) = api::cupti_apis()
         .iter()
         .partition(|api| given.contains_key(&api.id));
     let table: BTreeMap<String, Vec<String>> = asked

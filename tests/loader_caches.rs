@@ -118,7 +118,7 @@ impl World {
         let layer = Layer::new().file("etc/ld.so.cache", cache);
         let rootfs = loader_tree::merge([&self.base, &loader_tree::index(&layer)]);
         let arch = Arch::of_platform("amd64").unwrap();
-        let linker = DynamicLoader::find(&rootfs, arch, self.cpu).unwrap();
+        let linker = DynamicLoader::find_default(&rootfs, arch, self.cpu).unwrap();
         let problems = linker.problems.iter();
         let open = problems
             .filter(|problem| problem.contains("foretold"))

@@ -35,8 +35,9 @@ use testkit::layer::Layer;
 
 fn rootfs_of_tar(tar: &Path) -> Rootfs {
     let blob = File::open(tar).unwrap();
-    let index = layer::index("debian", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
-    let (rootfs, problems) = rootfs::merge([&index]);
+    let index =
+        layer::index_layer("debian", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
+    let (rootfs, problems) = rootfs::merge_layers([&index]);
     assert_eq!(problems, [], "a Debian applies without a problem");
     rootfs
 }
@@ -105,8 +106,9 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
     }
     let rootfs = rootfs_of_tar(&tar);
     let linker =
-        DynamicLoader::find(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4).unwrap();
-    let regenerated = ldconfig::regenerate(&rootfs, &linker);
+        DynamicLoader::find_default(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4)
+            .unwrap();
+    let regenerated = ldconfig::run_ldconfig(&rootfs, &linker);
     let print = |cache: &image_linkage::loader::ld_cache::LdCache| {
         let line = |(name, entry): (&[u8], &CacheEntry)| {
             format!(

@@ -121,7 +121,7 @@ fn variables(case: &Case) -> Vec<String> {
 /// Runs a process of ours in a root.
 fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut SimulatedProcess<'_>) -> T) -> T {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V1).unwrap();
+    let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V1).unwrap();
     assert_eq!((linker.libc, &linker.problems), (Libc::Musl, &Vec::new()));
     let bytes = |text: &String| text.as_bytes().into();
     let environment = LoaderEnvironment {
@@ -295,10 +295,10 @@ fn check_open(judge: &Judge, case: &Case, loaded: &AtomicU64) -> Result<(), Stri
 /// What our process maps, in the words of the program.
 fn open(process: &mut SimulatedProcess<'_>, case: &Case, caller: &str) -> Vec<String> {
     let mut last = process.start(case.program.0.as_bytes(), StartMode::Executed);
-    let mut from = process.caller(&RootPath::new(case.program.1.as_bytes()));
+    let mut from = process.map_of_path(&RootPath::new(case.program.1.as_bytes()));
     if caller != "-" {
         last = process.open(caller.as_bytes(), from);
-        from = process.caller(&RootPath::new(caller.as_bytes()));
+        from = process.map_of_path(&RootPath::new(caller.as_bytes()));
     }
     let mut lines = Vec::new();
     for name in &case.names {

@@ -45,7 +45,7 @@ fn ours(
     library_path: Option<&str>,
 ) -> LoadResolution {
     let arch = Arch::of_platform(platform).unwrap();
-    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V1).unwrap();
+    let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V1).unwrap();
     assert_eq!(linker.problems, [] as [String; 0]);
     let environment = LoaderEnvironment {
         library_path: library_path.map(|path| path.as_bytes().into()),

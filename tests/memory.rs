@@ -62,7 +62,7 @@ fn high_water_mark() -> u64 {
 
 fn index(tar: impl Read + Send) -> LayerIndex {
     let blob = GzEncoder::new(tar, flate2::Compression::fast());
-    layer::index("L", blob, &ExpectedBlob::default(), &Limits::default()).unwrap()
+    layer::index_layer("L", blob, &ExpectedBlob::default(), &Limits::default()).unwrap()
 }
 
 /// What lies between the first tables and the dynamic section of a large library.
@@ -211,7 +211,7 @@ fn many_files() {
     let layer = index(tar.chain(io::repeat(0).take(2 * BLOCK as u64)));
     assert_eq!((layer.entries.len(), layer.problems.len()), (FILES, 0));
     println!("\nindex: {} KiB", high_water_mark());
-    let (rootfs, problems) = rootfs::merge([&layer]);
+    let (rootfs, problems) = rootfs::merge_layers([&layer]);
     assert_eq!((rootfs.len(), problems.len()), (FILES + FILES / 100 + 4, 0));
 }
 

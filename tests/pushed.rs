@@ -86,16 +86,16 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
     let digest = digest(BLOB);
     let size = BLOB.len() as u64;
     let push = push(&server, Some("base"));
-    assert!(!push.is_there().unwrap());
+    assert!(!push.tag_exists().unwrap());
     assert_eq!(
-        push.blob(&digest, size, &open).unwrap(),
+        push.push_shared_blob(&digest, size, &open).unwrap(),
         PushOutcome::Mounted
     );
     assert_eq!(
-        push.new_blob(&digest, size, &open).unwrap(),
+        push.push_new_blob(&digest, size, &open).unwrap(),
         PushOutcome::Sent
     );
-    push.manifest(MANIFEST, b"{}").unwrap();
+    push.push_manifest(MANIFEST, b"{}").unwrap();
     let shown = digest.to_string().replace(':', "%3A");
     assert_eq!(
         seen(&server),
@@ -135,8 +135,8 @@ fn a_registry_in_trouble_is_asked_again_and_gets_the_whole_blob() {
         }
     });
     let push = push(&server, None);
-    assert!(!push.is_there().unwrap());
-    let pushed = push.new_blob(&digest(BLOB), BLOB.len() as u64, &open);
+    assert!(!push.tag_exists().unwrap());
+    let pushed = push.push_new_blob(&digest(BLOB), BLOB.len() as u64, &open);
     assert_eq!(pushed.unwrap(), PushOutcome::Sent);
     let bodies = server.seen().into_iter();
     let bodies = bodies.filter(|request| request.method == "PUT");
@@ -155,8 +155,8 @@ fn what_a_registry_does_not_take_is_one_sentence() {
             _ => Reply::new(404, ""),
         });
         let push = push(&server, None);
-        assert!(!push.is_there().unwrap());
-        let error = push.new_blob(&digest(BLOB), BLOB.len() as u64, &open);
+        assert!(!push.tag_exists().unwrap());
+        let error = push.push_new_blob(&digest(BLOB), BLOB.len() as u64, &open);
         let address = server.address.to_string();
         error.unwrap_err().to_string().replace(&address, "HOST")
     };

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chroot::Root;
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use cupti_layouts::{Layout, PROBE, Step};
 use image_linkage::loader::{CpuLevel, World};
@@ -77,7 +77,7 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
             Step::InstallDeb => install(&mut root),
         }
     }
-    let facts = gather(
+    let facts = gather_facts(
         image(layout, root.layers.len()),
         ReadLayers {
             layers: root.layers.iter().cloned().map(Ok).collect(),

@@ -240,7 +240,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
         consumers: Knowledge::built_in().consumers,
     };
     let layers = layers.into_iter().map(Ok).collect();
-    facts::gather(opened.image, ReadLayers { layers }, &conditions)
+    facts::gather_facts(opened.image, ReadLayers { layers }, &conditions)
 }
 
 /// The report of the program, without what is of the image alone.

@@ -75,7 +75,7 @@ fn import_torch_ends_as_the_audit_says() {
         if let Some(layer) = layer {
             root.add(layer);
         }
-        let (rootfs, _) = rootfs::merge(&root.layers);
+        let (rootfs, _) = rootfs::merge_layers(&root.layers);
         assert_eq!(ours(&rootfs), real(&root), "{name}");
     }
     println!(
@@ -131,7 +131,7 @@ fn real(root: &Root) -> Answer {
 
 fn ours(rootfs: &Rootfs) -> Answer {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V3).unwrap();
+    let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V3).unwrap();
     let environment = LoaderEnvironment::default();
     let setup = ProcessSetup {
         rootfs,

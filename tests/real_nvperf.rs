@@ -182,14 +182,14 @@ fn build(row: &Row) -> (Root, Rootfs) {
         .file("opt/lib/libconsumer.so", consumer)
         .executable("opt/bin/program", program(PROBE, row.links.1));
     root.add(&layer);
-    let (rootfs, _) = rootfs::merge(&root.layers);
+    let (rootfs, _) = rootfs::merge_layers(&root.layers);
     (root, rootfs)
 }
 
 /// What the audit's loader does: starts the program, opens the consumer, gets libcupti, and opens from it.
 fn ours(row: &Row, rootfs: &Rootfs) -> Answer {
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = DynamicLoader::find(rootfs, arch, CpuLevel::V3).unwrap();
+    let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V3).unwrap();
     let library_path = row
         .env
         .first()
@@ -209,10 +209,10 @@ fn ours(row: &Row, rootfs: &Rootfs) -> Answer {
     process.start(b"/opt/bin/program", StartMode::Executed);
     process.open(b"/opt/lib/libconsumer.so", None);
     if let Consumer::Opens(name) = row.consumer {
-        let consumer = process.caller(&RootPath::from("opt/lib/libconsumer.so"));
+        let consumer = process.map_of_path(&RootPath::from("opt/lib/libconsumer.so"));
         process.open(name.as_bytes(), consumer);
     }
-    let cupti = process.caller(&RootPath::from(format!("{FOLDER}/libcupti.so.12").as_str()));
+    let cupti = process.map_of_path(&RootPath::from(format!("{FOLDER}/libcupti.so.12").as_str()));
     let resolution = process.open(b"libnvperf_host.so", cupti);
     path_alone(judge::ours(&resolution))
 }

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use docker::Dockerd;
-use image_linkage::digest::hex;
+use image_linkage::digest::to_hex;
 use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::limits::Limits;
 use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ld_cache_writer, ldconfig};
@@ -242,7 +242,7 @@ fn again(pushed: &Pushed) {
 fn raw(image: &str) -> Value {
     let name = format!("docker://{image}");
     let raw = run("skopeo", &["inspect", "--raw", "--tls-verify=false", &name]);
-    println!("{image} is sha256:{}", hex(&Sha256::digest(&raw)));
+    println!("{image} is sha256:{}", to_hex(&Sha256::digest(&raw)));
     serde_json::from_slice(&raw).unwrap()
 }
 
@@ -432,7 +432,7 @@ fn a_file_of_an_image_is_taken_out_of_the_layer_that_holds_it() {
     );
     let proof: Value = serde_json::from_slice(&fs::read(proof).unwrap()).unwrap();
     let expected = Sha256::digest(cupti_parts::cupti_12("libcupti.so.12"));
-    assert_eq!(proof["added"][0]["sha256"], hex(&expected));
+    assert_eq!(proof["added"][0]["sha256"], to_hex(&expected));
 }
 
 #[test]
@@ -444,12 +444,13 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
         return;
     };
     let tar = fs::File::open(tar).unwrap();
-    let index = layer::index("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap();
-    let (rootfs, _) = rootfs::merge([&index]);
+    let index =
+        layer::index_layer("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap();
+    let (rootfs, _) = rootfs::merge_layers([&index]);
     let arch = Arch::of_platform("amd64").unwrap();
-    let linker = DynamicLoader::find(&rootfs, arch, CpuLevel::V3).unwrap();
-    let regenerated = ldconfig::regenerate(&rootfs, &linker);
-    let ours = ld_cache_writer::write(&regenerated.cache, arch.data, "ours").unwrap();
+    let linker = DynamicLoader::find_default(&rootfs, arch, CpuLevel::V3).unwrap();
+    let regenerated = ldconfig::run_ldconfig(&rootfs, &linker);
+    let ours = ld_cache_writer::write_cache(&regenerated.cache, arch.data, "ours").unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), &ours).unwrap();
     let listed = |file: &Path| {
@@ -508,11 +509,14 @@ fn packed(blobs: &Path, root: &Path, words: &[&str]) -> (Value, String) {
         &mut Digested(&mut stored),
     )
     .unwrap();
-    let (digest, size) = (hex(&stored.finalize()), fs::metadata(&place).unwrap().len());
+    let (digest, size) = (
+        to_hex(&stored.finalize()),
+        fs::metadata(&place).unwrap().len(),
+    );
     fs::rename(&place, blobs.join(&digest)).unwrap();
     let described =
         json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": size});
-    (described, format!("sha256:{}", hex(&plain.finalize())))
+    (described, format!("sha256:{}", to_hex(&plain.finalize())))
 }
 
 struct Digested<'a>(&'a mut Sha256);
@@ -534,7 +538,7 @@ fn layout(root: &Path, folder: &Path) {
     fs::create_dir_all(&blobs).unwrap();
     let document = |media_type: &str, document: &Value| {
         let bytes = document.to_string();
-        let digest = hex(&Sha256::digest(&bytes));
+        let digest = to_hex(&Sha256::digest(&bytes));
         fs::write(blobs.join(&digest), &bytes).unwrap();
         json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len()})
     };

@@ -13,7 +13,7 @@ mod cupti_parts;
 mod support;
 
 use chroot::Root;
-use cupti_audit::judge::facts::{GatherOptions, ReadLayers, gather};
+use cupti_audit::judge::facts::{GatherOptions, ReadLayers, gather_facts};
 use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 use testkit::layer::Layer;
@@ -108,7 +108,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
         cpu: CpuLevel::V3,
         consumers: Vec::new(),
     };
-    let facts = gather(image(root.layers.len()), ReadLayers { layers }, &conditions);
+    let facts = gather_facts(image(root.layers.len()), ReadLayers { layers }, &conditions);
     let is_program = |object: &str| object == "/opt/bin/program";
     let mut consumers = facts.consumers.iter();
     let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));

@@ -14,7 +14,7 @@ mod support;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use image_linkage::digest::hex;
+use image_linkage::digest::to_hex;
 use image_linkage::limits::Limits;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource};
 use image_source::source::NoProgress;
@@ -64,7 +64,7 @@ fn anonymous() -> RegistryOptions {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+    format!("sha256:{}", to_hex(&Sha256::digest(bytes)))
 }
 
 /// The uncompressed layers of the test's image.

@@ -8,7 +8,7 @@ use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;
-use cupti_audit::make::remedy::copy_plan::{CacheUpdate, CopyPlan, bring};
+use cupti_audit::make::remedy::copy_plan::{CacheUpdate, CopyPlan, plan_copy};
 use cupti_audit::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
@@ -29,7 +29,8 @@ fn facts(image: &str) -> ImageFacts {
     };
     let folder = env!("CARGO_MANIFEST_DIR");
     let mut facts =
-        image_reading::read(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();
+        image_reading::read_image(&format!("oci:{folder}/testdata/images/{image}"), &options)
+            .unwrap();
     image.clone_into(&mut facts.image.reference);
     facts
 }
@@ -64,7 +65,7 @@ fn said(bring: &CopyPlan) -> String {
 
 /// What is brought from one image into another for a phase, or why nothing is.
 fn brought(from: &str, name: &str, to: &str, means: CacheUpdate) -> String {
-    match bring(&facts(from), &phase(name), &facts(to), means) {
+    match plan_copy(&facts(from), &phase(name), &facts(to), means) {
         Ok(bring) => said(&bring),
         Err(refusal) => refusal.to_string(),
     }

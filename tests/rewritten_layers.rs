@@ -15,7 +15,7 @@ mod raw;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-use image_linkage::layer::rewrite::{LayerCut, content, extract, rewrite};
+use image_linkage::layer::rewrite::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
 use image_linkage::layer::{self, ExpectedBlob, LayerEntry, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
@@ -25,7 +25,7 @@ use raw::{Header, Tar};
 use testkit::layer::Layer;
 
 fn index(tar: &[u8]) -> LayerIndex {
-    layer::index("x", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
+    layer::index_layer("x", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
 }
 
 fn paths(paths: &[&str]) -> BTreeSet<RootPath> {
@@ -36,9 +36,9 @@ fn paths(paths: &[&str]) -> BTreeSet<RootPath> {
 fn cut(layer: &Layer, gone: &[&str]) -> Vec<u8> {
     let tar = layer.tar();
     let before = index(&tar);
-    let cut = LayerCut::of(&before, &paths(gone));
+    let cut = LayerCut::for_paths(&before, &paths(gone));
     let mut out = Vec::new();
-    rewrite(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
+    rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
     let after = index(&out);
     let foretold = cut.apply(&before);
     assert_eq!(after.entries, foretold.entries);
@@ -138,9 +138,9 @@ fn what_else_a_header_says_of_a_file_goes_with_it() {
         .long(b'K', b"lib/x")
         .raw(&Header::new(b"lib/z", b'1', 0).gnu().link(b"cut"), b"")
         .end();
-    let cut = LayerCut::of(&index(&tar), &paths(&["lib/x"]));
+    let cut = LayerCut::for_paths(&index(&tar), &paths(&["lib/x"]));
     let mut out = Vec::new();
-    rewrite(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
+    rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
     let mut archive = tar::Archive::new(out.as_slice());
     let mut found = Vec::new();
     for entry in archive.entries().unwrap() {
@@ -208,12 +208,12 @@ fn files_are_taken_out_by_where_they_lie() {
         found.entry(path.to_string()).or_default().extend(piece);
         Ok(())
     };
-    extract(layer.tar().as_slice(), &wanted, &Limits::default(), take).unwrap();
+    extract_files(layer.tar().as_slice(), &wanted, &Limits::default(), take).unwrap();
     let expected = [("/empty", &b""[..]), ("/usr/lib/x", b"content of x")];
     let expected = expected.map(|(path, bytes)| (path.to_owned(), bytes.to_vec()));
     assert_eq!(found, BTreeMap::from(expected));
     let layer = index(&layer.tar());
-    let also = content(&layer, &RootPath::from("also"));
+    let also = resolve_hardlink(&layer, &RootPath::from("also"));
     assert_eq!(also, Some(&RootPath::from("usr/lib/x")));
 }
 
@@ -270,7 +270,7 @@ proptest! {
         let gone: Vec<&str> = gone.into_iter().map(|name| NAMES[name]).collect();
         let before: Vec<LayerIndex> = layers.iter().map(|layer| index(&layer.tar())).collect();
         let after: Vec<LayerIndex> = layers.iter().map(|layer| index(&cut(layer, &gone))).collect();
-        let (before, after) = (rootfs::merge(&before).0, rootfs::merge(&after).0);
+        let (before, after) = (rootfs::merge_layers(&before).0, rootfs::merge_layers(&after).0);
         let mut expected = view(&before);
         for name in gone {
             expected.remove(&format!("/{name}"));

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use cupti_audit::cli::config::OF_SUPPRESSIONS;
+use cupti_audit::cli::config::SUPPRESSION_RULES;
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan;
@@ -43,7 +43,7 @@ const GOOD: [&str; 8] = [
 /// The rules that are about an image; those about a project's suppressions are asked at the end of a run.
 fn image_rules() -> Vec<Rule> {
     let mut rules = Knowledge::built_in().rules;
-    rules.retain(|rule| !OF_SUPPRESSIONS.contains(&rule.id.as_str()));
+    rules.retain(|rule| !SUPPRESSION_RULES.contains(&rule.id.as_str()));
     rules
 }
 
@@ -94,15 +94,15 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
         progress: &NoProgress,
     };
     let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
-    image_reading::read(&format!("{folder}/{name}"), &options).unwrap()
+    image_reading::read_image(&format!("{folder}/{name}"), &options).unwrap()
 }
 
 fn judge(name: String, facts: &ImageFacts) -> Judged {
     let rules = image_rules();
     let phases = Knowledge::built_in().phases;
-    let subjects = rule::subjects(facts);
+    let subjects = rule::image_subjects(facts);
     let needs = |phases: &[Phase]| {
-        let of = |phase| plan::unmet_need::subjects(facts, &[], phase);
+        let of = |phase| plan::unmet_need::find_unmet_needs(facts, &[], phase);
         phases.iter().flat_map(of).collect::<Vec<RuleSubject>>()
     };
     let findings = ASKED.map(|asked| {
@@ -112,7 +112,7 @@ fn judge(name: String, facts: &ImageFacts) -> Judged {
             .cloned()
             .collect();
         let of_phase = [subjects.as_slice(), &needs(&asked_for)].concat();
-        (asked, rule::judge(&rules, &of_phase, &asked_for))
+        (asked, rule::judge_subjects(&rules, &of_phase, &asked_for))
     });
     let subjects = [subjects.as_slice(), &needs(&phases)].concat();
     Judged {
@@ -214,7 +214,7 @@ fn every_rule_says_what_it_has_to() {
         assert!(!rule.summary.is_empty() && !rule.why.is_empty(), "{id}");
         assert!(!rule.summary.ends_with('.'), "{id}: a stop at the end");
         assert!(rule.why.ends_with('.'), "{id}: why is sentences");
-        let fix = rule.fix.plain();
+        let fix = rule.fix.with_field_names();
         assert!(!fix.is_empty() && !fix.ends_with('.'), "{id}: {fix}");
         assert!(!rule.references.is_empty(), "{id} has no reference");
         for reference in &rule.references {

@@ -98,8 +98,7 @@ pub struct OutputFile {
 impl OutputFile {
     /// Reads `FORMAT=FILE`.
     ///
-    /// # Errors
-    /// What is wrong with the text, and what would do.
+    /// Errors: What is wrong with the text, and what would do.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || {
             let values = ReportFormat::value_variants().iter();

@@ -93,17 +93,17 @@ pub enum CliCommand {
 
 /// Runs the command that the command line names; its outcome is the exit code.
 pub fn run() -> RunExit {
-    let cli = parse();
+    let cli = parse_command_line();
     match cli.command {
-        None => command::audit(cli.audit),
-        Some(CliCommand::Audit(args)) => command::audit(args),
-        Some(CliCommand::Tree(args)) => command::tree(args),
-        Some(CliCommand::Profilers(args)) => command::profilers(args),
-        Some(CliCommand::Advise(args)) => command::advise(&args),
-        Some(CliCommand::Dockerfile(args)) => command::dockerfile(*args),
-        Some(CliCommand::Slim(args)) => command::slim(*args),
-        Some(CliCommand::Rules(args)) => command::rules(&args),
-        Some(CliCommand::Schema) => command::schema(),
+        None => command::run_audit(cli.audit),
+        Some(CliCommand::Audit(args)) => command::run_audit(args),
+        Some(CliCommand::Tree(args)) => command::run_tree(args),
+        Some(CliCommand::Profilers(args)) => command::run_profilers(args),
+        Some(CliCommand::Advise(args)) => command::run_advise(&args),
+        Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
+        Some(CliCommand::Slim(args)) => command::run_slim(*args),
+        Some(CliCommand::Rules(args)) => command::run_rules(&args),
+        Some(CliCommand::Schema) => command::run_schema(),
     }
 }
 
@@ -112,7 +112,7 @@ pub fn run() -> RunExit {
     clippy::disallowed_methods,
     reason = "the environment belongs to the command line"
 )]
-fn parse() -> Cli {
+fn parse_command_line() -> Cli {
     // What a CI system passes on without having it is empty.
     let without_empty = |arg: Arg| {
         let value = arg.get_env().and_then(std::env::var_os);

@@ -114,8 +114,7 @@ pub enum PlatformArg {
 impl PlatformArg {
     /// Reads `all` or a platform.
     ///
-    /// # Errors
-    /// As [`Platform::parse`].
+    /// Errors: As [`Platform::parse`].
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),

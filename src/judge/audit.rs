@@ -8,15 +8,16 @@ use crate::knowledge::Knowledge;
 
 /// Judges an image by what the program knows. `phases` are the names of those that were asked for, which are known;
 /// `environment` are the variables over those of the image config. The findings are not sorted yet.
-pub fn audit(
+pub fn judge_image(
     facts: ImageFacts,
     knowledge: &Knowledge,
     phases: &[String],
     environment: &[(String, String)],
 ) -> AuditedImage {
-    let subjects = rule::subjects(&facts);
-    let installed = installed_tools::find(&facts, &knowledge.profilers, environment);
-    let tools = plan::profilers::judge(&facts, &installed, &knowledge.profilers);
+    let subjects = rule::image_subjects(&facts);
+    let installed =
+        installed_tools::find_installed_tools(&facts, &knowledge.profilers, environment);
+    let tools = plan::profilers::assess_tools(&facts, &installed, &knowledge.profilers);
     let known = PlanInput {
         facts: &facts,
         rules: &knowledge.rules,
@@ -25,13 +26,13 @@ pub fn audit(
         tools: &tools,
     };
     let plans = knowledge.phases.iter();
-    let plans = plans.map(|phase| plan::plan(&known, phase)).collect();
+    let plans = plans.map(|phase| plan::plan_phase(&known, phase)).collect();
     let asked = knowledge.phases_named(phases);
     let needs = asked
         .iter()
-        .flat_map(|phase| unmet_need::subjects(&facts, &tools, phase));
+        .flat_map(|phase| unmet_need::find_unmet_needs(&facts, &tools, phase));
     let subjects: Vec<RuleSubject> = subjects.iter().cloned().chain(needs).collect();
-    let findings = rule::judge(&knowledge.rules, &subjects, &asked);
+    let findings = rule::judge_subjects(&knowledge.rules, &subjects, &asked);
     AuditedImage {
         facts,
         findings,

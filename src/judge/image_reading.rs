@@ -37,16 +37,15 @@ const WORKERS: usize = 2;
 
 /// Reads the image that `reference` names and gathers its facts.
 ///
-/// # Errors
-/// [`ImageError`], when the image cannot be had or read.
-pub fn read(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
-    let target = reference::parse(reference, host_path_kind::path_kind)?;
-    let opened = open(target, reference, options)?;
+/// Errors: [`ImageError`], when the image cannot be had or read.
+pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
+    let target = reference::parse_reference(reference, host_path_kind::path_kind)?;
+    let opened = open_image(target, reference, options)?;
     let layers = match opened.layers {
         OpenedLayers::Indexed(layers) => layers.into_iter().map(Ok).collect(),
         OpenedLayers::Blobs(blobs) => read_blobs(&opened.image, &*blobs, options)?,
     };
-    Ok(facts::gather(
+    Ok(facts::gather_facts(
         opened.image,
         ReadLayers { layers },
         &options.conditions,
@@ -55,18 +54,17 @@ pub fn read(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFacts, Im
 
 /// Opens the image that `target` names, which the user wrote as `written`.
 ///
-/// # Errors
-/// As the source says.
-pub(crate) fn open(
+/// Errors: As the source says.
+pub(crate) fn open_image(
     target: ImageReference,
     written: &str,
     options: &ReadOptions<'_>,
 ) -> Result<OpenedImage, ImageError> {
-    source(target, written, options).open(&request(options))
+    select_source(target, written, options).open(&open_request(options))
 }
 
 /// What a source is asked with.
-pub(crate) fn request<'o>(options: &'o ReadOptions<'_>) -> OpenRequest<'o> {
+pub(crate) fn open_request<'o>(options: &'o ReadOptions<'_>) -> OpenRequest<'o> {
     OpenRequest {
         platform: options.platform,
         limits: &options.limits,
@@ -80,10 +78,12 @@ pub(crate) fn request<'o>(options: &'o ReadOptions<'_>) -> OpenRequest<'o> {
 /// A source is asked for a platform that no image is for: what it offers in its place is what it would choose
 /// from, by the same code and at the same cost.
 ///
-/// # Errors
-/// As [`read`], and for standard input, which can be read only once.
-pub fn platforms(reference: &str, options: &ReadOptions<'_>) -> Result<Vec<Platform>, ImageError> {
-    let target = reference::parse(reference, host_path_kind::path_kind)?;
+/// Errors: As [`read_image`], and for standard input, which can be read only once.
+pub fn list_platforms(
+    reference: &str,
+    options: &ReadOptions<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    let target = reference::parse_reference(reference, host_path_kind::path_kind)?;
     match target {
         ImageReference::Rootfs(_) => return Ok(Vec::new()),
         ImageReference::Stdin => {
@@ -105,7 +105,7 @@ pub fn platforms(reference: &str, options: &ReadOptions<'_>) -> Result<Vec<Platf
         limits: &options.limits,
         progress: options.progress,
     };
-    match source(target, reference, options).open(&request) {
+    match select_source(target, reference, options).open(&request) {
         Ok(_) => Ok(Vec::new()),
         Err(ImageError::Platform { offered, .. }) => {
             let mut platforms: Vec<Platform> = Vec::new();
@@ -120,7 +120,7 @@ pub fn platforms(reference: &str, options: &ReadOptions<'_>) -> Result<Vec<Platf
     }
 }
 
-fn source(
+fn select_source(
     target: ImageReference,
     written: &str,
     options: &ReadOptions<'_>,
@@ -168,8 +168,7 @@ pub(crate) type ReadLayer = Result<LayerIndex, Gap>;
 
 /// Reads the layers, several at a time, in the order of the image. The first failure ends the run.
 ///
-/// # Errors
-/// What is wrong with a blob, or why it cannot be had.
+/// Errors: What is wrong with a blob, or why it cannot be had.
 pub(crate) fn read_blobs(
     image: &Image,
     blobs: &dyn BlobStore,
@@ -235,7 +234,7 @@ fn read_blob(
         size: layer.size,
         diff_id: layer.diff_id.as_ref(),
     };
-    let index = layer::index(&name, counted, &expected, &options.limits)?;
+    let index = layer::index_layer(&name, counted, &expected, &options.limits)?;
     options.progress.finish(number);
     Ok(Ok(index))
 }

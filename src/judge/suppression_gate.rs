@@ -34,7 +34,7 @@ impl<'a> SuppressionGate<'a> {
     }
 
     /// Marks the findings of the image `image` that a suppression is for, unless it is over.
-    pub fn mark(&mut self, image: &str, findings: &mut [Finding]) {
+    pub fn mark_findings(&mut self, image: &str, findings: &mut [Finding]) {
         let today = self.today;
         let states = self.suppressions.iter_mut();
         for state in states.filter(|state| state.suppression.is_for(image)) {
@@ -51,7 +51,7 @@ impl<'a> SuppressionGate<'a> {
 
     /// The suppressions that are over or were for nothing, as subjects of rules. One that is for none of the
     /// images of the run says nothing: a project has one config and many runs.
-    pub fn idle(&self) -> Vec<RuleSubject> {
+    pub fn unused_suppressions(&self) -> Vec<RuleSubject> {
         let asked = self.suppressions.iter().filter(|state| state.asked);
         let idle = |state: &SuppressionState<'_>| match () {
             () if state.suppression.is_over(self.today) => Some("expired"),

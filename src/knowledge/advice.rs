@@ -56,18 +56,18 @@ static GENERAL: LazyLock<GeneralAdvice> = LazyLock::new(|| {
 });
 
 /// The places that CUPTI is had from, in the order of the file.
-pub fn sources() -> &'static [InstallSource] {
+pub fn install_sources() -> &'static [InstallSource] {
     &SOURCES
 }
 
 /// What holds whatever the tool is.
-pub fn general() -> &'static GeneralAdvice {
+pub fn general_advice() -> &'static GeneralAdvice {
     &GENERAL
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{general, sources};
+    use super::{general_advice, install_sources};
     use crate::knowledge::Knowledge;
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
             phases, profilers, ..
         } = Knowledge::built_in();
         for phase in phases {
-            let tools = &general().tools[&phase.name];
+            let tools = &general_advice().tools[&phase.name];
             let known = |id: &String| profilers.iter().any(|profiler| profiler.id == *id);
             assert!(
                 !tools.is_empty() && tools.iter().all(known),
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_source_has_a_command_without_other_gaps_than_the_known() {
-        for source in sources() {
+        for source in install_sources() {
             let filled = ["{major}", "{minor}", "{version}", "{soname}"]
                 .iter()
                 .fold(source.command.clone(), |text, gap| text.replace(gap, ""));

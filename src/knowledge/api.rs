@@ -97,12 +97,12 @@ static APIS: LazyLock<Vec<CuptiApi>> = LazyLock::new(|| {
 });
 
 /// The APIs, in the order of the table.
-pub fn all() -> &'static [CuptiApi] {
+pub fn cupti_apis() -> &'static [CuptiApi] {
     &APIS
 }
 
 /// The API of this id.
-pub fn by_id(id: &str) -> Option<&'static CuptiApi> {
+pub fn find_api(id: &str) -> Option<&'static CuptiApi> {
     APIS.iter().find(|api| api.id == id)
 }
 
@@ -110,7 +110,7 @@ impl CuptiApi {
     /// Whether a libcupti that exports `function` has the API.
     pub fn is_shown_by(&self, function: &[u8]) -> bool {
         let exports = self.exports.as_deref();
-        exports.is_some_and(|pattern| super::named_like(function, pattern))
+        exports.is_some_and(|pattern| super::matches_name_pattern(function, pattern))
     }
 }
 
@@ -130,15 +130,15 @@ impl ApiLibrary {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Certainty, LibraryRequester, all, by_id};
+    use super::{Certainty, LibraryRequester, cupti_apis, find_api};
 
     #[test]
     fn every_api_is_named_once_and_says_where_it_is_known_from() {
-        let ids: BTreeSet<&str> = all().iter().map(|api| api.id.as_str()).collect();
-        assert_eq!(ids.len(), all().len());
-        assert!(all().iter().all(|api| !api.source.is_empty()));
+        let ids: BTreeSet<&str> = cupti_apis().iter().map(|api| api.id.as_str()).collect();
+        assert_eq!(ids.len(), cupti_apis().len());
+        assert!(cupti_apis().iter().all(|api| !api.source.is_empty()));
         assert!(
-            all()
+            cupti_apis()
                 .iter()
                 .all(|api| api.certainty > Certainty::Unverified)
         );
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_timeline_needs_libcupti_alone_and_counters_by_name_need_the_host_library() {
         let libraries = |id: &str| -> Vec<(&str, LibraryRequester)> {
-            let api = by_id(id).unwrap();
+            let api = find_api(id).unwrap();
             api.libraries
                 .iter()
                 .map(|library| (library.name.as_str(), library.got))
@@ -165,12 +165,12 @@ mod tests {
                 ("libnvperf_target.so", LibraryRequester::ByAsker)
             ]
         );
-        assert!(by_id("astrology").is_none());
+        assert!(find_api("astrology").is_none());
     }
 
     #[test]
     fn an_export_shows_an_api_by_its_whole_name_or_by_its_stem() {
-        let shows = |id: &str, function: &[u8]| by_id(id).unwrap().is_shown_by(function);
+        let shows = |id: &str, function: &[u8]| find_api(id).unwrap().is_shown_by(function);
         assert!(shows("sass-metrics", b"cuptiSassMetricsEnable"));
         assert!(shows("activity", b"cuptiActivityEnable"));
         assert!(!shows("activity", b"cuptiActivityEnableContext"));

@@ -87,7 +87,7 @@ impl DataCatalog {
             (None, true) => {
                 let known = self.ids(file.kind);
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                let unknown = yaml_mistakes::unknown(file.kind.name(), &entry.id, &known);
+                let unknown = yaml_mistakes::unknown_name(file.kind.name(), &entry.id, &known);
                 let what = format!("nothing to replace: {unknown}");
                 self.mistaken(&entry.file, YamlMistake { place, what });
             }
@@ -134,8 +134,7 @@ impl DataCatalog {
 
     /// Gives `value` where no file had a mistake.
     ///
-    /// # Errors
-    /// All mistakes, by file and place.
+    /// Errors: All mistakes, by file and place.
     pub fn finish<T>(mut self, value: T) -> Result<T, Vec<FileMistake>> {
         if self.mistakes.is_empty() {
             return Ok(value);

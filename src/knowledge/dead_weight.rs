@@ -128,17 +128,17 @@ impl DeadWeightKind {
 }
 
 /// The kinds, in the order of the table.
-pub fn kinds() -> &'static [DeadWeightKind] {
+pub fn dead_weight_kinds() -> &'static [DeadWeightKind] {
     &TABLE.kinds
 }
 
 /// The kind of this id.
-pub fn by_id(id: &str) -> Option<&'static DeadWeightKind> {
-    kinds().iter().find(|kind| kind.id == id)
+pub fn find_kind(id: &str) -> Option<&'static DeadWeightKind> {
+    dead_weight_kinds().iter().find(|kind| kind.id == id)
 }
 
 /// What the path, without its leading `/`, says.
-pub fn look(path: &[u8]) -> PathMatch {
+pub fn match_path(path: &[u8]) -> PathMatch {
     let table = &*TABLE;
     let mut hit = PathMatch::default();
     let mut except = Vec::new();
@@ -158,11 +158,11 @@ pub fn look(path: &[u8]) -> PathMatch {
 
 #[cfg(test)]
 mod tests {
-    use super::{kinds, look};
+    use super::{dead_weight_kinds, match_path};
 
     fn kind_of(path: &str) -> Option<&'static str> {
-        let hit = look(path.as_bytes());
-        Some(kinds()[*hit.kinds.first()?].id.as_str())
+        let hit = match_path(path.as_bytes());
+        Some(dead_weight_kinds()[*hit.kinds.first()?].id.as_str())
     }
 
     const SITE: &str = "opt/venv/lib/python3.11/site-packages";
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn a_program_that_executes_a_compiler_is_a_use_of_it() {
         let uses = |path: &str| -> Vec<&str> {
-            let hit = look(path.as_bytes());
+            let hit = match_path(path.as_bytes());
             hit.uses
                 .iter()
-                .map(|(kind, _)| kinds()[*kind].id.as_str())
+                .map(|(kind, _)| dead_weight_kinds()[*kind].id.as_str())
                 .collect()
         };
         assert_eq!(

@@ -19,7 +19,7 @@ struct DriverCapability {
 
 /// Whether the value of `NVIDIA_DRIVER_CAPABILITIES` grants a capability. `all` means every one; without the
 /// variable it is `utility,compute`.
-pub fn grants(capability: &str, wanted: Option<&str>) -> bool {
+pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
     let wanted = wanted
         .filter(|wanted| !wanted.is_empty())
         .unwrap_or("utility,compute");
@@ -31,10 +31,10 @@ pub fn grants(capability: &str, wanted: Option<&str>) -> bool {
 
 /// Whether a library of this name is injected for any of the capabilities in `wanted`, the value of
 /// `NVIDIA_DRIVER_CAPABILITIES`.
-pub fn provides(name: &[u8], wanted: Option<&str>) -> bool {
+pub fn provides_library(name: &[u8], wanted: Option<&str>) -> bool {
     LIBRARIES
         .iter()
-        .filter(|entry| grants(&entry.capability, wanted))
+        .filter(|entry| grants_capability(&entry.capability, wanted))
         .flat_map(|entry| &entry.libraries)
         .any(|library| is_version_of(name, library.as_bytes()))
 }
@@ -47,15 +47,15 @@ fn is_version_of(name: &[u8], library: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::provides;
+    use super::provides_library;
 
     #[test]
     fn capabilities_decide_which_libraries_come_from_the_host() {
-        assert!(provides(b"libcuda.so.1", None));
-        assert!(provides(b"libnvidia-ml.so.1", Some("utility")));
-        assert!(!provides(b"libcuda.so.1", Some("utility")));
-        assert!(provides(b"libcuda.so.1", Some("all")));
-        assert!(!provides(b"libcupti.so.12", Some("all")));
-        assert!(!provides(b"libcudart.so.12", Some("all")));
+        assert!(provides_library(b"libcuda.so.1", None));
+        assert!(provides_library(b"libnvidia-ml.so.1", Some("utility")));
+        assert!(!provides_library(b"libcuda.so.1", Some("utility")));
+        assert!(provides_library(b"libcuda.so.1", Some("all")));
+        assert!(!provides_library(b"libcupti.so.12", Some("all")));
+        assert!(!provides_library(b"libcudart.so.12", Some("all")));
     }
 }

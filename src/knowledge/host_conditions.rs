@@ -26,7 +26,7 @@ static CONDITIONS: LazyLock<Vec<HostCondition>> = LazyLock::new(|| {
 });
 
 /// The conditions, in the order of the file.
-pub fn conditions() -> &'static [HostCondition] {
+pub fn host_conditions() -> &'static [HostCondition] {
     &CONDITIONS
 }
 
@@ -34,7 +34,7 @@ pub fn conditions() -> &'static [HostCondition] {
 mod tests {
     #[test]
     fn the_conditions_of_the_host_can_be_read() {
-        let ids: Vec<&str> = super::conditions()
+        let ids: Vec<&str> = super::host_conditions()
             .iter()
             .map(|condition| &*condition.id)
             .collect();

@@ -36,7 +36,7 @@ pub fn minimum_drivers() -> &'static [MinimumDriver] {
 
 /// The rows of one CUDA version: `12.4`, or the version of a component such as CUPTI 12.4.127, whose third
 /// number is that of its build and tells nothing of the update.
-pub fn of_cuda(version: &str) -> Vec<MinimumDriver> {
+pub fn drivers_for_cuda(version: &str) -> Vec<MinimumDriver> {
     let minor = major_and_minor(version);
     DRIVERS
         .iter()
@@ -53,7 +53,7 @@ fn major_and_minor(version: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{minimum_drivers, of_cuda};
+    use super::{drivers_for_cuda, minimum_drivers};
 
     #[test]
     fn every_row_of_the_table_is_read_in_the_order_of_the_toolkits() {
@@ -81,7 +81,10 @@ mod tests {
     #[test]
     fn a_cuda_version_and_the_version_of_its_cupti_have_the_same_drivers() {
         let drivers = |version: &str| -> Vec<&str> {
-            of_cuda(version).iter().map(|row| row.driver).collect()
+            drivers_for_cuda(version)
+                .iter()
+                .map(|row| row.driver)
+                .collect()
         };
         assert_eq!(drivers("12.4"), ["550.54.14", "550.54.15"]);
         assert_eq!(drivers("12.4.127"), drivers("12.4"));

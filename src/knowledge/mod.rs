@@ -1,6 +1,6 @@
 //! What the program knows: rules, phases, the programs that ask for CUPTI, and profiling tools, each a file.
 //!
-//! The files of the program come first, those of the user are added ([`folder`]). All of them are checked
+//! The files of the program come first, those of the user are added ([`user_folders`]). All of them are checked
 //! before anything is judged, and all their mistakes are told at once.
 
 pub mod advice;
@@ -19,7 +19,7 @@ pub mod user_folders;
 use std::fmt;
 
 pub use catalog::DataFile;
-pub use phase::{COLUMNS, DeadWeightPolicy, IdChoice, Phase, PhaseRequirements};
+pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{
     CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead,
 };
@@ -27,7 +27,7 @@ pub use profiler::{
 use crate::judge::facts::ConsumerProfile;
 use crate::judge::rule::{self, Rule};
 use catalog::{DataCatalog, DataEntry};
-use yaml_mistakes::{YamlMistake, unknown};
+use yaml_mistakes::{YamlMistake, unknown_name};
 
 /// What a data file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,17 +85,15 @@ impl fmt::Display for FileMistake {
 impl Knowledge {
     /// What is part of the program.
     ///
-    /// # Panics
-    /// Never: a test reads it.
+    /// Panics: Never: a test reads it.
     pub fn built_in() -> Self {
-        Self::with(Vec::new()).expect("a test reads the files of the program")
+        Self::with_user_files(Vec::new()).expect("a test reads the files of the program")
     }
 
     /// What is part of the program, and the user's `files`.
     ///
-    /// # Errors
-    /// All mistakes in all files, in the order of files and places.
-    pub fn with(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
+    /// Errors: All mistakes in all files, in the order of files and places.
+    pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
         let mut catalog = DataCatalog::new(built_in_files().chain(files));
         let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
@@ -107,7 +105,7 @@ impl Knowledge {
         });
         let profilers = profilers(&mut catalog);
         let names = catalog.ids(DataKind::Phase);
-        let rule = |entry: &DataEntry| rule::compile(&entry.id, &entry.document, &names);
+        let rule = |entry: &DataEntry| rule::compile_rule(&entry.id, &entry.document, &names);
         let rules = catalog.read(DataKind::Rule, rule);
         let mut knowledge = Self {
             rules,
@@ -118,8 +116,8 @@ impl Knowledge {
         knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.phases.sort_by_key(|phase| {
-            let place = COLUMNS.iter().position(|name| *name == phase.name);
-            place.unwrap_or(COLUMNS.len())
+            let place = SEVERITY_PHASES.iter().position(|name| *name == phase.name);
+            place.unwrap_or(SEVERITY_PHASES.len())
         });
         catalog.finish(knowledge)
     }
@@ -133,11 +131,10 @@ impl Knowledge {
 
     /// The phase of this name.
     ///
-    /// # Errors
-    /// A sentence with those that there are.
+    /// Errors: A sentence with those that there are.
     pub fn phase(&self, name: &str) -> Result<&Phase, String> {
         let found = self.phases.iter().find(|phase| phase.name == name);
-        found.ok_or_else(|| unknown("phase", name, &self.phase_names()))
+        found.ok_or_else(|| unknown_name("phase", name, &self.phase_names()))
     }
 
     /// The names of the phases, in their order.
@@ -154,8 +151,8 @@ fn profilers(catalog: &mut DataCatalog) -> Vec<Profiler> {
     );
     let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
     let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
-    let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
-    let host: Vec<&str> = host_conditions::conditions()
+    let apis: Vec<&str> = api::cupti_apis().iter().map(|api| &*api.id).collect();
+    let host: Vec<&str> = host_conditions::host_conditions()
         .iter()
         .map(|known| &*known.id)
         .collect();
@@ -171,7 +168,7 @@ fn profilers(catalog: &mut DataCatalog) -> Vec<Profiler> {
 }
 
 /// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.
-pub fn named_like(name: &[u8], pattern: &str) -> bool {
+pub fn matches_name_pattern(name: &[u8], pattern: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(stem) => name.starts_with(stem.as_bytes()),
         None => name == pattern.as_bytes(),

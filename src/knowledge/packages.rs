@@ -74,19 +74,19 @@ static PACKAGES: LazyLock<CuptiPackages> = LazyLock::new(|| {
 });
 
 /// What is known of packages.
-pub fn packages() -> &'static CuptiPackages {
+pub fn cupti_packages() -> &'static CuptiPackages {
     &PACKAGES
 }
 
 impl CuptiPackages {
     /// The own package of a distribution.
-    pub fn own(&self, id: &str, version: &str) -> Option<&DistroPackage> {
+    pub fn distro_package(&self, id: &str, version: &str) -> Option<&DistroPackage> {
         let mut all = self.own.iter();
         all.find(|own| own.id == id && is_version(&own.version, version))
     }
 
     /// NVIDIA's repository for a distribution.
-    pub fn nvidia(&self, id: &str, version: &str) -> Option<&NvidiaRepository> {
+    pub fn nvidia_repository(&self, id: &str, version: &str) -> Option<&NvidiaRepository> {
         let mut all = self.nvidia.iter();
         all.find(|of| of.id == id && is_version(&of.version, version))
     }
@@ -102,17 +102,21 @@ fn is_version(written: &str, version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::packages;
+    use super::cupti_packages;
 
     #[test]
     fn a_distribution_has_the_package_of_its_own_version_alone() {
-        let own = |id, version| packages().own(id, version).map(|own| own.package.as_str());
+        let own = |id, version| {
+            cupti_packages()
+                .distro_package(id, version)
+                .map(|own| own.package.as_str())
+        };
         assert_eq!(own("debian", "12"), Some("libcupti11.8"));
         assert_eq!(own("debian", "10"), None);
         assert_eq!(own("fedora", "12"), None);
         let nvidia = |id, version| {
-            packages()
-                .nvidia(id, version)
+            cupti_packages()
+                .nvidia_repository(id, version)
                 .map(|of| of.repository.as_str())
         };
         assert_eq!(nvidia("rocky", "9.4"), Some("rhel9"));

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use super::{api, dead_weight};
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// The phases that rules have severities for.
-pub const COLUMNS: [&str; 3] = ["inference", "training", "profiling"];
+pub const SEVERITY_PHASES: [&str; 3] = ["inference", "training", "profiling"];
 
 /// A phase that an image is for (`profiles/phases/<name>.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl IdChoice {
 
 impl PhaseRequirements {
     /// The ids that the phase wants in the image, or allows there.
-    pub fn welcome(&self) -> impl Iterator<Item = &str> {
+    pub fn accepted_ids(&self) -> impl Iterator<Item = &str> {
         let wished = self.needs.iter().chain(&self.wants).flat_map(IdChoice::ids);
         wished.chain(&self.allows).map(String::as_str)
     }
@@ -100,8 +100,7 @@ impl PhaseRequirements {
 impl Phase {
     /// Reads the phase `name` from its file. `profilers` are the ids of the tools that it may name.
     ///
-    /// # Errors
-    /// All mistakes in the file, with line and column: keys that no phase has, ids that nothing has.
+    /// Errors: All mistakes in the file, with line and column: keys that no phase has, ids that nothing has.
     pub fn read(
         name: &str,
         document: &YamlDocument,
@@ -128,8 +127,11 @@ fn mistakes(
     source: &PhaseSource,
     profilers: &[&str],
 ) -> Vec<YamlMistake> {
-    let apis: Vec<&str> = api::all().iter().map(|api| &*api.id).collect();
-    let kinds: Vec<&str> = dead_weight::kinds().iter().map(|kind| &*kind.id).collect();
+    let apis: Vec<&str> = api::cupti_apis().iter().map(|api| &*api.id).collect();
+    let kinds: Vec<&str> = dead_weight::dead_weight_kinds()
+        .iter()
+        .map(|kind| &*kind.id)
+        .collect();
     let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
     mistakes.extend(of_wishes(
         document,
@@ -149,13 +151,14 @@ fn mistakes(
         ));
     }
     match source.like.as_deref() {
-        Some(like) if !COLUMNS.contains(&like) => {
-            mistakes.push(document.mistake(&["like"], unknown("phase", like, &COLUMNS)));
+        Some(like) if !SEVERITY_PHASES.contains(&like) => {
+            mistakes
+                .push(document.mistake(&["like"], unknown_name("phase", like, &SEVERITY_PHASES)));
         }
-        None if !COLUMNS.contains(&name) => {
+        None if !SEVERITY_PHASES.contains(&name) => {
             let what = format!(
                 "the key \"like\" is missing: the phase whose severities count; there is {}",
-                COLUMNS.join(", ")
+                SEVERITY_PHASES.join(", ")
             );
             mistakes.push(document.mistake(&[], what));
         }
@@ -176,7 +179,7 @@ fn of_wishes(
             let number = number.to_string();
             match wish {
                 IdChoice::One(id) => {
-                    mistakes.extend(of_id(document, &[part, key, &number], id, known))
+                    mistakes.extend(of_id(document, &[part, key, &number], id, known));
                 }
                 IdChoice::Any(ids) => {
                     mistakes.extend(of_ids(document, &[part, key, &number], ids, known));
@@ -213,7 +216,7 @@ fn of_id(
     id: &str,
     (kind, known): (&str, &[&str]),
 ) -> Option<YamlMistake> {
-    (!known.contains(&id)).then(|| document.mistake(path, unknown(kind, id, known)))
+    (!known.contains(&id)).then(|| document.mistake(path, unknown_name(kind, id, known)))
 }
 
 #[cfg(test)]
@@ -241,7 +244,7 @@ mod tests {
             Some(["range-profiling".to_owned(), "profiling".to_owned()].as_slice())
         );
         assert_eq!(
-            phase.profilers.welcome().collect::<Vec<_>>(),
+            phase.profilers.accepted_ids().collect::<Vec<_>>(),
             ["nsight-systems"]
         );
     }

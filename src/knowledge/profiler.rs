@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::api::Certainty;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A profiling tool (`profiles/profilers/<id>.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,8 +159,7 @@ pub struct KnownIds<'a> {
 impl Profiler {
     /// Reads the profiler `id` from its file.
     ///
-    /// # Errors
-    /// All mistakes in the file: keys that no profiler has, ids that nothing has.
+    /// Errors: All mistakes in the file: keys that no profiler has, ids that nothing has.
     pub fn read(
         id: &str,
         document: &YamlDocument,
@@ -191,7 +190,7 @@ fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -
                 if !known.consumers.contains(&id.as_str()) {
                     mistakes.push(document.mistake(
                         &[key, &number, "consumers", &at.to_string()],
-                        unknown("consumer", id, known.consumers),
+                        unknown_name("consumer", id, known.consumers),
                     ));
                 }
             }
@@ -229,7 +228,7 @@ fn unknown_ids(
         for (number, id) in asked.iter().enumerate() {
             if !known.contains(&id.as_str()) {
                 let at = [key, &number.to_string()];
-                mistakes.push(document.mistake(&at, unknown(kind, id, known)));
+                mistakes.push(document.mistake(&at, unknown_name(kind, id, known)));
             }
         }
     }

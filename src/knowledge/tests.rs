@@ -23,7 +23,7 @@ fn file(kind: DataKind, id: &str, text: &str) -> DataFile {
 }
 
 fn mistakes(files: Vec<DataFile>) -> Vec<String> {
-    let mistakes = Knowledge::with(files).err().unwrap_or_default();
+    let mistakes = Knowledge::with_user_files(files).err().unwrap_or_default();
     mistakes.iter().map(ToString::to_string).collect()
 }
 
@@ -70,7 +70,7 @@ fn the_users_files_are_added_and_know_of_each_other() {
             "name: Tracer\nobject: libtracer.so\nasks: dlopen\nrequired: profiling\n",
         ),
     ];
-    let knowledge = Knowledge::with(files).unwrap();
+    let knowledge = Knowledge::with_user_files(files).unwrap();
     assert_eq!(knowledge.phase_names().last(), Some(&"tracing"));
     assert_eq!(knowledge.consumers.last().unwrap().name, "Tracer");
     assert!(knowledge.rules.iter().any(|rule| rule.id == "mine"));
@@ -85,7 +85,7 @@ fn a_file_takes_the_place_of_another_only_where_it_says_so() {
     );
     let replacing = format!("{RULE}replace: true\n");
     let knowledge =
-        Knowledge::with(vec![file(DataKind::Rule, "cupti-absent", &replacing)]).unwrap();
+        Knowledge::with_user_files(vec![file(DataKind::Rule, "cupti-absent", &replacing)]).unwrap();
     let absent = |rule: &&rule::Rule| rule.id == "cupti-absent";
     let rules: Vec<_> = knowledge.rules.iter().filter(absent).collect();
     assert_eq!(rules.len(), 1);
@@ -200,7 +200,7 @@ fn a_file_that_cannot_be_had_is_a_mistake_and_none_is_lost_in_silence() {
         ("folder.yaml/x", b"x"),
     ]);
     assert_eq!(
-        said(dir.path(), |folders| folders.rules(dir.path())),
+        said(dir.path(), |folders| folders.add_rules(dir.path())),
         [
             "read rule DIR/good.yaml",
             "DIR/Bad Name.yaml:1:1: its name is its id: lower-case letters, digits and hyphens",
@@ -212,7 +212,7 @@ fn a_file_that_cannot_be_had_is_a_mistake_and_none_is_lost_in_silence() {
     );
     let gone = dir.path().join("gone");
     assert_eq!(
-        said(dir.path(), |folders| folders.rules(&gone)),
+        said(dir.path(), |folders| folders.add_rules(&gone)),
         ["DIR/gone:1:1: No such file or directory (os error 2)"]
     );
 }
@@ -225,7 +225,7 @@ fn profiles_lie_in_folders_by_kind() {
         ("x.md", b""),
     ]);
     assert_eq!(
-        said(dir.path(), |folders| folders.profiles(dir.path())),
+        said(dir.path(), |folders| folders.add_profiles(dir.path())),
         [
             "read phase DIR/phases/tracing.yaml",
             "DIR/consumer:1:1: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, phases, profilers",
@@ -233,7 +233,7 @@ fn profiles_lie_in_folders_by_kind() {
     );
     let rules = dir.path().join("phases");
     assert_eq!(
-        said(dir.path(), |folders| folders.profiles(&rules)),
+        said(dir.path(), |folders| folders.add_profiles(&rules)),
         ["DIR/phases:1:1: it has none of the folders consumers, phases, profilers"]
     );
 }

@@ -35,12 +35,12 @@ pub struct UserFolders {
 
 impl UserFolders {
     /// Reads a folder of rules. What does not end in `.yaml` is passed over.
-    pub fn rules(&mut self, folder: &Path) {
+    pub fn add_rules(&mut self, folder: &Path) {
         self.files_of(folder, DataKind::Rule);
     }
 
     /// Reads a folder of profiles: its folders `consumers`, `phases` and `profilers`.
-    pub fn profiles(&mut self, folder: &Path) {
+    pub fn add_profiles(&mut self, folder: &Path) {
         let names = match names(folder) {
             Ok(names) => names,
             Err(error) => return self.cannot(folder, &error.to_string()),
@@ -55,7 +55,7 @@ impl UserFolders {
                 }
                 None => self.cannot(
                     &path,
-                    &yaml_mistakes::unknown("kind of profile", &name, &known),
+                    &yaml_mistakes::unknown_name("kind of profile", &name, &known),
                 ),
             }
         }
@@ -75,7 +75,7 @@ impl UserFolders {
                 continue;
             };
             match extension {
-                "yaml" if is_id(id) => match text(&path) {
+                "yaml" if is_id(id) => match read_text_file(&path) {
                     Ok(text) => self.files.push(DataFile {
                         kind,
                         id: id.to_owned(),
@@ -111,7 +111,7 @@ fn names(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let name = escape::text(entry.file_name().as_encoded_bytes());
+        let name = escape::escape_bytes(entry.file_name().as_encoded_bytes());
         if !name.starts_with('.') {
             names.push((name, entry.path()));
         }
@@ -130,14 +130,13 @@ fn is_id(text: &str) -> bool {
 }
 
 fn shown(path: &Path) -> String {
-    escape::text(path.as_os_str().as_encoded_bytes())
+    escape::escape_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 /// The text of a regular file of at most [`FILE_BYTES`].
 ///
-/// # Errors
-/// Where in the file, and what: it cannot be read, is too large, or is not UTF-8.
-pub fn text(path: &Path) -> Result<String, (TextPosition, String)> {
+/// Errors: Where in the file, and what: it cannot be read, is too large, or is not UTF-8.
+pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
     let at_start = |what: String| (TextPosition { line: 1, column: 1 }, what);
     let read = || {
         // Opening a pipe would wait for its other end.

@@ -18,7 +18,7 @@ pub struct GitHubAnnotations;
 impl ReportWriter for GitHubAnnotations {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
-        let image = escape::text(facts.image.reference.as_bytes());
+        let image = escape::escape_bytes(facts.image.reference.as_bytes());
         let findings = audit.counting().map(|finding| {
             let command = match finding.severity {
                 Severity::Error => "error",
@@ -36,7 +36,7 @@ impl ReportWriter for GitHubAnnotations {
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
-        let image = escape::text(unread.image.as_bytes());
+        let image = escape::escape_bytes(unread.image.as_bytes());
         Ok(annotation(
             "error",
             &image,

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use super::text::{TextLayout, layer_words};
-use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled, table};
+use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, search_table, styled};
 use crate::judge::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
-use crate::size::size;
+use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::{Libc, RequestOutcome, trace_text};
 
 /// The copies of libcupti and who gets to them.
-pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
+pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) = facts
         .copies
         .iter()
@@ -27,10 +27,10 @@ pub(super) fn copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
         let soname = copy
             .soname
             .as_deref()
-            .map_or_else(|| "no library".to_owned(), escape::text);
+            .map_or_else(|| "no library".to_owned(), escape::escape_bytes);
         let _ = writeln!(out, "  {version}  {soname}  {}", copy.real_path);
         let mut words = vec![
-            size(copy.bytes),
+            format_size(copy.bytes),
             copy.machine.clone().unwrap_or_default(),
             owner(copy),
         ];
@@ -70,14 +70,14 @@ fn owner(copy: &CuptiCopy) -> String {
         .as_deref()
         .map(|version| format!(" {version}"))
         .unwrap_or_default();
-    escape::text(format!("{} {}{version}", owner.kind.name(), owner.name).as_bytes())
+    escape::escape_bytes(format!("{} {}{version}", owner.kind.name(), owner.name).as_bytes())
 }
 
 /// Who gets to a copy, in words.
 fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
     let found = copy
         .how
-        .map(|how| trace_text::part(how, &[]))
+        .map(|how| trace_text::stage_text(how, &[]))
         .unwrap_or_default();
     let users: Vec<&str> = copy
         .used_by
@@ -111,7 +111,7 @@ fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
 }
 
 /// The programs that ask for CUPTI and what each gets.
-pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
+pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     if facts.consumers.is_empty() {
         return;
     }
@@ -126,7 +126,7 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout
             out,
             "  {} {asks} {}  {}",
             styled(BOLD, &consumer.name),
-            escape::text(&consumer.wants),
+            escape::escape_bytes(&consumer.wants),
             styled(DIM, consumer.object.to_string())
         );
         let _ = writeln!(out, "    {}", outcome(consumer));
@@ -134,7 +134,7 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout
             let symbols: Vec<String> = gets
                 .missing_symbols
                 .iter()
-                .map(|symbol| escape::text(symbol))
+                .map(|symbol| escape::escape_bytes(symbol))
                 .collect();
             let _ = writeln!(
                 out,
@@ -147,8 +147,8 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout
             let _ = writeln!(out, "    {}", styled(DIM, format!("also: {failure}")));
         }
         if layout.verbose {
-            out.push_str(&table(
-                &trace_text::lines(&gets.trace, &gets.objects),
+            out.push_str(&search_table(
+                &trace_text::trace_lines(&gets.trace, &gets.objects),
                 "      ",
             ));
         }
@@ -158,8 +158,14 @@ pub(super) fn consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout
 
 /// The path that a consumer gets, and what led there.
 pub(super) fn path_and_way(gets: &ConsumerOutcome) -> String {
-    let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
-    let way = gets.how.map(|how| trace_text::part(how, &gets.objects));
+    let path = gets
+        .path
+        .as_deref()
+        .map(escape::escape_bytes)
+        .unwrap_or_default();
+    let way = gets
+        .how
+        .map(|how| trace_text::stage_text(how, &gets.objects));
     format!("{path}, through {}", way.unwrap_or_default())
 }
 
@@ -178,7 +184,7 @@ fn outcome(consumer: &CuptiConsumer) -> String {
 }
 
 /// The layers, the dynamic loader, and the oddities of the layers.
-pub(super) fn details(out: &mut String, facts: &ImageFacts) {
+pub(super) fn write_layers_and_loader(out: &mut String, facts: &ImageFacts) {
     let _ = writeln!(out, "{}", styled(BOLD, "layers"));
     for (number, (layer, size_read)) in facts.image.layers.iter().zip(&facts.layers).enumerate() {
         let digest = layer
@@ -189,8 +195,8 @@ pub(super) fn details(out: &mut String, facts: &ImageFacts) {
             .unwrap_or_default();
         let sizes = format!(
             "{} stored, {} uncompressed",
-            size(size_read.compressed),
-            size(size_read.bytes)
+            format_size(size_read.compressed),
+            format_size(size_read.bytes)
         );
         let _ = writeln!(out, "  {}  {}", styled(DIM, digest), sizes);
         let _ = writeln!(out, "    {}", layer_words(facts, number));
@@ -207,18 +213,18 @@ pub(super) fn details(out: &mut String, facts: &ImageFacts) {
             let _ = writeln!(
                 out,
                 "  {} ({libc}, {})",
-                escape::text(&linker.path),
+                escape::escape_bytes(&linker.path),
                 linker.arch.name
             );
             let dirs: Vec<String> = linker
                 .default_dirs
                 .iter()
-                .map(|dir| escape::text(dir))
+                .map(|dir| escape::escape_bytes(dir))
                 .collect();
             let _ = writeln!(out, "  default directories: {}", dirs.join(" "));
             let entries = linker.cache.as_ref().map_or_else(
                 || "none".to_owned(),
-                |cache| count(cache.iter().count(), "entry"),
+                |cache| count_words(cache.iter().count(), "entry"),
             );
             let _ = writeln!(out, "  ld.so.cache: {entries}");
         }

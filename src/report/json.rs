@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::ReportWriter;
-use super::json_parts::{BothWorlds, GapReport, ImageIdentity, ProgramVersion, gaps, worlds};
+use super::json_parts::{
+    BothWorlds, GapReport, ImageIdentity, ProgramVersion, gap_reports, map_worlds,
+};
 use crate::judge::facts::{
     ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts,
 };
@@ -211,7 +213,7 @@ fn report(audit: &AuditedImage) -> ImageReport<'_> {
                 .iter()
                 .map(|link| DanglingLinkReport {
                     path: link.path.to_string(),
-                    target: escape::text(&link.target),
+                    target: escape::escape_bytes(&link.target),
                     layer: link.layer,
                 })
                 .collect(),
@@ -220,7 +222,7 @@ fn report(audit: &AuditedImage) -> ImageReport<'_> {
         consumers: facts.consumers.iter().map(consumer).collect(),
         phases: audit.plans.iter().map(phase).collect(),
         findings: audit.findings.iter().map(finding).collect(),
-        gaps: gaps(facts),
+        gaps: gap_reports(facts),
     }
 }
 
@@ -273,25 +275,25 @@ fn image(facts: &ImageFacts) -> LayeredImage<'_> {
 
 fn copy(copy: &CuptiCopy) -> CopyReport {
     CopyReport {
-        path: escape::text(&copy.path),
+        path: escape::escape_bytes(&copy.path),
         real_path: copy.real_path.to_string(),
         layer: copy.layer,
-        soname: copy.soname.as_deref().map(escape::text),
+        soname: copy.soname.as_deref().map(escape::escape_bytes),
         version: copy.version.as_ref().map(|(version, _)| version.clone()),
         version_source: copy.version.as_ref().map(|(_, source)| source.name()),
         bytes: copy.bytes,
         machine: copy.machine.clone(),
         owner: OwnerReport {
             kind: copy.owner.kind.name(),
-            name: escape::text(copy.owner.name.as_bytes()),
+            name: escape::escape_bytes(copy.owner.name.as_bytes()),
             version: copy
                 .owner
                 .version
                 .as_ref()
-                .map(|version| escape::text(version.as_bytes())),
+                .map(|version| escape::escape_bytes(version.as_bytes())),
         },
         decoy: copy.decoy,
-        loadable: worlds(&copy.loadable, |loads| *loads),
+        loadable: map_worlds(&copy.loadable, |loads| *loads),
         how: copy.how.map(image_linkage::loader::SearchStage::name),
         problems: copy.problems.clone(),
     }
@@ -304,15 +306,15 @@ fn consumer(consumer: &CuptiConsumer) -> ConsumerReport {
         name: consumer.name.clone(),
         object: consumer.object.to_string(),
         asks: consumer.asks.name(),
-        wants: escape::text(&consumer.wants),
-        outcome: worlds(&consumer.outcome, |gets| gets.outcome.name()),
-        path: gets.path.as_deref().map(escape::text),
+        wants: escape::escape_bytes(&consumer.wants),
+        outcome: map_worlds(&consumer.outcome, |gets| gets.outcome.name()),
+        path: gets.path.as_deref().map(escape::escape_bytes),
         how: gets.how.map(image_linkage::loader::SearchStage::name),
         required: consumer.required.name(),
         missing_symbols: gets
             .missing_symbols
             .iter()
-            .map(|symbol| escape::text(symbol))
+            .map(|symbol| escape::escape_bytes(symbol))
             .collect(),
         message: Some(as_is.message.clone()).filter(|message| !message.is_empty()),
         program: consumer.program.as_ref().map(ToString::to_string),
@@ -325,19 +327,19 @@ fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> ProcessApisReport {
         .and_then(|number| facts.consumers.get(number));
     let usable = |api: &'static CuptiApi| {
         let name = |reach: &CuptiAccess| reach.usable(&api.id).name();
-        (api.id.as_str(), worlds(&asker.reach, name))
+        (api.id.as_str(), map_worlds(&asker.reach, name))
     };
     ProcessApisReport {
         consumer: consumer.map(|consumer| consumer.name.clone()),
         object: consumer.map(|consumer| consumer.object.to_string()),
-        usable: api::all().iter().map(usable).collect(),
+        usable: api::cupti_apis().iter().map(usable).collect(),
         libraries: asker.reach.as_is.companions.iter().map(companion).collect(),
     }
 }
 
 fn companion(companion: &CompanionLookup) -> CompanionReport {
     CompanionReport {
-        name: escape::text(&companion.name),
+        name: escape::escape_bytes(&companion.name),
         asked_by: companion.got.name(),
         outcome: companion.outcome.name(),
         path: companion.real_path.as_ref().map(ToString::to_string),

@@ -50,7 +50,7 @@ pub(super) struct GapReport<'a> {
 }
 
 /// The gaps of an image.
-pub(super) fn gaps(facts: &facts::ImageFacts) -> Vec<GapReport<'_>> {
+pub(super) fn gap_reports(facts: &facts::ImageFacts) -> Vec<GapReport<'_>> {
     let gaps = facts.gaps.iter();
     gaps.map(|gap| GapReport {
         what: &gap.what,
@@ -68,7 +68,10 @@ pub(super) struct BothWorlds<T> {
 }
 
 /// What `of` makes of the values of the two worlds.
-pub(super) fn worlds<'a, T, U>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) -> BothWorlds<U> {
+pub(super) fn map_worlds<'a, T, U>(
+    values: &'a ByWorld<T>,
+    of: impl Fn(&'a T) -> U,
+) -> BothWorlds<U> {
     BothWorlds {
         as_is: of(&values.as_is),
         nvidia: of(&values.nvidia),

@@ -9,7 +9,7 @@ use std::io;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use super::text::layer_words;
-use super::{ReportWriter, because};
+use super::{ReportWriter, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Rule};
@@ -41,7 +41,7 @@ impl JunitReport {
             (None, None) => TestCaseStatus::success(),
             (None, Some(suppressed)) => {
                 let mut status = TestCaseStatus::skipped();
-                status.set_message(because(suppressed));
+                status.set_message(suppression_words(suppressed));
                 status
             }
             (Some(first), _) => {
@@ -80,7 +80,7 @@ impl ReportWriter for JunitReport {
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
-        let image = escape::text(unread.image.as_bytes());
+        let image = escape::escape_bytes(unread.image.as_bytes());
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status.set_message(&*unread.why);
         let mut case = TestCase::new("image-can-be-read", status);
@@ -117,7 +117,7 @@ fn without_skipped_at_root(text: &str) -> String {
 /// The image with its platform: an index has several of the same name.
 fn name(facts: &ImageFacts) -> String {
     let image = &facts.image;
-    escape::text(format!("{} {}", image.reference, image.platform).as_bytes())
+    escape::escape_bytes(format!("{} {}", image.reference, image.platform).as_bytes())
 }
 
 /// Whether everything could be checked: what could not keeps the run from passing.
@@ -149,7 +149,7 @@ fn words(findings: &[&Finding], facts: &ImageFacts) -> String {
         let _ = match &finding.suppressed {
             None => writeln!(out, "{severity}: {message}"),
             Some(suppressed) => {
-                let because = because(suppressed);
+                let because = suppression_words(suppressed);
                 writeln!(out, "suppressed {severity}: {message}\n  because {because}")
             }
         };

@@ -1,17 +1,17 @@
 //! Markdown, for a comment on a pull request or a job's summary: GitHub's and GitLab's kind, with its tables.
 //!
-//! Names from an image can be anything: [`plain`] keeps them from being markup, links or mentions.
+//! Names from an image can be anything: [`escape_markdown`] keeps them from being markup, links or mentions.
 
 use std::fmt::Write as _;
 use std::io;
 
-use super::text::{layer_words, mark};
-use super::text_layout::count;
-use super::{ReportWriter, because, gets};
+use super::text::{layer_words, verdict_mark};
+use super::text_layout::count_words;
+use super::{ReportWriter, consumer_outcome_words, suppression_words};
 use crate::judge::facts::{ImageFacts, RequestKind};
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Severity};
-use crate::size::size;
+use crate::size::format_size;
 use image_linkage::escape;
 
 /// The images one after the other, each under a heading.
@@ -28,18 +28,18 @@ impl ReportWriter for MarkdownReport {
             let _ = writeln!(
                 out,
                 "- **not checked:** {}: {}",
-                plain(&gap.what),
-                plain(&gap.why)
+                escape_markdown(&gap.what),
+                escape_markdown(&gap.why)
             );
         }
         Ok(out.trim_end().to_owned() + "\n\n")
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
-        let image = plain(&escape::text(unread.image.as_bytes()));
+        let image = escape_markdown(&escape::escape_bytes(unread.image.as_bytes()));
         Ok(format!(
             "## ✗ {image} was not audited\n\n{}\n\n",
-            plain(&unread.why)
+            escape_markdown(&unread.why)
         ))
     }
 
@@ -51,14 +51,19 @@ impl ReportWriter for MarkdownReport {
 fn head(out: &mut String, audit: &AuditedImage) {
     let facts = &audit.facts;
     let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
-    let _ = writeln!(out, "## {} {}\n", mark(audit).0, plain(&audit.verdict()));
+    let _ = writeln!(
+        out,
+        "## {} {}\n",
+        verdict_mark(audit).0,
+        escape_markdown(&audit.verdict())
+    );
     let _ = write!(
         out,
         "**{}** · {} · {}, {}",
-        plain(&escape::text(facts.image.reference.as_bytes())),
-        plain(&facts.image.platform.to_string()),
-        count(facts.layers.len(), "layer"),
-        size(bytes)
+        escape_markdown(&escape::escape_bytes(facts.image.reference.as_bytes())),
+        escape_markdown(&facts.image.platform.to_string()),
+        count_words(facts.layers.len(), "layer"),
+        format_size(bytes)
     );
     if let Some(digest) = &facts.image.digest {
         let _ = write!(out, "  \n`{digest}`");
@@ -83,7 +88,7 @@ fn findings(out: &mut String, audit: &AuditedImage) {
         let _ = writeln!(
             out,
             "| {suppressed}{severity} | {} | `{}` |",
-            plain(&finding.message),
+            escape_markdown(&finding.message),
             finding.rule
         );
     }
@@ -94,23 +99,31 @@ fn findings(out: &mut String, audit: &AuditedImage) {
 }
 
 fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
-    let summary = plain(&finding.message);
+    let summary = escape_markdown(&finding.message);
     let _ = writeln!(
         out,
         "<details><summary><code>{}</code> {summary}</summary>\n",
         finding.rule
     );
     if let Some(suppressed) = &finding.suppressed {
-        let _ = writeln!(out, "- **suppressed:** {}", plain(&because(suppressed)));
+        let _ = writeln!(
+            out,
+            "- **suppressed:** {}",
+            escape_markdown(&suppression_words(suppressed))
+        );
     }
     for location in &finding.locations {
         let layer = location
             .layer
-            .map(|layer| plain(&layer_words(facts, layer)));
+            .map(|layer| escape_markdown(&layer_words(facts, layer)));
         let layer = layer.map(|layer| format!(", {layer}")).unwrap_or_default();
-        let _ = writeln!(out, "- at {}{layer}", plain(&location.path.to_string()));
+        let _ = writeln!(
+            out,
+            "- at {}{layer}",
+            escape_markdown(&location.path.to_string())
+        );
     }
-    let _ = writeln!(out, "- **fix:** {}\n", plain(&finding.fix));
+    let _ = writeln!(out, "- **fix:** {}\n", escape_markdown(&finding.fix));
     let evidence: Vec<String> = finding.evidence.iter().map(Evidence::text).collect();
     if !evidence.is_empty() {
         let fence = fence(&evidence);
@@ -129,12 +142,16 @@ fn phases(out: &mut String, audit: &AuditedImage) {
             .collect();
         let drop = match plan.drop_bytes() {
             0 => String::new(),
-            bytes => format!("{} in {}", size(bytes), count(plan.drop.len(), "file")),
+            bytes => format!(
+                "{} in {}",
+                format_size(bytes),
+                count_words(plan.drop.len(), "file")
+            ),
         };
         let _ = writeln!(
             out,
             "| {} | {} | {} | {drop} |",
-            plain(&plan.phase),
+            escape_markdown(&plan.phase),
             plan.verdict.name(),
             because.join(", ")
         );
@@ -155,9 +172,9 @@ fn consumers(out: &mut String, facts: &ImageFacts) {
         let _ = writeln!(
             out,
             "| {} | {asks} {} | {} |",
-            plain(&consumer.name),
-            plain(&escape::text(&consumer.wants)),
-            plain(&gets(consumer))
+            escape_markdown(&consumer.name),
+            escape_markdown(&escape::escape_bytes(&consumer.wants)),
+            escape_markdown(&consumer_outcome_words(consumer))
         );
     }
     out.push('\n');
@@ -172,7 +189,7 @@ fn fence(lines: &[String]) -> String {
 
 /// Text that means itself: no markup (CommonMark, section 2.4), no link that begins with a protocol or `www`, and
 /// neither a mention nor a reference, which are looked for in the text that is shown.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -194,14 +211,14 @@ pub(super) fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{fence, plain};
+    use super::{escape_markdown, fence};
 
     #[test]
     fn names_are_no_markup() {
-        assert_eq!(plain("/usr/lib/a-b.so.1"), "/usr/lib/a-b.so.1");
-        assert_eq!(plain("<b>|[x](y)"), "\\<b\\>\\|\\[x\\](y)");
+        assert_eq!(escape_markdown("/usr/lib/a-b.so.1"), "/usr/lib/a-b.so.1");
+        assert_eq!(escape_markdown("<b>|[x](y)"), "\\<b\\>\\|\\[x\\](y)");
         assert_eq!(
-            plain("a@b https://c www.d"),
+            escape_markdown("a@b https://c www.d"),
             "a\\@<!-- -->b https\\://c www\\.d"
         );
     }

@@ -33,26 +33,23 @@ use image_linkage::loader::RequestOutcome;
 pub trait ReportWriter {
     /// Adds an image.
     ///
-    /// # Errors
-    /// Those of the form's writer; never for a report made here.
+    /// Errors: Those of the form's writer; never for a report made here.
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String>;
 
     /// Adds an image that could not be audited.
     ///
-    /// # Errors
-    /// As [`ReportWriter::audited`].
+    /// Errors: As [`ReportWriter::audited`].
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String>;
 
     /// Ends the report of a run that comes to `exit`.
     ///
-    /// # Errors
-    /// As [`ReportWriter::audited`].
+    /// Errors: As [`ReportWriter::audited`].
     fn end(&mut self, exit: RunExit) -> io::Result<String>;
 }
 
 /// Why a finding does not count, and until when.
-fn because(suppressed: &SuppressionMark) -> String {
-    let reason = escape::text(suppressed.reason.as_bytes());
+fn suppression_words(suppressed: &SuppressionMark) -> String {
+    let reason = escape::escape_bytes(suppressed.reason.as_bytes());
     match suppressed.until {
         Some(until) => format!("{reason}, until {until}"),
         None => reason,
@@ -60,7 +57,7 @@ fn because(suppressed: &SuppressionMark) -> String {
 }
 
 /// What a consumer gets in the image as it is, in a sentence.
-fn gets(consumer: &CuptiConsumer) -> String {
+fn consumer_outcome_words(consumer: &CuptiConsumer) -> String {
     let gets = &consumer.outcome.as_is;
     match (gets.outcome, consumer.outcome.nvidia.outcome) {
         (RequestOutcome::Loaded, _) => inventory::path_and_way(gets),

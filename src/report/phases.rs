@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use anstyle::Style;
 
 use super::text::TextLayout;
-use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, styled};
+use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, styled};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::dead_weight;
-use crate::size::size;
+use crate::size::format_size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.
-pub(super) fn phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
+pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     if audit.phases.is_empty() {
         table(out, &audit.plans);
         return;
@@ -83,12 +83,12 @@ fn kinds(out: &mut String, word: &str, items: &[PlanItem]) {
     let mut kinds: Vec<(&str, Vec<&PlanItem>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
-        let what = dead_weight::by_id(kind).map_or(kind, |kind| &kind.what);
+        let what = dead_weight::find_kind(kind).map_or(kind, |kind| &kind.what);
         let _ = writeln!(
             out,
             "  {word:6}  {:>8}  {what}, {}",
-            size(weight(&items)),
-            count(items.len(), "file")
+            format_size(weight(&items)),
+            count_words(items.len(), "file")
         );
         if let Some(heaviest) = items.iter().max_by_key(|item| item.bytes) {
             let more = if items.len() > 1 { "such as " } else { "" };
@@ -99,7 +99,12 @@ fn kinds(out: &mut String, word: &str, items: &[PlanItem]) {
 }
 
 fn one(out: &mut String, word: &str, item: &PlanItem) {
-    let _ = writeln!(out, "  {word:6}  {:>8}  {}", size(item.bytes), item.path);
+    let _ = writeln!(
+        out,
+        "  {word:6}  {:>8}  {}",
+        format_size(item.bytes),
+        item.path
+    );
     for link in &item.links {
         let _ = writeln!(
             out,
@@ -113,9 +118,13 @@ fn one(out: &mut String, word: &str, item: &PlanItem) {
 fn bytes(plan: &Plan) -> String {
     match (plan.keep_bytes(), plan.drop_bytes()) {
         (0, 0) => String::new(),
-        (keep, 0) => format!("keeps {}", size(keep)),
-        (0, drop) => format!("could drop {}", size(drop)),
-        (keep, drop) => format!("keeps {}, could drop {}", size(keep), size(drop)),
+        (keep, 0) => format!("keeps {}", format_size(keep)),
+        (0, drop) => format!("could drop {}", format_size(drop)),
+        (keep, drop) => format!(
+            "keeps {}, could drop {}",
+            format_size(keep),
+            format_size(drop)
+        ),
     }
 }
 

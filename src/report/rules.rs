@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, paragraph, styled};
+use super::text_layout::{BOLD, styled, wrap_paragraph};
 use crate::judge::rule::Rule;
 use crate::knowledge::Phase;
 
 /// The rules, one a line.
-pub fn list(rules: &[Rule]) -> String {
+pub fn list_rules(rules: &[Rule]) -> String {
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
     let mut out = String::new();
     for rule in rules {
@@ -23,7 +23,7 @@ pub fn list(rules: &[Rule]) -> String {
 }
 
 /// What a rule finds, how much it matters in each of `phases`, why, and what to do.
-pub fn explain(rule: &Rule, phases: &[Phase], width: usize) -> String {
+pub fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
     let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), rule.summary);
     let phases: Vec<String> = phases
         .iter()
@@ -33,9 +33,9 @@ pub fn explain(rule: &Rule, phases: &[Phase], width: usize) -> String {
     for (label, text) in [
         ("severity  ", severity),
         ("why       ", rule.why.clone()),
-        ("fix       ", rule.fix.plain()),
+        ("fix       ", rule.fix.with_field_names()),
     ] {
-        out.push_str(&paragraph(label, &text, width));
+        out.push_str(&wrap_paragraph(label, &text, width));
     }
     for reference in &rule.references {
         let _ = writeln!(out, "see       {reference}");
@@ -53,7 +53,7 @@ fn unasked(rule: &Rule) -> &'static str {
 }
 
 fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
-    let column = rule.column(phase);
+    let column = rule.severity_phase(phase);
     match rule.phases.get(column) {
         _ if rule.off.phases.contains(column) => "off",
         Some(severity) => severity.name(),
@@ -75,7 +75,7 @@ below each rule names the conditions.
 ";
 
 /// The rules as a page of documentation, in Markdown.
-pub fn page(rules: &[Rule], phases: &[Phase]) -> String {
+pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
     let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
     let mut out = HEAD.to_owned();
     let _ = writeln!(out, "| rule | unasked | {} |", names.join(" | "));
@@ -107,7 +107,7 @@ fn section(out: &mut String, rule: &Rule) {
     let message = in_code(&rule.message_with_fields());
     let _ = writeln!(out, "**Says:** {message}\n");
     let _ = writeln!(out, "**Why:** {}\n", in_code(&rule.why));
-    let _ = writeln!(out, "**Fix:** {}\n", in_code(&rule.fix.plain()));
+    let _ = writeln!(out, "**Fix:** {}\n", in_code(&rule.fix.with_field_names()));
     for reference in &rule.references {
         let _ = writeln!(out, "- <{reference}>");
     }

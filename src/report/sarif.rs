@@ -19,9 +19,9 @@ use self::object_model::{
     SarifNotification, SarifRegion, SarifResult, SarifRun, SarifSuppression, SarifTool,
     ToolComponent, UriBase,
 };
-use super::markdown::plain;
+use super::markdown::escape_markdown;
 use super::text::layer_words;
-use super::{ReportWriter, because};
+use super::{ReportWriter, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{self, Evidence, Finding, Rule, SuppressionMark};
@@ -88,7 +88,7 @@ fn suppression(suppressed: &SuppressionMark) -> SarifSuppression {
         // Not in the code that the result is in, but beside it.
         kind: "external",
         status: "accepted",
-        justification: because(suppressed),
+        justification: suppression_words(suppressed),
     }
 }
 
@@ -96,7 +96,7 @@ impl ReportWriter for SarifReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
         let base = format!("IMAGE{}", self.images.len() + 1);
-        let reference = escape::text(facts.image.reference.as_bytes());
+        let reference = escape::escape_bytes(facts.image.reference.as_bytes());
         let root = format!("the root of {reference}, {}", facts.image.platform);
         self.bases.insert(
             base.clone(),
@@ -118,7 +118,7 @@ impl ReportWriter for SarifReport {
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
-        let image = escape::text(unread.image.as_bytes());
+        let image = escape::escape_bytes(unread.image.as_bytes());
         let words = format!("{image}: not audited: {}", unread.why);
         self.notifications
             .push(notification("not-audited", "error", &words));
@@ -174,9 +174,9 @@ fn notified(id: &'static str, summary: &str) -> ReportingDescriptor {
 }
 
 fn descriptor(rule: &Rule) -> ReportingDescriptor {
-    let fix = rule.fix.plain();
-    let why = plain(rule.why.trim());
-    let mut markdown = format!("{why}\n\n**To fix it:** {}\n", plain(&fix));
+    let fix = rule.fix.with_field_names();
+    let why = escape_markdown(rule.why.trim());
+    let mut markdown = format!("{why}\n\n**To fix it:** {}\n", escape_markdown(&fix));
     for reference in &rule.references {
         let _ = write!(markdown, "\n- <{reference}>");
     }

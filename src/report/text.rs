@@ -6,13 +6,14 @@ use std::io;
 use anstyle::Style;
 
 use super::text_layout::{
-    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count, paragraph, shorten, styled, table,
+    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count_words, search_table, shorten, styled,
+    wrap_paragraph,
 };
-use super::{ReportWriter, because, inventory, phases};
+use super::{ReportWriter, inventory, phases, suppression_words};
 use crate::judge::facts::{CuptiStatus, ImageFacts};
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
-use crate::size::size;
+use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::{RequestOutcome, trace_text};
 
@@ -63,18 +64,18 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let facts = &audit.facts;
     let mut out = String::new();
     headline(&mut out, facts);
-    let (mark, style) = mark(audit);
+    let (mark, style) = verdict_mark(audit);
     let _ = writeln!(
         out,
         "\n{}\n",
         styled(style, format!("{mark} {}", audit.verdict()))
     );
     findings(&mut out, audit, layout);
-    inventory::copies(&mut out, facts, layout);
-    inventory::consumers(&mut out, facts, layout);
-    phases::phases(&mut out, audit, layout);
+    inventory::write_copies(&mut out, facts, layout);
+    inventory::write_consumers(&mut out, facts, layout);
+    phases::write_phases(&mut out, audit, layout);
     if layout.verbose {
-        inventory::details(&mut out, facts);
+        inventory::write_layers_and_loader(&mut out, facts);
     }
     gaps(&mut out, facts);
     summary(&mut out, audit, layout);
@@ -83,14 +84,14 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
 
 fn headline(out: &mut String, facts: &ImageFacts) {
     let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
-    let layers = count(facts.layers.len(), "layer");
+    let layers = count_words(facts.layers.len(), "layer");
     let image = &facts.image;
-    let reference = styled(BOLD, escape::text(image.reference.as_bytes()));
+    let reference = styled(BOLD, escape::escape_bytes(image.reference.as_bytes()));
     let _ = write!(
         out,
         "{reference}  {}  {layers}, {}",
-        escape::text(image.platform.to_string().as_bytes()),
-        size(bytes)
+        escape::escape_bytes(image.platform.to_string().as_bytes()),
+        format_size(bytes)
     );
     if let Some(digest) = &image.digest {
         let _ = write!(out, "\n{}", styled(DIM, digest));
@@ -99,7 +100,7 @@ fn headline(out: &mut String, facts: &ImageFacts) {
 }
 
 /// The mark before the verdict.
-pub(super) fn mark(audit: &AuditedImage) -> (&'static str, Style) {
+pub(super) fn verdict_mark(audit: &AuditedImage) -> (&'static str, Style) {
     let worst = audit.counting().next().map(|finding| finding.severity);
     let served = audit
         .facts
@@ -144,7 +145,11 @@ fn suppressed(
 ) {
     let label = format!("suppressed {}", name(finding));
     let _ = writeln!(out, "{}: {}", styled(DIM, label), finding.message);
-    out.push_str(&paragraph("  because ", &because(suppressed), layout.width));
+    out.push_str(&wrap_paragraph(
+        "  because ",
+        &suppression_words(suppressed),
+        layout.width,
+    ));
     out.push('\n');
 }
 
@@ -189,14 +194,14 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
         .collect();
     for evidence in &finding.evidence {
         if let Evidence::Words(words) = evidence {
-            out.push_str(&paragraph("  says ", words, layout.width));
+            out.push_str(&wrap_paragraph("  says ", words, layout.width));
         }
     }
     if !searched.is_empty() {
         out.push_str("  the loader searched, in this order:\n");
-        out.push_str(&table(&searched, "       "));
+        out.push_str(&search_table(&searched, "       "));
     }
-    out.push_str(&paragraph("  fix  ", &finding.fix, layout.width));
+    out.push_str(&wrap_paragraph("  fix  ", &finding.fix, layout.width));
     out.push('\n');
 }
 
@@ -212,7 +217,7 @@ pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
     match made {
         Some(made) => format!(
             "{number}: {}",
-            shorten(&escape::text(made.trim().as_bytes()), 90)
+            shorten(&escape::escape_bytes(made.trim().as_bytes()), 90)
         ),
         None => number,
     }
@@ -245,7 +250,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     let mut words: Vec<String> = all
         .iter()
         .filter(|(severity, _)| number(*severity) > 0)
-        .map(|(severity, word)| count(number(*severity), word))
+        .map(|(severity, word)| count_words(number(*severity), word))
         .collect();
     if words.is_empty() {
         words.push("no findings".to_owned());

@@ -21,7 +21,7 @@ pub(super) fn styled(style: Style, text: impl AsRef<str>) -> String {
 }
 
 /// The steps of a search in aligned columns. The path comes last: it is the longest, and no column waits for it.
-pub(super) fn table(lines: &[trace_text::TraceLine], indent: &str) -> String {
+pub(super) fn search_table(lines: &[trace_text::TraceLine], indent: &str) -> String {
     let width = |column: fn(&trace_text::TraceLine) -> &str| {
         let widths = lines.iter().map(|line| column(line).chars().count());
         widths.max().unwrap_or(0)
@@ -40,7 +40,7 @@ pub(super) fn table(lines: &[trace_text::TraceLine], indent: &str) -> String {
 }
 
 /// A paragraph whose first line begins with `label` and whose others are indented as far.
-pub(super) fn paragraph(label: &str, text: &str, width: usize) -> String {
+pub(super) fn wrap_paragraph(label: &str, text: &str, width: usize) -> String {
     let indent = " ".repeat(label.chars().count());
     let options = textwrap::Options::new(width.clamp(40, 110))
         .initial_indent(label)
@@ -60,7 +60,7 @@ pub(super) fn shorten(text: &str, length: usize) -> String {
 }
 
 /// A number of things in words.
-pub(super) fn count(number: usize, thing: &str) -> String {
+pub(super) fn count_words(number: usize, thing: &str) -> String {
     match (number, thing.strip_suffix('y')) {
         (1, _) => format!("1 {thing}"),
         (_, Some(stem)) => format!("{number} {stem}ies"),
@@ -70,12 +70,12 @@ pub(super) fn count(number: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use super::count_words;
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(count(1, "layer"), "1 layer");
-        assert_eq!(count(2, "entry"), "2 entries");
-        assert_eq!(count(0, "layer"), "0 layers");
+        assert_eq!(count_words(1, "layer"), "1 layer");
+        assert_eq!(count_words(2, "entry"), "2 entries");
+        assert_eq!(count_words(0, "layer"), "0 layers");
     }
 }

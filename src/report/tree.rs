@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use cache::CacheReport;
 
-use super::text_layout::{BOLD, DIM, DOUBTFUL, count, styled, table};
+use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
 use crate::judge::facts::{self, ByWorld, ProcessContext};
 use image_linkage::escape;
 use image_linkage::loader::{
@@ -31,13 +31,13 @@ pub struct ResolutionTree<'a> {
 }
 
 /// The tree in text; with `verbose`, each object with the search that led to it.
-pub fn text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
+pub fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     let mut out = String::new();
     let resolution = tree.resolution;
     let _ = writeln!(
         out,
         "{}  {}",
-        styled(BOLD, escape::text(tree.root.as_bytes())),
+        styled(BOLD, escape::escape_bytes(tree.root.as_bytes())),
         styled(DIM, format!("world {}", tree.world.name()))
     );
     let mut walk = TreeWriter {
@@ -55,8 +55,8 @@ pub fn text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     let mut out = walk.out;
     for missing in resolution.preload_warnings.iter().chain(loose(resolution)) {
         let _ = writeln!(out, "{}", styled(BOLD, &missing.message));
-        out.push_str(&table(
-            &trace_text::lines(&missing.trace, &resolution.objects),
+        out.push_str(&search_table(
+            &trace_text::trace_lines(&missing.trace, &resolution.objects),
             "  ",
         ));
     }
@@ -64,12 +64,12 @@ pub fn text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
     }
     if verbose {
-        out.push_str(&cache::text(&CacheReport::of(tree)));
+        out.push_str(&cache::cache_text(&CacheReport::of(tree)));
     }
     let loaded = resolution.objects.len();
-    let missing = facts::failures(resolution).count();
+    let missing = facts::unresolved_objects(resolution).count();
     let summary = match () {
-        () if resolution.loads() => format!("loads, {}", count(loaded, "object")),
+        () if resolution.loads() => format!("loads, {}", count_words(loaded, "object")),
         () if resolution.root.is_none() => "does not load".to_owned(),
         () => format!("does not load: {missing} of what it needs cannot be had"),
     };
@@ -122,9 +122,9 @@ impl TreeWriter<'_> {
         for (name, answer) in &object.needs {
             match answer {
                 Some(answer) if self.shown.get(*answer) == Some(&true) => {
-                    above.push(escape::text(name));
+                    above.push(escape::escape_bytes(name));
                 }
-                Some(answer) => self.branch(*answer, &escape::text(name), depth),
+                Some(answer) => self.branch(*answer, &escape::escape_bytes(name), depth),
                 None => self.missing(number, name, depth),
             }
         }
@@ -149,7 +149,10 @@ impl TreeWriter<'_> {
     fn found(&mut self, object: &LoadedObject, name: &str, depth: usize) {
         let objects = &self.tree.resolution.objects;
         let indent = "  ".repeat(depth + 1);
-        let how = styled(DIM, format!("[{}]", trace_text::part(object.how, objects)));
+        let how = styled(
+            DIM,
+            format!("[{}]", trace_text::stage_text(object.how, objects)),
+        );
         let name = if name.is_empty() {
             String::new()
         } else {
@@ -158,11 +161,12 @@ impl TreeWriter<'_> {
         let _ = writeln!(
             self.out,
             "{indent}{name}→ {} {how}",
-            escape::text(&object.path)
+            escape::escape_bytes(&object.path)
         );
         if self.verbose {
-            let lines = trace_text::lines(&object.trace, objects);
-            self.out.push_str(&table(&lines, &format!("{indent}    ")));
+            let lines = trace_text::trace_lines(&object.trace, objects);
+            self.out
+                .push_str(&search_table(&lines, &format!("{indent}    ")));
         }
     }
 
@@ -183,14 +187,14 @@ impl TreeWriter<'_> {
         let _ = writeln!(
             self.out,
             "{indent}{} → {}",
-            escape::text(name),
+            escape::escape_bytes(name),
             styled(BOLD, what)
         );
         if missing.outcome != RequestOutcome::ProvidedAtRuntime {
             let _ = writeln!(self.out, "{indent}    {}", missing.message);
-            let lines = trace_text::lines(&missing.trace, &resolution.objects);
+            let lines = trace_text::trace_lines(&missing.trace, &resolution.objects);
             self.out
-                .push_str(&table(&lines, &format!("{indent}    tried: ")));
+                .push_str(&search_table(&lines, &format!("{indent}    tried: ")));
         }
     }
 }
@@ -230,22 +234,21 @@ struct UnresolvedReport {
 
 /// The tree as a line of JSON, version 1 of the contract.
 ///
-/// # Errors
-/// Never for a report made here; the signature is serde's.
-pub fn json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
+/// Errors: Never for a report made here; the signature is serde's.
+pub fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
     let resolution = tree.resolution;
     let path = |number: usize| {
         resolution
             .objects
             .get(number)
-            .map(|object| escape::text(&object.path))
+            .map(|object| escape::escape_bytes(&object.path))
     };
     let object = |object: &LoadedObject| ObjectReport {
-        path: escape::text(&object.path),
+        path: escape::escape_bytes(&object.path),
         real_path: object.real_path.to_string(),
-        soname: object.soname.as_deref().map(escape::text),
+        soname: object.soname.as_deref().map(escape::escape_bytes),
         requested_by: object.requested_by.and_then(path),
-        name: escape::text(&object.name),
+        name: escape::escape_bytes(&object.name),
         how: object.how.name(),
         depth: object.depth,
     };
@@ -253,11 +256,11 @@ pub fn json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
         .unresolved
         .iter()
         .map(|missing| UnresolvedReport {
-            name: escape::text(&missing.name),
+            name: escape::escape_bytes(&missing.name),
             requested_by: missing.requested_by.and_then(path),
             outcome: missing.outcome.name(),
             message: missing.message.clone(),
-            trace: trace_text::lines(&missing.trace, &resolution.objects)
+            trace: trace_text::trace_lines(&missing.trace, &resolution.objects)
                 .iter()
                 .map(trace_text::TraceLine::text)
                 .collect(),

@@ -153,8 +153,7 @@ impl Layout {
 
     /// Writes the layout below `folder`, which need not exist.
     ///
-    /// # Errors
-    /// What the file system says.
+    /// Errors: What the file system says.
     pub fn write_to(&self, folder: &Path) -> io::Result<()> {
         for (name, bytes) in self.files() {
             let path = folder.join(name);

@@ -253,8 +253,8 @@ proptest! {
         let straight = index(&write(&upper)).unwrap();
         let shuffled = index(&write(&shuffled)).unwrap();
         prop_assert_eq!(lines(&straight), lines(&shuffled));
-        let (one, one_problems) = image_linkage::rootfs::merge([&lower, &straight]);
-        let (other, other_problems) = image_linkage::rootfs::merge([&lower, &shuffled]);
+        let (one, one_problems) = image_linkage::rootfs::merge_layers([&lower, &straight]);
+        let (other, other_problems) = image_linkage::rootfs::merge_layers([&lower, &shuffled]);
         prop_assert_eq!(tree(&one), tree(&other));
         prop_assert_eq!(one_problems, other_problems);
     }
@@ -264,8 +264,8 @@ proptest! {
         let lower = index(&write(&lower)).unwrap();
         let upper = index(&write(&upper)).unwrap();
         let empty = index(&Layer::new().tar()).unwrap();
-        let (plain, _) = image_linkage::rootfs::merge([&lower, &upper]);
-        let (padded, _) = image_linkage::rootfs::merge([&empty, &lower, &empty, &upper, &empty]);
+        let (plain, _) = image_linkage::rootfs::merge_layers([&lower, &upper]);
+        let (padded, _) = image_linkage::rootfs::merge_layers([&empty, &lower, &empty, &upper, &empty]);
         let renumber = |line: &String| {
             let (layer, rest) = line.split_once(' ').unwrap();
             format!("{} {rest}", 2 * layer.parse::<usize>().unwrap() + 1)

@@ -28,7 +28,7 @@ fn verify(bytes: &[u8], digest: &str, size: u64, diff_id: &str) -> Result<u64, S
         size: Some(size),
         diff_id: Some(&diff_id),
     };
-    layer::index("L", bytes, &expected, &Limits::default())
+    layer::index_layer("L", bytes, &expected, &Limits::default())
         .map(|layer| layer.bytes)
         .map_err(|error| error.to_string())
 }
@@ -204,7 +204,7 @@ fn a_reader_that_fails_is_heard() {
         for end in [0, 5, blob.len() / 2, blob.len()] {
             let reader = Fails(&blob[..end]);
             let expected = ExpectedBlob::default();
-            let error = layer::index("L", reader, &expected, &Limits::default()).unwrap_err();
+            let error = layer::index_layer("L", reader, &expected, &Limits::default()).unwrap_err();
             assert_eq!(error.to_string(), "layer L: the connection was closed");
         }
     }
@@ -222,7 +222,7 @@ fn a_blob_may_arrive_byte_by_byte() {
     let layer = Layer::new().file("f", "text").symlink("l", "f");
     for compression in ALL {
         let blob = layer.blob(compression);
-        let found = layer::index(
+        let found = layer::index_layer(
             "L",
             Drips(&blob.bytes),
             &ExpectedBlob::default(),

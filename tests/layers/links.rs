@@ -114,7 +114,7 @@ fn t14_hard_links_to_nowhere_are_told_of() {
         .hardlink("one", "two")
         .hardlink("two", "one");
     let index = index(&layer.tar()).unwrap();
-    let (rootfs, problems) = image_linkage::rootfs::merge([&index]);
+    let (rootfs, problems) = image_linkage::rootfs::merge_layers([&index]);
     assert_eq!(crate::tree(&rootfs), ["0 /d/"]);
     let paths: Vec<String> = problems.iter().map(|p| p.path.to_string()).collect();
     assert_eq!(paths, ["/dir", "/none", "/one", "/self", "/two"]);

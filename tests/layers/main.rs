@@ -26,7 +26,8 @@ fn index(blob: &[u8]) -> Result<LayerIndex, String> {
 }
 
 fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
-    layer::index("L", blob, &ExpectedBlob::default(), limits).map_err(|error| error.to_string())
+    layer::index_layer("L", blob, &ExpectedBlob::default(), limits)
+        .map_err(|error| error.to_string())
 }
 
 /// What lies in a layer, one line for each path, then what it hides, then its problems.
@@ -74,7 +75,7 @@ fn refuse(blob: &[u8], what: &str) {
 }
 
 fn merge(layers: &[LayerIndex]) -> Rootfs {
-    let (rootfs, problems) = rootfs::merge(layers);
+    let (rootfs, problems) = rootfs::merge_layers(layers);
     assert_eq!(problems, []);
     rootfs
 }

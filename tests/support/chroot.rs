@@ -47,7 +47,7 @@ pub enum Answer {
 /// The lowest layer, read once for all images.
 static DEBIAN: LazyLock<LayerIndex> = LazyLock::new(|| {
     let tar = File::open(support::parts().join("bookworm.tar")).unwrap();
-    layer::index("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
+    layer::index_layer("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
 });
 
 /// The folders that the loader, ldconfig, dpkg and Python work with; the rest takes time to copy.
@@ -147,7 +147,8 @@ impl Root {
     fn index(&mut self, layer: &Layer) {
         let tar = layer.tar();
         let index =
-            layer::index("added", &*tar, &ExpectedBlob::default(), &Limits::default()).unwrap();
+            layer::index_layer("added", &*tar, &ExpectedBlob::default(), &Limits::default())
+                .unwrap();
         self.layers.push(index);
     }
 

@@ -93,7 +93,7 @@ impl Environment {
             let gone = Layer::new().opaque(CUPTI.trim_start_matches('/'));
             let blob = gone.blob(Compression::None);
             let limits = Limits::default();
-            let index = layer::index(
+            let index = layer::index_layer(
                 "gone",
                 blob.bytes.as_slice(),
                 &ExpectedBlob::default(),
@@ -108,7 +108,7 @@ impl Environment {
             cpu: self.cpu,
             consumers: Knowledge::built_in().consumers,
         };
-        facts::gather(image, ReadLayers { layers }, &conditions)
+        facts::gather_facts(image, ReadLayers { layers }, &conditions)
     }
 
     /// What the audit says that the program of this name gets.

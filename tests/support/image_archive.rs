@@ -6,7 +6,7 @@
     reason = "each test target uses its own part of this module"
 )]
 
-use image_linkage::digest::hex;
+use image_linkage::digest::to_hex;
 use sha2::{Digest as _, Sha256};
 
 /// A tar archive under construction.
@@ -101,7 +101,7 @@ pub fn layer(names: &[&str]) -> Vec<u8> {
 
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
-    hex(&Sha256::digest(bytes.as_ref()))
+    to_hex(&Sha256::digest(bytes.as_ref()))
 }
 
 /// An image config for uncompressed `layers`.

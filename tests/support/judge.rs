@@ -8,7 +8,8 @@
 use std::process::Command;
 
 use cupti_audit::judge::facts::{
-    CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, failures, root,
+    CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, opened_object,
+    unresolved_objects,
 };
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, World};
@@ -187,8 +188,8 @@ fn names(facts: &ImageFacts) -> Vec<ByteString> {
 pub fn ours(resolution: &LoadResolution) -> Answer {
     match (
         resolution.loads(),
-        root(resolution),
-        failures(resolution).next(),
+        opened_object(resolution),
+        unresolved_objects(resolution).next(),
     ) {
         (true, Some(opened), _) => Answer::Opened {
             path: text(&opened.path),

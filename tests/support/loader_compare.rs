@@ -219,8 +219,8 @@ fn compare_ldconfig(
 ) -> Result<(), Difference> {
     let before = world.rootfs(case, root);
     let machine = world.machine(case);
-    let made = ldconfig::regenerate(&before, &machine.linker(&before));
-    let links_made = links(&ldconfig::with_links(&before, &made, 1));
+    let made = ldconfig::run_ldconfig(&before, &machine.linker(&before));
+    let links_made = links(&ldconfig::apply_link_changes(&before, &made, 1));
     let mut ours = (printed(&made.cache), links_made);
     let ran = world.judge.ldconfig(root, &["-c", format.name()]);
     let real = real_cache(world, root);
@@ -296,7 +296,7 @@ fn open_all(process: &mut SimulatedProcess<'_>, case: &Case) -> Vec<String> {
         return vec![fatal.message.clone()];
     }
     let number = |process: &SimulatedProcess<'_>, path: &str| {
-        process.caller(&RootPath::new(path.as_bytes()))
+        process.map_of_path(&RootPath::new(path.as_bytes()))
     };
     let mut from = number(process, PROGRAM);
     if opens.through.is_some() {

@@ -124,8 +124,8 @@ fn our_answer(case: &Case) -> Answer {
     let mut linker = machine.linker(&rootfs);
     let mut answer = Answer::default();
     if case.ldconfig.is_some() {
-        let made = ldconfig::regenerate(&rootfs, &linker);
-        rootfs = ldconfig::with_links(&rootfs, &made, 2);
+        let made = ldconfig::run_ldconfig(&rootfs, &linker);
+        rootfs = ldconfig::apply_link_changes(&rootfs, &made, 2);
         let mut lines = printed(&made.cache);
         lines.extend(links(&rootfs));
         answer.ldconfig = Some(own(lines));

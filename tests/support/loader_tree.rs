@@ -179,7 +179,7 @@ pub fn read(root: &Path, without: &[&str]) -> LayerIndex {
 pub fn index(layer: &Layer) -> LayerIndex {
     let blob = layer.blob(Compression::None);
     let limits = Limits::default();
-    layer::index(
+    layer::index_layer(
         "case",
         blob.bytes.as_slice(),
         &ExpectedBlob::default(),
@@ -190,7 +190,7 @@ pub fn index(layer: &Layer) -> LayerIndex {
 
 /// The file system of layers that apply without a problem.
 pub fn merge<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> Rootfs {
-    let (rootfs, problems) = rootfs::merge(layers);
+    let (rootfs, problems) = rootfs::merge_layers(layers);
     assert_eq!(problems, []);
     rootfs
 }

@@ -109,14 +109,14 @@ impl Machine {
     pub fn plain() -> Self {
         Self {
             level: CpuLevel::V1,
-            hardware: LegacyHwcaps::of(arch()),
+            hardware: LegacyHwcaps::baseline_of(arch()),
             cpu: CpuLevel::V1,
         }
     }
 
     /// The loader of a root on it.
     pub fn linker(&self, rootfs: &Rootfs) -> DynamicLoader {
-        let mut linker = DynamicLoader::find(rootfs, arch(), self.level).unwrap();
+        let mut linker = DynamicLoader::find_default(rootfs, arch(), self.level).unwrap();
         linker.run_on(&self.hardware);
         linker.isa_bits = self.cpu.isa_bits();
         linker

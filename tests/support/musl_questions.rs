@@ -89,7 +89,8 @@ fn where_is_the_path_file_of_a_loader_elsewhere() {
     let rootfs = judge.read(root.path());
     let arch = super::Arch::of_platform("amd64").unwrap();
     let linker =
-        super::DynamicLoader::at(&rootfs, loader.as_bytes(), arch, super::CpuLevel::V1).unwrap();
+        super::DynamicLoader::read_at(&rootfs, loader.as_bytes(), arch, super::CpuLevel::V1)
+            .unwrap();
     let ours: Vec<String> = linker
         .default_dirs
         .iter()

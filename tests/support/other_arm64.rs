@@ -30,7 +30,8 @@ fn tarred(root: &Path, paths: &[&str]) -> LayerIndex {
     tar.arg("-C").arg(root).arg("-c").args(paths);
     let mut tar = tar.stdout(Stdio::piped()).spawn().unwrap();
     let blob = tar.stdout.take().unwrap();
-    let index = layer::index("arm64", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
+    let index =
+        layer::index_layer("arm64", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
     assert!(tar.wait().unwrap().success());
     index
 }
@@ -95,7 +96,7 @@ fn the_simulated_ldconfig_agrees_with_the_real_one_of_arm64() {
     let Some((root, tools)) = parts() else { return };
     let rootfs = loader_tree::merge([&DEBIAN, &loader_tree::index(&testkit::layer::Layer::new())]);
     let linker = linker(&rootfs);
-    let made = ldconfig::regenerate(&rootfs, &linker);
+    let made = ldconfig::run_ldconfig(&rootfs, &linker);
     let mut ours: Vec<String> = made
         .cache
         .iter()
@@ -122,7 +123,7 @@ fn the_simulated_ldconfig_agrees_with_the_real_one_of_arm64() {
 
 fn linker(rootfs: &Rootfs) -> DynamicLoader {
     let arch = Arch::of_platform("arm64").unwrap();
-    DynamicLoader::find(rootfs, arch, CpuLevel::V1).unwrap()
+    DynamicLoader::find_default(rootfs, arch, CpuLevel::V1).unwrap()
 }
 
 /// A root with the real CUPTI laid out as NVIDIA's packages do, and a program that needs its libraries.

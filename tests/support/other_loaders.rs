@@ -102,7 +102,7 @@ fn directories_read(platform: &str, file: &Path) -> Vec<String> {
         &loader_tree::index(&Layer::new()),
         &loader_tree::index(&layer),
     ]);
-    let linker = DynamicLoader::at(&rootfs, path.as_bytes(), arch, CpuLevel::V1).unwrap();
+    let linker = DynamicLoader::read_at(&rootfs, path.as_bytes(), arch, CpuLevel::V1).unwrap();
     let directories = linker.default_dirs.iter();
     directories
         .map(|directory| String::from_utf8_lossy(directory).into_owned())

@@ -50,7 +50,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
         limits: Limits::default(),
         progress: &NoProgress,
     };
-    image_reading::read(reference, &options).unwrap()
+    image_reading::read_image(reference, &options).unwrap()
 }
 
 /// The level of this machine's processor, by the loader of a root file system.
@@ -160,7 +160,7 @@ pub fn ours(ground: &ProcessContext, paths: &[String]) -> Vec<Said> {
     let said = |path: &String| Said {
         path: path.clone(),
         lines: ground
-            .start(path.as_bytes())
+            .start_program(path.as_bytes())
             .map_or_else(Vec::new, |resolution| our_lines(&resolution)),
     };
     paths.iter().map(said).collect()

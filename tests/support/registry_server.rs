@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use image_linkage::digest::Digest;
-use image_linkage::digest::hex;
+use image_linkage::digest::to_hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -286,5 +286,5 @@ pub fn descriptor(media_type: &str, bytes: &[u8]) -> serde_json::Value {
 /// The SHA-256 of `bytes`.
 pub fn digest(bytes: &[u8]) -> Digest {
     let hash = Sha256::digest(bytes);
-    format!("sha256:{}", hex(&hash)).parse().unwrap()
+    format!("sha256:{}", to_hex(&hash)).parse().unwrap()
 }

@@ -18,14 +18,13 @@ fn pages() -> Vec<(PathBuf, String)> {
     let known = Knowledge::built_in();
     vec![(
         root.join("docs/rules.md"),
-        report::rules::page(&known.rules, &known.phases),
+        report::rules::rules_page(&known.rules, &known.phases),
     )]
 }
 
 /// Writes the pages. Returns a line to print.
 ///
-/// # Errors
-/// What the file system says.
+/// Errors: What the file system says.
 pub fn write() -> Result<String, Box<dyn Error>> {
     let pages = pages();
     for (path, text) in &pages {
@@ -37,8 +36,7 @@ pub fn write() -> Result<String, Box<dyn Error>> {
 
 /// Compares the pages with what they are made from. Returns a line to print.
 ///
-/// # Errors
-/// The pages that differ, or what the file system says.
+/// Errors: The pages that differ, or what the file system says.
 pub fn check() -> Result<String, Box<dyn Error>> {
     let pages = pages();
     let mut differ = Vec::new();

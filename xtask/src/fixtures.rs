@@ -20,8 +20,7 @@ const SOURCES: &str = "src";
 
 /// Writes every image anew and removes what no source makes. Returns a line to print.
 ///
-/// # Errors
-/// A source that is wrong, or what the file system says.
+/// Errors: A source that is wrong, or what the file system says.
 pub fn write() -> Result<String, Box<dyn Error>> {
     let (folder, wanted) = (generated(), wanted()?);
     let present = present(&folder)?;
@@ -41,8 +40,7 @@ pub fn write() -> Result<String, Box<dyn Error>> {
 
 /// Compares the images with their sources. Returns a line to print.
 ///
-/// # Errors
-/// Every file that differs, a source that is wrong, or what the file system says.
+/// Errors: Every file that differs, a source that is wrong, or what the file system says.
 pub fn check() -> Result<String, Box<dyn Error>> {
     let (wanted, present) = (wanted()?, present(&generated())?);
     let lines: Vec<String> = differing(&wanted, &present)

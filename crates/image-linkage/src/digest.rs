@@ -21,8 +21,7 @@ pub enum DigestHasher {
 impl DigestHasher {
     /// A hasher for the algorithm of `digest`; SHA-256 when there is nothing to compare with.
     ///
-    /// # Errors
-    /// The algorithm, when it is not one of the registered ones.
+    /// Errors: The algorithm, when it is not one of the registered ones.
     pub fn for_digest(digest: Option<&Digest>) -> Result<Self, String> {
         match digest.map(Digest::algorithm) {
             None | Some(DigestAlgorithm::Sha256) => Ok(Self::Sha256(Sha256::new())),
@@ -44,15 +43,15 @@ impl DigestHasher {
     /// The digest of everything taken in, as `algorithm:hex`.
     pub fn finish(self) -> String {
         match self {
-            Self::Sha256(hasher) => format!("sha256:{}", hex(&hasher.finalize())),
-            Self::Sha384(hasher) => format!("sha384:{}", hex(&hasher.finalize())),
-            Self::Sha512(hasher) => format!("sha512:{}", hex(&hasher.finalize())),
+            Self::Sha256(hasher) => format!("sha256:{}", to_hex(&hasher.finalize())),
+            Self::Sha384(hasher) => format!("sha384:{}", to_hex(&hasher.finalize())),
+            Self::Sha512(hasher) => format!("sha512:{}", to_hex(&hasher.finalize())),
         }
     }
 }
 
 /// Lowercase hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes
         .iter()
@@ -137,8 +136,7 @@ pub struct VerifiedReader<R> {
 impl<R: Read> VerifiedReader<R> {
     /// Reads `inner`, named `what` in errors, whose bytes are to be those of `digest`.
     ///
-    /// # Errors
-    /// The algorithm, when it is not one of the registered ones.
+    /// Errors: The algorithm, when it is not one of the registered ones.
     pub fn new(inner: R, what: String, digest: Digest, size: u64) -> Result<Self, String> {
         let hasher = DigestHasher::for_digest(Some(&digest))?;
         Ok(Self {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// Returns `bytes` as printable text: UTF-8 stays, control characters, line breaks, direction marks and
 /// bytes that are not UTF-8 become `\xNN` or `\u{NNNN}`, and a backslash is doubled.
-pub fn text(bytes: &[u8]) -> String {
+pub fn escape_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -40,14 +40,20 @@ fn reorders(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::escape_bytes;
 
     #[test]
     fn hostile_names_are_printable_and_plain_names_stay() {
-        assert_eq!(text(b"/usr/lib/libcupti.so.12"), "/usr/lib/libcupti.so.12");
-        assert_eq!(text("/süß".as_bytes()), "/süß");
-        assert_eq!(text(b"a\x1b[31m\n\\b"), "a\\x1b[31m\\x0a\\\\b");
-        assert_eq!(text(b"\xff\xc3("), "\\xff\\xc3(");
-        assert_eq!(text("gpj.\u{202e}exe".as_bytes()), "gpj.\\u{202e}exe");
+        assert_eq!(
+            escape_bytes(b"/usr/lib/libcupti.so.12"),
+            "/usr/lib/libcupti.so.12"
+        );
+        assert_eq!(escape_bytes("/süß".as_bytes()), "/süß");
+        assert_eq!(escape_bytes(b"a\x1b[31m\n\\b"), "a\\x1b[31m\\x0a\\\\b");
+        assert_eq!(escape_bytes(b"\xff\xc3("), "\\xff\\xc3(");
+        assert_eq!(
+            escape_bytes("gpj.\u{202e}exe".as_bytes()),
+            "gpj.\\u{202e}exe"
+        );
     }
 }

@@ -16,7 +16,7 @@ impl RootPath {
     /// and stops at the root, as it does after `chroot`.
     pub fn new(name: &[u8]) -> Self {
         let mut parts: Vec<&[u8]> = Vec::new();
-        for part in components(name) {
+        for part in split_components(name) {
             if part == b".." {
                 parts.pop();
             } else {
@@ -27,9 +27,9 @@ impl RootPath {
     }
 
     /// Whether `name` would leave the root: `..` at a point where nothing is left to go up from.
-    pub fn escapes(name: &[u8]) -> bool {
+    pub fn leaves_root(name: &[u8]) -> bool {
         let mut depth = 0_usize;
-        components(name).any(|part| {
+        split_components(name).any(|part| {
             let up = part == b"..";
             let out = up && depth == 0;
             depth = if up {
@@ -52,13 +52,13 @@ impl RootPath {
     }
 
     /// The components, from the root down.
-    pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+    pub fn split_components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         self.0.split(|&b| b == b'/').filter(|part| !part.is_empty())
     }
 
     /// The last component; empty for the root.
     pub fn name(&self) -> &[u8] {
-        self.components().next_back().unwrap_or_default()
+        self.split_components().next_back().unwrap_or_default()
     }
 
     /// The path without its last component; the root is its own parent.
@@ -83,7 +83,7 @@ impl RootPath {
 }
 
 /// The components of a path as written: empty ones and `.` left out.
-pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn split_components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/')
         .filter(|part| !part.is_empty() && *part != b".")
 }
@@ -91,7 +91,7 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 impl fmt::Display for RootPath {
     /// Writes the absolute path, escaped for a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/{}", escape::text(&self.0))
+        write!(f, "/{}", escape::escape_bytes(&self.0))
     }
 }
 
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn only_names_that_leave_the_root_escape() {
-        assert!(RootPath::escapes(b"../etc/passwd"));
-        assert!(RootPath::escapes(b"a/../../b"));
-        assert!(!RootPath::escapes(b"a/../b"));
-        assert!(!RootPath::escapes(b"/abs"));
+        assert!(RootPath::leaves_root(b"../etc/passwd"));
+        assert!(RootPath::leaves_root(b"a/../../b"));
+        assert!(!RootPath::leaves_root(b"a/../b"));
+        assert!(!RootPath::leaves_root(b"/abs"));
     }
 
     #[test]

@@ -152,10 +152,9 @@ struct HistoryEntry {
 
 /// Reads an image config: its platform and what matters of the rest.
 ///
-/// # Errors
-/// [`ImageError::NotAnImage`] when the document is no JSON object, or has no `rootfs`, as the config of an
+/// Errors: [`ImageError::NotAnImage`] when the document is no JSON object, or has no `rootfs`, as the config of an
 /// artifact such as a Helm chart.
-pub fn read(what: &str, bytes: &[u8]) -> Result<(Platform, ImageConfig), ImageError> {
+pub fn read_image_config(what: &str, bytes: &[u8]) -> Result<(Platform, ImageConfig), ImageError> {
     let not_an_image = |reason: String| ImageError::NotAnImage {
         what: what.to_owned(),
         reason,
@@ -220,7 +219,7 @@ fn layer_history(history: HistoryEntry) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ContainerSettings, ImageConfig, read};
+    use super::{ContainerSettings, ImageConfig, read_image_config};
     use crate::Platform;
 
     #[test]
@@ -228,7 +227,7 @@ mod tests {
         let json = br#"{"architecture":"arm64","variant":"v8","os":"linux","config":{"Env":["A=1","B=x=y","A=2","C"],
             "Entrypoint":["/e"],"Cmd":["c"],"WorkingDir":""},"rootfs":{"type":"layers","diff_ids":[]},
             "history":[{"created_by":"RUN one"},{"created_by":"ENV A=1","empty_layer":true},{"comment":"Imported from -"}]}"#;
-        let (platform, config) = read("config", json).unwrap();
+        let (platform, config) = read_image_config("config", json).unwrap();
         assert_eq!(
             platform,
             Platform {
@@ -253,7 +252,7 @@ mod tests {
     fn settings_of_another_type_are_left_out_and_the_rest_is_read() {
         let json = br#"{"rootfs":{"diff_ids":[]},"config":{"Labels":{"a":"1","b":null},"ExposedPorts":{"80/tcp":{}},
             "Volumes":null,"Healthcheck":{"Test":["CMD","x"],"Interval":-1},"OnBuild":["RUN x",1],"StopSignal":9}}"#;
-        let settings = read("config", json).unwrap().1.settings;
+        let settings = read_image_config("config", json).unwrap().1.settings;
         let labels = [("a".to_owned(), "1".to_owned())];
         let expected = ContainerSettings {
             labels: labels.into_iter().collect(),
@@ -266,14 +265,14 @@ mod tests {
 
     #[test]
     fn the_config_of_an_artifact_is_not_an_image() {
-        let error = read("chart", br#"{"name":"chart","version":"1"}"#).unwrap_err();
+        let error = read_image_config("chart", br#"{"name":"chart","version":"1"}"#).unwrap_err();
         assert_eq!(
             error.to_string(),
             "chart is not a container image: its config has no rootfs.diff_ids"
         );
-        assert!(read("x", b"<html>").is_err());
+        assert!(read_image_config("x", b"<html>").is_err());
         assert_eq!(
-            read(
+            read_image_config(
                 "x",
                 br#"{"rootfs":{"diff_ids":[]},"config":null,"history":null}"#
             )

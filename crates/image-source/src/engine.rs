@@ -11,7 +11,7 @@ pub use connection::EngineEnvironment;
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use connection::{EngineConnection, connect};
+use connection::{EngineConnection, connect_engine};
 
 use super::archive::{self, PreferredDocument, WantedImage};
 use super::{ImageError, ImageSource, OpenRequest, OpenedImage, Platform, SourceKind, manifest};
@@ -78,7 +78,7 @@ impl EngineKind {
 impl ImageSource for EngineImage {
     /// Asks for the image, then reads what `docker save` would write, in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let response = self.save(request)?;
+        let response = self.open_save_stream(request)?;
         let wanted = WantedImage {
             reference: &self.reference,
             name: None,
@@ -92,14 +92,13 @@ impl ImageSource for EngineImage {
 impl EngineImage {
     /// What `docker save` would write of the image.
     ///
-    /// # Errors
-    /// Why the engine does not give it.
-    pub fn save(
+    /// Errors: Why the engine does not give it.
+    pub fn open_save_stream(
         &self,
         request: &OpenRequest<'_>,
     ) -> Result<impl std::io::Read + Send + use<>, ImageError> {
         check_name(&self.reference, &self.name)?;
-        let connection = connect(self.brand, &self.environment)?;
+        let connection = connect_engine(self.brand, &self.environment)?;
         let facts = self.inspect(&connection, request)?;
         facts.expect_platform(&self.reference, request.platform)?;
         let name = facts.one_image(&self.name);
@@ -124,7 +123,7 @@ impl EngineImage {
         }
         let limit = request.limits.document;
         let response = connection.accept(response, limit)?;
-        let bytes = super::verify::document(&connection.what, response, None, None, limit)?;
+        let bytes = super::verify::read_document(&connection.what, response, None, None, limit)?;
         serde_json::from_slice(&bytes).map_err(|error| {
             ImageError::Remote(format!(
                 "{} describes the image in a way that cannot be read: {error}",

@@ -15,9 +15,8 @@ pub enum ManifestDocument {
 
 /// Reads a manifest or an index by its shape; the media type a server sends is not believed.
 ///
-/// # Errors
-/// [`ImageError::NotAnImage`] for a document that is both (CVE-2021-41190), or neither, or Docker's schema 1.
-pub fn read(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
+/// Errors: [`ImageError::NotAnImage`] for a document that is both (CVE-2021-41190), or neither, or Docker's schema 1.
+pub fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
     let not_an_image = |reason: String| ImageError::NotAnImage {
         what: what.to_owned(),
         reason,
@@ -67,7 +66,7 @@ fn is_image_config(manifest: &ImageManifest) -> Result<(), String> {
 }
 
 fn begin(bytes: &[u8]) -> String {
-    image_linkage::escape::text(bytes.get(..bytes.len().min(60)).unwrap_or_default())
+    image_linkage::escape::escape_bytes(bytes.get(..bytes.len().min(60)).unwrap_or_default())
 }
 
 /// Chooses the image for `wanted` from an index, or the only image there is when nothing was asked for.
@@ -75,16 +74,20 @@ fn begin(bytes: &[u8]) -> String {
 /// Attestations, which `BuildKit` lists with the platform `unknown/unknown`, are no images. An entry without
 /// a platform is taken when it is the only one.
 ///
-/// # Errors
-/// [`ImageError::Platform`] with what the index offers.
-pub fn choose<'a>(
+/// Errors: [`ImageError::Platform`] with what the index offers.
+pub fn choose_manifest<'a>(
     what: &str,
     index: &'a [Descriptor],
     wanted: Option<&Platform>,
 ) -> Result<&'a Descriptor, ImageError> {
     let images: Vec<(&Descriptor, Option<Platform>)> = index
         .iter()
-        .map(|descriptor| (descriptor, descriptor.platform().as_ref().map(of_spec)))
+        .map(|descriptor| {
+            (
+                descriptor,
+                descriptor.platform().as_ref().map(platform_of_descriptor),
+            )
+        })
         .filter(|(_, platform)| {
             platform
                 .as_ref()
@@ -123,7 +126,7 @@ pub fn choose<'a>(
     }
 }
 
-fn of_spec(platform: &oci_spec::image::Platform) -> Platform {
+fn platform_of_descriptor(platform: &oci_spec::image::Platform) -> Platform {
     Platform {
         os: platform.os().to_string(),
         architecture: platform.architecture().to_string(),
@@ -133,8 +136,7 @@ fn of_spec(platform: &oci_spec::image::Platform) -> Platform {
 
 /// Checks that the platform of a single image is the one that was asked for.
 ///
-/// # Errors
-/// [`ImageError::Platform`] naming the image's own platform.
+/// Errors: [`ImageError::Platform`] naming the image's own platform.
 pub fn expect_platform(
     what: &str,
     found: &Platform,
@@ -154,10 +156,9 @@ pub fn expect_platform(
 
 /// Joins the manifest's layers with the config's diff ids and history.
 ///
-/// # Errors
-/// [`ImageError::NotAnImage`] when manifest and config name different numbers of layers, when there are more
+/// Errors: [`ImageError::NotAnImage`] when manifest and config name different numbers of layers, when there are more
 /// than the limit, or when a layer is of a media type that is no file system.
-pub fn layers(
+pub fn describe_layers(
     what: &str,
     manifest: &ImageManifest,
     config: &ImageConfig,
@@ -211,9 +212,8 @@ fn is_layer(media_type: &str) -> bool {
 
 /// The digest of a descriptor as our own type, for callers that hold only text.
 ///
-/// # Errors
-/// [`ImageError::Reference`] when `text` is not `algorithm:hex`.
-pub fn digest(text: &str) -> Result<Digest, ImageError> {
+/// Errors: [`ImageError::Reference`] when `text` is not `algorithm:hex`.
+pub fn parse_digest(text: &str) -> Result<Digest, ImageError> {
     text.parse().map_err(|error| ImageError::Reference {
         reference: text.to_owned(),
         reason: format!("not a digest of the form algorithm:hex ({error})"),
@@ -222,13 +222,13 @@ pub fn digest(text: &str) -> Result<Digest, ImageError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ManifestDocument, choose, read};
+    use super::{ManifestDocument, choose_manifest, read_manifest};
     use crate::Platform;
 
     const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     fn reason(json: &str) -> String {
-        match read("x", json.as_bytes()) {
+        match read_manifest("x", json.as_bytes()) {
             Ok(_) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         }
@@ -278,11 +278,12 @@ mod tests {
             entry("linux", "arm64"),
             entry("unknown", "unknown")
         );
-        let ManifestDocument::Index(index) = read("x", json.as_bytes()).unwrap() else {
+        let ManifestDocument::Index(index) = read_manifest("x", json.as_bytes()).unwrap() else {
             panic!("an index")
         };
         let wanted = |text: &str| {
-            choose("x", &index, Some(&Platform::parse(text).unwrap())).map(|d| d.platform().clone())
+            choose_manifest("x", &index, Some(&Platform::parse(text).unwrap()))
+                .map(|d| d.platform().clone())
         };
         assert_eq!(
             wanted("linux/arm64")

@@ -6,7 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::archive::{
-    DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_from_layout, missing,
+    DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_layout_image,
+    missing_member,
 };
 use super::{
     BlobStore, ImageError, ImageSource, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers,
@@ -38,7 +39,7 @@ impl ImageSource for OciLayout {
             docker: SourceKind::DockerArchive,
             first: PreferredDocument::OciIndex,
         };
-        let chosen = choose_from_layout(&folder, &wanted, request)?;
+        let chosen = choose_layout_image(&folder, &wanted, request)?;
         let blobs = FolderBlobs {
             folder,
             layers: chosen.image.layers.clone(),
@@ -74,9 +75,9 @@ impl LayoutFolder {
 
 fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
     let mut path = dir.to_owned();
-    let mut components = name.components().peekable();
+    let mut components = name.split_components().peekable();
     while let Some(component) = components.next() {
-        path.push(image_linkage::escape::text(component));
+        path.push(image_linkage::escape::escape_bytes(component));
         let kind = fs::symlink_metadata(&path)?.file_type();
         let fits = match components.peek() {
             Some(_) => kind.is_dir(),
@@ -95,7 +96,7 @@ fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
 }
 
 fn name_text(name: &RootPath) -> String {
-    image_linkage::escape::text(name.as_bytes())
+    image_linkage::escape::escape_bytes(name.as_bytes())
 }
 
 impl DocumentStore for LayoutFolder {
@@ -135,7 +136,7 @@ impl BlobStore for FolderBlobs {
                     name_text(name)
                 )));
             }
-            None => return Err(missing(&self.folder.what, name)),
+            None => return Err(missing_member(&self.folder.what, name)),
         };
         match layer.size.filter(|&size| size != found) {
             Some(expected) => Err(ImageError::Size {

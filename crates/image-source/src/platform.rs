@@ -25,8 +25,7 @@ impl Platform {
 
     /// Reads `os/architecture[/variant]`, or an architecture alone, which means linux.
     ///
-    /// # Errors
-    /// What is wrong with the text, and what would do.
+    /// Errors: What is wrong with the text, and what would do.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('/').collect();
         let (os, architecture, variant) = match *parts.as_slice() {

@@ -59,9 +59,8 @@ pub enum PathKind {
 
 /// Reads a reference. `look` says what lies at a path of the host, `None` where nothing does.
 ///
-/// # Errors
-/// [`ImageError::Reference`] with what is wrong and what would do.
-pub fn parse(
+/// Errors: [`ImageError::Reference`] with what is wrong and what would do.
+pub fn parse_reference(
     text: &str,
     look: impl Fn(&str) -> Option<PathKind>,
 ) -> Result<ImageReference, ImageError> {
@@ -177,7 +176,7 @@ fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ImageReference, PathKind, parse};
+    use super::{ImageReference, PathKind, parse_reference};
 
     fn look(path: &str) -> Option<PathKind> {
         match path {
@@ -191,7 +190,7 @@ mod tests {
     }
 
     fn check(text: &str, expected: &str) {
-        let found = match parse(text, look) {
+        let found = match parse_reference(text, look) {
             Ok(ImageReference::Registry(reference)) => format!("registry {reference}"),
             Ok(target) => format!("{target:?}"),
             Err(error) => error.to_string(),

@@ -13,7 +13,7 @@ use super::{
     OpenedImage, OpenedLayers, Platform, SourceKind,
 };
 use image_linkage::layer::{
-    FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, facts_of_file,
+    FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };
 use image_linkage::path::RootPath;
 
@@ -146,7 +146,7 @@ impl FolderWalk<'_> {
 
     fn file(&mut self, path: &RootPath, mode: u16, mut file: File) -> io::Result<FileFacts> {
         let limits = self.request.limits;
-        let (mut facts, too_large) = facts_of_file(path, mode, &mut file, limits)?;
+        let (mut facts, too_large) = read_file_facts(path, mode, &mut file, limits)?;
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
         self.request.progress.advance(0, facts.bytes);
         if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {

@@ -8,10 +8,9 @@ use crate::ImageError;
 
 /// Reads a whole small document and verifies it against `digest` and `size`, where they are given.
 ///
-/// # Errors
-/// [`ImageError::TooLarge`] past `limit` bytes, [`ImageError::Size`] and [`ImageError::Digest`] on a
+/// Errors: [`ImageError::TooLarge`] past `limit` bytes, [`ImageError::Size`] and [`ImageError::Digest`] on a
 /// mismatch, [`ImageError::Io`] when reading fails.
-pub fn document(
+pub fn read_document(
     what: &str,
     reader: impl Read,
     digest: Option<&Digest>,
@@ -41,16 +40,15 @@ pub fn document(
         });
     }
     if let Some(expected) = digest {
-        check(what, &bytes, expected)?;
+        check_digest(what, &bytes, expected)?;
     }
     Ok(bytes)
 }
 
 /// Compares `bytes` with the digest that names them.
 ///
-/// # Errors
-/// [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
-pub fn check(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
+/// Errors: [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
+pub fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
     let mut hasher =
         DigestHasher::for_digest(Some(expected)).map_err(|algorithm| ImageError::NotAnImage {
             what: what.to_owned(),

@@ -54,16 +54,14 @@ pub struct YamlDocument {
 impl YamlDocument {
     /// Reads the text of one document.
     ///
-    /// # Errors
-    /// Where the text stops being YAML, or is nested or repeated beyond serde-saphyr's limits.
+    /// Errors: Where the text stops being YAML, or is nested or repeated beyond serde-saphyr's limits.
     pub fn parse(text: &str) -> Result<Self, YamlMistake> {
-        tree::parse(text).map(|root| Self { root })
+        tree::parse_tree(text).map(|root| Self { root })
     }
 
     /// Reads the document as a `T`.
     ///
-    /// # Errors
-    /// All mistakes, in the order of their places: keys that `T` has not, keys that are missing, values of
+    /// Errors: All mistakes, in the order of their places: keys that `T` has not, keys that are missing, values of
     /// another kind.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<YamlMistake>> {
         self.read_and(|value| (value, Vec::new()))
@@ -72,13 +70,12 @@ impl YamlDocument {
     /// Reads the document as a `T` and makes a `U` of it by `check`, which also gives the mistakes that a type
     /// cannot see. It is called where there are other mistakes, too, with something harmless in their place.
     ///
-    /// # Errors
-    /// As [`YamlDocument::read`], and what `check` found elsewhere.
+    /// Errors: As [`YamlDocument::read`], and what `check` found elsewhere.
     pub fn read_and<T: DeserializeOwned, U>(
         &self,
         check: impl FnOnce(T) -> (U, Vec<YamlMistake>),
     ) -> Result<U, Vec<YamlMistake>> {
-        let (value, mut mistakes) = node_reader::read(&self.root);
+        let (value, mut mistakes) = node_reader::read_typed(&self.root);
         let checked = value.map(check);
         let wrong: BTreeSet<TextPosition> = mistakes.iter().map(|mistake| mistake.place).collect();
         match checked {
@@ -120,7 +117,7 @@ impl YamlDocument {
 }
 
 /// Says that there is no `kind` called `name`, what it may have been meant to be, and what there is.
-pub fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
+pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
     let nearest = nearest(name, known).map_or_else(String::new, |nearest| {
         format!("; did you mean \"{nearest}\"?")
     });
@@ -130,7 +127,7 @@ pub fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
     };
     format!(
         "there is no {kind} \"{}\"{nearest}{known}",
-        image_linkage::escape::text(name.as_bytes())
+        image_linkage::escape::escape_bytes(name.as_bytes())
     )
 }
 

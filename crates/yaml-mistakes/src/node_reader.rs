@@ -12,7 +12,7 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer as _, 
 
 use super::placeholder::Placeholder;
 use super::tree::{YamlKey, YamlNode, YamlValue};
-use super::{TextPosition, YamlMistake, unknown};
+use super::{TextPosition, YamlMistake, unknown_name};
 
 /// The mistakes that are looked for in one document; the work for each is that of reading it.
 const MOST: usize = 100;
@@ -32,7 +32,9 @@ struct NodeRepairs {
 }
 
 /// Reads `root` as a `T`. Beside mistakes the value is one to look for more of them in, and no more.
-pub(super) fn read<T: DeserializeOwned>(root: &YamlNode) -> (Option<T>, BTreeSet<YamlMistake>) {
+pub(super) fn read_typed<T: DeserializeOwned>(
+    root: &YamlNode,
+) -> (Option<T>, BTreeSet<YamlMistake>) {
     let mut repairs = NodeRepairs::default();
     let mut mistakes = BTreeSet::new();
     let mut value = None;
@@ -115,7 +117,9 @@ impl std::error::Error for NodeError {}
 
 impl de::Error for NodeError {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        let what = NodeProblem::Said(image_linkage::escape::text(message.to_string().as_bytes()));
+        let what = NodeProblem::Said(image_linkage::escape::escape_bytes(
+            message.to_string().as_bytes(),
+        ));
         Self { at: None, what }
     }
 
@@ -140,7 +144,7 @@ impl de::Error for NodeError {
     fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
         Self {
             at: None,
-            what: NodeProblem::Said(unknown("value", found, known)),
+            what: NodeProblem::Said(unknown_name("value", found, known)),
         }
     }
 
@@ -239,7 +243,7 @@ impl<'a> NodeReader<'a> {
             .partition(|(key, _)| fields.contains(&key.text.as_str()));
         let strange = strange.into_iter().map(|(key, _)| YamlMistake {
             place: key.place,
-            what: unknown("key", &key.text, fields),
+            what: unknown_name("key", &key.text, fields),
         });
         self.repairs.unknown.borrow_mut().extend(strange);
         visitor.visit_map(MapEntries::new(self, known))

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{YamlDocument, unknown};
+use super::{YamlDocument, unknown_name};
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -93,6 +93,6 @@ fn what_is_no_yaml_is_one_mistake_at_its_place() {
 #[test]
 fn a_name_is_proposed_only_where_it_is_near() {
     let known = ["inference", "training", "profiling"];
-    assert!(unknown("phase", "trianing", &known).contains("did you mean \"training\"?"));
-    assert!(!unknown("phase", "lunch", &known).contains("did you mean"));
+    assert!(unknown_name("phase", "trianing", &known).contains("did you mean \"training\"?"));
+    assert!(!unknown_name("phase", "lunch", &known).contains("did you mean"));
 }

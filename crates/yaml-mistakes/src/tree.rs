@@ -80,7 +80,7 @@ impl YamlNode {
 }
 
 /// Reads text into a tree.
-pub(super) fn parse(text: &str) -> Result<YamlNode, YamlMistake> {
+pub(super) fn parse_tree(text: &str) -> Result<YamlNode, YamlMistake> {
     let options = serde_saphyr::options! { with_snippet: false };
     let read: Result<Spanned<RawYaml>, _> = serde_saphyr::from_str_with_options(text, options);
     match read {
@@ -94,7 +94,7 @@ pub(super) fn parse(text: &str) -> Result<YamlNode, YamlMistake> {
             let what = what.strip_suffix(&suffix).unwrap_or(&what);
             Err(YamlMistake {
                 place,
-                what: image_linkage::escape::text(what.as_bytes()),
+                what: image_linkage::escape::escape_bytes(what.as_bytes()),
             })
         }
     }

@@ -7,12 +7,14 @@ use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
 use crate::report::advice::{json, markdown, text};
 
-use super::{color, fail, json_line, project_config, width, write};
+use super::{
+    json_line, project_config, report_error, set_color_choice, terminal_width, write_result,
+};
 
 /// Advises on the tools that were named, or lists those that can be.
-pub fn advise(args: &AdviseArgs) -> RunExit {
-    color(args.color);
-    let known = match project_config::known(&args.own) {
+pub fn run_advise(args: &AdviseArgs) -> RunExit {
+    set_color_choice(args.color);
+    let known = match project_config::load_config_and_knowledge(&args.own) {
         Ok(known) => known,
         Err(exit) => return exit,
     };
@@ -21,14 +23,14 @@ pub fn advise(args: &AdviseArgs) -> RunExit {
     }
     let advice = match advice(args, &known) {
         Ok(advice) => advice,
-        Err(error) => return fail(&error),
+        Err(error) => return report_error(&error),
     };
     let text = match args.format {
-        AnswerFormat::Text => Ok(text::report(&advice, width())),
-        AnswerFormat::Json => json_line(json::line(&advice)),
-        AnswerFormat::Markdown => Ok(markdown::report(&advice)),
+        AnswerFormat::Text => Ok(text::advice_text(&advice, terminal_width())),
+        AnswerFormat::Json => json_line(json::advice_json(&advice)),
+        AnswerFormat::Markdown => Ok(markdown::advice_markdown(&advice)),
     };
-    write(text, RunExit::Clean)
+    write_result(text, RunExit::Clean)
 }
 
 fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<'k>, String> {
@@ -39,7 +41,7 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<
     };
     let mut tools: Vec<&Profiler> = Vec::new();
     for name in &args.tools {
-        let tool = advice::tool(name, known)?;
+        let tool = advice::find_tool(name, known)?;
         if !tools.contains(&tool) {
             tools.push(tool);
         }
@@ -47,14 +49,14 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<
     if let Some(phase) = phase.filter(|_| tools.is_empty()) {
         tools = advice::tools_of_phase(phase, known);
     }
-    advice::advise(args.phase.as_deref(), tools, known, args.cuda.as_deref())
+    advice::advise_on_tools(args.phase.as_deref(), tools, known, args.cuda.as_deref())
 }
 
 fn list(known: &[Profiler], format: AnswerFormat) -> RunExit {
     let text = match format {
-        AnswerFormat::Text => Ok(text::list(known, width())),
-        AnswerFormat::Json => json_line(json::list(known)),
-        AnswerFormat::Markdown => Ok(markdown::list(known)),
+        AnswerFormat::Text => Ok(text::tool_list_text(known, terminal_width())),
+        AnswerFormat::Json => json_line(json::tool_list_json(known)),
+        AnswerFormat::Markdown => Ok(markdown::tool_list_markdown(known)),
     };
-    write(text, RunExit::Clean)
+    write_result(text, RunExit::Clean)
 }

@@ -1,7 +1,7 @@
 //! `audit`: reads images, judges them, writes the reports.
 
 use crate::cli::{AuditArgs, FailOnArg};
-use crate::judge::audit::audit as judged;
+use crate::judge::audit::judge_image as judged;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule;
 use crate::judge::rule::suppression::Suppression;
@@ -10,11 +10,11 @@ use crate::knowledge::Knowledge;
 use image_source::{ImageError, Platform};
 
 use super::report_outputs::ReportOutputs;
-use super::{ImageReader, color, fail, project_config};
+use super::{ImageReader, project_config, report_error, set_color_choice};
 
 /// Audits the images, one after the other; the gravest outcome counts.
-pub fn audit(mut args: AuditArgs) -> RunExit {
-    color(args.read.output.color);
+pub fn run_audit(mut args: AuditArgs) -> RunExit {
+    set_color_choice(args.read.output.color);
     match prepare(&mut args) {
         Ok((knowledge, suppressions)) => judge(&args, &knowledge, &suppressions),
         Err(exit) => exit,
@@ -23,28 +23,28 @@ pub fn audit(mut args: AuditArgs) -> RunExit {
 
 /// Reads what the user brings, and fills what the command line leaves open.
 fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExit> {
-    let file = project_config::config(&args.read.own)?;
-    let knowledge = project_config::knowledge(&args.read.own, file.as_ref())?;
+    let file = project_config::read_config(&args.read.own)?;
+    let knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
     config.fill_audit(args);
     let strange = args
         .phase
         .iter()
         .filter_map(|name| knowledge.phase(name).err());
-    match strange.fold(None, |_, error| Some(fail(&error))) {
+    match strange.fold(None, |_, error| Some(report_error(&error))) {
         Some(exit) => Err(exit),
         None => Ok((knowledge, config.suppressions)),
     }
 }
 
 fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> RunExit {
-    let today = match project_config::today() {
+    let today = match project_config::current_date() {
         Ok(today) => today,
-        Err(error) => return fail(&error),
+        Err(error) => return report_error(&error),
     };
     let outputs = match ReportOutputs::open(args, &knowledge.rules) {
         Ok(outputs) => outputs,
-        Err(error) => return fail(&error),
+        Err(error) => return report_error(&error),
     };
     let mut run = AuditRun {
         args,
@@ -57,7 +57,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
         all_read: true,
     };
     let Some((last, others)) = args.images.split_last() else {
-        return fail(&"name an image");
+        return report_error(&"name an image");
     };
     for image in others {
         run.image(image, RunPosition::Before);
@@ -102,7 +102,7 @@ impl AuditRun<'_> {
             } else {
                 RunPosition::Before
             };
-            match self.audit(image, platform.as_ref(), place) {
+            match self.run_audit(image, platform.as_ref(), place) {
                 Ok(audit) => {
                     self.exit = self.exit.max(audit.exit(self.fail_on));
                     self.outputs.write(|report| report.audited(&audit));
@@ -112,7 +112,7 @@ impl AuditRun<'_> {
         }
     }
 
-    fn audit(
+    fn run_audit(
         &mut self,
         image: &str,
         platform: Option<&Platform>,
@@ -121,20 +121,24 @@ impl AuditRun<'_> {
         let facts = self.reader.read(image, platform)?;
         let environment = &self.args.read.image.environment;
         let mut audit = judged(facts, self.knowledge, &self.args.phase, environment);
-        self.gate.mark(image, &mut audit.findings);
+        self.gate.mark_findings(image, &mut audit.findings);
         // Only a run that has seen everything can say that a suppression is for nothing.
         if place == RunPosition::Last && self.all_read {
             let asked = self.knowledge.phases_named(&self.args.phase);
-            let idle = rule::judge(&self.knowledge.rules, &self.gate.idle(), &asked);
+            let idle = rule::judge_subjects(
+                &self.knowledge.rules,
+                &self.gate.unused_suppressions(),
+                &asked,
+            );
             audit.findings.extend(idle);
         }
-        rule::sort(&mut audit.findings);
+        rule::sort_findings(&mut audit.findings);
         Ok(audit)
     }
 
     fn unread(&mut self, image: &str, error: &ImageError) {
         self.all_read = false;
-        self.exit = self.exit.max(fail(error));
+        self.exit = self.exit.max(report_error(error));
         let unread = UnreadImage {
             image: image.to_owned(),
             why: error.to_string(),

@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::cli::DockerfileArgs;
-use crate::judge::audit::audit;
+use crate::judge::audit::judge_image;
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::cuda_runtime::{CudaVersion, version};
+use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::Plan;
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{
     self, DockerfileTemplates, PhasePage, config_instructions, image_name,
 };
-use crate::make::remedy::recipe::{RecipeRequest, recipe};
+use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
 
 use super::output_file::{self, OverwritePolicy};
-use super::{ONE_PLATFORM, PreparedCommand, color, fail, write};
+use super::{ONE_PLATFORM, PreparedCommand, report_error, set_color_choice, write_result};
 
 /// Writes the Dockerfile for an image.
-pub fn dockerfile(mut args: DockerfileArgs) -> RunExit {
-    color(args.read.output.color);
+pub fn run_dockerfile(mut args: DockerfileArgs) -> RunExit {
+    set_color_choice(args.read.output.color);
     match run(&mut args) {
         Ok(exit) | Err(CommandError::Said(exit)) => exit,
-        Err(CommandError::Why(error)) => fail(&error),
+        Err(CommandError::Why(error)) => report_error(&error),
     }
 }
 
@@ -52,7 +52,7 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     args.file = args.file.take().filter(|file| file.as_os_str() != "-");
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
-    output_file::check(&files, existing).map_err(CommandError::Why)?;
+    output_file::check_writable(&files, existing).map_err(CommandError::Why)?;
     let templates = templates(args).map_err(CommandError::Why)?;
     let prepared =
         PreparedCommand::new(&mut args.read, ONE_PLATFORM).map_err(CommandError::Said)?;
@@ -64,7 +64,7 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
         None => None,
     };
     let knowledge = &prepared.knowledge;
-    let audit = audit(facts, knowledge, &[], &args.read.image.environment);
+    let audit = judge_image(facts, knowledge, &[], &args.read.image.environment);
     let facts = &audit.facts;
     let asked = DockerfileInputs {
         args,
@@ -75,27 +75,30 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
         base: base(args, facts)?,
     };
     let (text, cloudbuild) = match &args.phase {
-        Some(phase) => (dockerfile::phase(&templates, &asked.page(phase)?)?, None),
-        None => project::texts(&asked, &templates)?,
+        Some(phase) => (
+            dockerfile::render_phase(&templates, &asked.page(phase)?)?,
+            None,
+        ),
+        None => project::render_project(&asked, &templates)?,
     };
     if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
-        output_file::write(file, &text, existing).map_err(CommandError::Why)?;
+        output_file::write_file(file, &text, existing).map_err(CommandError::Why)?;
     }
     let written = match &args.file {
-        None => write(Ok(text), RunExit::Clean),
+        None => write_result(Ok(text), RunExit::Clean),
         Some(file) => {
-            output_file::write(file, &text, existing).map_err(CommandError::Why)?;
+            output_file::write_file(file, &text, existing).map_err(CommandError::Why)?;
             RunExit::Clean
         }
     };
-    Ok(written.max(open(facts)))
+    Ok(written.max(report_gaps(facts)))
 }
 
 /// Says what could not be checked: what is written may then be too little.
-fn open(facts: &ImageFacts) -> RunExit {
+fn report_gaps(facts: &ImageFacts) -> RunExit {
     facts.gaps.iter().fold(RunExit::Clean, |_, gap| {
         let (what, why) = (&gap.what, &gap.why);
-        fail(&format!(
+        report_error(&format!(
             "{what} could not be checked, and what is written may be too little: {why}"
         ))
     })
@@ -103,7 +106,7 @@ fn open(facts: &ImageFacts) -> RunExit {
 
 fn templates(args: &DockerfileArgs) -> Result<DockerfileTemplates, String> {
     let own = match &args.templates {
-        Some(folder) => output_file::templates(folder)?,
+        Some(folder) => output_file::read_templates(folder)?,
         None => Vec::new(),
     };
     let own: BTreeMap<String, String> = own.into_iter().collect();
@@ -137,13 +140,13 @@ impl DockerfileInputs<'_> {
             cuda: cuda(self.args)?,
             source: self.source.map(|(name, facts)| (name.clone(), facts)),
         };
-        let recipe = recipe(&request)?;
-        let mut page = dockerfile::page(self.facts, plan, &recipe, &self.base)?;
+        let recipe = make_recipe(&request)?;
+        let mut page = dockerfile::fill_page(self.facts, plan, &recipe, &self.base)?;
         if recipe.fresh.is_some() {
             let library_path = recipe.library_path.as_ref();
             let library_path = library_path.map(|(value, _)| value.as_str());
             page.config =
-                config_instructions::instructions(&self.facts.image.config, library_path)?;
+                config_instructions::config_instructions(&self.facts.image.config, library_path)?;
         }
         Ok(page)
     }
@@ -157,8 +160,8 @@ fn read_source(
 ) -> Result<(String, ImageFacts), CommandError> {
     let facts = prepared.read(from).map_err(CommandError::Said)?;
     let name = match &args.from_name {
-        Some(name) => Some(image_name::plain(name)?),
-        None => image_name::of(&facts.image)?,
+        Some(name) => Some(image_name::check_image_name(name)?),
+        None => image_name::image_name_for_from(&facts.image)?,
     };
     let why = || format!("{from} has no name that FROM could take; --from-name gives one");
     Ok((name.ok_or_else(|| CommandError::Why(why()))?, facts))
@@ -167,8 +170,8 @@ fn read_source(
 /// The name of the image for `FROM`.
 fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, CommandError> {
     let name = match &args.base {
-        Some(name) => Some(image_name::plain(name)?),
-        None => image_name::of(&facts.image)?,
+        Some(name) => Some(image_name::check_image_name(name)?),
+        None => image_name::image_name_for_from(&facts.image)?,
     };
     let image = &args.image_name;
     let why = || format!("{image} has no name that FROM could take; --base gives one");
@@ -178,7 +181,7 @@ fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, CommandErro
 fn cuda(args: &DockerfileArgs) -> Result<Option<CudaVersion>, CommandError> {
     let read = |text: &String| {
         let why = || format!("{text:?} is no version of CUDA; expected one such as 12.4");
-        version(text).ok_or_else(|| CommandError::Why(why()))
+        parse_cuda_version(text).ok_or_else(|| CommandError::Why(why()))
     };
     args.cuda.as_ref().map(read).transpose()
 }

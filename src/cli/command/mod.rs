@@ -29,14 +29,14 @@ use image_linkage::loader::CpuLevel;
 use image_source::registry::{CredentialSource, RegistryOptions};
 use image_source::{ImageError, Platform};
 
-pub use advise::advise;
-pub use audit::audit;
-pub use dockerfile::dockerfile;
-pub use profilers::profilers;
-pub use rules::rules;
-pub use schema::schema;
-pub use slim::slim;
-pub use tree::tree;
+pub use advise::run_advise;
+pub use audit::run_audit;
+pub use dockerfile::run_dockerfile;
+pub use profilers::run_profilers;
+pub use rules::run_rules;
+pub use schema::run_schema;
+pub use slim::run_slim;
+pub use tree::run_tree;
 
 /// How images are had, for the commands that read some.
 struct ImageReader {
@@ -79,7 +79,7 @@ impl ImageReader {
 
     /// The facts of an image for one platform, or for the platform that is chosen without a wish.
     fn read(&self, image: &str, platform: Option<&Platform>) -> Result<ImageFacts, ImageError> {
-        let facts = image_reading::read(image, &self.options(platform));
+        let facts = image_reading::read_image(image, &self.options(platform));
         self.bars.clear();
         facts
     }
@@ -88,7 +88,7 @@ impl ImageReader {
     fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
         match &self.options.platform {
             Some(PlatformArg::All) => {
-                let all = image_reading::platforms(image, &self.options(None))?;
+                let all = image_reading::list_platforms(image, &self.options(None))?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
                 Ok(if wishes.is_empty() {
                     vec![None]
@@ -116,13 +116,13 @@ impl PreparedCommand {
     /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
     /// said.
     fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, RunExit> {
-        let file = project_config::config(&args.own)?;
+        let file = project_config::read_config(&args.own)?;
         if let Some(file) = &file {
             file.config.fill_image(&mut args.image);
         }
-        let knowledge = project_config::knowledge(&args.own, file.as_ref())?;
+        let knowledge = project_config::load_knowledge(&args.own, file.as_ref())?;
         let platform = match args.image.platform.clone() {
-            Some(PlatformArg::All) => return Err(fail(&only_one)),
+            Some(PlatformArg::All) => return Err(report_error(&only_one)),
             Some(PlatformArg::One(platform)) => Some(platform),
             None => None,
         };
@@ -137,12 +137,12 @@ impl PreparedCommand {
     /// The facts of an image.
     fn read(&self, image: &str) -> Result<ImageFacts, RunExit> {
         let facts = self.reader.read(image, self.platform.as_ref());
-        facts.map_err(|error| fail(&error))
+        facts.map_err(|error| report_error(&error))
     }
 }
 
 /// Reads the one image of a command, with what the user brings.
-fn read_one(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), RunExit> {
+fn read_single_image(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), RunExit> {
     let prepared = PreparedCommand::new(args, ONE_PLATFORM)?;
     Ok((prepared.read(image)?, prepared.knowledge))
 }
@@ -152,7 +152,7 @@ fn json_line(line: serde_json::Result<String>) -> io::Result<String> {
     Ok(line.map_err(io::Error::other)? + "\n")
 }
 
-fn color(when: ColorArg) {
+fn set_color_choice(when: ColorArg) {
     match when {
         ColorArg::Auto => {}
         ColorArg::Always => anstream::ColorChoice::Always.write_global(),
@@ -161,12 +161,12 @@ fn color(when: ColorArg) {
 }
 
 /// The width of the terminal; where there is none, that of a page.
-fn width() -> usize {
+fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
 }
 
 /// Writes a result. A reader that has gone away, as behind `head`, is no failure.
-fn write(text: io::Result<String>, exit: RunExit) -> RunExit {
+fn write_result(text: io::Result<String>, exit: RunExit) -> RunExit {
     let written = text.and_then(|text| {
         let mut out = anstream::stdout().lock();
         out.write_all(text.as_bytes())?;
@@ -175,11 +175,11 @@ fn write(text: io::Result<String>, exit: RunExit) -> RunExit {
     match written {
         Ok(()) => exit,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit,
-        Err(error) => fail(&format!("cannot write the result: {error}")),
+        Err(error) => report_error(&format!("cannot write the result: {error}")),
     }
 }
 
-fn fail(error: &dyn std::fmt::Display) -> RunExit {
+fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     eprintln!("error: {error}");
     RunExit::Open
 }

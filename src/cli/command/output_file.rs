@@ -20,9 +20,8 @@ pub enum OverwritePolicy {
 
 /// Whether every file may be written, before the work is done.
 ///
-/// # Errors
-/// The first that may not, in words.
-pub fn check(files: &[&Path], existing: OverwritePolicy) -> Result<(), String> {
+/// Errors: The first that may not, in words.
+pub fn check_writable(files: &[&Path], existing: OverwritePolicy) -> Result<(), String> {
     for file in files {
         let found = fs::symlink_metadata(file);
         match found {
@@ -44,9 +43,8 @@ pub fn check(files: &[&Path], existing: OverwritePolicy) -> Result<(), String> {
 
 /// Writes the file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place.
 ///
-/// # Errors
-/// The file is there and is to stay, or it cannot be written, in words.
-pub fn write(file: &Path, content: &str, existing: OverwritePolicy) -> Result<(), String> {
+/// Errors: The file is there and is to stay, or it cannot be written, in words.
+pub fn write_file(file: &Path, content: &str, existing: OverwritePolicy) -> Result<(), String> {
     let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
     let mut temporary = tempfile::Builder::new()
         .prefix(".cupti-audit-")
@@ -81,9 +79,8 @@ fn folder(file: &Path) -> &Path {
 
 /// The texts of the files of a folder that end in `.j2`, by name.
 ///
-/// # Errors
-/// The folder or a file in it cannot be read, in words.
-pub fn templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
+/// Errors: The folder or a file in it cannot be read, in words.
+pub fn read_templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
     let cannot = |path: &Path, error: io::Error| format!("cannot read {}: {error}", path.display());
     let entries = fs::read_dir(folder).map_err(|error| cannot(folder, error))?;
     let mut paths: Vec<PathBuf> = Vec::new();

@@ -7,35 +7,35 @@ use crate::judge::plan::{host_notes, profilers};
 use crate::knowledge::Profiler;
 use crate::report::profilers::{ProfilerMatrix, json, markdown, text};
 
-use super::{color, json_line, read_one, width, write};
+use super::{json_line, read_single_image, set_color_choice, terminal_width, write_result};
 
 /// Judges the profiling tools in one image.
-pub fn profilers(mut args: ProfilersArgs) -> RunExit {
-    color(args.read.output.color);
-    match read_one(&args.image_name, &mut args.read) {
+pub fn run_profilers(mut args: ProfilersArgs) -> RunExit {
+    set_color_choice(args.read.output.color);
+    match read_single_image(&args.image_name, &mut args.read) {
         Ok((facts, knowledge)) => show(&args, &facts, &knowledge.profilers),
         Err(exit) => exit,
     }
 }
 
 fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> RunExit {
-    let tools = installed_tools::find(facts, known, &args.read.image.environment);
-    let entries = profilers::judge(facts, &tools, known);
-    let host = host_notes::notes(facts, &entries);
+    let tools = installed_tools::find_installed_tools(facts, known, &args.read.image.environment);
+    let entries = profilers::assess_tools(facts, &tools, known);
+    let host = host_notes::gather_host_notes(facts, &entries);
     let matrix = ProfilerMatrix {
         facts,
         entries,
         host,
     };
     let text = match args.format {
-        AnswerFormat::Text => Ok(text::report(&matrix, width())),
-        AnswerFormat::Json => json_line(json::line(&matrix)),
-        AnswerFormat::Markdown => Ok(markdown::report(&matrix)),
+        AnswerFormat::Text => Ok(text::profilers_text(&matrix, terminal_width())),
+        AnswerFormat::Json => json_line(json::profilers_json(&matrix)),
+        AnswerFormat::Markdown => Ok(markdown::profilers_markdown(&matrix)),
     };
     let exit = if facts.gaps.is_empty() {
         RunExit::Clean
     } else {
         RunExit::Open
     };
-    write(text, exit)
+    write_result(text, exit)
 }

@@ -16,22 +16,21 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
 
-use super::fail;
+use super::report_error;
 
 /// Reads the config, if there is one.
 ///
-/// # Errors
-/// All its mistakes were said.
-pub fn config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
-    let found = || locate::find(&std::env::current_dir().ok()?);
+/// Errors: All its mistakes were said.
+pub fn read_config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
+    let found = || locate::find_config(&std::env::current_dir().ok()?);
     let path = match &args.config {
         _ if args.no_config => None,
         Some(path) => Some(path.clone()),
         None => found().map(|path| from_here(&path)),
     };
-    path.map(|path| locate::read(&path))
+    path.map(|path| locate::read_config(&path))
         .transpose()
-        .map_err(say)
+        .map_err(report_mistakes)
 }
 
 /// The path as a user in the working directory would write it, where it lies below.
@@ -42,58 +41,58 @@ fn from_here(path: &Path) -> PathBuf {
 
 /// Reads the rules and profiles of the program and those of the user, and checks the config's names by them.
 ///
-/// # Errors
-/// All mistakes in them were said.
-pub fn knowledge(args: &ConfigArgs, config: Option<&ConfigFile>) -> Result<Knowledge, RunExit> {
+/// Errors: All mistakes in them were said.
+pub fn load_knowledge(
+    args: &ConfigArgs,
+    config: Option<&ConfigFile>,
+) -> Result<Knowledge, RunExit> {
     let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
         [] => config.map(file).unwrap_or_default().to_vec(),
         _ => flag.to_vec(),
     };
     let mut folders = UserFolders::default();
     for folder in given(&args.rules, |file| &file.config.rules) {
-        folders.rules(&folder);
+        folders.add_rules(&folder);
     }
     for folder in given(&args.profiles, |file| &file.config.profiles) {
-        folders.profiles(&folder);
+        folders.add_profiles(&folder);
     }
     let mut mistakes = folders.mistakes;
-    match Knowledge::with(folders.files) {
+    match Knowledge::with_user_files(folders.files) {
         Ok(knowledge) if mistakes.is_empty() => {
             let checked = config.map_or(Ok(()), |file| file.check_names(&knowledge));
-            checked.map_err(say)?;
+            checked.map_err(report_mistakes)?;
             Ok(knowledge)
         }
-        Ok(_) => Err(say(mistakes)),
+        Ok(_) => Err(report_mistakes(mistakes)),
         Err(more) => {
             mistakes.extend(more);
-            Err(say(mistakes))
+            Err(report_mistakes(mistakes))
         }
     }
 }
 
 /// Reads the config, and by it what the program and the user know.
 ///
-/// # Errors
-/// All mistakes were said.
-pub fn known(args: &ConfigArgs) -> Result<Knowledge, RunExit> {
-    let config = config(args)?;
-    knowledge(args, config.as_ref())
+/// Errors: All mistakes were said.
+pub fn load_config_and_knowledge(args: &ConfigArgs) -> Result<Knowledge, RunExit> {
+    let config = read_config(args)?;
+    load_knowledge(args, config.as_ref())
 }
 
 /// Says every mistake on a line of its own.
-fn say(mut mistakes: Vec<FileMistake>) -> RunExit {
+fn report_mistakes(mut mistakes: Vec<FileMistake>) -> RunExit {
     mistakes.sort();
     mistakes
         .iter()
-        .fold(RunExit::Open, |_, mistake| fail(mistake))
+        .fold(RunExit::Open, |_, mistake| report_error(mistake))
 }
 
 /// The day by which suppressions end: that of `SOURCE_DATE_EPOCH` (reproducible-builds.org) where it is set, else
 /// of the clock, both in UTC. No report holds it.
 ///
-/// # Errors
-/// The variable is not a number of seconds, in words.
-pub fn today() -> Result<Date, String> {
+/// Errors: The variable is not a number of seconds, in words.
+pub fn current_date() -> Result<Date, String> {
     let written = std::env::var("SOURCE_DATE_EPOCH").unwrap_or_default();
     let seconds: i64 = if written.is_empty() {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -22,7 +22,7 @@ use crate::report::markdown::MarkdownReport;
 use crate::report::sarif::SarifReport;
 use crate::report::text::{TextLayout, TextReport};
 
-use super::{fail, width, write};
+use super::{report_error, terminal_width, write_result};
 
 /// The width of a text that goes to a file: that of a page, whatever the terminal's.
 const PAGE: usize = 100;
@@ -48,8 +48,7 @@ impl ReportOutputs {
     /// Begins the reports that were asked for. A file that cannot be written is said now, before images are read,
     /// and keeps no other report from being made.
     ///
-    /// # Errors
-    /// Two reports for one place, in words.
+    /// Errors: Two reports for one place, in words.
     pub fn open(args: &AuditArgs, rules: &[Rule]) -> Result<Self, String> {
         let mut outputs = Self {
             outputs: Vec::new(),
@@ -95,7 +94,7 @@ impl ReportOutputs {
         rules: &[Rule],
     ) {
         let width = match place {
-            ReportDestination::Stdout => width(),
+            ReportDestination::Stdout => terminal_width(),
             ReportDestination::File(..) => PAGE,
         };
         let layout = TextLayout {
@@ -122,7 +121,9 @@ impl ReportOutputs {
         for output in &mut self.outputs {
             let text = step(output.report.as_mut());
             match &mut output.place {
-                ReportDestination::Stdout => self.exit = self.exit.max(write(text, RunExit::Clean)),
+                ReportDestination::Stdout => {
+                    self.exit = self.exit.max(write_result(text, RunExit::Clean));
+                }
                 ReportDestination::File(file, content) => match text {
                     Ok(text) => content.push_str(&text),
                     Err(error) => self.exit = self.exit.max(cannot_write(file, &error)),
@@ -149,7 +150,7 @@ impl ReportOutputs {
 }
 
 fn cannot_write(file: &Path, error: &io::Error) -> RunExit {
-    fail(&format!("cannot write {}: {error}", file.display()))
+    report_error(&format!("cannot write {}: {error}", file.display()))
 }
 
 /// The file that a path stands for: links followed, as far as it is there.

@@ -3,9 +3,9 @@
 use crate::judge::outcome::RunExit;
 use crate::report::json;
 
-use super::write;
+use super::write_result;
 
 /// Prints the JSON Schema of the report.
-pub fn schema() -> RunExit {
-    write(Ok(json::CONTRACT.to_owned()), RunExit::Clean)
+pub fn run_schema() -> RunExit {
+    write_result(Ok(json::CONTRACT.to_owned()), RunExit::Clean)
 }

@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::cli::SlimArgs;
-use crate::judge::audit::audit;
+use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
-use crate::make::slim::added_layer::{SlimInput, proof};
-use crate::make::slim::build_image::make;
-use crate::make::slim::decision::{DropMode, SlimDecision, decide};
-use crate::make::slim::final_audit::{check, plan_of};
+use crate::make::slim::added_layer::{SlimInput, record_dropped_files};
+use crate::make::slim::build_image::build_new_image;
+use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
+use crate::make::slim::final_audit::{audit_new_image, plan_of};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ExistingOutput, ImageOutput, OutputAccess};
@@ -25,18 +25,18 @@ use image_source::engine::EngineEnvironment;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{PreparedCommand, color, fail, write};
+use super::{PreparedCommand, report_error, set_color_choice, write_result};
 
 /// Makes the new image.
-pub fn slim(mut args: SlimArgs) -> RunExit {
-    color(args.read.output.color);
+pub fn run_slim(mut args: SlimArgs) -> RunExit {
+    set_color_choice(args.read.output.color);
     let prepared = match prepare(&mut args) {
         Ok(prepared) => prepared,
         Err(exit) => return exit,
     };
     match run(&args, &prepared) {
-        Ok(text) => write(Ok(text), RunExit::Clean),
-        Err(error) => fail(&error),
+        Ok(text) => write_result(Ok(text), RunExit::Clean),
+        Err(error) => report_error(&error),
     }
 }
 
@@ -46,9 +46,9 @@ fn prepare(args: &mut SlimArgs) -> Result<PreparedCommand, RunExit> {
     let prepared = PreparedCommand::new(&mut args.read, only_one)?;
     for signal in [SIGINT, SIGTERM] {
         // The second one ends the program at once.
-        let caught = flag::register_conditional_shutdown(signal, 130, interrupt::flag())
-            .and_then(|_| flag::register(signal, interrupt::flag()));
-        caught.map_err(|error| fail(&error))?;
+        let caught = flag::register_conditional_shutdown(signal, 130, interrupt::interrupt_flag())
+            .and_then(|_| flag::register(signal, interrupt::interrupt_flag()));
+        caught.map_err(|error| report_error(&error))?;
     }
     Ok(prepared)
 }
@@ -62,7 +62,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let options = reader.options(prepared.platform.as_ref());
     let place = SlimDestination::new(args, &options)?;
     let folder = match &place {
-        Some(place) => place.output.folder()?,
+        Some(place) => place.output.create_staging_folder()?,
         None => tempfile::tempdir().map_err(|error| SlimError::Cannot(error.to_string()))?,
     };
     let original = OriginalImage::read(&args.image_name, &options, folder.path());
@@ -104,7 +104,7 @@ impl<'a> SlimDestination<'a> {
             engine: EngineEnvironment::from_env(),
             existing,
         };
-        output.check(&reach)?;
+        output.check_free(&reach)?;
         let proof = args.proof.as_ref().filter(|proof| proof.exists());
         if let Some(proof) = proof.filter(|_| existing == ExistingOutput::Stays) {
             return Err(SlimError::Exists(proof.display().to_string()));
@@ -145,13 +145,13 @@ impl SlimRun<'_> {
             DropMode::Keep
         };
         let facts = &before.facts;
-        let decision = decide(&self.original, facts, phase, plan, supplier, dropping)?;
+        let decision = decide_changes(&self.original, facts, phase, plan, supplier, dropping)?;
         let said = OriginalState {
             facts,
             plan,
             from: self.args.cupti_from.as_deref(),
         };
-        let mut text = slim_text::decision(&said, &decision);
+        let mut text = slim_text::describe_decision(&said, &decision);
         let Some(place) = place else {
             return Ok(text);
         };
@@ -165,14 +165,14 @@ impl SlimRun<'_> {
             limits: &self.options.limits,
             folder: self.folder,
         };
-        let made = make(&self.original, &making, place.output.form())?;
+        let made = build_new_image(&self.original, &making, place.output.layer_storage())?;
         let after = self.check(&made, &decision, supplier)?;
         if let Some(plan) = plan_of(&after, &self.args.phase) {
-            text += &slim_text::result(&said, &made, &after, plan);
+            text += &slim_text::describe_result(&said, &made, &after, plan);
         }
-        let put = place.output.put(&made, &place.reach, self.folder)?;
+        let put = place.output.place_image(&made, &place.reach, self.folder)?;
         text.extend(["  written: ", &put, "\n"]);
-        let none = || proof(&making);
+        let none = || record_dropped_files(&making);
         self.proof(
             &made
                 .added
@@ -186,7 +186,7 @@ impl SlimRun<'_> {
         let facts = self.original.facts(&self.options.conditions);
         let phases = [self.args.phase.clone()];
         let environment = &self.options.conditions.environment;
-        audit(facts, self.knowledge, &phases, environment)
+        judge_image(facts, self.knowledge, &phases, environment)
     }
 
     fn check(
@@ -196,7 +196,7 @@ impl SlimRun<'_> {
         supplier: Option<&CuptiSupplier>,
     ) -> Result<AuditedImage, SlimError> {
         let conditions = &self.options.conditions;
-        let checked = check(made, decision, self.knowledge, &self.args.phase, conditions);
+        let checked = audit_new_image(made, decision, self.knowledge, &self.args.phase, conditions);
         checked.map_err(|error| match supplier {
             None => SlimError::Cannot(format!(
                 "{error}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"

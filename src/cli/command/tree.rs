@@ -5,12 +5,12 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::RunExit;
 use crate::report::{self};
 
-use super::{color, fail, json_line, read_one, write};
+use super::{json_line, read_single_image, report_error, set_color_choice, write_result};
 
 /// Resolves one object, as at the start of a program or as dlopen would.
-pub fn tree(mut args: TreeArgs) -> RunExit {
-    color(args.read.output.color);
-    match read_one(&args.image_name, &mut args.read) {
+pub fn run_tree(mut args: TreeArgs) -> RunExit {
+    set_color_choice(args.read.output.color);
+    match read_single_image(&args.image_name, &mut args.read) {
         Ok((facts, _)) => show(&args, &facts),
         Err(exit) => exit,
     }
@@ -19,14 +19,14 @@ pub fn tree(mut args: TreeArgs) -> RunExit {
 fn show(args: &TreeArgs, facts: &ImageFacts) -> RunExit {
     let ground = facts.grounds.get(args.world.into());
     if ground.linker.is_none() && !args.object.contains('/') {
-        return fail(&format!(
+        return report_error(&format!(
             "{}: the image has no dynamic loader for {}",
             args.image_name, facts.image.platform
         ));
     }
     let resolution = if args.object.contains('/') {
-        let Some(resolution) = ground.start(args.object.as_bytes()) else {
-            return fail(&format!(
+        let Some(resolution) = ground.start_program(args.object.as_bytes()) else {
+            return report_error(&format!(
                 "{}: there is no file {} that a loader of the image could load",
                 args.image_name, args.object
             ));
@@ -42,13 +42,13 @@ fn show(args: &TreeArgs, facts: &ImageFacts) -> RunExit {
         grounds: &facts.grounds,
     };
     let text = match args.format {
-        TreeFormat::Json => json_line(report::tree::json(&tree)),
-        TreeFormat::Text => Ok(report::tree::text(&tree, args.read.output.verbose)),
+        TreeFormat::Json => json_line(report::tree::tree_json(&tree)),
+        TreeFormat::Text => Ok(report::tree::tree_text(&tree, args.read.output.verbose)),
     };
     let exit = match () {
         () if !resolution.loads() => RunExit::Findings,
         () if !resolution.unread.is_empty() => RunExit::Open,
         () => RunExit::Clean,
     };
-    write(text, exit)
+    write_result(text, exit)
 }

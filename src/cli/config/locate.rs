@@ -14,7 +14,7 @@ use yaml_mistakes::YamlMistake;
 
 /// The config of the folder `start`, or of the nearest folder above it up to the root of the repository, the
 /// folder with `.git`; outside of a repository, of `start` alone.
-pub fn find(start: &Path) -> Option<PathBuf> {
+pub fn find_config(start: &Path) -> Option<PathBuf> {
     let there = |folder: &Path, name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
     let root = start.ancestors().position(|folder| there(folder, ".git"));
     start
@@ -26,11 +26,10 @@ pub fn find(start: &Path) -> Option<PathBuf> {
 
 /// Reads the config at `path`, shown as it was given.
 ///
-/// # Errors
-/// All mistakes in it, or why it cannot be read.
-pub fn read(path: &Path) -> Result<ConfigFile, Vec<FileMistake>> {
-    let shown = escape::text(path.as_os_str().as_encoded_bytes());
-    let text = user_folders::text(path)
+/// Errors: All mistakes in it, or why it cannot be read.
+pub fn read_config(path: &Path) -> Result<ConfigFile, Vec<FileMistake>> {
+    let shown = escape::escape_bytes(path.as_os_str().as_encoded_bytes());
+    let text = user_folders::read_text_file(path)
         .map_err(|(place, what)| in_file(&shown, vec![YamlMistake { place, what }]))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     ConfigFile::read(&shown, folder, &text)

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use crate::cli::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 use crate::judge::rule::suppression::Suppression;
 
@@ -57,13 +57,12 @@ pub struct ConfigFile {
 }
 
 /// The findings that are about suppressions themselves.
-pub const OF_SUPPRESSIONS: [&str; 2] = ["expired-suppression", "unused-suppression"];
+pub const SUPPRESSION_RULES: [&str; 2] = ["expired-suppression", "unused-suppression"];
 
 impl ConfigFile {
     /// Checks the names that only the rules and profiles know.
     ///
-    /// # Errors
-    /// All that are not known, each with its place.
+    /// Errors: All that are not known, each with its place.
     pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), Vec<FileMistake>> {
         let phases = knowledge.phase_names();
         let rules: Vec<&str> = knowledge.rules.iter().map(|rule| &*rule.id).collect();
@@ -73,17 +72,17 @@ impl ConfigFile {
                 let path = ["phases", &number.to_string()];
                 mistakes.push(
                     self.document
-                        .mistake(&path, unknown("phase", phase, &phases)),
+                        .mistake(&path, unknown_name("phase", phase, &phases)),
                 );
             }
         }
         for (number, suppression) in self.config.suppressions.iter().enumerate() {
             let rule = suppression.rule.as_str();
             let what = match () {
-                () if OF_SUPPRESSIONS.contains(&rule) => {
+                () if SUPPRESSION_RULES.contains(&rule) => {
                     "it is about suppressions: mend or remove the one it is about".to_owned()
                 }
-                () if !rules.contains(&rule) => unknown("rule", rule, &rules),
+                () if !rules.contains(&rule) => unknown_name("rule", rule, &rules),
                 () => continue,
             };
             let path = ["suppress", &number.to_string(), "rule"];

@@ -12,7 +12,7 @@ use crate::cli::{OutputFile, PlatformArg};
 use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::FileMistake;
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A config as written.
 #[derive(Deserialize)]
@@ -52,8 +52,7 @@ struct SuppressionSource {
 impl ConfigFile {
     /// Reads the `text` of `file`; the paths in it are relative to `folder`.
     ///
-    /// # Errors
-    /// All mistakes in it: keys that a config has not, values that no flag would take.
+    /// Errors: All mistakes in it: keys that a config has not, values that no flag would take.
     pub fn read(file: &str, folder: &Path, text: &str) -> Result<Self, Vec<FileMistake>> {
         let read = |document: &YamlDocument| {
             document.read_and(|source: ConfigSource| {
@@ -168,7 +167,7 @@ fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
         let values = T::value_variants().iter();
         let values: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
         let known: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
-        unknown("value", text, &known)
+        unknown_name("value", text, &known)
     })
 }
 

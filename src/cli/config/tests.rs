@@ -126,7 +126,7 @@ fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
     let at = |path: &str| dir.path().join(path);
     fs::create_dir_all(at("repository/a/b")).unwrap();
     fs::write(at(FILE_NAME), "").unwrap();
-    let found = || locate::find(&at("repository/a/b"));
+    let found = || locate::find_config(&at("repository/a/b"));
     assert_eq!(
         found(),
         None,

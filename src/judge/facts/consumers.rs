@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::copies::{CuptiFiles, contains, is_library_name, is_needed_name};
+use super::copies::{CuptiFiles, contains_bytes, is_cupti_name, is_cupti_request};
 use super::cupti_access::{self, CompanionLookup, CompanionRequest};
 use super::file_references::NeededLookup;
 use super::{ByWorld, ProcessContext, file_owner, missing_symbols};
@@ -137,8 +137,7 @@ pub struct ConsumerProfile {
 impl ConsumerProfile {
     /// Reads the profile `id` from its file.
     ///
-    /// # Errors
-    /// All mistakes in the file.
+    /// Errors: All mistakes in the file.
     pub fn read(id: &str, document: &YamlDocument) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
             id.clone_into(&mut profile.id);
@@ -152,7 +151,7 @@ impl ConsumerProfile {
     }
 
     fn fits(&self, name: &[u8]) -> bool {
-        knowledge::named_like(name, &self.object)
+        knowledge::matches_name_pattern(name, &self.object)
     }
 }
 
@@ -164,14 +163,14 @@ pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
 }
 
 /// Finds the consumers and what each gets.
-pub(super) fn find(
+pub(super) fn find_consumers(
     grounds: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
     profiles: &[ConsumerProfile],
     wanted: &[CompanionRequest],
 ) -> Vec<CuptiConsumer> {
     let is_asker =
-        |path: &&RootPath| opens_cupti(profiles, path.name()) || !file_owner::is_decoy(path);
+        |path: &&RootPath| opens_cupti(profiles, path.name()) || !file_owner::is_private_copy(path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
@@ -191,7 +190,7 @@ fn consumer(
 ) -> Option<CuptiConsumer> {
     let rootfs = &grounds.as_is.rootfs;
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    let needed = elf.needed.iter().find(|name| is_needed_name(name));
+    let needed = elf.needed.iter().find(|name| is_cupti_request(name));
     let asks = if needed.is_some() {
         RequestKind::Needed
     } else {
@@ -207,7 +206,7 @@ fn consumer(
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
     let program = program(rootfs, &object);
-    let outcome = ByWorld::of(grounds, |ground| {
+    let outcome = ByWorld::map(grounds, |ground| {
         let asker = ConsumerRequest {
             object: &object,
             program: program.as_ref(),
@@ -217,7 +216,7 @@ fn consumer(
         };
         gets(ground, &asker, wanted)
     });
-    let file_name = image_linkage::escape::text(object.name());
+    let file_name = image_linkage::escape::escape_bytes(object.name());
     Some(CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
@@ -246,7 +245,7 @@ fn opened_names(
             .and_then(|facts| facts.elf.as_ref());
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
         let exact = |text: &&ByteString| {
-            is_library_name(text) && !contains(text, b"%") && !contains(text, b" ")
+            is_cupti_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ")
         };
         let mut names: Vec<ByteString> = mentions.iter().filter(exact).cloned().collect();
         // The most exact name is tried first, as dlopen callers do.
@@ -292,7 +291,7 @@ fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
 
 /// The interpreter of the environment that a Python extension lies in: the process that loads it.
 fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
-    let parts: Vec<&[u8]> = object.components().collect();
+    let parts: Vec<&[u8]> = object.split_components().collect();
     let at = parts
         .iter()
         .rposition(|part| *part == b"site-packages" || *part == b"dist-packages")?;
@@ -306,7 +305,7 @@ fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     candidates.iter().find_map(|path| {
         let found = rootfs.lookup(path).ok()?;
         let elf = rootfs.file(path)?.elf.as_ref()?;
-        Arch::of(elf)?;
+        Arch::of_object(elf)?;
         Some(found.path)
     })
 }
@@ -352,18 +351,18 @@ fn gets(
             RequestKind::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
-        gets.companions = cupti_access::companions(&process, Some(object), cupti, wanted);
+        gets.companions = cupti_access::look_up_companions(&process, Some(object), cupti, wanted);
         gets.with_other_failures(&loaded, names)
     };
-    let mut gets = ground
-        .with_setup(run)
-        .unwrap_or_else(|| ConsumerOutcome::missing("the image has no dynamic loader".to_owned()));
-    gets.missing_symbols = missing_symbols::missing(&ground.rootfs, object, &gets);
+    let mut gets = ground.with_setup(run).unwrap_or_else(|| {
+        ConsumerOutcome::not_found("the image has no dynamic loader".to_owned())
+    });
+    gets.missing_symbols = missing_symbols::find_missing_symbols(&ground.rootfs, object, &gets);
     gets
 }
 
 impl ConsumerOutcome {
-    fn missing(message: String) -> Self {
+    fn not_found(message: String) -> Self {
         Self {
             outcome: RequestOutcome::NotFound,
             path: None,
@@ -384,7 +383,7 @@ impl ConsumerOutcome {
             outcome: unresolved.outcome,
             trace: unresolved.trace.clone(),
             objects: objects.to_vec(),
-            ..Self::missing(unresolved.message.clone())
+            ..Self::not_found(unresolved.message.clone())
         }
     }
 
@@ -396,13 +395,14 @@ impl ConsumerOutcome {
             how: Some(object.how),
             trace: object.trace.clone(),
             objects: objects.to_vec(),
-            ..Self::missing(String::new())
+            ..Self::not_found(String::new())
         }
     }
 
     /// What else keeps the object from being loaded.
     fn with_other_failures(mut self, loaded: &LoadResolution, names: &[ByteString]) -> Self {
-        let others = super::failures(loaded).filter(|missing| !names.contains(&missing.name));
+        let others =
+            super::unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
         self.other_failures = others.map(|missing| missing.message.clone()).collect();
         self.unread.clone_from(&loaded.unread);
         self
@@ -410,7 +410,7 @@ impl ConsumerOutcome {
 }
 
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
-pub(super) fn follow(
+pub(super) fn follow_needed(
     ground: &ProcessContext,
     object: &RootPath,
     name: &ByteString,
@@ -456,9 +456,9 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
         Some(object) => ConsumerOutcome::found(object, &loaded.objects),
         None => match loaded.unresolved.first() {
             Some(first) => ConsumerOutcome::failed(first, &loaded.objects),
-            None => ConsumerOutcome::missing(format!(
+            None => ConsumerOutcome::not_found(format!(
                 "{}: not asked for",
-                image_linkage::escape::text(&wanted)
+                image_linkage::escape::escape_bytes(&wanted)
             )),
         },
     }
@@ -469,7 +469,9 @@ fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a Ro
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
     asker
         .through
-        .and_then(|through| paths.find(|path| knowledge::named_like(path.name(), through)))
+        .and_then(|through| {
+            paths.find(|path| knowledge::matches_name_pattern(path.name(), through))
+        })
         .unwrap_or(asker.object)
 }
 
@@ -479,16 +481,16 @@ fn of_open(
     caller: &RootPath,
     names: &[ByteString],
 ) -> ConsumerOutcome {
-    let caller = process.caller(caller);
+    let caller = process.map_of_path(caller);
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);
-        if let Some(object) = super::root(&resolution).filter(|_| resolution.loads()) {
+        if let Some(object) = super::opened_object(&resolution).filter(|_| resolution.loads()) {
             return ConsumerOutcome::found(object, &resolution.objects);
         }
-        if let Some(failure) = super::failures(&resolution).next() {
+        if let Some(failure) = super::unresolved_objects(&resolution).next() {
             first.get_or_insert_with(|| ConsumerOutcome::failed(failure, &resolution.objects));
         }
     }
-    first.unwrap_or_else(|| ConsumerOutcome::missing("no name is known that it opens".to_owned()))
+    first.unwrap_or_else(|| ConsumerOutcome::not_found("no name is known that it opens".to_owned()))
 }

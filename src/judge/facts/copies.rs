@@ -3,7 +3,7 @@
 use super::consumers::{self, ConsumerProfile, CuptiConsumer};
 use super::file_owner::{self, FileOwner, OwnerKind};
 use super::release_files::{self, VersionSource};
-use super::{ByWorld, PlainOpen, ProcessContext, root};
+use super::{ByWorld, PlainOpen, ProcessContext, opened_object};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
@@ -74,12 +74,12 @@ impl CuptiFiles {
         self.files
             .iter()
             .map(|(path, _)| path)
-            .filter(|path| !file_owner::is_decoy(path))
+            .filter(|path| !file_owner::is_private_copy(path))
     }
 }
 
 /// Takes one node of the file system, if it bears on CUPTI.
-pub(super) fn take(
+pub(super) fn add_cupti_node(
     rootfs: &Rootfs,
     profiles: &[ConsumerProfile],
     found: &mut CuptiFiles,
@@ -87,7 +87,7 @@ pub(super) fn take(
     node: &RootfsNode,
 ) {
     match &node.kind {
-        NodeKind::Symlink(target) if is_library_name(path.name()) => {
+        NodeKind::Symlink(target) if is_cupti_name(path.name()) => {
             if let Err(why) = rootfs.lookup(&path.absolute())
                 && !leads_to_link(rootfs, path, target)
             {
@@ -106,14 +106,14 @@ pub(super) fn take(
         NodeKind::File(facts) => {
             let elf = facts.elf.as_ref();
             let soname = elf.and_then(|elf| elf.soname.as_deref());
-            if is_library_name(path.name()) || soname.is_some_and(is_library_name) {
+            if is_cupti_name(path.name()) || soname.is_some_and(is_cupti_name) {
                 found.files.push((path.clone(), node.layer));
             } else if let Some(elf) = elf
-                && (elf.needed.iter().any(|name| is_needed_name(name))
+                && (elf.needed.iter().any(|name| is_cupti_request(name))
                     || elf
                         .mentions
                         .iter()
-                        .any(|text| contains(text, b"libcupti.so"))
+                        .any(|text| contains_bytes(text, b"libcupti.so"))
                     || consumers::opens_cupti(profiles, path.name()))
             {
                 found.askers.push(path.clone());
@@ -136,22 +136,22 @@ fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
 }
 
 /// Whether a `DT_NEEDED` entry is for libcupti: its soname, or a path that ends in it.
-pub fn is_needed_name(name: &[u8]) -> bool {
-    is_library_name(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
+pub fn is_cupti_request(name: &[u8]) -> bool {
+    is_cupti_name(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
 }
 
 /// Whether a file or soname is that of libcupti.
-pub fn is_library_name(name: &[u8]) -> bool {
+pub fn is_cupti_name(name: &[u8]) -> bool {
     name.strip_prefix(b"libcupti.so")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
-pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
+pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
 /// Describes the copies: version, owner, and who gets them.
-pub fn describe(
+pub fn describe_copies(
     rootfs: &Rootfs,
     grounds: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
@@ -182,7 +182,7 @@ fn describe_one(
         path,
         facts.and_then(|facts| facts.sha256.as_deref()),
     );
-    let opened = ByWorld::of(grounds, |ground| {
+    let opened = ByWorld::map(grounds, |ground| {
         plain_for(ground, soname.as_ref(), plain.get(ground.world))
     });
     let ends_here = ByWorld {
@@ -190,7 +190,7 @@ fn describe_one(
         nvidia: ends_at(&opened.nvidia, path),
     };
     let reached = ends_here.as_is.or(ends_here.nvidia);
-    let by_path = ByWorld::of(grounds, |ground| ground.open_plain(&absolute));
+    let by_path = ByWorld::map(grounds, |ground| ground.open_plain(&absolute));
     let mut problems: Vec<String> = elf
         .iter()
         .flat_map(|elf| &elf.problems)
@@ -211,8 +211,8 @@ fn describe_one(
         ),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
-        machine: elf.map(|elf| trace_text::machine(elf)),
-        decoy: file_owner::is_decoy(path)
+        machine: elf.map(|elf| trace_text::object_machine(elf)),
+        decoy: file_owner::is_private_copy(path)
             || owner.kind == OwnerKind::Bundled && owner.name.starts_with("Nsight"),
         owner,
         loadable: ByWorld {
@@ -242,7 +242,7 @@ fn ends_at<'r>(
     resolution: &'r LoadResolution,
     path: &RootPath,
 ) -> Option<(&'r ByteString, SearchStage)> {
-    root(resolution)
+    opened_object(resolution)
         .filter(|object| object.real_path == *path)
         .map(|object| (&object.path, object.how))
 }
@@ -265,7 +265,7 @@ fn users(consumers: &[CuptiConsumer], path: &RootPath) -> Vec<usize> {
 
 fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> FileOwner {
     let bundle = sha256
-        .and_then(release_files::by_hash)
+        .and_then(release_files::release_file_by_hash)
         .and_then(|release| release.bundle);
     match bundle {
         Some(bundle) => FileOwner {
@@ -273,7 +273,7 @@ fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> FileOwner
             name: bundle.to_owned(),
             version: None,
         },
-        None => file_owner::of(rootfs, path),
+        None => file_owner::find_owner(rootfs, path),
     }
 }
 
@@ -283,12 +283,12 @@ fn version(
     sha256: Option<&str>,
     owner: &FileOwner,
 ) -> Option<(String, VersionSource)> {
-    let by_hash = sha256.and_then(release_files::by_hash).and_then(|release| {
-        match release.versions.as_slice() {
+    let by_hash = sha256
+        .and_then(release_files::release_file_by_hash)
+        .and_then(|release| match release.versions.as_slice() {
             [] => None,
             versions => Some((versions.join(" or "), VersionSource::Hash)),
-        }
-    });
+        });
     let by_package = || {
         let version = owner
             .version
@@ -298,7 +298,8 @@ fn version(
         Some((upstream.to_owned(), VersionSource::Package))
     };
     let by_name = || {
-        release_files::by_file_name(path.name()).map(|version| (version, VersionSource::FileName))
+        release_files::version_by_file_name(path.name())
+            .map(|version| (version, VersionSource::FileName))
     };
     by_hash.or_else(by_package).or_else(by_name).or_else(|| {
         let header = [
@@ -319,6 +320,6 @@ fn version(
                 .concat(),
             )
         })?;
-        release_files::by_header(header).map(|version| (version, VersionSource::Header))
+        release_files::version_by_header(header).map(|version| (version, VersionSource::Header))
     })
 }

@@ -10,7 +10,7 @@ use image_source::ImageConfig;
 pub type CudaVersion = (u32, u32);
 
 /// The first two numbers of a version, such as those of `12.4.127` or `12.4`.
-pub fn version(text: &str) -> Option<CudaVersion> {
+pub fn parse_cuda_version(text: &str) -> Option<CudaVersion> {
     let mut parts = text.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
@@ -25,7 +25,7 @@ pub struct CudaRuntime {
 }
 
 /// The runtime that a file is, `libcudart.so.X.Y.Z`, or that the `version.json` of a toolkit names.
-pub(super) fn of_file(path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime> {
+pub(super) fn runtime_of_file(path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime> {
     let version = match path.name() {
         b"version.json" => of_version_json(facts.kept.as_deref()?),
         name => of_file_name(name),
@@ -37,7 +37,7 @@ pub(super) fn of_file(path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime>
 }
 
 /// The runtime that NVIDIA's distribution for Python brings.
-pub(super) fn of_distribution(distribution: &PythonDistribution) -> Option<CudaRuntime> {
+pub(super) fn runtime_of_distribution(distribution: &PythonDistribution) -> Option<CudaRuntime> {
     let is_runtime = distribution.name.starts_with("nvidia-cuda-runtime");
     is_runtime.then(|| CudaRuntime {
         path: distribution.metadata.clone(),
@@ -60,18 +60,24 @@ fn of_version_json(bytes: &[u8]) -> Option<String> {
 
 /// The runtime that a copy of CUPTI is used with: that of the same Python environment, the same folder or the
 /// same toolkit, else the only one of the image.
-pub fn beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Option<&'r CudaRuntime> {
-    let site = site(&copy.real_path);
+pub fn runtime_beside<'r>(
+    copy: &CuptiCopy,
+    runtimes: &'r [CudaRuntime],
+) -> Option<&'r CudaRuntime> {
+    let site = site_packages_of(&copy.real_path);
     let folder = copy.real_path.parent();
     let toolkit = toolkit(&copy.real_path);
     let near = |near: &dyn Fn(&CudaRuntime) -> bool| runtimes.iter().find(|runtime| near(runtime));
-    let same_site = |runtime: &CudaRuntime| site.is_some() && self::site(&runtime.path) == site;
+    let same_site =
+        |runtime: &CudaRuntime| site.is_some() && site_packages_of(&runtime.path) == site;
     let same_folder = |runtime: &CudaRuntime| runtime.path.parent() == folder;
     let same_toolkit =
         |runtime: &CudaRuntime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
     let only = || {
         let first = runtimes.first()?;
-        let same = |runtime: &CudaRuntime| version(&runtime.version) == version(&first.version);
+        let same = |runtime: &CudaRuntime| {
+            parse_cuda_version(&runtime.version) == parse_cuda_version(&first.version)
+        };
         runtimes.iter().all(same).then_some(first)
     };
     near(&same_site)
@@ -81,7 +87,7 @@ pub fn beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Option<&'r C
 }
 
 /// The folder of Python packages that a path lies in.
-pub fn site(path: &RootPath) -> Option<RootPath> {
+pub fn site_packages_of(path: &RootPath) -> Option<RootPath> {
     let mut folder = path.parent();
     while folder != RootPath::default() {
         if matches!(folder.name(), b"site-packages" | b"dist-packages") {
@@ -106,7 +112,7 @@ fn toolkit(path: &RootPath) -> Option<RootPath> {
 
 /// The lowest CUDA version of a driver that `NVIDIA_REQUIRE_CUDA` lets through by `cuda>=…`. Words are
 /// alternatives, commas join conditions. `None` where the image asks for nothing, or turns the check off.
-pub fn required(config: &ImageConfig) -> Option<CudaVersion> {
+pub fn required_cuda_version(config: &ImageConfig) -> Option<CudaVersion> {
     if config
         .env("NVIDIA_DISABLE_REQUIRE")
         .is_some_and(|value| !value.is_empty())
@@ -116,7 +122,8 @@ pub fn required(config: &ImageConfig) -> Option<CudaVersion> {
     let alternatives = config.env("NVIDIA_REQUIRE_CUDA")?.split_whitespace();
     let lowest = |alternative: &str| {
         let conditions = alternative.split(',');
-        let least = conditions.filter_map(|condition| version(condition.strip_prefix("cuda>=")?));
+        let least = conditions
+            .filter_map(|condition| parse_cuda_version(condition.strip_prefix("cuda>=")?));
         least.max()
     };
     alternatives.filter_map(lowest).min()
@@ -124,14 +131,14 @@ pub fn required(config: &ImageConfig) -> Option<CudaVersion> {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_file_name, of_version_json, required, version};
+    use super::{of_file_name, of_version_json, parse_cuda_version, required_cuda_version};
     use image_source::ImageConfig;
 
     #[test]
     fn versions_are_read_from_names_and_from_the_toolkits_own_list() {
-        assert_eq!(version("12.4.127"), Some((12, 4)));
-        assert_eq!(version("11.8"), Some((11, 8)));
-        assert_eq!(version("12"), None);
+        assert_eq!(parse_cuda_version("12.4.127"), Some((12, 4)));
+        assert_eq!(parse_cuda_version("11.8"), Some((11, 8)));
+        assert_eq!(parse_cuda_version("12"), None);
         assert_eq!(
             of_file_name(b"libcudart.so.12.4.127").as_deref(),
             Some("12.4.127")
@@ -145,7 +152,7 @@ mod tests {
     #[test]
     fn the_lowest_alternative_of_the_requirement_counts() {
         let required = |value: &str| {
-            required(&ImageConfig {
+            required_cuda_version(&ImageConfig {
                 env: vec![("NVIDIA_REQUIRE_CUDA".to_owned(), value.to_owned())],
                 ..ImageConfig::default()
             })

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::dead_weight::DeadWeightFile;
-use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, failures, root};
+use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, opened_object, unresolved_objects};
 use crate::knowledge::api::{self, CuptiApi, LibraryRequester};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::loader::{
@@ -105,7 +105,7 @@ impl CuptiAccess {
     }
 
     fn judged(mut self, rootfs: &Rootfs) -> Self {
-        let apis = api::all().iter();
+        let apis = api::cupti_apis().iter();
         self.apis = apis
             .map(|api| (api.id.as_str(), self.judge(rootfs, api)))
             .collect();
@@ -149,8 +149,11 @@ pub(super) struct CompanionRequest {
 }
 
 /// The libraries that the APIs need, those whose name has a number once for each that is there.
-pub(super) fn wanted(rootfs: &Rootfs, files: &[DeadWeightFile]) -> Vec<CompanionRequest> {
-    let libraries = api::all().iter().flat_map(|api| &api.libraries);
+pub(super) fn companion_requests(
+    rootfs: &Rootfs,
+    files: &[DeadWeightFile],
+) -> Vec<CompanionRequest> {
+    let libraries = api::cupti_apis().iter().flat_map(|api| &api.libraries);
     let mut wanted: Vec<CompanionRequest> = libraries
         .flat_map(|library| {
             let names = if library.is_numbered() {
@@ -192,7 +195,7 @@ fn sonames(rootfs: &Rootfs, files: &[DeadWeightFile], stem: &str) -> Vec<ByteStr
 }
 
 /// Asks for the libraries, each in a process of its own that has come as far as this one.
-pub(super) fn companions(
+pub(super) fn look_up_companions(
     process: &SimulatedProcess<'_>,
     asker: Option<&RootPath>,
     cupti: Option<&RootPath>,
@@ -201,8 +204,8 @@ pub(super) fn companions(
     let ask = |wanted: &CompanionRequest| {
         let mut process = process.clone();
         let caller = match wanted.got {
-            LibraryRequester::ByCupti => Some(process.caller(cupti?)?),
-            LibraryRequester::ByAsker => asker.and_then(|asker| process.caller(asker)),
+            LibraryRequester::ByCupti => Some(process.map_of_path(cupti?)?),
+            LibraryRequester::ByAsker => asker.and_then(|asker| process.map_of_path(asker)),
         };
         Some(companion(&mut process, wanted, caller))
     };
@@ -215,8 +218,8 @@ fn companion(
     caller: Option<usize>,
 ) -> CompanionLookup {
     let resolution = process.open(&wanted.name, caller);
-    let failure = failures(&resolution).next();
-    let found = root(&resolution).filter(|_| resolution.loads());
+    let failure = unresolved_objects(&resolution).next();
+    let found = opened_object(&resolution).filter(|_| resolution.loads());
     CompanionLookup {
         name: wanted.name.clone(),
         library: wanted.library,
@@ -241,7 +244,7 @@ fn companion(
 }
 
 /// What each consumer, and a process without search paths, can use.
-pub(super) fn find(
+pub(super) fn find_cupti_access(
     grounds: &ByWorld<ProcessContext>,
     consumers: &[CuptiConsumer],
     plain: &ByWorld<PlainOpen>,
@@ -249,13 +252,13 @@ pub(super) fn find(
 ) -> Vec<CuptiProcess> {
     let of_nobody = CuptiProcess {
         consumer: None,
-        reach: ByWorld::of(grounds, |ground| {
+        reach: ByWorld::map(grounds, |ground| {
             of_plain(ground, plain.get(ground.world), wanted).judged(&ground.rootfs)
         }),
     };
     let of_consumer = |(number, consumer): (usize, &CuptiConsumer)| CuptiProcess {
         consumer: Some(number),
-        reach: ByWorld::of(grounds, |ground| {
+        reach: ByWorld::map(grounds, |ground| {
             let gets = consumer.outcome.get(ground.world);
             let reach = CuptiAccess {
                 cupti: gets
@@ -282,9 +285,9 @@ fn of_plain(
         let mut process = SimulatedProcess::new(setup);
         process.start_unknown();
         let resolution = process.open(&plain.name, None);
-        let cupti = root(&resolution).filter(|_| resolution.loads());
+        let cupti = opened_object(&resolution).filter(|_| resolution.loads());
         let cupti = cupti.map(|object| object.real_path.clone());
-        let companions = companions(&process, None, cupti.as_ref(), wanted);
+        let companions = look_up_companions(&process, None, cupti.as_ref(), wanted);
         CuptiAccess {
             cupti,
             companions,

@@ -1,7 +1,7 @@
 //! The files that may be dead weight, as far as their paths say so; whether they may go is a plan's to say.
 
 use crate::knowledge::dead_weight::{self, DeadWeightKind};
-use crate::knowledge::named_like;
+use crate::knowledge::matches_name_pattern;
 use image_linkage::elf::SymbolRole;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -41,12 +41,12 @@ pub(super) struct DeadWeightScan {
 
 impl DeadWeightScan {
     /// Takes one node of the file system.
-    pub fn take(&mut self, path: &RootPath, node: &RootfsNode) {
+    pub fn add_node(&mut self, path: &RootPath, node: &RootfsNode) {
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
-        let hit = dead_weight::look(path.as_bytes());
-        let kinds = dead_weight::kinds();
+        let hit = dead_weight::match_path(path.as_bytes());
+        let kinds = dead_weight::dead_weight_kinds();
         let is_one = |kind: &&DeadWeightKind| has_export(kind, facts);
         if let Some(kind) = hit
             .kinds
@@ -73,7 +73,7 @@ impl DeadWeightScan {
 
     /// Puts what was gathered in order, with the uses that the environment shows.
     pub fn finish(mut self, image: &Image) -> Self {
-        for kind in dead_weight::kinds() {
+        for kind in dead_weight::dead_weight_kinds() {
             for used in &kind.used_by {
                 let set = used
                     .variables
@@ -99,8 +99,8 @@ fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
     };
     let elf = facts.elf.as_ref();
     elf.is_some_and(|elf| {
-        elf.symbols
-            .iter()
-            .any(|symbol| symbol.role == SymbolRole::Export && named_like(&symbol.name, pattern))
+        elf.symbols.iter().any(|symbol| {
+            symbol.role == SymbolRole::Export && matches_name_pattern(&symbol.name, pattern)
+        })
     })
 }

@@ -1,7 +1,7 @@
 //! Which soname a program in this image would ask for.
 
 use super::consumers::CuptiConsumer;
-use super::copies::{CuptiFiles, is_library_name};
+use super::copies::{CuptiFiles, is_cupti_name};
 use super::release_files;
 use image_linkage::elf::ByteString;
 use image_linkage::rootfs::Rootfs;
@@ -9,7 +9,7 @@ use image_source::Image;
 
 /// The sonames to try, the likeliest first: those of the copies, of the dangling links, of the consumers, of
 /// the headers, of the image's CUDA version; without any of these the development name.
-pub fn expected(
+pub fn expected_sonames(
     image: &Image,
     rootfs: &Rootfs,
     found: &CuptiFiles,
@@ -17,7 +17,7 @@ pub fn expected(
 ) -> Vec<ByteString> {
     let mut names: Vec<ByteString> = Vec::new();
     let mut add = |name: ByteString| {
-        if is_library_name(&name) && !names.contains(&name) {
+        if is_cupti_name(&name) && !names.contains(&name) {
             names.push(name);
         }
     };
@@ -43,15 +43,15 @@ pub fn expected(
         let version =
             rootfs.content(&[header.parent().absolute(), b"/cupti_version.h".to_vec()].concat());
         version
-            .and_then(release_files::by_header)
-            .and_then(|version| of_cuda(&version))
+            .and_then(release_files::version_by_header)
+            .and_then(|version| cupti_soname(&version))
             .into_iter()
             .for_each(&mut add);
     }
     image
         .config
         .env("CUDA_VERSION")
-        .and_then(of_cuda)
+        .and_then(cupti_soname)
         .into_iter()
         .for_each(&mut add);
     add(ByteString::from(&b"libcupti.so"[..]));
@@ -59,7 +59,7 @@ pub fn expected(
 }
 
 /// The soname of a CUDA version: with the minor version up to 11.8, the major alone from 12 on.
-pub fn of_cuda(version: &str) -> Option<ByteString> {
+pub fn cupti_soname(version: &str) -> Option<ByteString> {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let (major, minor) = (parts.next()??, parts.next()??);
     let name = if major >= 12 {
@@ -72,11 +72,12 @@ pub fn of_cuda(version: &str) -> Option<ByteString> {
 
 #[cfg(test)]
 mod tests {
-    use super::of_cuda;
+    use super::cupti_soname;
 
     #[test]
     fn the_soname_lost_its_minor_version_with_cuda_12() {
-        let name = |version| of_cuda(version).map(|name| String::from_utf8(name.to_vec()).unwrap());
+        let name =
+            |version| cupti_soname(version).map(|name| String::from_utf8(name.to_vec()).unwrap());
         assert_eq!(name("12.4.1").as_deref(), Some("libcupti.so.12"));
         assert_eq!(name("11.8.0").as_deref(), Some("libcupti.so.11.8"));
         assert_eq!(name("13.0").as_deref(), Some("libcupti.so.13"));

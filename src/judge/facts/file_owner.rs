@@ -69,12 +69,12 @@ fn bundle(path: &RootPath) -> Option<&'static BundleFolder> {
 }
 
 /// Whether the file serves the tool it belongs to and nobody else.
-pub fn is_decoy(path: &RootPath) -> bool {
+pub fn is_private_copy(path: &RootPath) -> bool {
     bundle(path).is_some_and(|bundle| bundle.decoy)
 }
 
 /// The owner of the file at `path`.
-pub fn of(rootfs: &Rootfs, path: &RootPath) -> FileOwner {
+pub fn find_owner(rootfs: &Rootfs, path: &RootPath) -> FileOwner {
     bundle(path)
         .map(|bundle| FileOwner {
             kind: OwnerKind::Bundled,

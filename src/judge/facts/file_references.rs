@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::dead_weight::DeadWeightFile;
-use super::{ByWorld, ConsumerProfile, CuptiConsumer, ProcessContext, root};
+use super::{ByWorld, ConsumerProfile, CuptiConsumer, ProcessContext, opened_object};
 use super::{consumers, copies};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
@@ -61,7 +61,7 @@ pub(super) struct ObjectInventory {
 
 impl ObjectInventory {
     /// Takes one node of the file system.
-    pub fn take(&mut self, path: &RootPath, node: &RootfsNode) {
+    pub fn add_node(&mut self, path: &RootPath, node: &RootfsNode) {
         match &node.kind {
             NodeKind::File(facts) if facts.elf.is_some() => {
                 self.objects.push((path.clone(), Arc::clone(facts)));
@@ -114,7 +114,7 @@ fn links_to(
 }
 
 /// The links that lead to each file of baggage, and what else leads to it.
-pub(super) fn find(
+pub(super) fn find_references(
     image: &Image,
     grounds: &ByWorld<ProcessContext>,
     files: &[DeadWeightFile],
@@ -140,7 +140,7 @@ pub(super) fn find(
             ties.extend(search.needed(path, name, &mut plain));
         }
         for text in elf.mentions.iter().chain(&elf.dlopen_notes) {
-            ties.extend(search.held(path, text));
+            ties.extend(search.string_references(path, text));
         }
     }
     ties.sort();
@@ -298,9 +298,9 @@ impl ReferenceSearch<'_> {
     fn plain(&self, name: &ByteString) -> Vec<RootPath> {
         let open = |ground: &ProcessContext| {
             let resolution = ground.open_plain(name);
-            root(&resolution).map(|object| object.real_path.clone())
+            opened_object(&resolution).map(|object| object.real_path.clone())
         };
-        let opened = ByWorld::of(self.grounds, open);
+        let opened = ByWorld::map(self.grounds, open);
         opened.as_is.into_iter().chain(opened.nvidia).collect()
     }
 
@@ -319,7 +319,9 @@ impl ReferenceSearch<'_> {
                 .collect();
             return (!found.is_empty()).then_some(found);
         }
-        let followed = ByWorld::of(self.grounds, |ground| consumers::follow(ground, path, name));
+        let followed = ByWorld::map(self.grounds, |ground| {
+            consumers::follow_needed(ground, path, name)
+        });
         let mut found = Vec::new();
         for followed in [followed.as_is, followed.nvidia] {
             match followed {
@@ -333,20 +335,20 @@ impl ReferenceSearch<'_> {
 
     /// The ties of a string that may be the name of something opened at run time. What CUPTI opens itself is in
     /// the table of its APIs, and what known programs open is in their profiles.
-    fn held(&self, path: &RootPath, text: &ByteString) -> Vec<FileReference> {
+    fn string_references(&self, path: &RootPath, text: &ByteString) -> Vec<FileReference> {
         let is_note = text.starts_with(b"[") || text.starts_with(b"{");
         let files: Vec<&DeadWeightFile> = if is_note {
             let noted = self
                 .names
                 .by_name
                 .keys()
-                .filter(|name| copies::contains(text, name));
+                .filter(|name| copies::contains_bytes(text, name));
             noted.flat_map(|name| self.names.of(name)).collect()
         } else {
             self.names.of(text).collect()
         };
         let own = self.names.at(path).map(|own| own.kind);
-        let is_cupti = |file: &DeadWeightFile| copies::is_library_name(file.path.name());
+        let is_cupti = |file: &DeadWeightFile| copies::is_cupti_name(file.path.name());
         let opens = consumers::opens_cupti(self.profiles, path.name());
         let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
         let consumer = self
@@ -370,7 +372,7 @@ impl ReferenceSearch<'_> {
 }
 
 /// The files of baggage that something outside of it leads to, by itself or through others.
-pub fn kept(files: &[DeadWeightFile], ties: &[FileReference]) -> BTreeSet<RootPath> {
+pub fn retained_files(files: &[DeadWeightFile], ties: &[FileReference]) -> BTreeSet<RootPath> {
     let is_baggage = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
     let mut kept = BTreeSet::new();
     loop {
@@ -446,7 +448,7 @@ fn of_settings(
             ties.push(tie(&file.path, "the command of the image", word.as_bytes()));
         }
     }
-    let started = ByWorld::of(grounds, |ground| {
+    let started = ByWorld::map(grounds, |ground| {
         let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
         ground.with_setup(start).unwrap_or_default()
     });

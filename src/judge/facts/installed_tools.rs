@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ImageFacts;
-use crate::knowledge::{Profiler, ToolCondition, named_like};
+use crate::knowledge::{Profiler, ToolCondition, matches_name_pattern};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
@@ -42,7 +42,7 @@ pub enum ProgramPlace {
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Looks for what `profilers` name. `over` are the variables over those of the image config.
-pub fn find(
+pub fn find_installed_tools(
     facts: &ImageFacts,
     profilers: &[Profiler],
     over: &[(String, String)],
@@ -85,7 +85,7 @@ fn objects<'c>(
         let is_object = matches!(&node.kind, NodeKind::File(facts) if facts.elf.is_some());
         let named = wanted
             .iter()
-            .filter(|pattern| is_object && named_like(path.name(), pattern));
+            .filter(|pattern| is_object && matches_name_pattern(path.name(), pattern));
         for pattern in named {
             objects
                 .entry((*pattern).clone())
@@ -142,7 +142,7 @@ fn matching(rootfs: &Rootfs, pattern: &str) -> Vec<Vec<u8>> {
             let child = |name: &[u8]| [folder, &b"/"[..], name].concat();
             if part.ends_with('*') {
                 names(rootfs, folder)
-                    .filter(|name| named_like(name, part))
+                    .filter(|name| matches_name_pattern(name, part))
                     .map(child)
                     .collect()
             } else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ByWorld, ProcessContext, root};
+use super::{ByWorld, ProcessContext, opened_object};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 
@@ -37,7 +37,7 @@ const FAMILY: [&[u8]; 6] = [
 ];
 
 /// The stale names of CUPTI's libraries, by name.
-pub fn stale(grounds: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
+pub fn find_stale_entries(grounds: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
     let caches = [&grounds.as_is, &grounds.nvidia]
         .into_iter()
         .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
@@ -72,11 +72,11 @@ fn stale_name(grounds: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEnt
 /// What a plain dlopen of `name` ends at, whether or not it has all it needs.
 fn found(ground: &ProcessContext, name: &[u8]) -> Option<(ByteString, RootPath)> {
     let resolution = ground.open_plain(name);
-    root(&resolution).map(|object| (object.path.clone(), object.real_path.clone()))
+    opened_object(&resolution).map(|object| (object.path.clone(), object.real_path.clone()))
 }
 
 fn in_cache<'g>(ground: &'g ProcessContext, name: &[u8]) -> Option<&'g [u8]> {
     let linker = ground.linker.as_ref()?;
     let cache = linker.cache.as_ref()?;
-    cache.lookup(name, &linker.usable())
+    cache.lookup(name, &linker.cache_criteria())
 }

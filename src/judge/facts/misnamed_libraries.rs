@@ -1,6 +1,6 @@
 //! Files and links whose name says another soname of CUPTI than the file has.
 
-use super::copies::is_library_name;
+use super::copies::is_cupti_name;
 use super::{expected_soname, file_owner, release_files};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -22,16 +22,17 @@ pub struct MisnamedLibrary {
 }
 
 /// The name of a node, if it is one of CUPTI and is not true. Copies that a tool brings for itself are left out.
-pub(super) fn of(rootfs: &Rootfs, path: &RootPath, node: &RootfsNode) -> Option<MisnamedLibrary> {
-    if !is_library_name(path.name()) || file_owner::is_decoy(path) {
+pub(super) fn check_library_name(
+    rootfs: &Rootfs,
+    path: &RootPath,
+    node: &RootfsNode,
+) -> Option<MisnamedLibrary> {
+    if !is_cupti_name(path.name()) || file_owner::is_private_copy(path) {
         return None;
     }
     let target = rootfs.lookup(&path.absolute()).ok()?.path;
     let elf = rootfs.file(&path.absolute())?.elf.as_ref()?;
-    let soname = elf
-        .soname
-        .clone()
-        .filter(|soname| is_library_name(soname))?;
+    let soname = elf.soname.clone().filter(|soname| is_cupti_name(soname))?;
     let says = says(path.name()).filter(|says| *says != soname)?;
     let is_link = matches!(node.kind, NodeKind::Symlink(_));
     Some(MisnamedLibrary {
@@ -50,7 +51,7 @@ fn says(name: &[u8]) -> Option<ByteString> {
     let major = number.parse::<u32>().ok().filter(|&major| major >= 12);
     match major {
         Some(_) => Some(name.into()),
-        None => expected_soname::of_cuda(&release_files::by_file_name(name)?),
+        None => expected_soname::cupti_soname(&release_files::version_by_file_name(name)?),
     }
 }
 

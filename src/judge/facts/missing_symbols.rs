@@ -13,7 +13,7 @@ const CUPTI: &[u8] = b"cupti";
 
 /// The symbols that `object` imports and that no object of its process exports, in the order of their names. Of a
 /// performance library that is not in the process at all nothing is said: that it is missing is said already.
-pub(super) fn missing(
+pub(super) fn find_missing_symbols(
     rootfs: &Rootfs,
     object: &RootPath,
     gets: &ConsumerOutcome,

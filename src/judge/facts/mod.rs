@@ -28,9 +28,9 @@ pub use consumers::{ConsumerOutcome, ConsumerProfile, CuptiConsumer, FailureImpa
 pub use copies::{CuptiCopy, DanglingLink};
 pub use cupti_access::{ApiAvailability, CompanionLookup, CuptiAccess, CuptiProcess};
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
-pub use expected_soname::of_cuda as soname_of_cuda;
+pub use expected_soname::cupti_soname as soname_of_cuda;
 pub use file_owner::{FileOwner, OwnerKind};
-pub use file_references::{FileReference, FileReferrer, ReferenceKind, kept};
+pub use file_references::{FileReference, FileReferrer, ReferenceKind, retained_files};
 pub use process_context::ProcessContext;
 pub use related_software::RelatedSoftware;
 pub use release_files::VersionSource;
@@ -89,7 +89,7 @@ impl<T> ByWorld<T> {
     }
 
     /// Computes the value in both worlds.
-    pub fn of<'g>(
+    pub fn map<'g>(
         grounds: &'g ByWorld<ProcessContext>,
         compute: impl Fn(&'g ProcessContext) -> T,
     ) -> Self {
@@ -159,7 +159,7 @@ pub struct ImageFacts {
 
 impl ImageFacts {
     /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
-    pub fn serves(&self) -> bool {
+    pub fn provides_cupti(&self) -> bool {
         let gets =
             |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
@@ -205,7 +205,7 @@ pub struct GatherOptions {
 }
 
 /// Gathers the facts of an image from its layers.
-pub fn gather(image: Image, layers: ReadLayers, conditions: &GatherOptions) -> ImageFacts {
+pub fn gather_facts(image: Image, layers: ReadLayers, conditions: &GatherOptions) -> ImageFacts {
     let mut gaps: Vec<Gap> = layers
         .layers
         .iter()
@@ -221,7 +221,7 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &GatherOptions) -> I
     let (rootfs, oddities) = merged(&indexes);
     drop(layers);
     let rootfs = Arc::new(rootfs);
-    let grounds = process_context::both(&image, &rootfs, conditions);
+    let grounds = process_context::build_contexts(&image, &rootfs, conditions);
     let profiles = conditions.consumers.as_slice();
     let RootfsScan {
         found,
@@ -230,19 +230,19 @@ pub fn gather(image: Image, layers: ReadLayers, conditions: &GatherOptions) -> I
         around,
     } = walk(&rootfs, profiles);
     let weight = weight.finish(&image);
-    let wanted = cupti_access::wanted(&rootfs, &weight.files);
-    let consumers = consumers::find(&grounds, &found, profiles, &wanted);
-    let expected = expected_soname::expected(&image, &rootfs, &found, &consumers);
-    let plain = ByWorld::of(&grounds, |ground| plain_open(ground, &expected));
+    let wanted = cupti_access::companion_requests(&rootfs, &weight.files);
+    let consumers = consumers::find_consumers(&grounds, &found, profiles, &wanted);
+    let expected = expected_soname::expected_sonames(&image, &rootfs, &found, &consumers);
+    let plain = ByWorld::map(&grounds, |ground| plain_open(ground, &expected));
     let status = ByWorld {
         as_is: status_of(&plain.as_is, &found),
         nvidia: status_of(&plain.nvidia, &found),
     };
-    let copies = copies::describe(&rootfs, &grounds, &found, &plain, &consumers);
-    let apis = cupti_access::find(&grounds, &consumers, &plain, &wanted);
+    let copies = copies::describe_copies(&rootfs, &grounds, &found, &plain, &consumers);
+    let apis = cupti_access::find_cupti_access(&grounds, &consumers, &plain, &wanted);
     let files = &weight.files;
     let (links, ties) =
-        file_references::find(&image, &grounds, files, &inventory, &consumers, profiles);
+        file_references::find_references(&image, &grounds, files, &inventory, &consumers, profiles);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
@@ -277,7 +277,7 @@ fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
 
 /// The layers on top of each other, and what is odd about them.
 fn merged(indexes: &[&LayerIndex]) -> (Rootfs, Vec<ApplyProblem>) {
-    let (rootfs, mut oddities) = image_linkage::rootfs::merge(indexes.iter().copied());
+    let (rootfs, mut oddities) = image_linkage::rootfs::merge_layers(indexes.iter().copied());
     for (number, layer) in indexes.iter().enumerate() {
         oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
             layer: number,
@@ -306,10 +306,10 @@ struct RootfsScan {
 fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> RootfsScan {
     let mut walked = RootfsScan::default();
     rootfs.visit(|path, _, node| {
-        copies::take(rootfs, profiles, &mut walked.found, path, node);
-        walked.weight.take(path, node);
-        walked.inventory.take(path, node);
-        walked.around.take(rootfs, path, node);
+        copies::add_cupti_node(rootfs, profiles, &mut walked.found, path, node);
+        walked.weight.add_node(path, node);
+        walked.inventory.add_node(path, node);
+        walked.around.add_node(rootfs, path, node);
     });
     walked
 }
@@ -378,7 +378,7 @@ fn gaps_of(
 }
 
 /// The environment of the image config with what was asked for over it, as the loader sees it.
-pub(crate) fn environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvironment {
+pub(crate) fn process_environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvironment {
     let value = |key: &str| {
         let over = conditions
             .environment
@@ -403,7 +403,7 @@ pub(crate) fn environment(image: &Image, conditions: &GatherOptions) -> LoaderEn
 }
 
 /// What did not resolve, but for the driver's libraries.
-pub fn failures(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest> {
+pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest> {
     resolution
         .unresolved
         .iter()
@@ -411,6 +411,6 @@ pub fn failures(resolution: &LoadResolution) -> impl Iterator<Item = &Unresolved
 }
 
 /// The object that was opened.
-pub fn root(resolution: &LoadResolution) -> Option<&LoadedObject> {
+pub fn opened_object(resolution: &LoadResolution) -> Option<&LoadedObject> {
     resolution.objects.get(resolution.root?)
 }

@@ -32,13 +32,13 @@ pub struct ProcessContext {
 }
 
 /// The image in both worlds.
-pub fn both(
+pub fn build_contexts(
     image: &Image,
     rootfs: &Arc<Rootfs>,
     conditions: &GatherOptions,
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
-    let linker = arch.and_then(|arch| DynamicLoader::find(rootfs, arch, conditions.cpu));
+    let linker = arch.and_then(|arch| DynamicLoader::find_default(rootfs, arch, conditions.cpu));
     let over = conditions
         .environment
         .iter()
@@ -52,24 +52,24 @@ pub fn both(
         rootfs: Arc::clone(rootfs),
         linker,
         relinked: LinkChanges::default(),
-        environment: super::environment(image, conditions),
+        environment: super::process_environment(image, conditions),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
     };
-    let nvidia = regenerated(&as_is, image.layers.len());
+    let nvidia = after_ldconfig(&as_is, image.layers.len());
     ByWorld { as_is, nvidia }
 }
 
 /// The same ground after the container runtime has run `ldconfig`.
-fn regenerated(as_is: &ProcessContext, layers: usize) -> ProcessContext {
+fn after_ldconfig(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     let mut ground = ProcessContext {
         world: World::Nvidia,
         ..as_is.clone()
     };
     if let Some(linker) = &mut ground.linker {
-        let made = ldconfig::regenerate(&as_is.rootfs, linker);
+        let made = ldconfig::run_ldconfig(&as_is.rootfs, linker);
         if made.relinked != LinkChanges::default() {
-            ground.rootfs = Arc::new(ldconfig::with_links(&as_is.rootfs, &made, layers));
+            ground.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
         }
         linker.problems.clone_from(&made.problems);
         ground.relinked = made.relinked;
@@ -89,7 +89,7 @@ impl ProcessContext {
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let from_driver =
-            |name: &[u8]| driver_libraries::provides(name, self.capabilities.as_deref());
+            |name: &[u8]| driver_libraries::provides_library(name, self.capabilities.as_deref());
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {
                 rootfs: &self.rootfs,
@@ -107,7 +107,7 @@ impl ProcessContext {
         let open = |setup: &ProcessSetup<'_>| {
             let mut process = SimulatedProcess::new(setup);
             let started = process.start_unknown();
-            if super::failures(&started).next().is_some() {
+            if super::unresolved_objects(&started).next().is_some() {
                 return started;
             }
             LoadResolution {
@@ -119,7 +119,7 @@ impl ProcessContext {
     }
 
     /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
-    pub fn start(&self, path: &[u8]) -> Option<LoadResolution> {
+    pub fn start_program(&self, path: &[u8]) -> Option<LoadResolution> {
         let found = self.rootfs.lookup(path).ok()?;
         let NodeKind::File(facts) = &self.rootfs.node(found.node).kind else {
             return None;
@@ -131,7 +131,12 @@ impl ProcessContext {
             StartMode::Listed
         };
         let own = elf.and_then(|elf| {
-            DynamicLoader::at(&self.rootfs, elf.interp.as_ref()?, Arch::of(elf)?, self.cpu)
+            DynamicLoader::read_at(
+                &self.rootfs,
+                elf.interp.as_ref()?,
+                Arch::of_object(elf)?,
+                self.cpu,
+            )
         });
         match own.filter(|own| {
             self.linker

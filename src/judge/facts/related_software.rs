@@ -19,17 +19,18 @@ pub struct RelatedSoftware {
 
 impl RelatedSoftware {
     /// Takes one node of the file system.
-    pub(super) fn take(&mut self, rootfs: &Rootfs, path: &RootPath, node: &RootfsNode) {
+    pub(super) fn add_node(&mut self, rootfs: &Rootfs, path: &RootPath, node: &RootfsNode) {
         self.misnamed
-            .extend(misnamed_libraries::of(rootfs, path, node));
+            .extend(misnamed_libraries::check_library_name(rootfs, path, node));
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
-        let distribution = python_distributions::of(path, facts, node.layer);
-        self.runtimes.extend(cuda_runtime::of_file(path, facts));
+        let distribution = python_distributions::read_distribution(path, facts, node.layer);
+        self.runtimes
+            .extend(cuda_runtime::runtime_of_file(path, facts));
         if let Some(distribution) = distribution {
             self.runtimes
-                .extend(cuda_runtime::of_distribution(&distribution));
+                .extend(cuda_runtime::runtime_of_distribution(&distribution));
             self.distributions.push(distribution);
         }
     }

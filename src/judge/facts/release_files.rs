@@ -72,38 +72,38 @@ static FILE_NAMES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 });
 
 /// The release that a SHA-256 names.
-pub fn by_hash(sha256: &str) -> Option<&'static ReleaseFile> {
+pub fn release_file_by_hash(sha256: &str) -> Option<&'static ReleaseFile> {
     RELEASES.get(sha256)
 }
 
 /// The releases whose files are known for a processor, the oldest first.
-pub fn versions(arch: &str) -> Vec<&'static str> {
+pub fn known_release_versions(arch: &str) -> Vec<&'static str> {
     let of_arch = RELEASES.values().filter(|release| release.arch == arch);
     let versions: BTreeSet<&str> = of_arch
         .flat_map(|release| &release.versions)
         .copied()
         .collect();
     let mut versions: Vec<&str> = versions.into_iter().collect();
-    versions.sort_by_key(|version| numbers(version));
+    versions.sort_by_key(|version| version_numbers(version));
     versions
 }
 
 /// The files of one release for a processor, by name.
-pub fn files(version: &str, arch: &str) -> BTreeMap<&'static str, u64> {
+pub fn files_of_release(version: &str, arch: &str) -> BTreeMap<&'static str, u64> {
     let ours = |release: &&ReleaseFile| release.arch == arch && release.versions.contains(&version);
     let files = RELEASES.values().filter(ours);
     files.map(|release| (release.file, release.bytes)).collect()
 }
 
 /// The numbers of a version, for comparing; empty for what is no version.
-pub fn numbers(version: &str) -> Vec<u32> {
+pub fn version_numbers(version: &str) -> Vec<u32> {
     let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
     numbers.unwrap_or_default()
 }
 
 /// The CUDA version that the name of a libcupti carries: `libcupti.so.2024.1.1` is of 12.4,
 /// `libcupti.so.11.8` of 11.8, `libcupti.so.12` says too little.
-pub fn by_file_name(name: &[u8]) -> Option<String> {
+pub fn version_by_file_name(name: &[u8]) -> Option<String> {
     let number = std::str::from_utf8(name.strip_prefix(b"libcupti.so.")?).ok()?;
     let parts: Vec<&str> = number.split('.').collect();
     match parts.as_slice() {
@@ -118,7 +118,7 @@ pub fn by_file_name(name: &[u8]) -> Option<String> {
 }
 
 /// The CUDA version of a header: `CUPTI_API_VERSION` counted up to 28, then became `major * 10000 + …`.
-pub fn by_header(text: &[u8]) -> Option<String> {
+pub fn version_by_header(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     let rest = text.split("#define CUPTI_API_VERSION").nth(1)?;
     let number: u32 = rest
@@ -150,57 +150,67 @@ pub fn by_header(text: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_file_name, by_hash, by_header, files, versions};
+    use super::{
+        files_of_release, known_release_versions, release_file_by_hash, version_by_file_name,
+        version_by_header,
+    };
 
     #[test]
     fn the_files_of_a_release_have_their_sizes() {
-        let of = files("12.4.127", "x86_64");
+        let of = files_of_release("12.4.127", "x86_64");
         assert_eq!(of.len(), 5);
         assert_eq!(of.get("libnvperf_host.so"), Some(&28_132_984));
-        assert_eq!(files("12.5.82", "x86_64").len(), 0);
-        let versions = versions("x86_64");
+        assert_eq!(files_of_release("12.5.82", "x86_64").len(), 0);
+        let versions = known_release_versions("x86_64");
         assert_eq!(versions.first(), Some(&"10.1.243"));
         assert_eq!(versions.last(), Some(&"13.5.25"));
     }
 
     #[test]
     fn a_hash_names_the_exact_release_and_a_bundle_names_its_tool() {
-        let release =
-            by_hash("fb2a7c5b15c84df9505dd47e553fe46f3121a57d30391fca24179d202f73f3f7").unwrap();
+        let release = release_file_by_hash(
+            "fb2a7c5b15c84df9505dd47e553fe46f3121a57d30391fca24179d202f73f3f7",
+        )
+        .unwrap();
         assert_eq!(
             (release.versions.as_slice(), release.bundle),
             (["12.4.127"].as_slice(), None)
         );
-        let decoy =
-            by_hash("5086e51ba2422dccda90a764cf400b11f29d5e68418512ceb51fe9dc9c22f9dd").unwrap();
+        let decoy = release_file_by_hash(
+            "5086e51ba2422dccda90a764cf400b11f29d5e68418512ceb51fe9dc9c22f9dd",
+        )
+        .unwrap();
         assert_eq!(
             (decoy.versions.len(), decoy.bundle),
             (0, Some("Nsight Systems 2023.4.4"))
         );
-        assert_eq!(by_hash("00"), None);
+        assert_eq!(release_file_by_hash("00"), None);
     }
 
     #[test]
     fn names_and_headers_say_the_cuda_version() {
         assert_eq!(
-            by_file_name(b"libcupti.so.2024.1.1").as_deref(),
+            version_by_file_name(b"libcupti.so.2024.1.1").as_deref(),
             Some("12.4")
         );
-        assert_eq!(by_file_name(b"libcupti.so.11.8").as_deref(), Some("11.8"));
         assert_eq!(
-            by_file_name(b"libcupti.so.10.2.75").as_deref(),
+            version_by_file_name(b"libcupti.so.11.8").as_deref(),
+            Some("11.8")
+        );
+        assert_eq!(
+            version_by_file_name(b"libcupti.so.10.2.75").as_deref(),
             Some("10.2.75")
         );
-        assert_eq!(by_file_name(b"libcupti.so.12"), None);
-        assert_eq!(by_file_name(b"libcupti.so"), None);
+        assert_eq!(version_by_file_name(b"libcupti.so.12"), None);
+        assert_eq!(version_by_file_name(b"libcupti.so"), None);
         assert_eq!(
-            by_header(b"#define CUPTI_API_VERSION 22\n").as_deref(),
+            version_by_header(b"#define CUPTI_API_VERSION 22\n").as_deref(),
             Some("12.4")
         );
         assert_eq!(
-            by_header(b"#define CUPTI_API_VERSION 130001").as_deref(),
+            version_by_header(b"#define CUPTI_API_VERSION 130001").as_deref(),
             Some("13.0")
         );
-        assert_eq!(by_header(b"nothing"), None);
+        assert_eq!(version_by_header(b"nothing"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Which copy of CUPTI a program was made for, where that can be known.
 
-use super::cuda_runtime::{site, version};
+use super::cuda_runtime::{parse_cuda_version, site_packages_of};
 use super::python_distributions::PythonDistribution;
 use super::{CuptiConsumer, CuptiCopy, ImageFacts};
 use image_linkage::elf::ByteString;
@@ -21,12 +21,15 @@ pub struct ReleaseMismatch {
 
 /// Whether a program gets another release of CUPTI, by major and minor version, than the copy on its own
 /// search path, or than its metadata asks for.
-pub fn shadowed(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<ReleaseMismatch> {
+pub fn find_release_mismatch(
+    facts: &ImageFacts,
+    consumer: &CuptiConsumer,
+) -> Option<ReleaseMismatch> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
     let (says, meant) =
         own(facts, consumer).or_else(|| pinned(&facts.around.distributions, consumer))?;
-    let (now, then) = (version(&gets)?, version(&meant)?);
+    let (now, then) = (parse_cuda_version(&gets)?, parse_cuda_version(&meant)?);
     (now != then && says != *got).then_some(ReleaseMismatch {
         gets,
         meant,
@@ -68,11 +71,11 @@ fn pinned(
     distributions: &[PythonDistribution],
     consumer: &CuptiConsumer,
 ) -> Option<(RootPath, String)> {
-    let site = site(&consumer.object)?;
+    let site = site_packages_of(&consumer.object)?;
     let inside = consumer
         .object
-        .components()
-        .nth(site.components().count())?;
+        .split_components()
+        .nth(site.split_components().count())?;
     let dist = distributions
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;

@@ -19,7 +19,7 @@ pub struct EmptyElement {
 }
 
 /// The search paths with an empty element: of the environment, of what asks for CUPTI and of the copies.
-pub fn empty_elements(
+pub fn find_empty_elements(
     ground: &ProcessContext,
     consumers: &[CuptiConsumer],
     copies: &[CuptiCopy],
@@ -51,7 +51,7 @@ fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
         (None, None) => return None,
     };
     has_empty(value, b":").then(|| EmptyElement {
-        of: format!("{tag} of {}", escape::text(object.name())),
+        of: format!("{tag} of {}", escape::escape_bytes(object.name())),
         value: value.clone(),
         object: Some(object.clone()),
     })
@@ -87,7 +87,7 @@ pub enum StubSource {
 const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
 
 /// The stubs that the environment or the cache lead to.
-pub fn stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
+pub fn find_driver_stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
     let ground = &grounds.as_is;
     let directories = elements(ground);
     let on_path = directories
@@ -111,7 +111,7 @@ pub fn stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
 
 fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
     let real = rootfs.lookup(path).ok()?.path;
-    let is_stub = real.components().any(|part| part == b"stubs");
+    let is_stub = real.split_components().any(|part| part == b"stubs");
     is_stub.then(|| DriverStub {
         path: RootPath::new(path),
         by,
@@ -131,7 +131,7 @@ fn elements(ground: &ProcessContext) -> Vec<&[u8]> {
 }
 
 /// Whether `LD_LIBRARY_PATH` or a file in `/etc/ld.so.conf.d` names a directory.
-pub fn names_directory(ground: &ProcessContext, directory: &[u8]) -> bool {
+pub fn search_path_names_directory(ground: &ProcessContext, directory: &[u8]) -> bool {
     let trimmed = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path) == directory;
     let rootfs = &ground.rootfs;
     let in_file = |content: &[u8]| {

@@ -57,9 +57,8 @@ pub struct FileNeed {
 
 /// The tool that a name stands for.
 ///
-/// # Errors
-/// A sentence with the nearest names, when there is none.
-pub fn tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profiler, String> {
+/// Errors: A sentence with the nearest names, when there is none.
+pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profiler, String> {
     let found = profilers.iter().find(|profiler| profiler.answers_to(name));
     found.ok_or_else(|| {
         let lower = name.to_lowercase();
@@ -77,16 +76,16 @@ pub fn tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profiler, S
         };
         format!(
             "there is no tool \"{}\"{near}; cupti-audit advise lists them",
-            image_linkage::escape::text(name.as_bytes())
+            image_linkage::escape::escape_bytes(name.as_bytes())
         )
     })
 }
 
 /// The tools of a phase: those of `profiles/advice.yaml`, or those that the phase itself names.
 pub fn tools_of_phase<'p>(phase: &Phase, profilers: &'p [Profiler]) -> Vec<&'p Profiler> {
-    let ids: Vec<&str> = match advice::general().tools.get(&phase.name) {
+    let ids: Vec<&str> = match advice::general_advice().tools.get(&phase.name) {
         Some(ids) => ids.iter().map(String::as_str).collect(),
-        None => phase.profilers.welcome().collect(),
+        None => phase.profilers.accepted_ids().collect(),
     };
     let named = |id: &&str| profilers.iter().find(|profiler| profiler.id == **id);
     ids.iter().filter_map(named).collect()
@@ -94,9 +93,8 @@ pub fn tools_of_phase<'p>(phase: &Phase, profilers: &'p [Profiler]) -> Vec<&'p P
 
 /// Advises on tools, for a version of CUDA or, without one, the newest 12.x that is known.
 ///
-/// # Errors
-/// A version that is none, in words.
-pub fn advise<'p>(
+/// Errors: A version that is none, in words.
+pub fn advise_on_tools<'p>(
     phase: Option<&str>,
     tools: Vec<&'p Profiler>,
     known: &'p [Profiler],
@@ -125,8 +123,8 @@ pub fn advise<'p>(
 }
 
 fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
-    let versions = release_files::versions(ARCH);
-    let of = |version: &str| match release_files::numbers(version).as_slice() {
+    let versions = release_files::known_release_versions(ARCH);
+    let of = |version: &str| match release_files::version_numbers(version).as_slice() {
         [major, minor, ..] => Some((*major, *minor)),
         _ => None,
     };
@@ -140,7 +138,7 @@ fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
         Some(text) => of(text).ok_or_else(|| {
             format!(
                 "{:?} is no version of CUDA; expected one such as 12.4",
-                image_linkage::escape::text(text.as_bytes())
+                image_linkage::escape::escape_bytes(text.as_bytes())
             )
         })?,
         None => newest().unwrap_or((12, 0)),
@@ -161,7 +159,7 @@ fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
 impl AdvisedRelease {
     /// Whether the release has an API.
     fn has(&self, api: &CuptiApi) -> bool {
-        let since = api.since.as_deref().map(release_files::numbers);
+        let since = api.since.as_deref().map(release_files::version_numbers);
         let (major, minor) = self.cuda;
         since.is_none_or(|since| since <= vec![major, minor])
     }
@@ -186,7 +184,7 @@ impl AdvisedRelease {
 }
 
 fn files(tools: &[&Profiler], chosen: &AdvisedRelease) -> (Vec<FileNeed>, Vec<&'static CuptiApi>) {
-    let sizes = release_files::files(chosen.sizes_of, ARCH);
+    let sizes = release_files::files_of_release(chosen.sizes_of, ARCH);
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
     let mut too_new: Vec<&'static CuptiApi> = Vec::new();
     for (api, optional) in apis(tools) {
@@ -231,7 +229,7 @@ fn apis(tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> 
     let all = needed
         .map(|id| (id, false))
         .chain(options.map(|id| (id, true)));
-    all.filter_map(|(id, optional)| Some((api::by_id(id)?, optional)))
+    all.filter_map(|(id, optional)| Some((api::find_api(id)?, optional)))
 }
 
 fn sources(chosen: &AdvisedRelease) -> Vec<InstallSource> {
@@ -250,7 +248,11 @@ fn sources(chosen: &AdvisedRelease) -> Vec<InstallSource> {
             .replace("{soname}", &chosen.soname()),
         ..source.clone()
     };
-    advice::sources().iter().filter(has).map(fill).collect()
+    advice::install_sources()
+        .iter()
+        .filter(has)
+        .map(fill)
+        .collect()
 }
 
 impl ToolAdvice<'_> {

@@ -20,18 +20,18 @@ pub struct HostNotes {
 }
 
 /// Gathers the notes for an image and what was said of the tools.
-pub fn notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> HostNotes {
+pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> HostNotes {
     let applicable = entries
         .iter()
         .filter(|entry| entry.here.as_is.state != ReadinessState::NotApplicable);
     let asked: BTreeSet<&String> = applicable
         .flat_map(|entry| &entry.profiler.said.host)
         .collect();
-    let conditions = host_conditions::conditions().iter();
+    let conditions = host_conditions::host_conditions().iter();
     let cuda = cuda(facts);
     let mut drivers: Vec<MinimumDriver> = cuda
         .iter()
-        .flat_map(|version| minimum_driver::of_cuda(version))
+        .flat_map(|version| minimum_driver::drivers_for_cuda(version))
         .collect();
     drivers.dedup();
     HostNotes {
@@ -52,6 +52,6 @@ fn cuda(facts: &ImageFacts) -> Vec<String> {
         return of_copies.into_iter().collect();
     }
     let named = facts.image.config.env("CUDA_VERSION");
-    let named = named.map(|version| image_linkage::escape::text(version.as_bytes()));
+    let named = named.map(|version| image_linkage::escape::escape_bytes(version.as_bytes()));
     named.into_iter().collect()
 }

@@ -99,11 +99,11 @@ pub struct PlanInput<'a> {
 }
 
 /// Judges what an image may expect of it in `phase`.
-pub fn plan(known: &PlanInput<'_>, phase: &Phase) -> Plan {
+pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
     let mut subjects = known.subjects.to_vec();
-    subjects.extend(unmet_need::subjects(facts, known.tools, phase));
-    let findings = rule::judge(known.rules, &subjects, std::slice::from_ref(phase));
+    subjects.extend(unmet_need::find_unmet_needs(facts, known.tools, phase));
+    let findings = rule::judge_subjects(known.rules, &subjects, std::slice::from_ref(phase));
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
@@ -115,7 +115,7 @@ pub fn plan(known: &PlanInput<'_>, phase: &Phase) -> Plan {
         .iter()
         .filter(|finding| finding.severity >= Severity::Warning);
     let because: BTreeSet<String> = made_it.map(|finding| finding.rule.clone()).collect();
-    let split = retention::split(facts, known.profilers, phase);
+    let split = retention::split_dead_weight(facts, known.profilers, phase);
     Plan {
         phase: phase.name.clone(),
         summary: phase.summary.clone(),

@@ -19,7 +19,11 @@ pub(super) struct RetentionSplit {
 }
 
 /// Splits the files that the phase speaks of.
-pub(super) fn split(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> RetentionSplit {
+pub(super) fn split_dead_weight(
+    facts: &ImageFacts,
+    profilers: &[Profiler],
+    phase: &Phase,
+) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
     let welcome = welcome_apis(profilers, phase);
     for file in &facts.baggage {
@@ -67,9 +71,9 @@ fn allowed(phase: &Phase, file: &DeadWeightFile) -> Option<String> {
     if phase.baggage.allows.iter().any(|kind| *kind == file.kind) {
         return Some(format!("{} allows it", phase.name));
     }
-    let kind = dead_weight::by_id(file.kind)?;
+    let kind = dead_weight::find_kind(file.kind)?;
     let uses = |id: &&str| kind.profilers.iter().any(|own| own == id);
-    let tool = phase.profilers.welcome().find(uses)?;
+    let tool = phase.profilers.accepted_ids().find(uses)?;
     Some(format!("{tool} uses it"))
 }
 
@@ -86,13 +90,13 @@ fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
 fn welcome_apis<'p>(profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static CuptiApi> {
     let tools = profilers
         .iter()
-        .filter(|tool| phase.profilers.welcome().any(|id| id == tool.id));
+        .filter(|tool| phase.profilers.accepted_ids().any(|id| id == tool.id));
     let of_tools = tools.flat_map(|tool| &tool.said.apis).map(String::as_str);
     let mut apis: Vec<&CuptiApi> = phase
         .apis
-        .welcome()
+        .accepted_ids()
         .chain(of_tools)
-        .filter_map(api::by_id)
+        .filter_map(api::find_api)
         .collect();
     apis.dedup();
     apis
@@ -143,7 +147,7 @@ fn idle(file: &DeadWeightFile) -> String {
         let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
         api.libraries.iter().any(|library| named(library.stem()))
     };
-    let apis: Vec<&str> = api::all()
+    let apis: Vec<&str> = api::cupti_apis()
         .iter()
         .filter(needs)
         .map(|api| &*api.name)
@@ -183,9 +187,9 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
 fn words(tie: &FileReference) -> String {
     let by = match &tie.by {
         FileReferrer::Object(path) => path.to_string(),
-        FileReferrer::Setting(setting) => escape::text(setting.as_bytes()),
+        FileReferrer::Setting(setting) => escape::escape_bytes(setting.as_bytes()),
     };
-    let name = escape::text(&tie.name);
+    let name = escape::escape_bytes(&tie.name);
     match tie.how {
         ReferenceKind::Needs => format!("{by} needs {name}"),
         ReferenceKind::MayNeed => format!("{by} needs {name}, and may get this one"),

@@ -39,7 +39,7 @@ struct UnmetNeed {
 }
 
 /// What the image does not give `phase`; `tools` is what is known of profiling tools in it.
-pub fn subjects(
+pub fn find_unmet_needs(
     facts: &ImageFacts,
     tools: &[ToolAssessment<'_>],
     phase: &Phase,
@@ -61,7 +61,7 @@ pub fn subjects(
         let tools = others.iter().filter_map(|wish| no_tool(tools, wish));
         subjects.extend(apis.chain(tools).map(|why| subject(phase, level, why)));
     }
-    let apis = phase.apis.forbids.iter().filter_map(|id| api::by_id(id));
+    let apis = phase.apis.forbids.iter().filter_map(|id| api::find_api(id));
     let usable = apis.filter(|api| anybody(facts, api)).map(|api| UnmetNeed {
         what: format!("CUPTI's {} API", api.name),
         words: "it can be used here".to_owned(),
@@ -107,7 +107,11 @@ fn anybody(facts: &ImageFacts, api: &CuptiApi) -> bool {
 
 /// Why nobody can use the API that is wished for: of several, the first that the release has counts.
 fn no_api(facts: &ImageFacts, wish: &IdChoice) -> Option<UnmetNeed> {
-    let apis: Vec<&CuptiApi> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
+    let apis: Vec<&CuptiApi> = wish
+        .ids()
+        .iter()
+        .filter_map(|id| api::find_api(id))
+        .collect();
     let in_release = |api: &&&CuptiApi| {
         let mut askers = facts.apis.iter();
         askers.any(|asker| {
@@ -144,7 +148,7 @@ fn reason(facts: &ImageFacts, asker: &CuptiProcess, api: &CuptiApi) -> (String, 
     match reach.usable(&api.id) {
         ApiAvailability::NoLibrary => match reach.missing(api).next() {
             Some(missing) => {
-                let lines = trace_text::lines(&missing.trace, &missing.objects);
+                let lines = trace_text::trace_lines(&missing.trace, &missing.objects);
                 let who = consumer.map_or("a process without search paths", |it| &it.name);
                 let said = format!(
                     "{who} gets libcupti and not the library beside it: {}",

@@ -8,7 +8,7 @@ use super::template::MessageTemplate;
 use super::{
     DisabledPhases, FieldCondition, FieldValue, Rule, Severity, SeverityRaise, SubjectKind,
 };
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A rule's file as written.
 #[derive(Deserialize)]
@@ -64,9 +64,8 @@ struct RaiseSource {
 
 /// Reads the rule `id` from its file; `phases` are those that there are.
 ///
-/// # Errors
-/// All mistakes in the file: a key that no rule has, a field that the subject has not, a phase nobody knows.
-pub fn compile(
+/// Errors: All mistakes in the file: a key that no rule has, a field that the subject has not, a phase nobody knows.
+pub fn compile_rule(
     id: &str,
     document: &YamlDocument,
     phases: &[String],
@@ -142,7 +141,12 @@ fn mistakes(document: &YamlDocument, source: &RuleSource, phases: &[String]) -> 
         .map(|(number, raise)| (number.to_string(), raise))
         .collect();
     let strange = |field: &str| {
-        let what = || format!("of subject {kind}: {}", unknown("field", field, fields));
+        let what = || {
+            format!(
+                "of subject {kind}: {}",
+                unknown_name("field", field, fields)
+            )
+        };
         (!fields.contains(&field)).then(what)
     };
     let mut mistakes = Vec::new();
@@ -164,14 +168,14 @@ fn mistakes(document: &YamlDocument, source: &RuleSource, phases: &[String]) -> 
     }
     let strange = |name: &String| !known.contains(&name.as_str());
     for name in source.phases.keys().filter(|name| strange(name)) {
-        let what = unknown("phase", name, &known);
+        let what = unknown_name("phase", name, &known);
         mistakes.push(document.mistake_in_key(&["phases", name], what));
     }
     for (number, raise) in &raises {
         let named = raise.phases.iter().enumerate();
         for (at, name) in named.filter(|(_, name)| strange(name)) {
             let path = ["raise", number, "phases", &at.to_string()];
-            mistakes.push(document.mistake(&path, unknown("phase", name, &known)));
+            mistakes.push(document.mistake(&path, unknown_name("phase", name, &known)));
         }
     }
     mistakes
@@ -187,7 +191,7 @@ mod tests {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
         let phases = ["inference", "training", "profiling"].map(str::to_owned);
-        let rule = super::compile("x", &YamlDocument::parse(text).unwrap(), &phases).unwrap();
+        let rule = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
         assert_eq!(
@@ -205,7 +209,7 @@ mod tests {
             message: \"{shape}\"\nwhy: w\nfix: f\n";
         let phases = ["inference".to_owned(), "training".to_owned()];
         let compile = |text: &str| {
-            let compiled = super::compile("x", &YamlDocument::parse(text).unwrap(), &phases);
+            let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases);
             let mistakes = compiled.err().unwrap_or_default();
             let mistakes = mistakes.iter().map(ToString::to_string);
             mistakes.collect::<Vec<String>>()

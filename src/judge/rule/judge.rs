@@ -5,7 +5,7 @@ use crate::knowledge::Phase;
 
 /// The findings of `rules` on `subjects`, the gravest first, then by rule and by place. The severity is that for
 /// the gravest of `phases`; where none was asked for, the rule's own.
-pub fn judge(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]) -> Vec<Finding> {
+pub fn judge_subjects(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules
         .iter()
         .flat_map(|rule| {
@@ -15,14 +15,14 @@ pub fn judge(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]) -> Vec<
                 .filter_map(|subject| rule.find(subject, phases))
         })
         .collect();
-    sort(&mut findings);
+    sort_findings(&mut findings);
     findings.dedup();
     findings
 }
 
 /// Puts findings into the order of reports: what counts before what is suppressed, the gravest first, then by
 /// rule and by place.
-pub fn sort(findings: &mut [Finding]) {
+pub fn sort_findings(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         let suppressed = |finding: &Finding| finding.suppressed.is_some();
         suppressed(a)
@@ -52,7 +52,7 @@ impl Rule {
 
     /// The gravest severity for `phases`, those left out for which the rule is off; `None` when none is left.
     fn severity_of(&self, subject: &RuleSubject, phases: &[Phase]) -> Option<Severity> {
-        let columns = phases.iter().map(|phase| self.column(phase));
+        let columns = phases.iter().map(|phase| self.severity_phase(phase));
         let on: Vec<&str> = columns
             .filter(|column| !self.off.phases.contains(*column))
             .collect();

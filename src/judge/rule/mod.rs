@@ -1,7 +1,7 @@
 //! Rules: data that turns facts into findings.
 //!
 //! A rule is one file: it names a kind of [`RuleSubject`], which of its fields must have which values, and what to
-//! say. [`compile`] checks it whole; [`judge`] applies the compiled rules to the subjects of an image.
+//! say. [`compile_rule`] checks it whole; [`judge_subjects`] applies the compiled rules to the subjects of an image.
 
 mod compile;
 mod judge;
@@ -11,9 +11,9 @@ mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use compile::compile;
-pub use judge::{judge, sort};
-pub use subject::{Evidence, FieldValue, RuleSubject, SubjectKind, subjects};
+pub use compile::compile_rule;
+pub use judge::{judge_subjects, sort_findings};
+pub use subject::{Evidence, FieldValue, RuleSubject, SubjectKind, image_subjects};
 
 use crate::knowledge::Phase;
 use image_linkage::path::RootPath;
@@ -69,11 +69,11 @@ pub struct Rule {
 impl Rule {
     /// The message with the names of its fields in angle brackets.
     pub fn message_with_fields(&self) -> String {
-        self.message.plain()
+        self.message.with_field_names()
     }
 
     /// The name by which the rule speaks of a phase: its own, or that of the phase it is like.
-    pub fn column<'p>(&self, phase: &'p Phase) -> &'p str {
+    pub fn severity_phase<'p>(&self, phase: &'p Phase) -> &'p str {
         let name = &phase.name;
         let raises = self.raise.iter().any(|raise| raise.phases.contains(name));
         if raises || self.phases.contains_key(name) || self.off.phases.contains(name) {

@@ -34,8 +34,7 @@ pub struct GlobPattern {
 impl GlobPattern {
     /// Reads a pattern.
     ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Errors: What is wrong with it.
     pub fn new(text: &str) -> Result<Self, String> {
         let glob = GlobBuilder::new(text).literal_separator(true).build();
         let glob = glob.map_err(|error| error.to_string())?;

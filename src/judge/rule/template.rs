@@ -52,7 +52,7 @@ impl MessageTemplate {
     }
 
     /// The sentence with the names of its fields, for explanations.
-    pub fn plain(&self) -> String {
+    pub fn with_field_names(&self) -> String {
         let piece = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
             TemplatePart::Field(field) => format!("<{field}>"),

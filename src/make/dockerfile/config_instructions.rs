@@ -8,9 +8,8 @@ use image_source::config::Healthcheck;
 /// The instructions, in the order in which Docker writes a config. `library_path` stands in for the value of
 /// `LD_LIBRARY_PATH`.
 ///
-/// # Errors
-/// [`RemedyError::Name`], for a value with a line break, which no Dockerfile can hold.
-pub fn instructions(
+/// Errors: [`RemedyError::Name`], for a value with a line break, which no Dockerfile can hold.
+pub fn config_instructions(
     config: &ImageConfig,
     library_path: Option<&str>,
 ) -> Result<Vec<String>, RemedyError> {
@@ -25,19 +24,23 @@ pub fn instructions(
         let value = library_path
             .filter(|_| key == "LD_LIBRARY_PATH")
             .unwrap_or(own);
-        let key = quote::plain("a variable of the environment", key.as_bytes())?;
+        let key = quote::require_plain("a variable of the environment", key.as_bytes())?;
         let value = writable(&format!("the variable {key}"), value)?;
-        lines.push(format!("ENV {key}={}", quote::env(value)));
+        lines.push(format!("ENV {key}={}", quote::quote_env(value)));
     }
     for (key, value) in &config.settings.labels {
         let key = writable("a label", key)?;
         let value = writable(&format!("the label {key}"), value)?;
-        lines.push(format!("LABEL {}={}", quote::env(key), quote::env(value)));
+        lines.push(format!(
+            "LABEL {}={}",
+            quote::quote_env(key),
+            quote::quote_env(value)
+        ));
     }
     for port in &config.settings.ports {
         lines.push(format!(
             "EXPOSE {}",
-            quote::plain("a port", port.as_bytes())?
+            quote::require_plain("a port", port.as_bytes())?
         ));
     }
     for volume in &config.settings.volumes {
@@ -46,19 +49,19 @@ pub fn instructions(
     if let Some(folder) = &config.working_dir {
         lines.push(format!(
             "WORKDIR {}",
-            quote::plain("the working directory", folder.as_bytes())?
+            quote::require_plain("the working directory", folder.as_bytes())?
         ));
     }
     if let Some(user) = &config.user {
         lines.push(format!(
             "USER {}",
-            quote::plain("the user of the image", user.as_bytes())?
+            quote::require_plain("the user of the image", user.as_bytes())?
         ));
     }
     if let Some(signal) = &config.settings.stop_signal {
         lines.push(format!(
             "STOPSIGNAL {}",
-            quote::plain("the stop signal", signal.as_bytes())?
+            quote::require_plain("the stop signal", signal.as_bytes())?
         ));
     }
     for (name, words) in [
@@ -115,7 +118,7 @@ fn writable<'t>(what: &str, text: &'t str) -> Result<&'t str, RemedyError> {
     let can = quote::is_writable(text.as_bytes());
     can.then_some(text).ok_or_else(|| RemedyError::Name {
         what: what.to_owned(),
-        name: image_linkage::escape::text(text.as_bytes()),
+        name: image_linkage::escape::escape_bytes(text.as_bytes()),
     })
 }
 
@@ -130,7 +133,7 @@ fn array(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::instructions;
+    use super::config_instructions;
     use image_source::ImageConfig;
     use image_source::config::{ContainerSettings, Healthcheck};
 
@@ -162,7 +165,7 @@ mod tests {
             },
             ..ImageConfig::default()
         };
-        let lines = instructions(&config, Some("/a")).unwrap();
+        let lines = config_instructions(&config, Some("/a")).unwrap();
         let expected = [
             r#"ENV A="\$HOME \"x\"""#,
             r#"ENV LD_LIBRARY_PATH="/a""#,
@@ -180,7 +183,7 @@ mod tests {
             env: vec![pair("A", "1\nRUN rm -rf /")],
             ..ImageConfig::default()
         };
-        let refused = instructions(&config, None).unwrap_err().to_string();
+        let refused = config_instructions(&config, None).unwrap_err().to_string();
         assert_eq!(
             refused,
             "the variable A cannot be written into a Dockerfile: 1\\x0aRUN rm -rf /"

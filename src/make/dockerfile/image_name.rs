@@ -7,9 +7,8 @@ use image_source::{Image, SourceKind};
 /// The name that `FROM` takes for an image; `None` for an image in a file or a folder, which has none. One of a
 /// registry is pinned by the digest of what was read.
 ///
-/// # Errors
-/// [`RemedyError::Name`], for a name that means more than itself.
-pub fn of(image: &Image) -> Result<Option<String>, RemedyError> {
+/// Errors: [`RemedyError::Name`], for a name that means more than itself.
+pub fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
     let written = image.reference.as_str();
     let name = match image.source {
         SourceKind::Docker => written.strip_prefix("docker://").unwrap_or(written),
@@ -17,7 +16,7 @@ pub fn of(image: &Image) -> Result<Option<String>, RemedyError> {
         SourceKind::Podman => written.strip_prefix("podman:").unwrap_or(written),
         _ => return Ok(None),
     };
-    let name = quote::plain("the name of an image", name.as_bytes())?;
+    let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
         Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {
             format!("{name}@{digest}")
@@ -28,15 +27,14 @@ pub fn of(image: &Image) -> Result<Option<String>, RemedyError> {
 
 /// The name that a user gives.
 ///
-/// # Errors
-/// [`RemedyError::Name`], for a name that means more than itself.
-pub fn plain(name: &str) -> Result<String, RemedyError> {
-    quote::plain("the name of an image", name.as_bytes())
+/// Errors: [`RemedyError::Name`], for a name that means more than itself.
+pub fn check_image_name(name: &str) -> Result<String, RemedyError> {
+    quote::require_plain("the name of an image", name.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::image_name_for_from;
     use image_source::{Image, ImageConfig, Platform, SourceKind};
 
     fn name(reference: &str, source: SourceKind) -> Result<Option<String>, String> {
@@ -49,7 +47,7 @@ mod tests {
             config: ImageConfig::default(),
             layers: Vec::new(),
         };
-        let name = of(&image).map_err(|refusal| refusal.to_string())?;
+        let name = image_name_for_from(&image).map_err(|refusal| refusal.to_string())?;
         Ok(name.map(|name| name.replace(&digest, "DIGEST")))
     }
 

@@ -7,7 +7,7 @@ pub mod project;
 mod quote;
 mod templates;
 
-pub use page::{PhasePage, page};
+pub use page::{PhasePage, fill_page};
 pub use templates::{DockerfileTemplates, TemplateError};
 
 /// Why there is no Dockerfile.
@@ -23,9 +23,11 @@ pub enum DockerfileError {
 
 /// The Dockerfile for one phase.
 ///
-/// # Errors
-/// [`TemplateError`], when a template cannot be used.
-pub fn phase(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, TemplateError> {
+/// Errors: [`TemplateError`], when a template cannot be used.
+pub fn render_phase(
+    templates: &DockerfileTemplates,
+    page: &PhasePage,
+) -> Result<String, TemplateError> {
     templates.render("phase.j2", page).map(|text| tidy(&text))
 }
 

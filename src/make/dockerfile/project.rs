@@ -110,8 +110,7 @@ impl ProjectDockerfile {
 
     /// The file.
     ///
-    /// # Errors
-    /// [`TemplateError`], when a template cannot be used.
+    /// Errors: [`TemplateError`], when a template cannot be used.
     pub fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, DockerfileError> {
         let brings = self.pages.iter().filter(|page| page.way.is_some());
         let brings = brings.max_by_key(|page| page.needs.len());
@@ -188,8 +187,7 @@ impl ProjectDockerfile {
 
     /// The Cloud Build for a file of this name.
     ///
-    /// # Errors
-    /// [`TemplateError`], when a template cannot be used.
+    /// Errors: [`TemplateError`], when a template cannot be used.
     pub fn cloudbuild(
         &self,
         templates: &DockerfileTemplates,

@@ -1,6 +1,6 @@
 //! Text as the shell, the words of a Dockerfile and JSON in it take it.
 //!
-//! Names of an image reach a Dockerfile only through [`plain`] or [`sh`].
+//! Names of an image reach a Dockerfile only through [`require_plain`] or [`quote_shell`].
 
 use crate::make::remedy::RemedyError;
 
@@ -12,24 +12,23 @@ fn is_plain(name: &[u8]) -> bool {
 
 /// The name as it is, when every byte of it means itself wherever it stands.
 ///
-/// # Errors
-/// [`RemedyError::Name`], for any other name.
-pub fn plain(what: &str, name: &[u8]) -> Result<String, RemedyError> {
+/// Errors: [`RemedyError::Name`], for any other name.
+pub fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_plain(name));
     text.map(str::to_owned).ok_or_else(|| RemedyError::Name {
         what: what.to_owned(),
-        name: image_linkage::escape::text(name),
+        name: image_linkage::escape::escape_bytes(name),
     })
 }
 
 /// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
 pub fn is_writable(name: &[u8]) -> bool {
     let without: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
-    image_linkage::escape::text(&without).as_bytes() == without
+    image_linkage::escape::escape_bytes(&without).as_bytes() == without
 }
 
 /// A word of the shell (POSIX.1, Shell Command Language, 2.2): as it is where that is safe, else in single quotes.
-pub fn sh(text: &str) -> String {
+pub fn quote_shell(text: &str) -> String {
     if is_plain(text.as_bytes()) {
         text.to_owned()
     } else {
@@ -38,7 +37,7 @@ pub fn sh(text: &str) -> String {
 }
 
 /// A value of `ENV` or `LABEL` (Dockerfile reference, "Environment replacement"): in double quotes, nothing replaced.
-pub fn env(text: &str) -> String {
+pub fn quote_env(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         if matches!(c, '\\' | '"' | '$') {
@@ -50,7 +49,7 @@ pub fn env(text: &str) -> String {
 }
 
 /// A comment: one line of printable text.
-pub fn comment(text: &str) -> String {
+pub fn comment_line(text: &str) -> String {
     // What came out of `escape` already stays as it is.
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -59,19 +58,22 @@ pub fn comment(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{comment, env, is_writable, plain, sh};
+    use super::{comment_line, is_writable, quote_env, quote_shell, require_plain};
 
     #[test]
     fn names_that_could_mean_more_are_quoted_or_refused() {
-        assert_eq!(sh("/opt/lib/libcupti.so.12"), "/opt/lib/libcupti.so.12");
-        assert_eq!(sh("/a b"), "'/a b'");
-        assert_eq!(sh("$(reboot)"), "'$(reboot)'");
-        assert_eq!(sh("it's"), r"'it'\''s'");
-        assert_eq!(sh("-rf"), "'-rf'");
-        assert_eq!(sh(""), "''");
-        assert_eq!(env(r#"a"b\c$D"#), r#""a\"b\\c\$D""#);
-        assert_eq!(comment("a\nRUN rm"), "a RUN rm");
-        assert!(plain("a file", b"/usr/lib/x.so").is_ok());
+        assert_eq!(
+            quote_shell("/opt/lib/libcupti.so.12"),
+            "/opt/lib/libcupti.so.12"
+        );
+        assert_eq!(quote_shell("/a b"), "'/a b'");
+        assert_eq!(quote_shell("$(reboot)"), "'$(reboot)'");
+        assert_eq!(quote_shell("it's"), r"'it'\''s'");
+        assert_eq!(quote_shell("-rf"), "'-rf'");
+        assert_eq!(quote_shell(""), "''");
+        assert_eq!(quote_env(r#"a"b\c$D"#), r#""a\"b\\c\$D""#);
+        assert_eq!(comment_line("a\nRUN rm"), "a RUN rm");
+        assert!(require_plain("a file", b"/usr/lib/x.so").is_ok());
         for name in [
             &b"/a b"[..],
             b"$HOME",
@@ -81,7 +83,7 @@ mod tests {
             b"--from=x",
             b"/a*",
         ] {
-            assert!(plain("a file", name).is_err(), "{name:?}");
+            assert!(require_plain("a file", name).is_err(), "{name:?}");
         }
         assert!(is_writable("/süß und 'so'".as_bytes()));
         assert!(is_writable(br"/a\b"));

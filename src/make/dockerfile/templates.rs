@@ -39,8 +39,7 @@ pub enum TemplateError {
 impl DockerfileTemplates {
     /// The program's templates, those of the user in place of the ones of the same name.
     ///
-    /// # Errors
-    /// [`TemplateError::Syntax`] for the first, by name, that cannot be read.
+    /// Errors: [`TemplateError::Syntax`] for the first, by name, that cannot be read.
     pub fn with(own: &BTreeMap<String, String>) -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
@@ -74,8 +73,7 @@ impl DockerfileTemplates {
 
     /// Renders a template.
     ///
-    /// # Errors
-    /// [`TemplateError::Render`], as when a template names what there is not.
+    /// Errors: [`TemplateError::Render`], as when a template names what there is not.
     pub fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {
         let template = self.0.get_template(name);
         let text = template.and_then(|template| template.render(Value::from(Serde(&page))));
@@ -104,10 +102,10 @@ fn words(error: &Error) -> String {
 }
 
 fn filters(environment: &mut Environment<'static>) {
-    environment.add_filter("sh", |text: &str| quote::sh(text));
-    environment.add_filter("env", |text: &str| quote::env(text));
-    environment.add_filter("comment", |text: &str| quote::comment(text));
-    environment.add_filter("size", crate::size::size);
+    environment.add_filter("sh", |text: &str| quote::quote_shell(text));
+    environment.add_filter("env", |text: &str| quote::quote_env(text));
+    environment.add_filter("comment", |text: &str| quote::comment_line(text));
+    environment.add_filter("size", crate::size::format_size);
     environment.add_filter("json", |value: Value, options: Kwargs| {
         options.assert_all_used()?;
         let text = serde_json::to_string(&value);

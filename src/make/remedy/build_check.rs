@@ -37,7 +37,7 @@ pub struct LinkedObject {
 }
 
 /// The names that have to be found: that of libcupti and those of what is needed beside it.
-pub(super) fn names(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
+pub(super) fn names_to_check(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
     let beside = needs.iter().filter(|need| need.stem != CUPTI);
     let beside = beside.map(|need| need.stem.to_owned());
     std::iter::once(way.soname())
@@ -46,7 +46,7 @@ pub(super) fn names(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<Strin
 }
 
 /// The objects that are linked with libcupti, and, where a plain process gets it now, its name.
-pub(super) fn before(
+pub(super) fn check_without_install(
     target: &ImageFacts,
     linker: &DynamicLoader,
     plan: &Plan,
@@ -72,8 +72,8 @@ pub(super) fn before(
         .iter()
         .map(|need| need.stem)
         .filter(|stem| *stem != CUPTI && target.grounds.as_is.open_plain(stem.as_bytes()).loads());
-    let names =
-        std::iter::once(image_linkage::escape::text(&opened.name)).chain(beside.map(str::to_owned));
+    let names = std::iter::once(image_linkage::escape::escape_bytes(&opened.name))
+        .chain(beside.map(str::to_owned));
     BuildCheck {
         loader: linker.path.clone(),
         names: names.filter(|_| serves && stays).collect(),
@@ -86,6 +86,6 @@ pub(super) fn before(
 /// The path of the C library.
 fn libc(target: &ImageFacts) -> ByteString {
     let opened = target.grounds.as_is.open_plain(b"libc.so.6");
-    let found = crate::judge::facts::root(&opened).map(|object| object.path.clone());
+    let found = crate::judge::facts::opened_object(&opened).map(|object| object.path.clone());
     found.unwrap_or_else(|| ByteString::from(&b"/lib/libc.so.6"[..]))
 }

@@ -1,10 +1,10 @@
 //! The image in which a program is compiled against CUPTI: it has the headers and the library.
 
 use super::RemedyError;
-use super::copy_plan::linker;
-use super::image_system::system;
-use super::method_choice::devel_image;
-use super::target_release::release_for;
+use super::copy_plan::require_glibc_linker;
+use super::image_system::read_image_system;
+use super::method_choice::devel_image_name;
+use super::target_release::choose_release;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
 use image_linkage::escape;
@@ -27,9 +27,8 @@ pub struct BuilderStage {
 
 /// The image to copy from, where it has headers and a libcupti that is found; else NVIDIA's devel image.
 ///
-/// # Errors
-/// [`RemedyError::NoBuilder`], where neither is known.
-pub fn stage(
+/// Errors: [`RemedyError::NoBuilder`], where neither is known.
+pub fn choose_builder_stage(
     target: &ImageFacts,
     source: Option<&(String, ImageFacts)>,
     asked: Option<CudaVersion>,
@@ -38,7 +37,7 @@ pub fn stage(
         image: target.image.reference.clone(),
         why,
     };
-    let own = linker(target)?;
+    let own = require_glibc_linker(target)?;
     if let Some((from, facts)) = source {
         let (header, _) = facts
             .headers
@@ -53,16 +52,16 @@ pub fn stage(
         return Ok(BuilderStage {
             from: from.clone(),
             headers: vec![header.clone()],
-            loader: escape::text(&linker(facts)?.path),
-            soname: escape::text(&plain.name),
-            has_apt: system(facts).apt,
+            loader: escape::escape_bytes(&require_glibc_linker(facts)?.path),
+            soname: escape::escape_bytes(&plain.name),
+            has_apt: read_image_system(facts).apt,
         });
     }
-    let system = system(target);
-    let release = release_for(target, own, asked);
+    let system = read_image_system(target);
+    let release = choose_release(target, own, asked);
     let release =
         release.ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
-    let from = devel_image(target, &system, release.cuda);
+    let from = devel_image_name(target, &system, release.cuda);
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
         from: from.ok_or_else(|| {
@@ -72,7 +71,7 @@ pub fn stage(
             .iter()
             .map(|folder| RootPath::from(format!("usr/local/cuda/{folder}/cupti.h").as_str()))
             .collect(),
-        loader: escape::text(&own.path),
+        loader: escape::escape_bytes(&own.path),
         soname: release.soname(),
         has_apt: system.apt,
     })

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::RemedyError;
-use super::install_folder::{FolderDiscovery, InstallFolder, search};
+use super::install_folder::{FolderDiscovery, InstallFolder, choose_install_folder};
 use super::required_libraries::{self, CUPTI, RequiredLibrary};
-use super::wanted_cupti::{choose, elf, facts};
-use crate::judge::facts::{CuptiCopy, ImageFacts, cuda_runtime, failures, root};
+use super::wanted_cupti::{choose_source_copy, elf_at, file_facts_at};
+use crate::judge::facts::{CuptiCopy, ImageFacts, cuda_runtime, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
@@ -73,25 +73,26 @@ pub struct CreatedLink {
 
 /// What the image is to be given of the CUPTI in `source`, so that it serves `phase`.
 ///
-/// # Errors
-/// A [`RemedyError`]: the image cannot load CUPTI at all, or the source does not have what it needs.
-pub fn bring(
+/// Errors: A [`RemedyError`]: the image cannot load CUPTI at all, or the source does not have what it needs.
+pub fn plan_copy(
     source: &ImageFacts,
     phase: &Phase,
     target: &ImageFacts,
     means: CacheUpdate,
 ) -> Result<CopyPlan, RemedyError> {
-    let linker = linker(target)?;
-    let copy = choose(source, target, linker)?;
-    let elf = elf(source, &copy.real_path);
-    let needs = required_libraries::needs(phase, &target.consumers, |api| shows(elf, api));
+    let linker = require_glibc_linker(target)?;
+    let copy = choose_source_copy(source, target, linker)?;
+    let elf = elf_at(source, &copy.real_path);
+    let needs = required_libraries::list_required_libraries(phase, &target.consumers, |api| {
+        shows(elf, api)
+    });
     if needs.is_empty() {
         return Err(RemedyError::NothingNeeded {
             image: target.image.reference.clone(),
             phase: phase.name.clone(),
         });
     }
-    let search = search(target, linker, means);
+    let search = choose_install_folder(target, linker, means);
     let mut files = Vec::new();
     for need in &needs {
         let from = place(source, copy, need)?;
@@ -117,9 +118,8 @@ pub fn bring(
 
 /// The loader of an image that can be helped.
 ///
-/// # Errors
-/// A [`RemedyError`], where it has none, or musl's.
-pub fn linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
+/// Errors: A [`RemedyError`], where it has none, or musl's.
+pub fn require_glibc_linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
     let image = || target.image.reference.clone();
     match &target.grounds.as_is.linker {
         Some(linker) if linker.libc == Libc::Musl => Err(RemedyError::Musl { image: image() }),
@@ -160,7 +160,7 @@ fn place(
     let mut places = names
         .filter(|(name, _)| name.starts_with(need.stem.as_bytes()))
         .filter_map(|(name, _)| Some(rootfs.lookup(&folder.join(name).absolute()).ok()?.path))
-        .filter(|path| elf(source, path).is_some());
+        .filter(|path| elf_at(source, path).is_some());
     places.next().ok_or_else(|| RemedyError::NoCompanion {
         from: source.image.reference.clone(),
         library: need.stem.to_owned(),
@@ -169,7 +169,7 @@ fn place(
 }
 
 fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String) -> CopiedFile {
-    let facts = facts(source, &from);
+    let facts = file_facts_at(source, &from);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
     CopiedFile {
@@ -193,16 +193,16 @@ fn dependencies(
     let mut found: BTreeMap<ByteString, CopiedFile> = BTreeMap::new();
     let mut pending: Vec<CopiedFile> = files.to_vec();
     while let Some(file_) = pending.pop() {
-        let needed = elf(source, &file_.from).map(|elf| elf.needed.as_slice());
+        let needed = elf_at(source, &file_.from).map(|elf| elf.needed.as_slice());
         for name in needed.unwrap_or_default() {
             if found.contains_key(name) || has_library(target, name) {
                 continue;
             }
             let there = source.grounds.as_is.open_plain(name);
-            let Some(object) = root(&there).filter(|_| there.loads()) else {
+            let Some(object) = opened_object(&there).filter(|_| there.loads()) else {
                 continue;
             };
-            let because = format!("{} needs it", escape::text(&file_.name));
+            let because = format!("{} needs it", escape::escape_bytes(&file_.name));
             let file = file(source, object.real_path.clone(), folder, because);
             found.insert(name.clone(), file.clone());
             pending.push(file);
@@ -214,7 +214,8 @@ fn dependencies(
 fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
     let opened = target.grounds.as_is.open_plain(name);
     opened.loads()
-        || failures(&opened).all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
+        || unresolved_objects(&opened)
+            .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
 }
 
 /// Whether the C library of the image has the versions that a file needs of it.
@@ -227,14 +228,14 @@ fn fits_glibc(
     let Libc::Glibc(Some(has)) = linker.libc else {
         return Ok(());
     };
-    let needs = elf(source, &file.from).map(|elf| elf.verneed.as_slice());
+    let needs = elf_at(source, &file.from).map(|elf| elf.verneed.as_slice());
     let versions = needs
         .unwrap_or_default()
         .iter()
         .flat_map(|need| &need.versions);
     let glibc = |name: &ByteString| {
         let text = std::str::from_utf8(name).ok()?;
-        cuda_runtime::version(text.strip_prefix("GLIBC_")?)
+        cuda_runtime::parse_cuda_version(text.strip_prefix("GLIBC_")?)
     };
     let highest = versions
         .filter_map(|version| Some((glibc(&version.name)?, version)))
@@ -242,8 +243,8 @@ fn fits_glibc(
     match highest {
         Some((needs, version)) if needs > has => Err(RemedyError::OldGlibc {
             image: target.image.reference.clone(),
-            file: escape::text(file.from.name()),
-            needs: escape::text(&version.name),
+            file: escape::escape_bytes(file.from.name()),
+            needs: escape::escape_bytes(&version.name),
             has: format!("{}.{}", has.0, has.1),
         }),
         _ => Ok(()),

@@ -45,7 +45,7 @@ pub struct PythonEnvironment {
 const DNF: [&str; 3] = ["dnf", "microdnf", "yum"];
 
 /// What is in the image.
-pub fn system(facts: &ImageFacts) -> ImageSystem {
+pub fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.grounds.as_is.rootfs;
     let release = rootfs.content(b"/etc/os-release").unwrap_or_default();
     let release = String::from_utf8_lossy(release);
@@ -122,7 +122,7 @@ fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
 
 /// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or one that installs
 /// somewhere else.
-pub fn python(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
+pub fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
     let rootfs = &facts.grounds.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages

@@ -34,7 +34,11 @@ pub enum FolderDiscovery {
 }
 
 /// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
-pub fn search(target: &ImageFacts, linker: &DynamicLoader, means: CacheUpdate) -> InstallFolder {
+pub fn choose_install_folder(
+    target: &ImageFacts,
+    linker: &DynamicLoader,
+    means: CacheUpdate,
+) -> InstallFolder {
     let rootfs = &target.grounds.as_is.rootfs;
     if means == CacheUpdate::Build
         && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh"))

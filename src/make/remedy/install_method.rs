@@ -158,8 +158,8 @@ impl InstallMethod {
     /// The soname of the libcupti that it brings.
     pub fn soname(&self) -> String {
         match self {
-            Self::Place(place) => image_linkage::escape::text(&place.bring.soname),
-            Self::Copy { bring, .. } => image_linkage::escape::text(&bring.soname),
+            Self::Place(place) => image_linkage::escape::escape_bytes(&place.bring.soname),
+            Self::Copy { bring, .. } => image_linkage::escape::escape_bytes(&bring.soname),
             Self::Devel { release, .. } => release.soname(),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),

@@ -1,7 +1,7 @@
 //! Which way of getting CUPTI is the cheapest that works in an image, and why the others are not taken.
 
 use super::RemedyError;
-use super::copy_plan::{CacheUpdate, CopyPlan, bring};
+use super::copy_plan::{CacheUpdate, CopyPlan, plan_copy};
 use super::image_system::{self, ImageSystem, PythonEnvironment};
 use super::install_method::{
     CondaInstall, InPlaceFiles, InstallMethod, MethodKind, PackageInstall, PipInstall,
@@ -9,10 +9,10 @@ use super::install_method::{
 };
 use super::required_libraries::{self, CUPTI, RequiredLibrary};
 use super::target_release::TargetRelease;
-use crate::judge::facts::cuda_runtime::{CudaVersion, site, version};
+use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::judge::facts::{ImageFacts, soname_of_cuda};
 use crate::knowledge::Phase;
-use crate::knowledge::packages::packages;
+use crate::knowledge::packages::cupti_packages;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
@@ -117,9 +117,8 @@ const WAYS: [MethodCandidate; 9] = [
 
 /// The cheapest way that works, among those of `via` where one is asked for.
 ///
-/// # Errors
-/// [`RemedyError::NoWay`] with the reason of each way that was looked at.
-pub fn choose(
+/// Errors: [`RemedyError::NoWay`] with the reason of each way that was looked at.
+pub fn choose_method(
     question: &InstallContext<'_>,
     via: Option<MethodKind>,
 ) -> Result<MethodChoice, RemedyError> {
@@ -155,10 +154,10 @@ pub fn choose(
 impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
     pub fn needs(&self, cuda: (u32, u32)) -> Vec<RequiredLibrary> {
-        required_libraries::needs(
+        required_libraries::list_required_libraries(
             self.phase,
             &self.target.consumers,
-            required_libraries::since(cuda),
+            required_libraries::released_by(cuda),
         )
     }
 
@@ -183,14 +182,14 @@ fn place(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
         return Err("the image holds no libcupti".to_owned());
     }
     question.shell()?;
-    let found = bring(target, question.phase, target, CacheUpdate::Build);
+    let found = plan_copy(target, question.phase, target, CacheUpdate::Build);
     let bring = found.map_err(|refusal| refusal.to_string())?;
     let cupti = bring.files.first().map(|file| &file.from);
     let copy = target
         .own_copies()
         .find(|copy| Some(&copy.real_path) == cupti);
     if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
-        let failure = crate::judge::facts::failures(&copy.by_path.as_is).next();
+        let failure = crate::judge::facts::unresolved_objects(&copy.by_path.as_is).next();
         let words = failure.map(|failure| failure.message.as_str());
         return Err(format!(
             "the copy there cannot be loaded: {}",
@@ -229,9 +228,9 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
 fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let source = question.source.as_ref();
     let (from, facts) = source.ok_or("no image to copy from was named with --from")?;
-    let bring = bring(facts, question.phase, question.target, CacheUpdate::Build);
+    let bring = plan_copy(facts, question.phase, question.target, CacheUpdate::Build);
     let bring = bring.map_err(|refusal| refusal.to_string())?;
-    let has = bring.release.as_deref().and_then(version);
+    let has = bring.release.as_deref().and_then(parse_cuda_version);
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
     if let (Some(has), Some(wanted)) = (has, wanted)
         && has != wanted.cuda
@@ -252,12 +251,13 @@ fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
 fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let consumers = question.target.consumers.iter();
     let mut sites = consumers
-        .filter_map(|consumer| site(&consumer.object))
+        .filter_map(|consumer| site_packages_of(&consumer.object))
         .peekable();
     if sites.peek().is_none() {
         return Err("no Python environment of the image asks for CUPTI".to_owned());
     }
-    let python = sites.find_map(|site| image_system::python(question.target, &site));
+    let python =
+        sites.find_map(|site| image_system::find_python_environment(question.target, &site));
     let without = "the Python environment that asks for CUPTI has no pip";
     pip_into(question, &python.ok_or(without)?)
 }
@@ -268,7 +268,7 @@ fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     sites.dedup();
     let python = sites
         .iter()
-        .find_map(|site| image_system::python(question.target, site));
+        .find_map(|site| image_system::find_python_environment(question.target, site));
     let without = "the image has no Python environment with pip";
     pip_into(question, &python.ok_or(without)?)
 }
@@ -302,14 +302,14 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let system = &question.system;
     apt_is_there(system)?;
     question.shell()?;
-    let own = packages().own(&system.id, &system.version);
+    let own = cupti_packages().distro_package(&system.id, &system.version);
     let own = own.ok_or_else(|| {
         format!(
             "no package of {} {} is known to hold CUPTI",
             system.id, system.version
         )
     })?;
-    let cuda = version(&own.cuda);
+    let cuda = parse_cuda_version(&own.cuda);
     if let Some(release) = question
         .release
         .as_ref()
@@ -326,7 +326,7 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
         manager: "apt-get",
         name: own.package.clone(),
         version: format!("{}.*", own.cuda),
-        soname: image_linkage::escape::text(&soname),
+        soname: image_linkage::escape::escape_bytes(&soname),
         setup: component(system, &own.component),
         is_default_folder: true,
     }))
@@ -389,14 +389,16 @@ fn repository(
         return Ok(None);
     }
     let (id, version) = (&system.id, &system.version);
-    let known = packages().nvidia(id, version);
+    let known = cupti_packages().nvidia_repository(id, version);
     let known =
         known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
     let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
-    let url = packages().url.replace("{repository}", &known.repository);
+    let url = cupti_packages()
+        .url
+        .replace("{repository}", &known.repository);
     Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", machine),
-        keyring: packages().keyring.clone(),
+        keyring: cupti_packages().keyring.clone(),
         certificates: !system.certificates,
     }))
 }
@@ -428,14 +430,18 @@ fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
 
 /// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
 /// its CUDA is not known.
-pub fn devel_image(target: &ImageFacts, system: &ImageSystem, cuda: CudaVersion) -> Option<String> {
-    let known = packages().nvidia(&system.id, &system.version)?;
+pub fn devel_image_name(
+    target: &ImageFacts,
+    system: &ImageSystem,
+    cuda: CudaVersion,
+) -> Option<String> {
+    let known = cupti_packages().nvidia_repository(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let suffix = known
         .devel
         .as_ref()
-        .filter(|_| is_number && version(exact) == Some(cuda))?;
+        .filter(|_| is_number && parse_cuda_version(exact) == Some(cuda))?;
     Some(format!("nvidia/cuda:{exact}-devel-{suffix}"))
 }
 
@@ -444,7 +450,7 @@ fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
         return Err("--from names the image to copy from".to_owned());
     }
     let release = question.release()?;
-    let from = devel_image(question.target, &question.system, release.cuda);
+    let from = devel_image_name(question.target, &question.system, release.cuda);
     let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
     let from = from.ok_or_else(|| which.to_owned())?;
     let (major, minor) = release.cuda;

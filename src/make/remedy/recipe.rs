@@ -1,17 +1,17 @@
 //! All that a Dockerfile does to an image for one phase, and why.
 
 use super::RemedyError;
-use super::build_check::{self, BuildCheck, names};
-use super::copy_plan::{CacheUpdate, CopyPlan, linker};
-use super::image_system::{ImageSystem, system};
-use super::install_folder::{FolderDiscovery, search};
+use super::build_check::{self, BuildCheck, names_to_check};
+use super::copy_plan::{CacheUpdate, CopyPlan, require_glibc_linker};
+use super::image_system::{ImageSystem, read_image_system};
+use super::install_folder::{FolderDiscovery, choose_install_folder};
 use super::install_method::{InstallMethod, MethodKind};
-use super::method_choice::{InstallContext, MethodChoice, choose};
-use super::removal::{RemovalPlan, fresh};
+use super::method_choice::{InstallContext, MethodChoice, choose_method};
+use super::removal::{RemovalPlan, plan_removal};
 use super::required_libraries::{self, CUPTI, RequiredLibrary};
-use super::search_path_setup::{SearchPathSetup, lead, library_path};
-use super::target_release::{machine, release_for};
-use crate::judge::facts::cuda_runtime::{CudaVersion, version};
+use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
+use super::target_release::{choose_release, release_platform};
+use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{ImageFacts, release_files};
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::Phase;
@@ -84,34 +84,36 @@ const EMPTY_ELEMENT: &str = "empty-search-path-element";
 
 /// What is to be done, so that the image serves the phase.
 ///
-/// # Errors
-/// A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
-pub fn recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
+/// Errors: A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
+pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let RecipeRequest {
         target,
         phase,
         plan,
         ..
     } = *request;
-    let linker = linker(target)?;
-    let system = system(target);
+    let linker = require_glibc_linker(target)?;
+    let system = read_image_system(target);
     let cured = |rule: &&String| CURED.contains(&rule.as_str());
     let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
-    let release = release_for(target, linker, request.cuda);
+    let release = choose_release(target, linker, request.cuda);
     let cuda = release.map_or((12, 0), |release| release.cuda);
-    let needs =
-        required_libraries::needs(phase, &target.consumers, required_libraries::since(cuda));
+    let needs = required_libraries::list_required_libraries(
+        phase,
+        &target.consumers,
+        required_libraries::released_by(cuda),
+    );
     let mut recipe = PhaseRecipe {
         choice: None,
         release: None,
         needs: Vec::new(),
         spare: Vec::new(),
         adds: None,
-        folder: search(target, linker, CacheUpdate::Build).folder,
+        folder: choose_install_folder(target, linker, CacheUpdate::Build).folder,
         lead: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
-        fresh: fresh(target, plan).filter(|_| phase.like == "inference" && system.shell),
-        proof: build_check::before(target, linker, plan, &needs),
+        fresh: plan_removal(target, plan).filter(|_| phase.like == "inference" && system.shell),
+        proof: build_check::check_without_install(target, linker, plan, &needs),
         leaves: plan
             .because
             .iter()
@@ -127,7 +129,7 @@ pub fn recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
         let why = "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none";
         recipe.leaves.push(why.to_owned());
     }
-    recipe.library_path = library_path(target, &recipe.lead);
+    recipe.library_path = changed_library_path(target, &recipe.lead);
     Ok(recipe)
 }
 
@@ -139,7 +141,7 @@ fn bring_in(
     recipe: &mut PhaseRecipe,
 ) -> Result<(), RemedyError> {
     let RecipeRequest { target, phase, .. } = *request;
-    let release = release_for(target, linker, request.cuda);
+    let release = choose_release(target, linker, request.cuda);
     let question = InstallContext {
         target,
         linker,
@@ -151,7 +153,7 @@ fn bring_in(
     let via = request
         .via
         .or(request.source.as_ref().map(|_| MethodKind::Copy));
-    let choice = choose(&question, via)?;
+    let choice = choose_method(&question, via)?;
     let cuda = cuda_of(&choice.way).or(release.as_ref().map(|release| release.cuda));
     recipe.needs = match &choice.way {
         InstallMethod::Place(super::install_method::InPlaceFiles { bring, .. })
@@ -164,20 +166,17 @@ fn bring_in(
         .filter(|stem| !needed(stem))
         .copied()
         .collect();
-    recipe.leaves.extend(
-        cuda.iter()
-            .flat_map(|cuda| required_libraries::too_new(phase, required_libraries::since(*cuda))),
-    );
+    recipe.leaves.extend(cuda.iter().flat_map(|cuda| {
+        required_libraries::apis_newer_than_release(phase, required_libraries::released_by(*cuda))
+    }));
     recipe.release = said(&choice.way, release);
     recipe.adds = adds(&choice.way, recipe, linker);
-    recipe.lead = lead(&question, &choice.way, &recipe.needs);
+    recipe.lead = set_up_search_path(&question, &choice.way, &recipe.needs);
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
-        recipe.proof.names = names(&choice.way, &recipe.needs);
+        recipe.proof.names = names_to_check(&choice.way, &recipe.needs);
     }
     recipe.proof.elsewhere = match (&choice.way, &request.source) {
-        (InstallMethod::Copy { .. }, Some((_, source))) => {
-            super::image_system::system(source).shell
-        }
+        (InstallMethod::Copy { .. }, Some((_, source))) => read_image_system(source).shell,
         (InstallMethod::Devel { .. }, _) => true,
         _ => false,
     };
@@ -204,9 +203,9 @@ fn needs_of(bring: &CopyPlan) -> Vec<RequiredLibrary> {
 /// The version of CUDA that a way is bound to.
 fn cuda_of(way: &InstallMethod) -> Option<CudaVersion> {
     match way {
-        InstallMethod::Package(package) => version(&package.version),
-        InstallMethod::Place(place) => version(place.bring.release.as_ref()?),
-        InstallMethod::Copy { bring, .. } => version(bring.release.as_ref()?),
+        InstallMethod::Package(package) => parse_cuda_version(&package.version),
+        InstallMethod::Place(place) => parse_cuda_version(place.bring.release.as_ref()?),
+        InstallMethod::Copy { bring, .. } => parse_cuda_version(bring.release.as_ref()?),
         _ => None,
     }
 }
@@ -239,13 +238,13 @@ fn adds(way: &InstallMethod, recipe: &PhaseRecipe, linker: &DynamicLoader) -> Op
         InstallMethod::Copy { bring, .. } => Some(bring.files.iter().map(|file| file.bytes).sum()),
         _ => {
             let (release, _) = recipe.release.as_ref()?;
-            let cuda = version(release)?;
-            let known = release_files::versions(machine(linker));
+            let cuda = parse_cuda_version(release)?;
+            let known = release_files::known_release_versions(release_platform(linker));
             let exact = known
                 .iter()
                 .rev()
-                .find(|known| version(known) == Some(cuda))?;
-            let sizes = release_files::files(exact, machine(linker));
+                .find(|known| parse_cuda_version(known) == Some(cuda))?;
+            let sizes = release_files::files_of_release(exact, release_platform(linker));
             let size = |need: &RequiredLibrary| {
                 let mut files = sizes.iter();
                 files

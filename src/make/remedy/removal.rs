@@ -35,7 +35,7 @@ pub struct RemovalGroup {
 }
 
 /// What is removed from an image for a phase; `None` when that is nothing.
-pub fn fresh(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
+pub fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
     if plan.drop.is_empty() {
         return None;
     }
@@ -168,7 +168,7 @@ mod tests {
             let file = LayerEntry::File(std::sync::Arc::default());
             layer.entries.insert(RootPath::from(path), file);
         }
-        let (rootfs, _) = image_linkage::rootfs::merge([&layer]);
+        let (rootfs, _) = image_linkage::rootfs::merge_layers([&layer]);
         let gone = ["a/x/1", "a/x/y/2", "b/z/3"].map(RootPath::from);
         let (whole, _) = whole_folders(&rootfs, &BTreeSet::from(gone.clone()));
         let named: Vec<String> = gone

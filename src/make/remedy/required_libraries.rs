@@ -39,7 +39,7 @@ impl RequiredLibrary {
 
 /// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
 /// first. `has` says whether the release that is to be had has an API.
-pub fn needs(
+pub fn list_required_libraries(
     phase: &Phase,
     consumers: &[CuptiConsumer],
     has: impl Fn(&CuptiApi) -> bool,
@@ -51,7 +51,7 @@ pub fn needs(
             reasons.push(because);
         }
     };
-    for api in apis(phase, has) {
+    for api in wanted_apis(phase, has) {
         let because = format!("CUPTI's {} API", api.name);
         if api.exports.is_some() {
             add(CUPTI, because.clone());
@@ -74,21 +74,25 @@ pub fn needs(
 }
 
 /// The APIs that a phase needs or wants: of alternatives, the first that the release has.
-pub fn apis(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<&'static CuptiApi> {
+pub fn wanted_apis(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<&'static CuptiApi> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     wishes
         .filter_map(|wish| {
-            let mut apis = wish.ids().iter().filter_map(|id| api::by_id(id));
+            let mut apis = wish.ids().iter().filter_map(|id| api::find_api(id));
             apis.find(|api| has(api))
         })
         .collect()
 }
 
 /// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
-pub fn too_new(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<String> {
+pub fn apis_newer_than_release(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<String> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     let lacking = wishes.filter_map(|wish| {
-        let apis: Vec<&CuptiApi> = wish.ids().iter().filter_map(|id| api::by_id(id)).collect();
+        let apis: Vec<&CuptiApi> = wish
+            .ids()
+            .iter()
+            .filter_map(|id| api::find_api(id))
+            .collect();
         let none = !apis.iter().any(|api| has(api));
         apis.first().copied().filter(|_| none)
     });
@@ -100,31 +104,32 @@ pub fn too_new(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<String> {
 }
 
 /// Whether the release of CUDA `(major, minor)` has an API, by the table.
-pub fn since(cuda: (u32, u32)) -> impl Fn(&CuptiApi) -> bool {
+pub fn released_by(cuda: (u32, u32)) -> impl Fn(&CuptiApi) -> bool {
     move |api| {
         let since = api
             .since
             .as_deref()
-            .map(crate::judge::facts::release_files::numbers);
+            .map(crate::judge::facts::release_files::version_numbers);
         since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{needs, since, too_new};
+    use super::{apis_newer_than_release, list_required_libraries, released_by};
     use crate::knowledge::Knowledge;
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
-        let needs = needs(known.phase(phase).unwrap(), &[], since(cuda));
+        let needs = list_required_libraries(known.phase(phase).unwrap(), &[], released_by(cuda));
         needs.iter().map(|need| need.stem).collect()
     }
 
     #[test]
     fn what_a_release_is_too_old_for_is_named() {
         let known = Knowledge::built_in();
-        let said = |cuda| too_new(known.phase("profiling").unwrap(), since(cuda));
+        let said =
+            |cuda| apis_newer_than_release(known.phase("profiling").unwrap(), released_by(cuda));
         assert_eq!(
             said((11, 8)),
             ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]

@@ -1,8 +1,8 @@
 //! How the loader comes to find what was brought.
 
-use super::build_check::names;
+use super::build_check::names_to_check;
 use super::copy_plan::CacheUpdate;
-use super::install_folder::{FOLDER, FolderDiscovery, InstallFolder, search};
+use super::install_folder::{FOLDER, FolderDiscovery, InstallFolder, choose_install_folder};
 use super::install_method::{InstallMethod, PipInstall};
 use super::method_choice::InstallContext;
 use super::required_libraries::RequiredLibrary;
@@ -41,7 +41,7 @@ pub enum SearchPathSetup {
 }
 
 /// How the loader comes to find what a way brings.
-pub(super) fn lead(
+pub(super) fn set_up_search_path(
     question: &InstallContext<'_>,
     way: &InstallMethod,
     needs: &[RequiredLibrary],
@@ -50,7 +50,7 @@ pub(super) fn lead(
         folder,
         by,
         because,
-    } = search(question.target, question.linker, CacheUpdate::Build);
+    } = choose_install_folder(question.target, question.linker, CacheUpdate::Build);
     let FolderDiscovery::Conf(conf) = by else {
         return SearchPathSetup::Nothing(format!("{because}: {folder}"));
     };
@@ -85,7 +85,7 @@ pub(super) fn lead(
             conf,
             because,
         },
-        InstallMethod::Pip(pip) if question.phase.apis.welcome().next().is_none() => {
+        InstallMethod::Pip(pip) if question.phase.apis.accepted_ids().next().is_none() => {
             SearchPathSetup::Nothing(format!(
                 "the search path of what asks for it leads to {}",
                 pip.folder
@@ -117,7 +117,7 @@ fn links(
     folder: &RootPath,
     because: &str,
 ) -> SearchPathSetup {
-    let names = names(way, needs);
+    let names = names_to_check(way, needs);
     let own = RootPath::from(FOLDER);
     let link = |name: &String| (own.join(name.as_bytes()), folder.join(name.as_bytes()));
     SearchPathSetup::Links {
@@ -129,7 +129,7 @@ fn links(
 
 /// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
 /// before what is brought.
-pub(super) fn library_path(
+pub(super) fn changed_library_path(
     target: &ImageFacts,
     lead: &SearchPathSetup,
 ) -> Option<(String, String)> {
@@ -165,7 +165,7 @@ fn is_hidden(target: &ImageFacts) -> bool {
         .unresolved
         .iter()
         .flat_map(|missing| &missing.trace);
-    let opened = crate::judge::facts::root(resolution);
+    let opened = crate::judge::facts::opened_object(resolution);
     let opened = opened.into_iter().flat_map(|object| &object.trace);
     let mut steps = failed.chain(opened);
     steps.any(|step| {

@@ -1,7 +1,7 @@
 //! Which release of CUPTI an image is to be given, and what says so.
 
-use super::wanted_cupti::{WantedCupti, wanted};
-use crate::judge::facts::cuda_runtime::{CudaVersion, version};
+use super::wanted_cupti::{WantedCupti, find_wanted_cupti};
+use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{ImageFacts, release_files};
 use image_linkage::loader::DynamicLoader;
 
@@ -42,18 +42,18 @@ impl TargetRelease {
 
 /// The release that the image is to be given: the one that was asked for, that a distribution of Python's pins, that
 /// the CUDA runtime is of, or, where only a soname is known, the newest of that soname.
-pub fn release_for(
+pub fn choose_release(
     target: &ImageFacts,
     linker: &DynamicLoader,
     asked: Option<CudaVersion>,
 ) -> Option<TargetRelease> {
-    let wanted = wanted(target);
-    let known = release_files::versions(machine(linker));
+    let wanted = find_wanted_cupti(target);
+    let known = release_files::known_release_versions(release_platform(linker));
     let of = |cuda: CudaVersion| {
         let mut same = known
             .iter()
             .rev()
-            .filter(|known| version(known) == Some(cuda));
+            .filter(|known| parse_cuda_version(known) == Some(cuda));
         same.next().map(|version| (*version).to_owned())
     };
     let by_version = |cuda: CudaVersion, because: String| TargetRelease {
@@ -71,7 +71,7 @@ pub fn release_for(
 }
 
 /// The name of a processor in the table of releases.
-pub fn machine(linker: &DynamicLoader) -> &'static str {
+pub fn release_platform(linker: &DynamicLoader) -> &'static str {
     linker.arch.platform
 }
 
@@ -81,7 +81,7 @@ fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
     let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
     let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with("nvidia-cuda-cupti"))?;
     Some(TargetRelease {
-        cuda: version(pin)?,
+        cuda: parse_cuda_version(pin)?,
         exact: Some(pin.clone()),
         is_toolkit: false,
         is_guess: false,
@@ -96,7 +96,7 @@ fn of_runtime(
 ) -> Option<TargetRelease> {
     let cuda = wanted.cuda?;
     let mut runtimes = target.around.runtimes.iter();
-    let runtime = runtimes.find(|runtime| version(&runtime.version) == Some(cuda));
+    let runtime = runtimes.find(|runtime| parse_cuda_version(&runtime.version) == Some(cuda));
     let exact = of(cuda);
     let because = runtime.map_or_else(
         || "CUDA_VERSION of the image says so".to_owned(),
@@ -116,7 +116,7 @@ fn of_soname(wanted: &WantedCupti, known: &[&str]) -> Option<TargetRelease> {
     let soname = wanted.soname.as_deref()?;
     let all = known.iter().rev().filter_map(|known| {
         let release = TargetRelease {
-            cuda: version(known)?,
+            cuda: parse_cuda_version(known)?,
             exact: Some((*known).to_owned()),
             is_toolkit: false,
             is_guess: true,

@@ -23,7 +23,7 @@ pub struct WantedCupti {
 impl WantedCupti {
     /// The wish in words.
     pub fn words(&self) -> String {
-        let soname = self.soname.as_deref().map(escape::text);
+        let soname = self.soname.as_deref().map(escape::escape_bytes);
         let by = self.by.as_ref().map(|by| format!(" (for {by})"));
         let cuda = self
             .cuda
@@ -35,7 +35,7 @@ impl WantedCupti {
 }
 
 /// What the image would have libcupti be.
-pub fn wanted(target: &ImageFacts) -> WantedCupti {
+pub fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     let numbered = |name: &ByteString| name.len() > CUPTI.len();
     let mut consumers = target.consumers.iter().filter(|it| numbered(&it.wants));
     let asked = consumers.next();
@@ -58,23 +58,23 @@ pub fn wanted(target: &ImageFacts) -> WantedCupti {
 fn cuda_of(target: &ImageFacts) -> Option<cuda_runtime::CudaVersion> {
     let versions = target.around.runtimes.iter();
     let mut versions: Vec<_> = versions
-        .filter_map(|runtime| cuda_runtime::version(&runtime.version))
+        .filter_map(|runtime| cuda_runtime::parse_cuda_version(&runtime.version))
         .collect();
     versions.sort_unstable();
     versions.dedup();
     match versions.as_slice() {
         [only] => Some(*only),
-        _ => cuda_runtime::version(target.image.config.env("CUDA_VERSION")?),
+        _ => cuda_runtime::parse_cuda_version(target.image.config.env("CUDA_VERSION")?),
     }
 }
 
 /// The copy of the source that fits best: of the wanted soname and version, one that is a file of a known release.
-pub(super) fn choose<'s>(
+pub(super) fn choose_source_copy<'s>(
     source: &'s ImageFacts,
     target: &ImageFacts,
     linker: &DynamicLoader,
 ) -> Result<&'s CuptiCopy, RemedyError> {
-    let wanted = wanted(target);
+    let wanted = find_wanted_cupti(target);
     let from = || source.image.reference.clone();
     let whole = |copy: &&CuptiCopy| copy.problems.is_empty() && copy.soname.is_some();
     let copies: Vec<&CuptiCopy> = source.own_copies().filter(whole).collect();
@@ -89,7 +89,7 @@ pub(super) fn choose<'s>(
         });
     }
     let of_machine = |copy: &&&CuptiCopy| {
-        elf(source, &copy.real_path).is_some_and(|elf| {
+        elf_at(source, &copy.real_path).is_some_and(|elf| {
             elf.machine == linker.arch.machine && elf.class() == linker.arch.class
         })
     };
@@ -119,14 +119,14 @@ pub(super) fn choose<'s>(
 
 /// The major and minor version of a copy.
 fn release(copy: &CuptiCopy) -> Option<cuda_runtime::CudaVersion> {
-    cuda_runtime::version(&copy.version.as_ref()?.0)
+    cuda_runtime::parse_cuda_version(&copy.version.as_ref()?.0)
 }
 
 /// The copies of a source in words.
 fn has(copies: &[&CuptiCopy]) -> String {
     let one = |copy: &&CuptiCopy| {
         let version = copy.version.as_ref().map(|(version, _)| version.as_str());
-        let soname = copy.soname.as_deref().map(escape::text);
+        let soname = copy.soname.as_deref().map(escape::escape_bytes);
         format!(
             "it has {} of {} for {}",
             soname.unwrap_or_default(),
@@ -140,10 +140,10 @@ fn has(copies: &[&CuptiCopy]) -> String {
     words.join(", ")
 }
 
-pub(super) fn elf<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s ElfFacts> {
-    facts(source, path)?.elf.as_deref()
+pub(super) fn elf_at<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s ElfFacts> {
+    file_facts_at(source, path)?.elf.as_deref()
 }
 
-pub(super) fn facts<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s FileFacts> {
+pub(super) fn file_facts_at<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s FileFacts> {
     source.grounds.as_is.rootfs.file(&path.absolute())
 }

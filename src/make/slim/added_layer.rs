@@ -10,11 +10,11 @@ use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
 use super::provenance::{self, AddedFile, DroppedFile, SlimProvenance, WrittenEntry};
-use super::staging_files::{self, create, io_error};
+use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use crate::judge::facts::ImageFacts;
 use crate::make::remedy::install_folder::FolderDiscovery;
-use image_linkage::digest::hex;
+use image_linkage::digest::to_hex;
 use image_linkage::escape;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
@@ -53,13 +53,12 @@ pub struct AddedLayer {
 
 /// Gathers the members of the layer.
 ///
-/// # Errors
-/// What stands in the way of one, or why the cache cannot be made.
-pub fn gather(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
-    let (rootfs, _) = rootfs::merge(making.below);
+/// Errors: What stands in the way of one, or why the cache cannot be made.
+pub fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
+    let (rootfs, _) = rootfs::merge_layers(making.below);
     let mut layer = AddedLayer {
         members: AddedMembers::default(),
-        proof: proof(making),
+        proof: record_dropped_files(making),
     };
     layer.bring(making, &rootfs)?;
     if let Some(linker) = stale_cache(making) {
@@ -77,7 +76,7 @@ pub fn gather(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
 }
 
 /// The proof of what goes; what is brought is still to be entered.
-pub fn proof(making: &SlimInput<'_>) -> SlimProvenance {
+pub fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
     let mut dropped: Vec<DroppedFile> = Vec::new();
     for item in &making.decision.drop {
         let one = |path: &RootPath, bytes, because: String| DroppedFile {
@@ -106,7 +105,7 @@ pub fn proof(making: &SlimInput<'_>) -> SlimProvenance {
 /// The loader whose cache has to be made anew: when something is brought, or what it names is gone.
 fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
     let linker = making.facts.grounds.as_is.linker.as_ref()?;
-    let gone = making.decision.gone();
+    let gone = making.decision.removed_paths();
     let names_gone = || {
         let mut entries = linker
             .cache
@@ -131,7 +130,7 @@ impl AddedLayer {
             return Ok(());
         };
         let wanted: BTreeSet<RootPath> = bring.files.iter().map(|file| file.from.clone()).collect();
-        let taken = supplier.take(&wanted, making.limits, making.folder)?;
+        let taken = supplier.extract_files(&wanted, making.limits, making.folder)?;
         for file in &bring.files {
             let one = same(&taken, file)?;
             let member = AddedMember::Copied {
@@ -166,8 +165,8 @@ impl AddedLayer {
     /// Makes the loader's cache of the image as it will be, and the links that go with it.
     fn cache(&mut self, making: &SlimInput<'_>, linker: &DynamicLoader) -> Result<(), SlimError> {
         let added = self.index(making)?;
-        let (rootfs, _) = rootfs::merge(making.below.iter().chain([&added]));
-        let regenerated = ldconfig::regenerate(&rootfs, linker);
+        let (rootfs, _) = rootfs::merge_layers(making.below.iter().chain([&added]));
+        let regenerated = ldconfig::run_ldconfig(&rootfs, linker);
         if let Some(problem) = regenerated.problems.first() {
             return Err(SlimError::Cannot(format!(
                 "the loader's cache cannot be made: {problem}"
@@ -189,7 +188,8 @@ impl AddedLayer {
             "cupti-audit {}, as ldconfig{version}",
             env!("CARGO_PKG_VERSION")
         );
-        let content = ld_cache_writer::write(&regenerated.cache, linker.arch.data, &generator);
+        let content =
+            ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, &generator);
         let because = "the loader looks up a soname here; it names what was brought, and no file that is gone";
         self.write(
             &rootfs,
@@ -202,10 +202,10 @@ impl AddedLayer {
     /// The index of the layer as far as it is gathered.
     fn index(&self, making: &SlimInput<'_>) -> Result<LayerIndex, SlimError> {
         let path = making.folder.join("gathered");
-        let mut file = create(&path)?;
+        let mut file = create_staging_file(&path)?;
         let written = self.members.write(&mut file).and_then(|()| file.flush());
         written.map_err(|error| io_error(&path, error))?;
-        read(&path, making.limits)
+        index_written_tar(&path, making.limits)
     }
 
     fn link(
@@ -220,7 +220,7 @@ impl AddedLayer {
             .add(rootfs, at, AddedMember::Symlink(to.to_vec()))?;
         self.proof.written.push(WrittenEntry {
             path: at.to_string(),
-            target: Some(escape::text(to)),
+            target: Some(escape::escape_bytes(to)),
             sha256: None,
             because: because.to_owned(),
         });
@@ -234,7 +234,7 @@ impl AddedLayer {
         content: Vec<u8>,
         because: &str,
     ) -> Result<(), SlimError> {
-        let sha256 = hex(&Sha256::digest(&content));
+        let sha256 = to_hex(&Sha256::digest(&content));
         let at = self
             .members
             .add(rootfs, at, AddedMember::Written(content))?;
@@ -279,8 +279,8 @@ fn with_line(content: Option<&[u8]>, folder: &RootPath) -> Vec<u8> {
 }
 
 /// Reads a tar that was written here.
-pub(super) fn read(path: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
-    let file = staging_files::open(path)?;
-    let index = layer::index("that is added", file, &ExpectedBlob::default(), limits);
+pub(super) fn index_written_tar(path: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
+    let file = staging_files::open_staging_file(path)?;
+    let index = layer::index_layer("that is added", file, &ExpectedBlob::default(), limits);
     index.map_err(|error| SlimError::Image(error.into()))
 }

@@ -44,8 +44,7 @@ pub struct AddedMembers {
 impl AddedMembers {
     /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
     ///
-    /// # Errors
-    /// What stands in its way.
+    /// Errors: What stands in its way.
     pub fn add(
         &mut self,
         rootfs: &Rootfs,
@@ -67,7 +66,7 @@ impl AddedMembers {
     /// The place of a folder; what is missing of it is added.
     fn folder(&mut self, rootfs: &Rootfs, wanted: &RootPath) -> Result<RootPath, SlimError> {
         let mut at = RootPath::default();
-        for name in path::components(wanted.as_bytes()) {
+        for name in path::split_components(wanted.as_bytes()) {
             let next = at.join(name);
             at = match rootfs.lookup(&next.absolute()) {
                 Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => {
@@ -91,8 +90,7 @@ impl AddedMembers {
 
     /// Writes the tar.
     ///
-    /// # Errors
-    /// What `out` gives, or the files that are copied.
+    /// Errors: What `out` gives, or the files that are copied.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut writer = LayerWriter::new(out);
         let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();

@@ -49,8 +49,7 @@ struct HashedFile {
 impl BlobWriter {
     /// Writes a blob compressed in this way to `file`.
     ///
-    /// # Errors
-    /// What the compressor says.
+    /// Errors: What the compressor says.
     pub fn new(file: File, compression: Compression) -> io::Result<Self> {
         let stored = HashedFile {
             file,
@@ -76,8 +75,7 @@ impl BlobWriter {
 
     /// Ends the blob.
     ///
-    /// # Errors
-    /// What the file gives.
+    /// Errors: What the file gives.
     pub fn finish(self) -> Result<WrittenBlob, ImageError> {
         let end = || {
             let stored = match self.encoder {
@@ -92,9 +90,9 @@ impl BlobWriter {
             source,
         })?;
         Ok(WrittenBlob {
-            digest: manifest::digest(&stored.hasher.finish())?,
+            digest: manifest::parse_digest(&stored.hasher.finish())?,
             size: stored.bytes,
-            diff_id: manifest::digest(&self.hasher.finish())?,
+            diff_id: manifest::parse_digest(&self.hasher.finish())?,
             bytes: self.bytes,
         })
     }
@@ -106,7 +104,7 @@ fn hasher() -> io::Result<DigestHasher> {
 
 impl Write for BlobWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        super::interrupt::check()?;
+        super::interrupt::check_interrupt()?;
         let n = match &mut self.encoder {
             BlobEncoder::Plain(stored) => stored.write(buf)?,
             BlobEncoder::Gzip(encoder) => encoder.write(buf)?,

@@ -11,21 +11,20 @@ use super::added_layer::{self, AddedLayer, SlimInput};
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
-use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, digest};
-use super::original_image::{OriginalImage, is_saved};
-use super::staging_files::{create, io_error};
-use crate::size::size;
-use image_linkage::layer::decompress::{Compression, compression};
-use image_linkage::layer::rewrite::{LayerCut, rewrite};
+use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, sha256_digest};
+use super::original_image::{OriginalImage, is_saved_plain};
+use super::staging_files::{create_staging_file, io_error};
+use crate::size::format_size;
+use image_linkage::layer::decompress::{Compression, detect_compression};
+use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::layer::{self as layers, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
 use image_source::{Digest, config};
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
 ///
-/// # Errors
-/// Why a layer cannot be read, or not be written.
-pub fn make<'a>(
+/// Errors: Why a layer cannot be read, or not be written.
+pub fn build_new_image<'a>(
     original: &'a OriginalImage,
     making: &SlimInput<'a>,
     form: LayerStorage,
@@ -44,7 +43,7 @@ pub fn make<'a>(
     let added = if making.decision.is_nothing() {
         None
     } else {
-        let added = added_layer::gather(making)?;
+        let added = added_layer::gather_added_layer(making)?;
         work.add(&added)?;
         Some(added)
     };
@@ -77,11 +76,11 @@ impl<'a> ImageBuilder<'a> {
         let family = self.family();
         let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
-            && is_saved(self.original.image.source);
+            && is_saved_plain(self.original.image.source);
         let media_type = match (stored, self.original.documents.manifest.as_ref()) {
-            _ if squeeze => family.gzip(),
+            _ if squeeze => family.gzip_layer_type(),
             (_, Some(_)) => described.media_type.clone(),
-            (Compression::Gzip, None) => family.gzip(),
+            (Compression::Gzip, None) => family.gzip_layer_type(),
             (Compression::Zstd, None) => "application/vnd.oci.image.layer.v1.tar+zstd".to_owned(),
             (Compression::None, None) => "application/vnd.oci.image.layer.v1.tar".to_owned(),
         };
@@ -111,7 +110,7 @@ impl<'a> ImageBuilder<'a> {
     }
 
     fn family(&self) -> MediaFamily {
-        MediaFamily::of(self.original.documents.manifest.as_deref())
+        MediaFamily::of_manifest(self.original.documents.manifest.as_deref())
     }
 
     /// How a layer is stored: as its media type says, or, where nothing says it, by its first bytes.
@@ -135,7 +134,7 @@ impl<'a> ImageBuilder<'a> {
         let mut start = Vec::new();
         let read = self.original.blob(number)?.take(4).read_to_end(&mut start);
         read.map_err(|error| SlimError::Cannot(format!("layer {}: {error}", number + 1)))?;
-        Ok(compression(&start))
+        Ok(detect_compression(&start))
     }
 
     /// Writes a layer again into a file.
@@ -146,12 +145,12 @@ impl<'a> ImageBuilder<'a> {
         compression: Compression,
     ) -> Result<(WrittenBlob, LayerOrigin, LayerIndex), SlimError> {
         let path = self.folder.join(format!("layer-{number}"));
-        let writer = BlobWriter::new(create(&path)?, compression);
+        let writer = BlobWriter::new(create_staging_file(&path)?, compression);
         let mut writer = writer.map_err(|error| io_error(&path, error))?;
-        let written = rewrite(self.original.tar(number)?, cut, self.limits, &mut writer);
+        let written = rewrite_layer(self.original.tar(number)?, cut, self.limits, &mut writer);
         written.map_err(|why| self.failed(number, &why))?;
         let blob = writer.finish()?;
-        let index = added_layer::read(&path, self.limits)?;
+        let index = added_layer::index_written_tar(&path, self.limits)?;
         Ok((blob, LayerOrigin::Staged(path), index))
     }
 
@@ -161,8 +160,8 @@ impl<'a> ImageBuilder<'a> {
         let (reader, mut writer) =
             io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
         let (written, index) = std::thread::scope(|scope| {
-            let writing = scope.spawn(move || rewrite(tar, cut, self.limits, &mut writer));
-            let index = layers::index(
+            let writing = scope.spawn(move || rewrite_layer(tar, cut, self.limits, &mut writer));
+            let index = layers::index_layer(
                 "that is written again",
                 reader,
                 &ExpectedBlob::default(),
@@ -192,17 +191,18 @@ impl<'a> ImageBuilder<'a> {
         };
         let path = self.folder.join("layer-added");
         let write = || {
-            let mut writer = BlobWriter::new(create(&path)?, compression)
+            let mut writer = BlobWriter::new(create_staging_file(&path)?, compression)
                 .map_err(|error| io_error(&path, error))?;
             let written = added.members.write(&mut writer);
             written.map_err(|error| io_error(&path, error))?;
             Ok::<_, SlimError>(writer.finish()?)
         };
         let blob = write()?;
-        self.indexes.push(added_layer::read(&path, self.limits)?);
+        self.indexes
+            .push(added_layer::index_written_tar(&path, self.limits)?);
         self.layers.push(StoredLayer {
             blob,
-            media_type: self.family().gzip(),
+            media_type: self.family().gzip_layer_type(),
             origin: LayerOrigin::Staged(path),
         });
         Ok(())
@@ -225,24 +225,27 @@ impl<'a> ImageBuilder<'a> {
         let config = match &history {
             None => original.documents.config.clone(),
             history => {
-                new_documents::config(&original.documents.config, &diff_ids, history.as_ref())
+                new_documents::write_config(&original.documents.config, &diff_ids, history.as_ref())
                     .map_err(SlimError::Cannot)?
             }
         };
-        let config_digest = digest(&config)?;
+        let config_digest = sha256_digest(&config)?;
         let described = original.documents.manifest.as_deref();
         let layers: Vec<ManifestLayer> = self
             .layers
             .iter()
             .map(|layer| in_manifest(layer, described.map(|it| it.layers().as_slice())))
             .collect();
-        let manifest =
-            new_documents::manifest(described, (&config_digest, config.len() as u64), &layers)
-                .map_err(SlimError::Cannot)?;
+        let manifest = new_documents::write_manifest(
+            described,
+            (&config_digest, config.len() as u64),
+            &layers,
+        )
+        .map_err(SlimError::Cannot)?;
         let mut image = original.image.clone();
-        let (platform, read) = config::read("the new image", &config)?;
+        let (platform, read) = config::read_image_config("the new image", &config)?;
         image.platform = platform;
-        image.digest = Some(digest(&manifest)?);
+        image.digest = Some(sha256_digest(&manifest)?);
         image.layers = descriptors(&self.layers, &read);
         image.config = read;
         Ok(NewImage {
@@ -252,7 +255,7 @@ impl<'a> ImageBuilder<'a> {
             layers: self.layers,
             config,
             manifest,
-            manifest_type: MediaFamily::of(described).manifest(),
+            manifest_type: MediaFamily::of_manifest(described).write_manifest(),
             form: self.form,
             added,
             limits: self.limits,
@@ -304,12 +307,12 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     let mut words = Vec::new();
     if let Some(bring) = &decision.bring {
         let release = bring.release.as_deref().unwrap_or("an unknown release");
-        let soname = image_linkage::escape::text(&bring.soname);
+        let soname = image_linkage::escape::escape_bytes(&bring.soname);
         let bytes = bring.files.iter().map(|file| file.bytes).sum();
         words.push(format!(
             "brings {soname} of {release} ({} files, {})",
             bring.files.len(),
-            size(bytes)
+            format_size(bytes)
         ));
     }
     if !decision.drop.is_empty() {
@@ -319,7 +322,7 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
         }
         let kinds = kinds
             .iter()
-            .map(|(kind, bytes)| format!("{kind} {}", size(*bytes)));
+            .map(|(kind, bytes)| format!("{kind} {}", format_size(*bytes)));
         let kinds: Vec<String> = kinds.collect();
         words.push(format!(
             "leaves out {} files of the layers below ({})",

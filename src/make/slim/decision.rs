@@ -43,7 +43,7 @@ impl SlimDecision {
     }
 
     /// The paths that go, links included.
-    pub fn gone(&self) -> BTreeSet<RootPath> {
+    pub fn removed_paths(&self) -> BTreeSet<RootPath> {
         let items = self.drop.iter();
         items
             .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
@@ -63,9 +63,8 @@ impl SlimDecision {
 
 /// Decides what is done to an image, of which `plan` is that of the phase.
 ///
-/// # Errors
-/// Why what it lacks cannot be brought.
-pub fn decide(
+/// Errors: Why what it lacks cannot be brought.
+pub fn decide_changes(
     original: &OriginalImage,
     facts: &ImageFacts,
     phase: &Phase,
@@ -76,7 +75,7 @@ pub fn decide(
     let mut decision = SlimDecision::default();
     // An image that serves the phase needs nothing, wherever it could be had from.
     if let Some(supplier) = supplier.filter(|_| plan.verdict != Verdict::Pass) {
-        let brought = copy_plan::bring(&supplier.facts, phase, facts, CacheUpdate::Cache)?;
+        let brought = copy_plan::plan_copy(&supplier.facts, phase, facts, CacheUpdate::Cache)?;
         decision.bring = Some(brought);
     }
     if dropping == DropMode::Drop {
@@ -88,7 +87,7 @@ pub fn decide(
 /// Decides which files go and what that makes of the layers.
 fn leave_out(decision: &mut SlimDecision, layers: &[LayerIndex], plan: &Plan) {
     decision.drop.clone_from(&plan.drop);
-    let needed = linked_from_above(layers, &decision.gone());
+    let needed = linked_from_above(layers, &decision.removed_paths());
     decision.drop.retain(|item| {
         let why = std::iter::once(&item.path)
             .chain(&item.links)
@@ -98,9 +97,9 @@ fn leave_out(decision: &mut SlimDecision, layers: &[LayerIndex], plan: &Plan) {
         }
         why.is_none()
     });
-    let gone = decision.gone();
+    let gone = decision.removed_paths();
     for (number, layer) in layers.iter().enumerate() {
-        let cut = LayerCut::of(layer, &gone);
+        let cut = LayerCut::for_paths(layer, &gone);
         if !cut.is_empty() {
             decision.cuts.insert(number, cut);
         }
@@ -118,14 +117,14 @@ fn linked_from_above(
     if gone.is_empty() {
         return needed;
     }
-    let (merged, _) = rootfs::merge(layers);
+    let (merged, _) = rootfs::merge_layers(layers);
     let real = |target: &RootPath| Some(merged.lookup_link(&target.absolute()).ok()?.path);
     for layer in layers {
         for (path, entry) in &layer.entries {
             let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
-            if gone.contains(path) || rewrite::content(layer, target).is_some() {
+            if gone.contains(path) || rewrite::resolve_hardlink(layer, target).is_some() {
                 continue;
             }
             let targets = std::iter::once(target.clone()).chain(real(target));
@@ -144,7 +143,7 @@ fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet
     if gone.is_empty() {
         return;
     }
-    let (merged, _) = rootfs::merge(&decision.apply(layers));
+    let (merged, _) = rootfs::merge_layers(&decision.apply(layers));
     for path in gone {
         if merged.lookup_link(&path.absolute()).is_err() {
             continue;
@@ -172,7 +171,7 @@ mod tests {
     fn without(layers: &[Layer], paths: &[&str]) -> (SlimDecision, Vec<String>) {
         let read = |layer: &Layer| {
             let tar = layer.tar();
-            layer::index(
+            layer::index_layer(
                 "x",
                 tar.as_slice(),
                 &ExpectedBlob::default(),
@@ -199,7 +198,7 @@ mod tests {
         };
         let mut decision = SlimDecision::default();
         leave_out(&mut decision, &layers, &plan);
-        let (rootfs, _) = rootfs::merge(&decision.apply(&layers));
+        let (rootfs, _) = rootfs::merge_layers(&decision.apply(&layers));
         let mut left = Vec::new();
         rootfs.visit(|path, _, _| left.push(path.to_string()));
         (decision, left)

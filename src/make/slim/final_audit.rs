@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::SlimError;
 use super::decision::SlimDecision;
 use super::new_image::NewImage;
-use crate::judge::audit::audit;
+use crate::judge::audit::judge_image;
 use crate::judge::facts::{self, GatherOptions, ReadLayers};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
@@ -16,9 +16,8 @@ use image_linkage::rootfs::{self, NodeKind, Rootfs};
 
 /// Audits a new image for its phase.
 ///
-/// # Errors
-/// When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
-pub fn check(
+/// Errors: When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
+pub fn audit_new_image(
     made: &NewImage<'_>,
     decision: &SlimDecision,
     knowledge: &Knowledge,
@@ -27,8 +26,8 @@ pub fn check(
 ) -> Result<AuditedImage, SlimError> {
     same_but(made, decision)?;
     let layers = made.indexes.iter().cloned().map(Ok).collect();
-    let facts = facts::gather(made.image.clone(), ReadLayers { layers }, conditions);
-    let audit = audit(
+    let facts = facts::gather_facts(made.image.clone(), ReadLayers { layers }, conditions);
+    let audit = judge_image(
         facts,
         knowledge,
         &[phase.to_owned()],
@@ -57,7 +56,7 @@ pub fn plan_of<'a>(audit: &'a AuditedImage, phase: &str) -> Option<&'a Plan> {
 
 /// Whether the new image is the old one but for what was meant: paths that go and members that are added.
 fn same_but(made: &NewImage<'_>, decision: &SlimDecision) -> Result<(), SlimError> {
-    let gone = decision.gone();
+    let gone = decision.removed_paths();
     let added = made.added.iter().flat_map(|added| {
         let members = &added.members;
         members.paths().chain(members.folders())
@@ -79,7 +78,7 @@ fn same_but(made: &NewImage<'_>, decision: &SlimDecision) -> Result<(), SlimErro
 
 /// What lies at each path, but for those that are meant to change.
 fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, String> {
-    let (rootfs, _): (Rootfs, _) = rootfs::merge(layers);
+    let (rootfs, _): (Rootfs, _) = rootfs::merge_layers(layers);
     let mut tree = BTreeMap::new();
     rootfs.visit(|path, _, node| {
         if !meant.contains(path) {
@@ -92,7 +91,9 @@ fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath
                     facts.sha256,
                     facts.elf.as_ref().map(|elf| (&elf.soname, &elf.needed))
                 ),
-                NodeKind::Symlink(target) => format!("-> {}", image_linkage::escape::text(target)),
+                NodeKind::Symlink(target) => {
+                    format!("-> {}", image_linkage::escape::escape_bytes(target))
+                }
                 NodeKind::Special => "special".to_owned(),
             };
             tree.insert(path.clone(), what);

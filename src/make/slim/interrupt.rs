@@ -10,15 +10,14 @@ static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 const PIECE: usize = 256 << 10;
 
 /// The flag that whoever catches signals sets.
-pub fn flag() -> Arc<AtomicBool> {
+pub fn interrupt_flag() -> Arc<AtomicBool> {
     Arc::clone(&STOP)
 }
 
 /// Fails once somebody wants to stop.
 ///
-/// # Errors
-/// That it was interrupted.
-pub fn check() -> io::Result<()> {
+/// Errors: That it was interrupted.
+pub fn check_interrupt() -> io::Result<()> {
     if STOP.load(Ordering::Relaxed) {
         // Not `ErrorKind::Interrupted`, which copies take for a reason to try again.
         return Err(io::Error::other("interrupted"));
@@ -28,13 +27,12 @@ pub fn check() -> io::Result<()> {
 
 /// Copies everything from `from` to `to`, and gives the number of bytes.
 ///
-/// # Errors
-/// What either gives, or that it was interrupted.
-pub fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
+/// Errors: What either gives, or that it was interrupted.
+pub fn copy_interruptible(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
     let mut buffer = vec![0; PIECE];
     let mut copied = 0;
     loop {
-        check()?;
+        check_interrupt()?;
         let n = match from.read(&mut buffer) {
             Ok(0) => return Ok(copied),
             Ok(n) => n,
@@ -51,7 +49,7 @@ pub struct InterruptibleReader<R>(pub R);
 
 impl<R: Read> Read for InterruptibleReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        check()?;
+        check_interrupt()?;
         self.0.read(buf)
     }
 }

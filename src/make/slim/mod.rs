@@ -1,8 +1,8 @@
 //! Makes an image that serves a phase of one that does not, and a smaller one of one that carries dead weight.
 //!
-//! The way is one: the image is read ([`original`]), what is brought and what goes is decided ([`decide`]), the new
-//! layers are written beside the output ([`make`]), what they come to is audited as any image is ([`check`]), and only
-//! then it is put where it belongs ([`output`]). A [`proof`] of what was done travels with it.
+//! The way is one: the image is read ([`original_image`]), what is brought and what goes is decided ([`decision`]), the new
+//! layers are written beside the output ([`build_image`]), what they come to is audited as any image is ([`final_audit`]), and only
+//! then it is put where it belongs ([`output`]). A [`provenance`] of what was done travels with it.
 
 pub mod added_layer;
 pub mod added_members;

@@ -26,9 +26,8 @@ pub struct LayerHistory {
 /// The config with other layers: `diff_ids` are those of all layers, `added` says of the last one what it is where it
 /// is new.
 ///
-/// # Errors
-/// What is wrong with the config.
-pub fn config(
+/// Errors: What is wrong with the config.
+pub fn write_config(
     config: &[u8],
     diff_ids: &[Digest],
     added: Option<&LayerHistory>,
@@ -106,7 +105,7 @@ pub enum MediaFamily {
 
 impl MediaFamily {
     /// The family of an image: its manifest's, OCI where it has none.
-    pub fn of(manifest: Option<&ImageManifest>) -> Self {
+    pub fn of_manifest(manifest: Option<&ImageManifest>) -> Self {
         let config = manifest.map(|manifest| manifest.config().media_type().to_string());
         match config.as_deref() {
             Some(DOCKER_CONFIG) => Self::Docker,
@@ -115,7 +114,7 @@ impl MediaFamily {
     }
 
     /// The media type of a layer compressed by gzip.
-    pub fn gzip(self) -> String {
+    pub fn gzip_layer_type(self) -> String {
         match self {
             Self::Oci => format!("{OCI_LAYER}+gzip"),
             Self::Docker => format!("{DOCKER_LAYER}.gzip"),
@@ -123,14 +122,14 @@ impl MediaFamily {
     }
 
     /// The media type of a manifest.
-    pub fn manifest(self) -> &'static str {
+    pub fn write_manifest(self) -> &'static str {
         match self {
             Self::Oci => OCI_MANIFEST,
             Self::Docker => DOCKER_MANIFEST,
         }
     }
 
-    fn config(self) -> MediaType {
+    fn write_config(self) -> MediaType {
         match self {
             Self::Oci => MediaType::ImageConfig,
             Self::Docker => MediaType::Other(DOCKER_CONFIG.to_owned()),
@@ -140,14 +139,13 @@ impl MediaFamily {
 
 /// The manifest of an image with another config and other layers; annotations stay.
 ///
-/// # Errors
-/// When it cannot be written.
-pub fn manifest(
+/// Errors: When it cannot be written.
+pub fn write_manifest(
     original: Option<&ImageManifest>,
     config: (&Digest, u64),
     layers: &[ManifestLayer],
 ) -> Result<Vec<u8>, String> {
-    let family = MediaFamily::of(original);
+    let family = MediaFamily::of_manifest(original);
     let descriptor = |media_type: MediaType, digest: &Digest, size: u64| {
         DescriptorBuilder::default()
             .media_type(media_type)
@@ -167,10 +165,10 @@ pub fn manifest(
             } => descriptor(MediaType::from(media_type.as_str()), digest, *size),
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let config = descriptor(family.config(), config.0, config.1)?;
+    let config = descriptor(family.write_config(), config.0, config.1)?;
     let made = ImageManifestBuilder::default()
         .schema_version(2_u32)
-        .media_type(MediaType::from(family.manifest()))
+        .media_type(MediaType::from(family.write_manifest()))
         .config(config.clone())
         .layers(layers.clone())
         .build();
@@ -178,7 +176,7 @@ pub fn manifest(
         Some(original) => original.clone(),
         None => made.map_err(|error| error.to_string())?,
     };
-    manifest.set_media_type(Some(MediaType::from(family.manifest())));
+    manifest.set_media_type(Some(MediaType::from(family.write_manifest())));
     manifest.set_config(config);
     manifest.set_layers(layers);
     serde_json::to_vec(&manifest).map_err(|error| error.to_string())
@@ -188,7 +186,7 @@ pub fn manifest(
 mod tests {
     use serde_json::Value;
 
-    use super::{LayerHistory, ManifestLayer, MediaFamily, config, manifest};
+    use super::{LayerHistory, ManifestLayer, MediaFamily, write_config, write_manifest};
     use image_linkage::digest::Digest;
 
     fn digest(letter: char) -> Digest {
@@ -205,7 +203,7 @@ mod tests {
 
     fn changed(document: &str) -> String {
         let ids = [digest('a'), digest('b')];
-        let bytes = config(document.as_bytes(), &ids, Some(&added())).unwrap();
+        let bytes = write_config(document.as_bytes(), &ids, Some(&added())).unwrap();
         String::from_utf8(bytes)
             .unwrap()
             .replace(&ids[0].to_string(), "A")
@@ -230,8 +228,8 @@ mod tests {
             assert_eq!(history.len(), 2);
             assert_eq!(history[1]["comment"], "adds a file");
         }
-        assert!(config(b"[]", &[], None).is_err());
-        assert!(config(br#"{"history":7}"#, &[], Some(&added())).is_err());
+        assert!(write_config(b"[]", &[], None).is_err());
+        assert!(write_config(br#"{"history":7}"#, &[], Some(&added())).is_err());
     }
 
     #[test]
@@ -241,14 +239,14 @@ mod tests {
             digest('a')
         );
         let original = serde_json::from_str(&docker).unwrap();
-        let family = MediaFamily::of(Some(&original));
+        let family = MediaFamily::of_manifest(Some(&original));
         let kept = ManifestLayer::Kept(Box::new(original.layers()[0].clone()));
         let new = ManifestLayer::New {
             digest: digest('c'),
             size: 9,
-            media_type: family.gzip(),
+            media_type: family.gzip_layer_type(),
         };
-        let bytes = manifest(Some(&original), (&digest('b'), 3), &[kept, new]).unwrap();
+        let bytes = write_manifest(Some(&original), (&digest('b'), 3), &[kept, new]).unwrap();
         let mut expected: Value = serde_json::from_str(&docker).unwrap();
         expected["config"]["digest"] = digest('b').to_string().into();
         expected["config"]["size"] = 3.into();
@@ -261,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_image_without_a_manifest_gets_one_of_oci() {
-        let bytes = manifest(None, (&digest('b'), 3), &[]).unwrap();
+        let bytes = write_manifest(None, (&digest('b'), 3), &[]).unwrap();
         let document: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(
             document["config"]["mediaType"],

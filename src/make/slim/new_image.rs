@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::added_layer::AddedLayer;
 use super::blob_writer::WrittenBlob;
 use super::original_image::OriginalImage;
-use super::staging_files::open;
+use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
 use image_linkage::digest::DigestHasher;
 use image_linkage::layer::LayerIndex;
-use image_linkage::layer::rewrite::{LayerCut, rewrite};
+use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_source::{Digest, Image, manifest};
 
@@ -71,12 +71,13 @@ pub struct NewImage<'a> {
 impl NewImage<'_> {
     /// The blob of a layer as it is stored.
     ///
-    /// # Errors
-    /// Why it cannot be opened.
-    pub fn blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
+    /// Errors: Why it cannot be opened.
+    pub fn open_blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
         match &layer.origin {
             LayerOrigin::Kept(number) => self.original.blob(*number),
-            LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(open(path)?))),
+            LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(
+                open_staging_file(path)?,
+            ))),
             LayerOrigin::Again(..) => Err(SlimError::Cannot(
                 "a layer that is written again is no blob yet".to_owned(),
             )),
@@ -85,15 +86,18 @@ impl NewImage<'_> {
 
     /// Writes the tar of a layer to `out`.
     ///
-    /// # Errors
-    /// What the layer or `out` gives.
-    pub fn tar(&self, layer: &StoredLayer, out: &mut dyn Write) -> Result<(), SlimError> {
+    /// Errors: What the layer or `out` gives.
+    pub fn write_tar(&self, layer: &StoredLayer, out: &mut dyn Write) -> Result<(), SlimError> {
         let copied = match &layer.origin {
-            LayerOrigin::Kept(number) => interrupt::copy(&mut self.original.tar(*number)?, out),
-            LayerOrigin::Staged(path) => interrupt::copy(&mut open(path)?, out),
+            LayerOrigin::Kept(number) => {
+                interrupt::copy_interruptible(&mut self.original.tar(*number)?, out)
+            }
+            LayerOrigin::Staged(path) => {
+                interrupt::copy_interruptible(&mut open_staging_file(path)?, out)
+            }
             LayerOrigin::Again(number, cut) => {
                 let tar = self.original.tar(*number)?;
-                let written = rewrite(tar, cut, self.limits, out);
+                let written = rewrite_layer(tar, cut, self.limits, out);
                 return written
                     .map_err(|why| SlimError::Cannot(format!("layer {}: {why}", number + 1)));
             }
@@ -105,10 +109,9 @@ impl NewImage<'_> {
 
     /// The digest of the config.
     ///
-    /// # Errors
-    /// Never; the digest of bytes is a digest.
+    /// Errors: Never; the digest of bytes is a digest.
     pub fn config_digest(&self) -> Result<Digest, SlimError> {
-        digest(&self.config)
+        sha256_digest(&self.config)
     }
 
     /// The bytes of all layers as stored, and uncompressed.
@@ -122,8 +125,8 @@ impl NewImage<'_> {
 }
 
 /// The SHA-256 of bytes.
-pub(super) fn digest(bytes: &[u8]) -> Result<Digest, SlimError> {
+pub(super) fn sha256_digest(bytes: &[u8]) -> Result<Digest, SlimError> {
     let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
     hasher.update(bytes);
-    Ok(manifest::digest(&hasher.finish())?)
+    Ok(manifest::parse_digest(&hasher.finish())?)
 }

@@ -47,22 +47,21 @@ pub struct OriginalImage {
 impl OriginalImage {
     /// Reads the image that `written` names; what can be read only once is kept in `folder`.
     ///
-    /// # Errors
-    /// As a source says, and for a folder, which has no layers.
+    /// Errors: As a source says, and for a folder, which has no layers.
     pub fn read(
         written: &str,
         options: &ReadOptions<'_>,
         folder: &Path,
     ) -> Result<Self, SlimError> {
-        let target = reference::parse(written, host_path_kind::path_kind)?;
+        let target = reference::parse_reference(written, host_path_kind::path_kind)?;
         let home = match &target {
             ImageReference::Registry(name) => {
                 Some((name.registry().to_owned(), name.repository().to_owned()))
             }
             _ => None,
         };
-        let (target, kept) = again(target, written, options, folder)?;
-        let opened = image_reading::open(target, written, options)?;
+        let (target, kept) = make_reopenable(target, written, options, folder)?;
+        let opened = image_reading::open_image(target, written, options)?;
         let OpenedLayers::Blobs(blobs) = opened.layers else {
             return Err(SlimError::Cannot(format!(
                 "{written} is a folder and has no layers that could be kept; name an image"
@@ -75,7 +74,7 @@ impl OriginalImage {
                 layer.map_err(|gap| SlimError::Cannot(format!("{}: {}", gap.what, gap.why)))
             })
             .collect::<Result<_, _>>()?;
-        let source = kept.as_ref().and(kind(written));
+        let source = kept.as_ref().and(engine_kind(written));
         let mut image = opened.image;
         image.source = source.unwrap_or(image.source);
         Ok(Self {
@@ -91,13 +90,12 @@ impl OriginalImage {
     /// The facts of the image.
     pub fn facts(&self, conditions: &GatherOptions) -> ImageFacts {
         let layers = self.layers.iter().cloned().map(Ok).collect();
-        facts::gather(self.image.clone(), ReadLayers { layers }, conditions)
+        facts::gather_facts(self.image.clone(), ReadLayers { layers }, conditions)
     }
 
     /// The blob of a layer as it is stored; it fails at its end if it is not what was read before.
     ///
-    /// # Errors
-    /// Why it cannot be opened.
+    /// Errors: Why it cannot be opened.
     pub fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
         let (Some(layer), Some(index)) = (self.image.layers.get(number), self.layers.get(number))
         else {
@@ -117,8 +115,7 @@ impl OriginalImage {
 
     /// The tar of a layer; it fails when there is more of it than before.
     ///
-    /// # Errors
-    /// As [`OriginalImage::blob`].
+    /// Errors: As [`OriginalImage::blob`].
     pub fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
         let blob = BufReader::with_capacity(CHUNK, self.blob(number)?);
         Ok(SizedTar {
@@ -128,8 +125,8 @@ impl OriginalImage {
     }
 
     /// Where the bytes of a file of the merged file system lie: in which layer, at which path of it.
-    pub fn place(&self, path: &RootPath) -> Option<(usize, RootPath)> {
-        let (merged, _) = rootfs::merge(&self.layers);
+    pub fn locate_file(&self, path: &RootPath) -> Option<(usize, RootPath)> {
+        let (merged, _) = rootfs::merge_layers(&self.layers);
         let found = merged.lookup_link(&path.absolute()).ok()?;
         let mut number = merged.node(found.node).layer;
         let mut at = found.path;
@@ -169,14 +166,14 @@ impl std::fmt::Debug for OriginalImage {
 }
 
 /// The kind of a source that was put into a file.
-fn kind(written: &str) -> Option<SourceKind> {
+fn engine_kind(written: &str) -> Option<SourceKind> {
     let kinds = [SourceKind::DockerDaemon, SourceKind::Podman];
     let is_it = |kind: &SourceKind| written.starts_with(&format!("{}:", kind.name()));
     kinds.into_iter().find(is_it)
 }
 
 /// A target that can be opened again and again, and the file that it was put into for that.
-fn again(
+fn make_reopenable(
     target: ImageReference,
     written: &str,
     options: &ReadOptions<'_>,
@@ -190,13 +187,13 @@ fn again(
     };
     let saved = match &target {
         ImageReference::DockerDaemon(name) => {
-            let mut saved =
-                engine(EngineKind::Docker, name).save(&image_reading::request(options))?;
+            let mut saved = engine(EngineKind::Docker, name)
+                .open_save_stream(&image_reading::open_request(options))?;
             keep(&mut saved, written, folder)?
         }
         ImageReference::Podman(name) => {
-            let mut saved =
-                engine(EngineKind::Podman, name).save(&image_reading::request(options))?;
+            let mut saved = engine(EngineKind::Podman, name)
+                .open_save_stream(&image_reading::open_request(options))?;
             keep(&mut saved, written, folder)?
         }
         ImageReference::Stdin => {
@@ -246,7 +243,7 @@ fn compressed(path: &Path) -> Result<Option<File>, SlimError> {
 
 fn keep(from: &mut dyn Read, written: &str, folder: &Path) -> Result<NamedTempFile, SlimError> {
     let copied = NamedTempFile::new_in(folder).and_then(|mut file| {
-        interrupt::copy(from, &mut file)?;
+        interrupt::copy_interruptible(from, &mut file)?;
         Ok(file)
     });
     copied.map_err(|source| {
@@ -256,7 +253,7 @@ fn keep(from: &mut dyn Read, written: &str, folder: &Path) -> Result<NamedTempFi
 }
 
 /// Whether a layer lies uncompressed only because engines save it so.
-pub(super) fn is_saved(kind: SourceKind) -> bool {
+pub(super) fn is_saved_plain(kind: SourceKind) -> bool {
     matches!(
         kind,
         SourceKind::DockerDaemon | SourceKind::Podman | SourceKind::DockerArchive

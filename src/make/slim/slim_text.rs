@@ -8,7 +8,7 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::make::remedy::install_folder::FolderDiscovery;
-use crate::size::size;
+use crate::size::format_size;
 use image_linkage::escape;
 
 /// What is known of an image before it is made anew.
@@ -22,7 +22,7 @@ pub struct OriginalState<'a> {
 }
 
 /// What is to be done, with the reason for each file.
-pub fn decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
+pub fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
     let mut out = String::new();
     let (image, plan) = (&before.facts.image, before.plan);
     let _ = writeln!(
@@ -35,7 +35,7 @@ pub fn decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
     );
     brings(&mut out, before, decision);
     for item in &decision.drop {
-        let (bytes, because) = (size(item.bytes), &item.because);
+        let (bytes, because) = (format_size(item.bytes), &item.because);
         let _ = writeln!(
             out,
             "  - {} {bytes}, layer {}: {because}",
@@ -72,11 +72,11 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
         return;
     };
     for file in &bring.files {
-        let (bytes, because) = (size(file.bytes), &file.because);
+        let (bytes, because) = (format_size(file.bytes), &file.because);
         let _ = writeln!(out, "  + {} {bytes}: {because}", file.to);
     }
     for link in &bring.links {
-        let (to, because) = (escape::text(&link.to), &link.because);
+        let (to, because) = (escape::escape_bytes(&link.to), &link.because);
         let _ = writeln!(out, "  + {} -> {to}: {because}", link.at);
     }
     if let FolderDiscovery::Conf(file) = &bring.search.by {
@@ -86,7 +86,7 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
 }
 
 /// What the new image comes to.
-pub fn result(
+pub fn describe_result(
     before: &OriginalState<'_>,
     made: &NewImage<'_>,
     audit: &AuditedImage,
@@ -105,8 +105,8 @@ pub fn result(
         let _ = writeln!(
             out,
             "  {what}: {} before, {} after, {}",
-            size(was),
-            size(is),
+            format_size(was),
+            format_size(is),
             change(was, is)
         );
     }

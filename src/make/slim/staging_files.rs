@@ -18,11 +18,11 @@ pub(super) fn io_error(path: &Path, source: io::Error) -> SlimError {
 }
 
 /// Makes a file, or empties the one that is there.
-pub(super) fn create(path: &Path) -> Result<File, SlimError> {
+pub(super) fn create_staging_file(path: &Path) -> Result<File, SlimError> {
     File::create(path).map_err(|error| io_error(path, error))
 }
 
 /// Opens a file.
-pub(super) fn open(path: &Path) -> Result<File, SlimError> {
+pub(super) fn open_staging_file(path: &Path) -> Result<File, SlimError> {
     File::open(path).map_err(|error| io_error(path, error))
 }

@@ -17,13 +17,13 @@ use super::SlimError;
 use super::interrupt;
 use super::original_image::OriginalImage;
 use super::provenance::ContentOrigin;
-use super::staging_files::{create, io_error, open};
+use super::staging_files::{create_staging_file, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::{self, ReadOptions};
-use image_linkage::digest::hex;
-use image_linkage::layer::rewrite::extract;
+use image_linkage::digest::to_hex;
+use image_linkage::layer::rewrite::extract_files;
 use image_linkage::layer::{
-    KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, facts_of_file,
+    KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
@@ -64,8 +64,7 @@ pub struct ExtractedFile {
 impl CuptiSupplier {
     /// Reads the source that `written` names: a wheel by its ending, else an image or a folder.
     ///
-    /// # Errors
-    /// Why it cannot be read.
+    /// Errors: Why it cannot be read.
     pub fn read(
         written: &str,
         options: &ReadOptions<'_>,
@@ -75,7 +74,9 @@ impl CuptiSupplier {
         if is_wheel && Path::new(written).is_file() {
             return Self::wheel(Path::new(written), options);
         }
-        if let ImageReference::Rootfs(dir) = reference::parse(written, host_path_kind::path_kind)? {
+        if let ImageReference::Rootfs(dir) =
+            reference::parse_reference(written, host_path_kind::path_kind)?
+        {
             return Self::folder(dir, written, options);
         }
         let original = OriginalImage::read(written, options, folder)?;
@@ -87,13 +88,14 @@ impl CuptiSupplier {
     }
 
     fn folder(dir: PathBuf, written: &str, options: &ReadOptions<'_>) -> Result<Self, SlimError> {
-        let opened = image_reading::open(ImageReference::Rootfs(dir.clone()), written, options)?;
+        let opened =
+            image_reading::open_image(ImageReference::Rootfs(dir.clone()), written, options)?;
         let OpenedLayers::Indexed(layers) = opened.layers else {
             return Err(SlimError::Cannot(format!("{written} is no folder")));
         };
         let layers = layers.into_iter().map(Ok).collect();
         Ok(Self {
-            facts: facts::gather(opened.image, ReadLayers { layers }, &options.conditions),
+            facts: facts::gather_facts(opened.image, ReadLayers { layers }, &options.conditions),
             from: ContentOrigin::folder(),
             kind: SupplierKind::Folder(dir),
         })
@@ -116,21 +118,24 @@ impl CuptiSupplier {
                 urls: Vec::new(),
             }],
         };
-        let (sha256, _) = hashed(&mut open(path)?, &mut io::sink()).map_err(at(path))?;
+        let (sha256, _) =
+            hashed(&mut open_staging_file(path)?, &mut io::sink()).map_err(at(path))?;
         let layers = vec![Ok(index)];
         let name = path.file_name().unwrap_or_default();
         Ok(Self {
-            facts: facts::gather(image, ReadLayers { layers }, &options.conditions),
-            from: ContentOrigin::wheel(&image_linkage::escape::text(name.as_bytes()), &sha256),
+            facts: facts::gather_facts(image, ReadLayers { layers }, &options.conditions),
+            from: ContentOrigin::wheel(
+                &image_linkage::escape::escape_bytes(name.as_bytes()),
+                &sha256,
+            ),
             kind: SupplierKind::Wheel(path.to_owned()),
         })
     }
 
     /// Takes files out and puts them into `folder`; `paths` are those of the source, without links.
     ///
-    /// # Errors
-    /// Why one cannot be read, or that the source has changed.
-    pub fn take(
+    /// Errors: Why one cannot be read, or that the source has changed.
+    pub fn extract_files(
         &self,
         paths: &BTreeSet<RootPath>,
         limits: &Limits,
@@ -141,7 +146,7 @@ impl CuptiSupplier {
             SupplierKind::Wheel(wheel) => {
                 let mut archive = archive(wheel)?;
                 one_by_one(paths, folder, |path, to| {
-                    let name = image_linkage::escape::text(path.as_bytes());
+                    let name = image_linkage::escape::escape_bytes(path.as_bytes());
                     let file = archive.by_name(&name);
                     let mut file = file.map_err(|error| broken(wheel, &error))?;
                     hashed(&mut file, to).map_err(at(wheel))
@@ -149,7 +154,7 @@ impl CuptiSupplier {
             }
             SupplierKind::Folder(dir) => one_by_one(paths, folder, |path, to| {
                 let file = dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
-                hashed(&mut open(&file)?, to).map_err(at(&file))
+                hashed(&mut open_staging_file(&file)?, to).map_err(at(&file))
             }),
         }
     }
@@ -164,7 +169,7 @@ fn broken(wheel: &Path, error: &zip::result::ZipError) -> SlimError {
 }
 
 fn archive(wheel: &Path) -> Result<zip::ZipArchive<File>, SlimError> {
-    zip::ZipArchive::new(open(wheel)?).map_err(|error| broken(wheel, &error))
+    zip::ZipArchive::new(open_staging_file(wheel)?).map_err(|error| broken(wheel, &error))
 }
 
 /// What a wheel holds, as pip would put it into a folder.
@@ -178,7 +183,10 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
         );
         return Err(SlimError::Cannot(text));
     }
-    let most = open(wheel)?.metadata().map_err(at(wheel))?.len();
+    let most = open_staging_file(wheel)?
+        .metadata()
+        .map_err(at(wheel))?
+        .len();
     let most = most.saturating_mul(RATIO);
     let mut index = LayerIndex::empty();
     let mut kept = KeptBudget::default();
@@ -195,7 +203,7 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
         let left = most.saturating_sub(index.bytes);
         let mut bounded = file.take(left);
         let (mut facts, large) =
-            facts_of_file(&path, mode, &mut bounded, limits).map_err(at(wheel))?;
+            read_file_facts(&path, mode, &mut bounded, limits).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
             let text = format!(
                 "{} holds more than {most} bytes, the limit for its size",
@@ -221,8 +229,8 @@ fn hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> 
         to,
         hasher: Sha256::new(),
     };
-    let bytes = interrupt::copy(from, &mut hashing)?;
-    Ok((hex(&hashing.hasher.finalize()), bytes))
+    let bytes = interrupt::copy_interruptible(from, &mut hashing)?;
+    Ok((to_hex(&hashing.hasher.finalize()), bytes))
 }
 
 struct HashingWriter<'a> {
@@ -250,7 +258,7 @@ fn one_by_one(
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
         let place = folder.join(format!("file-{number}"));
-        let mut to = create(&place)?;
+        let mut to = create_staging_file(&place)?;
         let (sha256, bytes) = copy(path, &mut to)?;
         let one = ExtractedFile {
             path: place,
@@ -272,7 +280,7 @@ fn from_image(
     let mut layers: BTreeMap<usize, BTreeMap<RootPath, &RootPath>> = BTreeMap::new();
     for path in paths {
         let (layer, stored) = original
-            .place(path)
+            .locate_file(path)
             .ok_or_else(|| SlimError::Cannot(format!("{path} is no file of the source")))?;
         layers.entry(layer).or_default().insert(stored, path);
     }
@@ -284,7 +292,7 @@ fn from_image(
             folder.join(format!("layer-{layer}-file-{number}"))
         };
         let mut files: BTreeMap<RootPath, File> = BTreeMap::new();
-        extract(original.tar(layer)?, &stored, limits, |path, piece| {
+        extract_files(original.tar(layer)?, &stored, limits, |path, piece| {
             if piece.is_empty() {
                 // Another member of the same path takes the place of the one before.
                 files.insert(path.clone(), File::create(place(path))?);
@@ -296,7 +304,8 @@ fn from_image(
         .map_err(SlimError::Cannot)?;
         for (stored, path) in &wanted {
             let file = place(stored);
-            let (sha256, bytes) = hashed(&mut open(&file)?, &mut io::sink()).map_err(at(&file))?;
+            let (sha256, bytes) =
+                hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
             let one = ExtractedFile {
                 path: file,
                 sha256,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{verdict, why};
 use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
 use crate::knowledge::Profiler;
-use crate::knowledge::advice::{InstallSource, general};
+use crate::knowledge::advice::{InstallSource, general_advice};
 use crate::report::json_parts::OverheadReport;
 
 const SCHEMA: &str = "cupti-audit/advice/v1";
@@ -88,11 +88,10 @@ struct ToolListReport<'a> {
 
 /// The answer, as a line of JSON.
 ///
-/// # Errors
-/// Never for a report made here; the signature is serde's.
-pub fn line(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
+/// Errors: Never for a report made here; the signature is serde's.
+pub fn advice_json(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
     let (bytes, bytes_with_options) = advice.bytes();
-    let general = general();
+    let general = general_advice();
     serde_json::to_string(&AdviceReport {
         schema: SCHEMA,
         phase: advice.phase.as_deref(),
@@ -116,9 +115,8 @@ pub fn line(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
 
 /// The tools that can be asked about, as a line of JSON.
 ///
-/// # Errors
-/// As [`line`].
-pub fn list(tools: &[Profiler]) -> serde_json::Result<String> {
+/// Errors: As [`advice_json`].
+pub fn tool_list_json(tools: &[Profiler]) -> serde_json::Result<String> {
     serde_json::to_string(&ToolListReport {
         schema: LIST,
         tools: tools.iter().map(tool).collect(),

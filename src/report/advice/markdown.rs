@@ -2,28 +2,28 @@
 
 use std::fmt::Write as _;
 
-use super::super::markdown::plain;
-use super::super::profilers::{need, overhead};
+use super::super::markdown::escape_markdown;
+use super::super::profilers::{cupti_need_words, overhead_words};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict};
 use crate::judge::plan::advice::ToolAdvice;
 use crate::knowledge::Profiler;
-use crate::knowledge::advice::general;
+use crate::knowledge::advice::general_advice;
 
 /// The answer.
-pub fn report(advice: &ToolAdvice<'_>) -> String {
+pub fn advice_markdown(advice: &ToolAdvice<'_>) -> String {
     let mut out = format!(
         "## {}\n\n| tool | CUPTI | APIs | gives | overhead | instead |\n|---|---|---|---|---|---|\n",
-        plain(&verdict(advice))
+        escape_markdown(&verdict(advice))
     );
     for tool in &advice.tools {
         row(
             &mut out,
             &[
                 &tool.said.name,
-                need(tool.said.cupti),
+                cupti_need_words(tool.said.cupti),
                 &apis(tool),
                 &tool.said.gives,
-                &overhead(tool),
+                &overhead_words(tool),
                 &instead(advice, tool),
             ],
         );
@@ -32,16 +32,16 @@ pub fn report(advice: &ToolAdvice<'_>) -> String {
         let _ = writeln!(
             out,
             "\n### Files\n\n{}\n\n| file | size | for |\n|---|---|---|",
-            plain(&release(chosen))
+            escape_markdown(&release(chosen))
         );
         for file in &advice.files {
             let options = if file.optional { "options: " } else { "" };
             let wanted = format!("{options}{}", needed_by(file));
             row(&mut out, &[&file.name, &bytes(file), &wanted]);
         }
-        let _ = writeln!(out, "\n{}", plain(&together(advice)));
+        let _ = writeln!(out, "\n{}", escape_markdown(&together(advice)));
         for words in too_new(advice) {
-            let _ = writeln!(out, "\n{}", plain(&words));
+            let _ = writeln!(out, "\n{}", escape_markdown(&words));
         }
         sources(&mut out, advice);
     }
@@ -50,7 +50,7 @@ pub fn report(advice: &ToolAdvice<'_>) -> String {
 }
 
 fn row(out: &mut String, cells: &[&str]) {
-    let cells: Vec<String> = cells.iter().map(|cell| plain(cell)).collect();
+    let cells: Vec<String> = cells.iter().map(|cell| escape_markdown(cell)).collect();
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
@@ -60,30 +60,34 @@ fn sources(out: &mut String, advice: &ToolAdvice<'_>) {
         let _ = writeln!(
             out,
             "\n{} ({}): {}\n\n```sh\n{}\n```",
-            plain(&source.whose),
+            escape_markdown(&source.whose),
             source.certainty.name(),
-            plain(&source.brings),
+            escape_markdown(&source.brings),
             source.command
         );
     }
 }
 
 fn first(out: &mut String) {
-    let general = general();
+    let general = general_advice();
     out.push_str("\n### What to do first\n\n");
     for (number, step) in general.order.iter().enumerate() {
-        let _ = writeln!(out, "{}. {}", number + 1, plain(step));
+        let _ = writeln!(out, "{}. {}", number + 1, escape_markdown(step));
     }
-    let _ = writeln!(out, "\n{}", plain(&general.bursts));
+    let _ = writeln!(out, "\n{}", escape_markdown(&general.bursts));
 }
 
 /// The tools that can be asked about.
-pub fn list(tools: &[Profiler]) -> String {
+pub fn tool_list_markdown(tools: &[Profiler]) -> String {
     let mut out = "| tool | CUPTI | gives |\n|---|---|---|\n".to_owned();
     for tool in tools {
         row(
             &mut out,
-            &[&tool.id, need(tool.said.cupti), &tool.said.gives],
+            &[
+                &tool.id,
+                cupti_need_words(tool.said.cupti),
+                &tool.said.gives,
+            ],
         );
     }
     out

@@ -8,7 +8,7 @@ pub mod text;
 use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
 use crate::knowledge::api::{self, CuptiApi};
 use crate::knowledge::{CuptiNeed, Profiler};
-use crate::size::size;
+use crate::size::format_size;
 
 /// The answer in one line.
 fn verdict(advice: &ToolAdvice<'_>) -> String {
@@ -39,7 +39,7 @@ fn why(tool: &Profiler) -> &'static str {
 
 /// The APIs of a tool by name; those of options in brackets.
 fn apis(tool: &Profiler) -> String {
-    let name = |id: &String| api::by_id(id).map_or_else(|| id.clone(), |api| api.name.clone());
+    let name = |id: &String| api::find_api(id).map_or_else(|| id.clone(), |api| api.name.clone());
     let needed = tool.said.apis.iter().map(name);
     let optional = tool.said.optional_apis.iter();
     let optional = optional.map(|id| format!("({})", name(id)));
@@ -62,7 +62,7 @@ fn release(chosen: &AdvisedRelease) -> String {
 }
 
 fn bytes(file: &FileNeed) -> String {
-    file.bytes.map_or("size not known".to_owned(), size)
+    file.bytes.map_or("size not known".to_owned(), format_size)
 }
 
 /// The APIs that need a file, by name.
@@ -73,8 +73,12 @@ fn needed_by(file: &FileNeed) -> String {
 
 fn together(advice: &ToolAdvice<'_>) -> String {
     match advice.bytes() {
-        (needed, all) if needed == all => format!("together {}", size(needed)),
-        (needed, all) => format!("together {}, with all options {}", size(needed), size(all)),
+        (needed, all) if needed == all => format!("together {}", format_size(needed)),
+        (needed, all) => format!(
+            "together {}, with all options {}",
+            format_size(needed),
+            format_size(all)
+        ),
     }
 }
 

@@ -2,18 +2,21 @@
 
 use std::fmt::Write as _;
 
-use super::super::profilers::{need, overhead};
-use super::super::text_layout::{BOLD, DIM, GOOD, REMARK, paragraph, styled};
+use super::super::profilers::{cupti_need_words, overhead_words};
+use super::super::text_layout::{BOLD, DIM, GOOD, REMARK, styled, wrap_paragraph};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict, why};
 use crate::judge::plan::advice::ToolAdvice;
-use crate::knowledge::advice::general;
+use crate::knowledge::advice::general_advice;
 use crate::knowledge::host_conditions;
-use crate::knowledge::{COLUMNS, Profiler};
+use crate::knowledge::{Profiler, SEVERITY_PHASES};
 
 /// The answer, `width` columns wide.
-pub fn report(advice: &ToolAdvice<'_>, width: usize) -> String {
+pub fn advice_text(advice: &ToolAdvice<'_>, width: usize) -> String {
     let style = if advice.needs_cupti() { REMARK } else { GOOD };
-    let mut out = styled(style, paragraph("", &verdict(advice), width).trim_end());
+    let mut out = styled(
+        style,
+        wrap_paragraph("", &verdict(advice), width).trim_end(),
+    );
     out.push('\n');
     for tool in &advice.tools {
         self::tool(&mut out, advice, tool, width);
@@ -30,18 +33,18 @@ pub fn report(advice: &ToolAdvice<'_>, width: usize) -> String {
 fn tool(out: &mut String, advice: &ToolAdvice<'_>, tool: &Profiler, width: usize) {
     let said = &tool.said;
     let name = styled(BOLD, &said.name);
-    let _ = writeln!(out, "\n{name}  CUPTI: {}", need(said.cupti));
+    let _ = writeln!(out, "\n{name}  CUPTI: {}", cupti_need_words(said.cupti));
     let lines = [
         ("why", why(tool).to_owned()),
         ("APIs", apis(tool)),
         ("gives", said.gives.clone()),
         ("without", said.without.clone()),
         ("besides", said.besides.join("; ")),
-        ("cost", overhead(tool)),
+        ("cost", overhead_words(tool)),
         ("instead", instead(advice, tool)),
     ];
     for (label, text) in lines.iter().filter(|(_, text)| !text.is_empty()) {
-        out.push_str(&paragraph(&format!("  {label:9}"), text, width));
+        out.push_str(&wrap_paragraph(&format!("  {label:9}"), text, width));
     }
 }
 
@@ -50,13 +53,13 @@ fn files(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
         return;
     };
     let _ = writeln!(out, "\n{}", styled(BOLD, "files"));
-    out.push_str(&paragraph("  ", &release(chosen), width));
+    out.push_str(&wrap_paragraph("  ", &release(chosen), width));
     let name = |file: &crate::judge::plan::advice::FileNeed| file.name.len();
     let widest = advice.files.iter().map(name).max().unwrap_or(0);
     for file in &advice.files {
         let options = if file.optional { "options: " } else { "" };
         let label = format!("  {:widest$}  {:>8}  ", file.name, bytes(file));
-        out.push_str(&paragraph(
+        out.push_str(&wrap_paragraph(
             &label,
             &format!("{options}{}", needed_by(file)),
             width,
@@ -72,26 +75,26 @@ fn sources(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     let _ = writeln!(out, "\n{}", styled(BOLD, "where from"));
     for source in &advice.sources {
         let text = format!("{} ({})", source.whose, source.certainty.name());
-        out.push_str(&paragraph(&format!("  {:8}", source.id), &text, width));
+        out.push_str(&wrap_paragraph(&format!("  {:8}", source.id), &text, width));
         // A command is copied: it is not broken.
         let _ = writeln!(out, "          {}", styled(BOLD, &source.command));
-        out.push_str(&paragraph("          ", &source.brings, width));
+        out.push_str(&wrap_paragraph("          ", &source.brings, width));
     }
 }
 
 fn first(out: &mut String, width: usize) {
-    let general = general();
+    let general = general_advice();
     let _ = writeln!(out, "\n{}", styled(BOLD, "what to do first"));
     for (number, step) in general.order.iter().enumerate() {
-        out.push_str(&paragraph(&format!("  {}. ", number + 1), step, width));
+        out.push_str(&wrap_paragraph(&format!("  {}. ", number + 1), step, width));
     }
-    out.push_str(&paragraph("  bursts: ", &general.bursts, width));
-    out.push_str(&paragraph(
+    out.push_str(&wrap_paragraph("  bursts: ", &general.bursts, width));
+    out.push_str(&wrap_paragraph(
         "  add CUPTI when ",
         &general.need.join("; "),
         width,
     ));
-    out.push_str(&paragraph(
+    out.push_str(&wrap_paragraph(
         "  leave it out when ",
         &general.no_need.join("; "),
         width,
@@ -100,7 +103,7 @@ fn first(out: &mut String, width: usize) {
 
 fn on_the_host(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     let asked = |id: &String| advice.tools.iter().any(|tool| tool.said.host.contains(id));
-    let mut conditions = host_conditions::conditions()
+    let mut conditions = host_conditions::host_conditions()
         .iter()
         .filter(|condition| asked(&condition.id))
         .peekable();
@@ -109,26 +112,30 @@ fn on_the_host(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     }
     for condition in conditions {
         let text = format!("{} ({})", condition.says, condition.certainty.name());
-        out.push_str(&paragraph("  · ", &text, width));
+        out.push_str(&wrap_paragraph("  · ", &text, width));
     }
 }
 
 /// The tools that can be asked about.
-pub fn list(tools: &[Profiler], width: usize) -> String {
+pub fn tool_list_text(tools: &[Profiler], width: usize) -> String {
     let mut out = String::new();
     let name = |tool: &Profiler| tool.id.len();
     let widest = tools.iter().map(name).max().unwrap_or(0);
     let head = format!("{:widest$}  {:14}  gives", "tool", "CUPTI");
     let _ = writeln!(out, "{}", styled(DIM, head));
     for tool in tools {
-        let label = format!("{:widest$}  {:14}  ", tool.id, need(tool.said.cupti));
-        out.push_str(&paragraph(&label, &tool.said.gives, width));
+        let label = format!(
+            "{:widest$}  {:14}  ",
+            tool.id,
+            cupti_need_words(tool.said.cupti)
+        );
+        out.push_str(&wrap_paragraph(&label, &tool.said.gives, width));
     }
     let hint = format!(
         "cupti-audit advise --tool TOOL answers for a tool, --phase for {}",
-        COLUMNS.join(", ")
+        SEVERITY_PHASES.join(", ")
     );
     out.push('\n');
-    out.push_str(&paragraph("", &hint, width));
+    out.push_str(&wrap_paragraph("", &hint, width));
     out
 }

@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use super::image_section;
 use super::svg_text::{FittedText, WIDTH};
 use crate::judge::facts::{self, CuptiConsumer, CuptiCopy, ImageFacts, PlainOpen};
-use crate::size::size;
+use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, RequestOutcome, trace_text};
 use image_linkage::path::RootPath;
@@ -51,7 +51,7 @@ struct AskedLibrary<'a> {
 }
 
 /// The picture for the image with this number.
-pub(super) fn picture(facts: &ImageFacts, number: usize) -> Markup {
+pub(super) fn draw_copies(facts: &ImageFacts, number: usize) -> Markup {
     let mut picture = CopyPicture::default();
     picture.heading("asks for it");
     let asked = picture.who_asks(facts);
@@ -62,14 +62,14 @@ pub(super) fn picture(facts: &ImageFacts, number: usize) -> Markup {
 }
 
 /// The package of a copy, in words.
-pub(super) fn owner(copy: &CuptiCopy) -> String {
+pub(super) fn owner_words(copy: &CuptiCopy) -> String {
     let owner = &copy.owner;
     if owner.name.is_empty() {
         return "owner unknown".to_owned();
     }
     let version = owner.version.as_deref().unwrap_or_default();
     let words = format!("{} {} {version}", owner.kind.name(), owner.name);
-    escape::text(words.trim_end().as_bytes())
+    escape::escape_bytes(words.trim_end().as_bytes())
 }
 
 impl CopyPicture {
@@ -96,14 +96,14 @@ impl CopyPicture {
     }
 
     fn plain<'a>(&mut self, plain: &'a PlainOpen, nvidia: &'a PlainOpen) -> AskedLibrary<'a> {
-        let wants = escape::text(&plain.name);
+        let wants = escape::escape_bytes(&plain.name);
         let row = self.row(PictureRow {
             class: "who",
             title: "any program".to_owned(),
             lines: vec![format!("dlopen(\"{wants}\")")],
             words: format!("any program that opens {wants} by its name alone"),
         });
-        let root = |open: &'a PlainOpen| Some(&facts::root(&open.resolution)?.real_path);
+        let root = |open: &'a PlainOpen| Some(&facts::opened_object(&open.resolution)?.real_path);
         let gets = match (root(plain), root(nvidia)) {
             (Some(path), _) if plain.resolution.loads() => Some((path, "good")),
             (Some(path), _) => Some((path, "bad")),
@@ -122,10 +122,12 @@ impl CopyPicture {
     }
 
     fn consumer<'a>(&mut self, consumer: &'a CuptiConsumer) -> AskedLibrary<'a> {
-        let asks = image_section::asks(consumer);
-        let wants = escape::text(&consumer.wants);
+        let asks = image_section::asks_verb(consumer);
+        let wants = escape::escape_bytes(&consumer.wants);
         let (as_is, nvidia) = (&consumer.outcome.as_is, &consumer.outcome.nvidia);
-        let how = as_is.how.map(|how| trace_text::part(how, &as_is.objects));
+        let how = as_is
+            .how
+            .map(|how| trace_text::stage_text(how, &as_is.objects));
         let through = match (as_is.outcome, nvidia.outcome) {
             (RequestOutcome::Loaded, _) => format!("through {}", how.unwrap_or_default()),
             (_, RequestOutcome::Loaded) => "only once ldconfig has run".to_owned(),
@@ -225,9 +227,9 @@ fn copy_row(copy: &CuptiCopy) -> PictureRow {
     let soname = copy
         .soname
         .as_deref()
-        .map_or_else(|| "no library".to_owned(), escape::text);
+        .map_or_else(|| "no library".to_owned(), escape::escape_bytes);
     let version = copy.version.as_ref().map(|(version, _)| version.as_str());
-    let package = format!("{}, {}", size(copy.bytes), owner(copy));
+    let package = format!("{}, {}", format_size(copy.bytes), owner_words(copy));
     PictureRow {
         class: if copy.problems.is_empty() {
             "copy"
@@ -257,16 +259,16 @@ fn missing_row(wants: &str, message: &str) -> PictureRow {
 
 /// The names that the opened object needs, with what became of each, and what fails further on.
 fn needs(resolution: &LoadResolution) -> Vec<(String, &'static str, String)> {
-    let Some(object) = facts::root(resolution) else {
+    let Some(object) = facts::opened_object(resolution) else {
         return Vec::new();
     };
     let mut needs = Vec::new();
     for (name, answer) in &object.needs {
-        let name = escape::text(name);
+        let name = escape::escape_bytes(name);
         let fate = resolution
             .unresolved
             .iter()
-            .find(|missing| escape::text(&missing.name) == name);
+            .find(|missing| escape::escape_bytes(&missing.name) == name);
         needs.push(match (answer, fate.map(|missing| missing.outcome)) {
             (_, Some(RequestOutcome::ProvidedAtRuntime)) => {
                 (name, "remark", "comes with the driver".to_owned())
@@ -277,8 +279,8 @@ fn needs(resolution: &LoadResolution) -> Vec<(String, &'static str, String)> {
         });
     }
     let named: Vec<String> = needs.iter().map(|(name, ..)| name.clone()).collect();
-    for missing in facts::failures(resolution) {
-        let name = escape::text(&missing.name);
+    for missing in facts::unresolved_objects(resolution) {
+        let name = escape::escape_bytes(&missing.name);
         if !named.contains(&name) && missing.requested_by.is_some() {
             needs.push((name, "bad", "missing further on".to_owned()));
         }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::super::text::layer_words;
-use super::super::text_layout::count;
-use super::super::{because, gets};
+use super::super::text_layout::count_words;
+use super::super::{consumer_outcome_words, suppression_words};
 use super::{ImageEntry, copy_picture, layer_picture};
 use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::judge::rule::{Evidence, Finding, Rule, Severity};
-use crate::size::size;
+use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::trace_text::TraceLine;
 
 /// The section of the image with this number.
-pub(super) fn section(
+pub(super) fn image_section(
     audit: &AuditedImage,
     rules: &BTreeMap<String, Rule>,
     entry: &ImageEntry,
@@ -31,8 +31,8 @@ pub(super) fn section(
             h2 { (entry.image) }
             p.verdict.(entry.class) { (entry.mark) " " (audit.verdict()) }
             p.about {
-                (escape::text(image.platform.to_string().as_bytes())) " · "
-                (count(facts.layers.len(), "layer")) ", " (size(bytes))
+                (escape::escape_bytes(image.platform.to_string().as_bytes())) " · "
+                (count_words(facts.layers.len(), "layer")) ", " (format_size(bytes))
                 @if let Some(digest) = &image.digest { br; code { (digest) } }
             }
             (gaps(facts))
@@ -44,11 +44,11 @@ pub(super) fn section(
             div.pictures {
                 figure {
                     figcaption { h3 { "Who gets CUPTI" } }
-                    (copy_picture::picture(facts, number))
+                    (copy_picture::draw_copies(facts, number))
                 }
                 figure {
                     figcaption { h3 { "Layers" } }
-                    (layer_picture::picture(audit, number))
+                    (layer_picture::draw_layers(audit, number))
                 }
             }
             (copies(facts))
@@ -99,12 +99,12 @@ fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
     html! {
         @if !items.is_empty() {
             details {
-                summary { (size(bytes)) " " (words) ", " (count(items.len(), "file")) }
+                summary { (format_size(bytes)) " " (words) ", " (count_words(items.len(), "file")) }
                 ul { @for item in largest.iter().take(SHOWN) {
-                    li { code { (item.path) } " " (size(item.bytes)) ": " (item.because) }
+                    li { code { (item.path) } " " (format_size(item.bytes)) ": " (item.because) }
                 } }
                 @if items.len() > SHOWN {
-                    p { "and " (count(items.len() - SHOWN, "smaller file")) "; the JSON report names them all" }
+                    p { "and " (count_words(items.len() - SHOWN, "smaller file")) "; the JSON report names them all" }
                 }
             }
         }
@@ -128,7 +128,7 @@ fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>
                 }
                 " " code { (finding.rule) }
             }
-            @if let Some(suppressed) = &finding.suppressed { p { b { "Suppressed: " } (because(suppressed)) } }
+            @if let Some(suppressed) = &finding.suppressed { p { b { "Suppressed: " } (suppression_words(suppressed)) } }
             @for location in &finding.locations {
                 p { "at " code { (location.path) }
                     @if let Some(layer) = location.layer { br; span.layer { (layer_words(facts, layer)) } }
@@ -214,9 +214,9 @@ fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
         div.row {
             p { b { (version) } " " code { (copy.real_path) } }
             p.about {
-                (size(copy.bytes)) ", "
+                (format_size(copy.bytes)) ", "
                 @if let Some(machine) = &copy.machine { (machine) ", " }
-                (copy_picture::owner(copy)) ", " (layer_words(facts, copy.layer))
+                (copy_picture::owner_words(copy)) ", " (layer_words(facts, copy.layer))
             }
             p.about {
                 (reach)
@@ -234,7 +234,7 @@ fn consumers(facts: &ImageFacts) -> Markup {
             div.rows { @for consumer in &facts.consumers {
                 div.row {
                     p { b { (consumer.name) } " " code { (consumer.object) } }
-                    p.about { (asks(consumer)) " " code { (escape::text(&consumer.wants)) } ", gets " (gets(consumer)) }
+                    p.about { (asks_verb(consumer)) " " code { (escape::escape_bytes(&consumer.wants)) } ", gets " (consumer_outcome_words(consumer)) }
                 }
             } }
         }
@@ -242,7 +242,7 @@ fn consumers(facts: &ImageFacts) -> Markup {
 }
 
 /// How a consumer asks, as a verb.
-pub(super) fn asks(consumer: &CuptiConsumer) -> &'static str {
+pub(super) fn asks_verb(consumer: &CuptiConsumer) -> &'static str {
     match consumer.asks {
         RequestKind::Needed => "links",
         RequestKind::Dlopen => "opens",

@@ -8,7 +8,7 @@ use super::svg_text::{FittedText, WIDTH};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
-use crate::size::size;
+use crate::size::format_size;
 use image_linkage::escape;
 
 const ROW: usize = 46;
@@ -23,7 +23,7 @@ struct LayerShare {
 }
 
 /// The picture of the layers of the image with this number.
-pub(super) fn picture(audit: &AuditedImage, number: usize) -> Markup {
+pub(super) fn draw_layers(audit: &AuditedImage, number: usize) -> Markup {
     let facts = &audit.facts;
     let plan = plan(audit);
     let shares = shares(facts, plan);
@@ -86,7 +86,7 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
     let top = LEGEND + ROW * at;
     let made = facts.image.layers.get(at);
     let made = made.and_then(|layer| layer.created_by.as_deref());
-    let made = escape::text(made.unwrap_or_default().trim().as_bytes());
+    let made = escape::escape_bytes(made.unwrap_or_default().trim().as_bytes());
     let made = made
         .trim_start_matches("RUN /bin/sh -c ")
         .trim_start_matches("/bin/sh -c #(nop) ");
@@ -115,12 +115,12 @@ fn part(bytes: u64, largest: u64) -> usize {
 }
 
 fn numbers(share: LayerShare) -> String {
-    let mut words = size(share.all);
+    let mut words = format_size(share.all);
     if share.cupti > 0 {
-        words = format!("{words}, libcupti {}", size(share.cupti));
+        words = format!("{words}, libcupti {}", format_size(share.cupti));
     }
     if share.may_go > 0 {
-        words = format!("{words}, {} may go", size(share.may_go));
+        words = format!("{words}, {} may go", format_size(share.may_go));
     }
     words
 }

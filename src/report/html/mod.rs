@@ -14,7 +14,7 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::ReportWriter;
-use super::text::mark;
+use super::text::verdict_mark;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::Rule;
 use image_linkage::escape;
@@ -98,23 +98,23 @@ impl HtmlReport {
 
 impl ReportWriter for HtmlReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
-        let (mark, _) = mark(audit);
+        let (mark, _) = verdict_mark(audit);
         let entry = ImageEntry {
             mark,
             class: class(mark),
-            image: escape::text(audit.facts.image.reference.as_bytes()),
-            platform: escape::text(audit.facts.image.platform.to_string().as_bytes()),
+            image: escape::escape_bytes(audit.facts.image.reference.as_bytes()),
+            platform: escape::escape_bytes(audit.facts.image.platform.to_string().as_bytes()),
             verdict: audit.verdict(),
         };
         let number = self.sections.len() + 1;
-        let section = image_section::section(audit, &self.rules, &entry, number);
+        let section = image_section::image_section(audit, &self.rules, &entry, number);
         self.sections.push(section.into_string());
         self.summary.push(entry);
         Ok(String::new())
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
-        let image = escape::text(unread.image.as_bytes());
+        let image = escape::escape_bytes(unread.image.as_bytes());
         let section = html! {
             section id={ "image-" (self.sections.len() + 1) } {
                 h2 { (image) }

@@ -7,23 +7,22 @@ use crate::judge::facts::ApiAvailability;
 use crate::judge::plan::profilers::{ApiUse, FallbackTool, ToolAssessment, ToolReadiness};
 use crate::knowledge::{Profiler, ToolCondition};
 use crate::report::json_parts::{
-    BothWorlds, GapReport, ImageIdentity, OverheadReport, ProgramVersion, gaps, worlds,
+    BothWorlds, GapReport, ImageIdentity, OverheadReport, ProgramVersion, gap_reports, map_worlds,
 };
 
 const SCHEMA: &str = "cupti-audit/profilers/v1";
 
 /// The report of one image, as a line of JSON.
 ///
-/// # Errors
-/// Never for a report made here; the signature is serde's.
-pub fn line(matrix: &ProfilerMatrix<'_>) -> serde_json::Result<String> {
+/// Errors: Never for a report made here; the signature is serde's.
+pub fn profilers_json(matrix: &ProfilerMatrix<'_>) -> serde_json::Result<String> {
     serde_json::to_string(&ProfilerMatrixReport {
         schema: SCHEMA,
         tool: ProgramVersion::this(),
         image: ImageIdentity::from(&matrix.facts.image),
         profilers: matrix.entries.iter().map(entry).collect(),
         host: host(matrix),
-        gaps: gaps(matrix.facts),
+        gaps: gap_reports(matrix.facts),
     })
 }
 
@@ -109,7 +108,7 @@ fn entry<'a>(entry: &'a ToolAssessment<'a>) -> ProfilerReport<'a> {
         id,
         name: &said.name,
         cupti: said.cupti.name(),
-        here: worlds(&entry.here, state),
+        here: map_worlds(&entry.here, state),
         apis: entry.apis.iter().map(api).collect(),
         needs: needs(entry.profiler),
         overhead: OverheadReport::from(&said.overhead),
@@ -132,7 +131,7 @@ fn api(used: &ApiUse) -> ApiReport<'_> {
         id: &used.api.id,
         name: &used.api.name,
         optional: used.optional,
-        usable: worlds(&used.usable, |usable| usable.map(ApiAvailability::name)),
+        usable: map_worlds(&used.usable, |usable| usable.map(ApiAvailability::name)),
     }
 }
 

@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use super::{ProfilerMatrix, apis, elsewhere, fallback_names, need, words};
+use super::{ProfilerMatrix, apis, cupti_need_words, elsewhere, fallback_names, words};
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
-use crate::report::markdown::plain;
+use crate::report::markdown::escape_markdown;
 use image_linkage::escape;
 
 /// The report of one image.
-pub fn report(matrix: &ProfilerMatrix<'_>) -> String {
-    let reference = escape::text(matrix.facts.image.reference.as_bytes());
+pub fn profilers_markdown(matrix: &ProfilerMatrix<'_>) -> String {
+    let reference = escape::escape_bytes(matrix.facts.image.reference.as_bytes());
     let mut out = format!(
         "## Profiling tools in {}\n\n\
          | tool | here | CUPTI | APIs | because | overhead | instead |\n|---|---|---|---|---|---|---|\n",
-        plain(&reference)
+        escape_markdown(&reference)
     );
     for state in [
         ReadinessState::Ready,
@@ -30,7 +30,12 @@ pub fn report(matrix: &ProfilerMatrix<'_>) -> String {
     if !matrix.facts.gaps.is_empty() {
         out.push_str("\nNot checked:\n\n");
         for gap in &matrix.facts.gaps {
-            let _ = writeln!(out, "- {}: {}", plain(&gap.what), plain(&gap.why));
+            let _ = writeln!(
+                out,
+                "- {}: {}",
+                escape_markdown(&gap.what),
+                escape_markdown(&gap.why)
+            );
         }
     }
     out
@@ -55,13 +60,13 @@ fn row(out: &mut String, entry: &ToolAssessment<'_>) {
     let cells = [
         said.name.as_str(),
         words(entry.here.as_is.state),
-        need(said.cupti),
+        cupti_need_words(said.cupti),
         &apis(&entry.apis),
         &because,
         &overhead,
         &fallback_names(entry),
     ];
-    let cells: Vec<String> = cells.iter().map(|text| plain(text)).collect();
+    let cells: Vec<String> = cells.iter().map(|text| escape_markdown(text)).collect();
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
@@ -71,9 +76,9 @@ fn host(out: &mut String, matrix: &ProfilerMatrix<'_>) {
         let _ = writeln!(
             out,
             "- {} ({}: {})",
-            plain(&condition.says),
+            escape_markdown(&condition.says),
             condition.certainty.name(),
-            plain(&condition.source)
+            escape_markdown(&condition.source)
         );
     }
     if matrix.host.drivers.is_empty() {

@@ -33,7 +33,7 @@ fn words(state: ReadinessState) -> &'static str {
 }
 
 /// What a tool needs of CUPTI, in words.
-pub(super) fn need(cupti: CuptiNeed) -> &'static str {
+pub(super) fn cupti_need_words(cupti: CuptiNeed) -> &'static str {
     match cupti {
         CuptiNeed::InImage => "in the image",
         CuptiNeed::BringsItsOwn => "brings its own",
@@ -90,7 +90,7 @@ fn fallback_names(entry: &ToolAssessment<'_>) -> String {
 }
 
 /// What a tool costs, in one line.
-pub(super) fn overhead(profiler: &crate::knowledge::Profiler) -> String {
+pub(super) fn overhead_words(profiler: &crate::knowledge::Profiler) -> String {
     let overhead = &profiler.said.overhead;
     format!(
         "{} ({}: {})",

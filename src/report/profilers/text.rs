@@ -4,8 +4,12 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 
-use super::super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count, paragraph, styled};
-use super::{ProfilerMatrix, apis, elsewhere, fallback_names, need, overhead, words};
+use super::super::text_layout::{
+    BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, styled, wrap_paragraph,
+};
+use super::{
+    ProfilerMatrix, apis, cupti_need_words, elsewhere, fallback_names, overhead_words, words,
+};
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use image_linkage::escape;
 
@@ -13,12 +17,12 @@ use image_linkage::escape;
 const NAMES: usize = 36;
 
 /// The report of one image, `width` columns wide.
-pub fn report(matrix: &ProfilerMatrix<'_>, width: usize) -> String {
+pub fn profilers_text(matrix: &ProfilerMatrix<'_>, width: usize) -> String {
     let image = &matrix.facts.image;
     let mut out = format!(
         "{}  {}\n",
-        styled(BOLD, escape::text(image.reference.as_bytes())),
-        escape::text(image.platform.to_string().as_bytes())
+        styled(BOLD, escape::escape_bytes(image.reference.as_bytes())),
+        escape::escape_bytes(image.platform.to_string().as_bytes())
     );
     let _ = writeln!(out, "{}\n", summary(matrix));
     let head = format!("  {:NAMES$}  {:14}  CUPTI", "tool", "here");
@@ -68,7 +72,7 @@ fn summary(matrix: &ProfilerMatrix<'_>) -> String {
         .collect();
     format!(
         "{}: {}",
-        count(matrix.entries.len(), "profiling tool"),
+        count_words(matrix.entries.len(), "profiling tool"),
         said.join(", ")
     )
 }
@@ -94,11 +98,11 @@ fn tool(out: &mut String, entry: &ToolAssessment<'_>, width: usize) {
         styled(style, mark),
         styled(BOLD, names),
         styled(style, state),
-        need(said.cupti)
+        cupti_need_words(said.cupti)
     );
     let mut line = |label: &str, text: &str| {
         if !text.is_empty() {
-            out.push_str(&paragraph(&format!("    {label:9}"), text, width));
+            out.push_str(&wrap_paragraph(&format!("    {label:9}"), text, width));
         }
     };
     for reason in &here.because {
@@ -113,7 +117,7 @@ fn tool(out: &mut String, entry: &ToolAssessment<'_>, width: usize) {
     }
     line("APIs", &apis(&entry.apis));
     line("besides", &said.besides.join("; "));
-    line("cost", &overhead(entry.profiler));
+    line("cost", &overhead_words(entry.profiler));
     line("instead", &fallback_names(entry));
 }
 
@@ -128,7 +132,7 @@ fn not_applicable(out: &mut String, matrix: &ProfilerMatrix<'_>, width: usize) {
     out.push_str("\nnot applicable\n");
     for entry in beside {
         let label = format!("  · {:NAMES$}  ", entry.profiler.said.name);
-        out.push_str(&paragraph(
+        out.push_str(&wrap_paragraph(
             &label,
             &entry.here.as_is.because.join("; "),
             width,
@@ -141,7 +145,7 @@ fn host(out: &mut String, matrix: &ProfilerMatrix<'_>, width: usize) {
     out.push_str("\nof the host, which an image does not show\n");
     for condition in &notes.conditions {
         let text = format!("{} ({})", condition.says, condition.certainty.name());
-        out.push_str(&paragraph("  · ", &text, width));
+        out.push_str(&wrap_paragraph("  · ", &text, width));
     }
     if notes.drivers.is_empty() {
         return;

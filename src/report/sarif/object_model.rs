@@ -140,7 +140,6 @@ pub(super) struct ResultProperties {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_field_names, reason = "the specification's names")]
 pub(super) struct SarifLocation {
     pub physical_location: PhysicalLocation,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::ResolutionTree;
 use crate::judge::facts::ProcessContext;
-use crate::report::text_layout::{BOLD, DIM, count, styled};
+use crate::report::text_layout::{BOLD, DIM, count_words, styled};
 use image_linkage::escape;
 use image_linkage::loader::ld_cache::{CacheEntry, LdCache, LdCacheFormat};
 
@@ -63,7 +63,7 @@ impl CacheReport {
         let lost = |entry: &CacheEntry| as_is.rootfs.lookup(&entry.path).is_err();
         Self {
             format: own.and_then(|cache| cache.format).map(LdCacheFormat::name),
-            generator: own.and_then(|cache| cache.generator.as_deref().map(escape::text)),
+            generator: own.and_then(|cache| cache.generator.as_deref().map(escape::escape_bytes)),
             entries: own.map_or(0, |cache| cache.iter().count()),
             asked: entries(own, |name, _| names.contains(name)),
             stale: entries(own, |_, entry| lost(entry)),
@@ -82,8 +82,8 @@ impl LdconfigReport {
             image_linkage::elf::ByteString,
             image_linkage::elf::ByteString,
         )| LinkReport {
-            path: escape::text(path),
-            target: escape::text(target),
+            path: escape::escape_bytes(path),
+            target: escape::escape_bytes(target),
         };
         let relinked = &fresh.relinked;
         Self {
@@ -93,7 +93,7 @@ impl LdconfigReport {
             links_removed: relinked
                 .removed
                 .iter()
-                .map(|path| escape::text(path))
+                .map(|path| escape::escape_bytes(path))
                 .collect(),
         }
     }
@@ -110,20 +110,20 @@ fn entries(
     let all = cache.into_iter().flat_map(LdCache::iter);
     all.filter(|(name, entry)| is_wanted(name, entry))
         .map(|(name, entry)| CacheEntryReport {
-            name: escape::text(name),
-            path: escape::text(&entry.path),
-            hwcaps: entry.hwcaps.as_deref().map(escape::text),
+            name: escape::escape_bytes(name),
+            path: escape::escape_bytes(&entry.path),
+            hwcaps: entry.hwcaps.as_deref().map(escape::escape_bytes),
         })
         .collect()
 }
 
 /// The report in text: a line for each entry, none of them broken.
-pub(super) fn text(report: &CacheReport) -> String {
+pub(super) fn cache_text(report: &CacheReport) -> String {
     let mut out = String::from("\n");
     let headline = match report.format {
         None => "the image has no usable one".to_owned(),
         Some(format) => {
-            let entries = count(report.entries, "entry");
+            let entries = count_words(report.entries, "entry");
             let by = report.generator.as_ref();
             let by = by.map_or_else(String::new, |by| format!(", by {by}"));
             format!("{format} format, {entries}{by}")

@@ -146,8 +146,7 @@ pub enum MachineSpec {
 impl ElfSpec {
     /// The object that is described.
     ///
-    /// # Errors
-    /// A class that is neither 32 nor 64, a version of an import that `verneed` does not have, or a bad
+    /// Errors: A class that is neither 32 nor 64, a version of an import that `verneed` does not have, or a bad
     /// escape.
     pub fn object(&self) -> Result<Elf, String> {
         let mut elf = self.shape()?;

@@ -31,8 +31,7 @@ impl<'a> Context<'a> {
 
 /// Adds the steps to an image.
 ///
-/// # Errors
-/// The layer, the path and what is wrong with its entry.
+/// Errors: The layer, the path and what is wrong with its entry.
 pub fn add_layers(
     mut image: Image,
     layers: &[LayerSpec],
@@ -136,8 +135,7 @@ fn cache(context: &Context<'_>, format: Format) -> Result<Vec<u8>, String> {
 
 /// The bytes that a text stands for: `\xNN` is a byte, `\\` a backslash.
 ///
-/// # Errors
-/// A backslash before anything else.
+/// Errors: A backslash before anything else.
 pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

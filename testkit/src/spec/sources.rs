@@ -60,16 +60,14 @@ pub fn generated() -> PathBuf {
 impl Sources {
     /// Reads the fixtures of this repository.
     ///
-    /// # Errors
-    /// The first file that cannot be read, or is wrong.
+    /// Errors: The first file that cannot be read, or is wrong.
     pub fn of_repository() -> Result<Self, SourceError> {
         Self::read(&generated().join("src"))
     }
 
     /// Reads `*.yaml`, `bases/*.yaml` and `parts/*.yaml` of a folder; the name of each is its file stem.
     ///
-    /// # Errors
-    /// The first file that cannot be read, or is wrong.
+    /// Errors: The first file that cannot be read, or is wrong.
     pub fn read(folder: &Path) -> Result<Self, SourceError> {
         Ok(Self {
             fixtures: read_folder(folder)?,
@@ -95,8 +93,7 @@ impl Sources {
 
     /// Builds a fixture as an OCI layout.
     ///
-    /// # Errors
-    /// [`SourceError::Build`] with the layer, the path and what is wrong with its entry.
+    /// Errors: [`SourceError::Build`] with the layer, the path and what is wrong with its entry.
     pub fn layout(&self, name: &str) -> Result<Layout, SourceError> {
         let failed = |reason| SourceError::Build {
             name: name.to_owned(),
@@ -112,8 +109,7 @@ impl Sources {
 
     /// Builds the images of a fixture, the first platform first.
     ///
-    /// # Errors
-    /// The layer, the path and what is wrong with its entry.
+    /// Errors: The layer, the path and what is wrong with its entry.
     pub fn images(&self, fixture: &Fixture) -> Result<Vec<Image>, String> {
         let first = OtherPlatform {
             platform: fixture.platform.clone(),

@@ -197,7 +197,7 @@ impl ElfFacts {
     }
 
     /// The facts of a whole object held in memory.
-    pub fn of_bytes(bytes: &[u8], interest: &mentions::NameMatcher) -> Self {
+    pub fn read_bytes(bytes: &[u8], interest: &mentions::NameMatcher) -> Self {
         let mut stream = ElfStream::new(interest, bytes.len());
         stream.push(bytes);
         stream.finish()

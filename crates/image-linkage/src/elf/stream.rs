@@ -397,7 +397,7 @@ impl<'a> ElfStream<'a> {
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
             .unwrap_or_default();
-        let dynamic = tables::dynamic(header.encoding, &bytes, &segments);
+        let dynamic = tables::read_dynamic(header.encoding, &bytes, &segments);
         for range in dynamic.ranges() {
             if let Err(problem) = self.held.want(range) {
                 self.problem(problem);
@@ -427,7 +427,8 @@ impl<'a> ElfStream<'a> {
             let content = self.held.get(&range);
             if segment.p_type == abi::PT_INTERP {
                 self.facts.interp = Some(tables::until_nul(&content).into());
-            } else if let Err(problem) = tables::notes(encoding, segment, &content, &mut self.facts)
+            } else if let Err(problem) =
+                tables::read_notes(encoding, segment, &content, &mut self.facts)
             {
                 self.problem(problem);
             }
@@ -450,10 +451,10 @@ impl<'a> ElfStream<'a> {
         let length = strings.map_or(0, |range| to_usize(range.bytes));
         let mut names = StringTable::new(store, start, length);
         let facts = &mut self.facts;
-        tables::strings(&layout.dynamic, &mut names, facts);
-        tables::versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
+        tables::read_strings(&layout.dynamic, &mut names, facts);
+        tables::read_versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
         if wants_symbols {
-            tables::symbols(layout.encoding, get, self.interest, &mut names, facts);
+            tables::read_symbols(layout.encoding, get, self.interest, &mut names, facts);
         }
         if let Some(problem) = names.problem() {
             self.problem(problem);

@@ -79,7 +79,7 @@ pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 /// Reads the dynamic section up to `DT_NULL` and maps the addresses in it to the file.
-pub(super) fn dynamic(
+pub(super) fn read_dynamic(
     encoding: ElfEncoding,
     bytes: &[u8],
     segments: &[ProgramHeader],
@@ -176,7 +176,11 @@ fn place(
 }
 
 /// The names and flags of the dynamic section.
-pub(super) fn strings(dynamic: &DynamicSection, names: &mut StringTable<'_>, facts: &mut ElfFacts) {
+pub(super) fn read_strings(
+    dynamic: &DynamicSection,
+    names: &mut StringTable<'_>,
+    facts: &mut ElfFacts,
+) {
     let mut lost = false;
     let mut read = |offset: u64| {
         let found = names.string(offset);
@@ -207,7 +211,7 @@ pub(super) fn strings(dynamic: &DynamicSection, names: &mut StringTable<'_>, fac
 }
 
 /// The needed and the defined versions.
-pub(super) fn versions<'a>(
+pub(super) fn read_versions<'a>(
     encoding: ElfEncoding,
     dynamic: &DynamicSection,
     get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
@@ -260,7 +264,7 @@ pub(super) fn versions<'a>(
 }
 
 /// The dynamic symbols that were asked for, sorted, each once.
-pub(super) fn symbols<'a>(
+pub(super) fn read_symbols<'a>(
     encoding: ElfEncoding,
     get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
     interest: &NameMatcher,
@@ -341,7 +345,7 @@ const DLOPEN_NOTE: u64 = 0x407c_0c0a;
 const DLOPEN_NOTES: (usize, usize) = (256, 64 << 10);
 
 /// The ISA level and the dlopen metadata of a note segment.
-pub(super) fn notes(
+pub(super) fn read_notes(
     encoding: ElfEncoding,
     segment: &ProgramHeader,
     bytes: &[u8],

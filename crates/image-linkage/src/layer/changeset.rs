@@ -64,8 +64,7 @@ impl Changeset {
     /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name that cannot
     /// lie anywhere.
     ///
-    /// # Errors
-    /// When following the links of the layer takes too long.
+    /// Errors: When following the links of the layer takes too long.
     pub fn place(
         &mut self,
         name: &[u8],
@@ -82,7 +81,7 @@ impl Changeset {
             );
             return Ok(None);
         }
-        if RootPath::escapes(name) {
+        if RootPath::leaves_root(name) {
             self.problem(
                 &written,
                 "the name leads out of the root with \"..\"; it is taken inside the root",
@@ -163,8 +162,7 @@ impl Changeset {
 
     /// Whether what is held of paths, targets and names stays within its bound.
     ///
-    /// # Errors
-    /// The bound, when it is crossed.
+    /// Errors: The bound, when it is crossed.
     pub fn check_held(&self) -> Result<(), String> {
         if self.held <= HELD {
             return Ok(());
@@ -176,15 +174,14 @@ impl Changeset {
 
     /// Whether the entries lie in at most `limit` directories, those counted that no entry stands for.
     ///
-    /// # Errors
-    /// The bound, when it is crossed.
+    /// Errors: The bound, when it is crossed.
     pub fn check_directories(&self, limit: usize) -> Result<(), String> {
         let mut before = &RootPath::default();
         let mut directories = 0;
         for path in self.entries.keys() {
-            let shared = before.components().zip(path.components());
+            let shared = before.split_components().zip(path.split_components());
             let shared = shared.take_while(|(one, other)| one == other).count();
-            directories += path.components().count() - shared;
+            directories += path.split_components().count() - shared;
             before = path;
         }
         if directories <= limit {

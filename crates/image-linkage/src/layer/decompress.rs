@@ -18,7 +18,7 @@ pub enum Compression {
 }
 
 /// The compression that `start`, the first bytes of a blob, shows.
-pub fn compression(start: &[u8]) -> Compression {
+pub fn detect_compression(start: &[u8]) -> Compression {
     match start {
         [0x1f, 0x8b, ..] => Compression::Gzip,
         // A frame, or a skippable frame before it (RFC 8878, sections 3.1.1 and 3.1.2).
@@ -71,7 +71,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                     let Some(mut inner) = inner.take() else {
                         return Ok(0);
                     };
-                    *self = match compression(inner.fill_buf()?) {
+                    *self = match detect_compression(inner.fill_buf()?) {
                         Compression::None => Self::Plain(inner),
                         Compression::Gzip => Self::Gzip(GzipMembers {
                             member: Some(GzDecoder::new(inner)),

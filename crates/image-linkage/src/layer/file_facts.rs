@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::FileFacts;
 use super::interest;
-use crate::digest::hex;
+use crate::digest::to_hex;
 use crate::elf::ElfStream;
 use crate::limits::Limits;
 use crate::path::RootPath;
@@ -36,9 +36,9 @@ impl FileReader {
             bytes: 0,
             mode,
             shape: ContentKind::Unknown(Vec::new()),
-            kept: interest::keep(path).then(Vec::new),
+            kept: interest::keeps_content(path).then(Vec::new),
             kept_limit: limits.kept_file,
-            hasher: interest::hash(path).then(Sha256::new),
+            hasher: interest::needs_digest(path).then(Sha256::new),
             head_limit: limits.elf_head,
         }
     }
@@ -94,7 +94,7 @@ impl FileReader {
             kept: self.kept.filter(|_| !too_large).map(Vec::into_boxed_slice),
             sha256: self
                 .hasher
-                .map(|hasher| hex(&hasher.finalize()).into_boxed_str()),
+                .map(|hasher| to_hex(&hasher.finalize()).into_boxed_str()),
         };
         (facts, too_large)
     }
@@ -149,9 +149,8 @@ fn shape(start: Vec<u8>, head_limit: usize) -> ContentKind {
 /// Reads a file of a folder: the same facts as the same file in a layer gives. The second value says that
 /// the file was to be kept but is larger than the limit for it.
 ///
-/// # Errors
-/// What `reader` gives.
-pub fn facts_of_file(
+/// Errors: What `reader` gives.
+pub fn read_file_facts(
     path: &RootPath,
     mode: u16,
     reader: &mut dyn Read,

@@ -24,9 +24,8 @@ pub struct HeaderChange<'a> {
 /// The headers `raw`, from the first extension header to the member's own, with what changes; `own` is where the
 /// member's own begins. What lies behind it, such as a sparse map, must not be there.
 ///
-/// # Errors
-/// Why the headers cannot be changed.
-pub fn renamed(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
+/// Errors: Why the headers cannot be changed.
+pub fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
     let broken = || "its headers end before they are whole".to_owned();
     let mut records = Vec::new();
     let mut out = Vec::new();
@@ -36,7 +35,7 @@ pub fn renamed(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<
             .get(at..)
             .and_then(<[u8]>::first_chunk)
             .ok_or_else(broken)?;
-        let bytes = usize::try_from(super::tar_header::size(header).ok_or_else(broken)?)
+        let bytes = usize::try_from(super::tar_header::member_size(header).ok_or_else(broken)?)
             .map_err(|_too_large| broken())?;
         let whole = BLOCK + bytes.next_multiple_of(BLOCK);
         let content = raw.get(at + BLOCK..at + BLOCK + bytes).ok_or_else(broken)?;
@@ -75,7 +74,7 @@ pub fn renamed(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<
 /// The records of a PAX header that stay, as they are written.
 fn kept(content: &[u8], change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
     let mut kept = Vec::new();
-    pax::each(content, |_, key, value| {
+    pax::for_each_record(content, |_, key, value| {
         let goes = match key {
             b"path" => change.name.is_some(),
             b"linkpath" => change.link.is_some(),

@@ -26,7 +26,7 @@ pub static ELF: LazyLock<NameMatcher> = LazyLock::new(|| {
 });
 
 /// Whether the whole content of the file is kept.
-pub fn keep(path: &RootPath) -> bool {
+pub fn keeps_content(path: &RootPath) -> bool {
     let name = path.name();
     let parent = path.parent();
     let parent = parent.as_bytes();
@@ -45,7 +45,7 @@ pub fn keep(path: &RootPath) -> bool {
 }
 
 /// Whether the file is hashed: the libraries of a CUPTI release, whose digests name their version.
-pub fn hash(path: &RootPath) -> bool {
+pub fn needs_digest(path: &RootPath) -> bool {
     let name = path.name();
     [
         &b"libcupti."[..],
@@ -125,7 +125,7 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{hash, keep};
+    use super::{keeps_content, needs_digest};
     use crate::path::RootPath;
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
             "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
             "etc/apt/sources.list.d/debian.sources",
         ] {
-            assert!(keep(&RootPath::from(path)), "{path}");
+            assert!(keeps_content(&RootPath::from(path)), "{path}");
         }
         for path in [
             "etc/passwd",
@@ -153,14 +153,14 @@ mod tests {
             "x/RECORD",
             "opt/ld-linux.txt",
         ] {
-            assert!(!keep(&RootPath::from(path)), "{path}");
+            assert!(!keeps_content(&RootPath::from(path)), "{path}");
         }
     }
 
     #[test]
     fn only_libraries_of_a_cupti_release_are_hashed() {
-        assert!(hash(&RootPath::from("a/libcupti.so.2024.1.1")));
-        assert!(hash(&RootPath::from("a/libnvperf_host.so")));
-        assert!(!hash(&RootPath::from("a/libcuptihelper.so")));
+        assert!(needs_digest(&RootPath::from("a/libcupti.so.2024.1.1")));
+        assert!(needs_digest(&RootPath::from("a/libnvperf_host.so")));
+        assert!(!needs_digest(&RootPath::from("a/libcuptihelper.so")));
     }
 }

@@ -56,7 +56,7 @@ impl LayerLinks {
             return self.paths.remove(path);
         }
         let mut trail = self.trail();
-        path.components().for_each(|part| trail.down(part));
+        path.split_components().for_each(|part| trail.down(part));
         self.hashes.insert(trail.hasher.finish());
         self.paths.insert(path.clone())
     }
@@ -84,8 +84,7 @@ impl LayerLinks {
 
     /// Resolves the links on the way to a directory; `None` past `limit` links.
     ///
-    /// # Errors
-    /// When the links of the layer have led through too many components.
+    /// Errors: When the links of the layer have led through too many components.
     pub fn follow(
         &mut self,
         directory: &RootPath,
@@ -95,7 +94,7 @@ impl LayerLinks {
         if self.paths.is_empty() {
             return Ok(Some(directory.clone()));
         }
-        let mut pending: Vec<&[u8]> = directory.components().rev().collect();
+        let mut pending: Vec<&[u8]> = directory.split_components().rev().collect();
         let mut trail = self.trail();
         let mut followed = 0;
         while let Some(part) = pending.pop() {
@@ -115,7 +114,7 @@ impl LayerLinks {
             if target.starts_with(b"/") {
                 trail = self.trail();
             }
-            let parts: Vec<&[u8]> = path::components(target).collect();
+            let parts: Vec<&[u8]> = path::split_components(target).collect();
             self.steps += parts.len();
             if self.steps > STEPS {
                 return Err(format!(

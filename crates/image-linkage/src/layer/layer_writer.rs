@@ -35,8 +35,7 @@ impl<W: Write> LayerWriter<W> {
 
     /// A directory, mode 755.
     ///
-    /// # Errors
-    /// What `out` gives; so too for the others.
+    /// Errors: What `out` gives; so too for the others.
     pub fn directory(&mut self, path: &RootPath) -> io::Result<()> {
         let name = [path.as_bytes(), b"/"].concat();
         let shape = MemberHeader {

@@ -22,8 +22,8 @@ mod tar_walk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use file_facts::{KeptBudget, facts_of_file};
-pub use pipeline::index;
+pub use file_facts::{KeptBudget, read_file_facts};
+pub use pipeline::index_layer;
 
 use crate::digest::Digest;
 use crate::elf::ElfFacts;
@@ -56,8 +56,7 @@ pub struct LayerIndex {
 impl LayerIndex {
     /// A layer that holds nothing and was read from nothing.
     ///
-    /// # Panics
-    /// Never: the digest of no bytes is a constant.
+    /// Panics: Never: the digest of no bytes is a constant.
     pub fn empty() -> Self {
         let nothing: Digest = NOTHING.parse().expect("the digest of no bytes is a digest");
         Self {

@@ -29,11 +29,10 @@ impl PaxRecords {
 
 /// Reads every record of an extended header.
 ///
-/// # Errors
-/// The record that is malformed, by its offset in `bytes`, and what is wrong with it.
-pub fn records(bytes: &[u8]) -> Result<PaxRecords, String> {
+/// Errors: The record that is malformed, by its offset in `bytes`, and what is wrong with it.
+pub fn read_records(bytes: &[u8]) -> Result<PaxRecords, String> {
     let mut records = PaxRecords::default();
-    each(bytes, |at, key, value| {
+    for_each_record(bytes, |at, key, value| {
         let taken = records.take(key, value);
         taken.map_err(|what| format!("PAX record at byte {at} of its header: {what}"))
     })?;
@@ -45,9 +44,8 @@ pub fn records(bytes: &[u8]) -> Result<PaxRecords, String> {
 
 /// Hands the key and the value of every record to `take`, with its offset in `bytes`.
 ///
-/// # Errors
-/// The record that is malformed, or what `take` says.
-pub fn each<'b>(
+/// Errors: The record that is malformed, or what `take` says.
+pub fn for_each_record<'b>(
     bytes: &'b [u8],
     mut take: impl FnMut(usize, &'b [u8], &'b [u8]) -> Result<(), String>,
 ) -> Result<(), String> {
@@ -110,18 +108,18 @@ impl PaxRecords {
 
 #[cfg(test)]
 mod tests {
-    use super::{PaxRecords, records};
+    use super::{PaxRecords, read_records};
 
     #[test]
     fn records_are_read_to_the_last_byte() {
-        assert_eq!(records(b""), Ok(PaxRecords::default()));
+        assert_eq!(read_records(b""), Ok(PaxRecords::default()));
         let odd = b"14 mtime=-1.5\n15 path=a=b c\xff\n10 uid=-7\n8 gid=x\n12 size=512\n";
         let found = PaxRecords {
             size: Some(512),
             path: true,
             ..PaxRecords::default()
         };
-        assert_eq!(records(odd), Ok(found));
+        assert_eq!(read_records(odd), Ok(found));
     }
 
     #[test]
@@ -140,7 +138,7 @@ mod tests {
             b"9 path=a\n27 size=9223372036854775808\n",
             b"9 path=a\n8 path=\n",
         ] {
-            let error = records(bytes).unwrap_err();
+            let error = read_records(bytes).unwrap_err();
             assert!(error.contains("at byte 9 "), "{error} {bytes:?}");
         }
     }

@@ -9,7 +9,7 @@ use std::thread::ScopedJoinHandle;
 use super::changeset::Changeset;
 use super::decompress::DecompressedReader;
 use super::read_ahead::{ReadAhead, read_ahead};
-use super::tar_walk::walk;
+use super::tar_walk::read_changeset;
 use super::{ExpectedBlob, LayerError, LayerIndex};
 use crate::digest::Digest;
 use crate::digest::{DigestHasher, HashingReader};
@@ -28,11 +28,10 @@ type PlainThread<'scope> = ScopedJoinHandle<'scope, DecompressedReader<ReadAhead
 /// `name` names the layer in errors. The compression is recognised by magic bytes: gzip (all members), zstd
 /// (all frames) or none.
 ///
-/// # Errors
-/// [`LayerError`] when the bytes cannot be read, are cut short, differ from `expected`, are no tar, or cross
+/// Errors: [`LayerError`] when the bytes cannot be read, are cut short, differ from `expected`, are no tar, or cross
 /// a limit. Where the blob is not the one that was expected, the error says so rather than what followed
 /// from it.
-pub fn index(
+pub fn index_layer(
     name: &str,
     blob: impl Read + Send,
     expected: &ExpectedBlob<'_>,
@@ -66,7 +65,7 @@ fn read(
             inner: HashingReader::new(plain_ahead, plain_hasher, None),
             limit: uncompressed_limit(expected.size, limits),
         };
-        let walked = walk(&mut bounded, limits);
+        let walked = read_changeset(&mut bounded, limits);
         let (diff_id, bytes) = bounded.inner.finish();
         let (digest, compressed_bytes) = check_stored(stored, plain, expected, walked.is_err())?;
         let mut changeset: Changeset = walked?;

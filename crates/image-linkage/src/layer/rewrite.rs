@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 use tar_core::EntryType;
 
-use super::header_edit::{HeaderChange, renamed};
+use super::header_edit::{HeaderChange, edit_headers};
 use super::layer_writer::LayerWriter;
 use super::tar_members::{RawMember, TarItem, TarMembers};
 use super::{LayerEntry, LayerIndex};
@@ -33,7 +33,7 @@ pub struct LayerCut {
 
 impl LayerCut {
     /// What leaving out `paths` means for the layer; directories are never left out.
-    pub fn of(layer: &LayerIndex, paths: &BTreeSet<RootPath>) -> Self {
+    pub fn for_paths(layer: &LayerIndex, paths: &BTreeSet<RootPath>) -> Self {
         let goes = |path: &RootPath| {
             paths.contains(path)
                 && layer
@@ -54,7 +54,7 @@ impl LayerCut {
             let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
-            let Some(file) = content(layer, target).filter(|_| !goes(path)) else {
+            let Some(file) = resolve_hardlink(layer, target).filter(|_| !goes(path)) else {
                 continue;
             };
             if goes(file) {
@@ -97,7 +97,7 @@ impl LayerCut {
 }
 
 /// The member of the layer that holds the bytes to which a hard link leads; `None` when it lies in a layer below.
-pub fn content<'l>(layer: &'l LayerIndex, target: &RootPath) -> Option<&'l RootPath> {
+pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &RootPath) -> Option<&'l RootPath> {
     let mut target = target;
     for _ in 0..HARDLINK_DEPTH {
         match layer.entries.get_key_value(target)? {
@@ -110,9 +110,8 @@ pub fn content<'l>(layer: &'l LayerIndex, target: &RootPath) -> Option<&'l RootP
 
 /// Writes the tar that `reader` gives to `out`, without what `cut` leaves out.
 ///
-/// # Errors
-/// What is wrong with the tar and at which byte, what `reader` gives, and what `out` gives.
-pub fn rewrite(
+/// Errors: What is wrong with the tar and at which byte, what `reader` gives, and what `out` gives.
+pub fn rewrite_layer(
     reader: impl Read,
     cut: &LayerCut,
     limits: &Limits,
@@ -191,7 +190,7 @@ fn member<R: Read>(
             "{path} is a sparse file with other names, which is not written again under one of them"
         ));
     } else {
-        renamed(&found.raw, found.own, &change)?
+        edit_headers(&found.raw, found.own, &change)?
     };
     out.write_all(&headers).map_err(|error| error.to_string())?;
     members.note(at.clone(), &found.member)?;
@@ -214,9 +213,8 @@ fn copy<R: Read>(
 
 /// Hands the content of the files at `paths` to `take`, each from its first byte to its last.
 ///
-/// # Errors
-/// What is wrong with the tar, or what `take` says; a file that is sparse is not taken out.
-pub fn extract(
+/// Errors: What is wrong with the tar, or what `take` says; a file that is sparse is not taken out.
+pub fn extract_files(
     reader: impl Read,
     paths: &BTreeSet<RootPath>,
     limits: &Limits,

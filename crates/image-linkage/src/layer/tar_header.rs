@@ -29,8 +29,7 @@ impl HeaderScan {
     /// Checks and blanks the headers in `buffer`, which begins with the first one, as far as it reaches.
     /// Called again with more bytes, it goes on where it stopped.
     ///
-    /// # Errors
-    /// What no reader of an engine takes for a header.
+    /// Errors: What no reader of an engine takes for a header.
     pub fn prepare(&mut self, buffer: &mut [u8]) -> Result<(), String> {
         while !self.complete
             && let Some((block, after)) = buffer
@@ -54,7 +53,7 @@ impl HeaderScan {
 
     fn header(&mut self, block: &mut [u8; BLOCK]) -> Result<(), String> {
         check_sum(block)?;
-        let size = size(block).ok_or("the size is no number")?;
+        let size = member_size(block).ok_or("the size is no number")?;
         let [kind] = field(block, KIND);
         let known = is_known(block);
         match kind {
@@ -144,7 +143,7 @@ fn check_sum(block: &[u8; BLOCK]) -> Result<(), String> {
 }
 
 /// The size, octal or as a big-endian number behind a set first bit; at most 63 bits.
-pub(super) fn size(block: &[u8; BLOCK]) -> Option<u64> {
+pub(super) fn member_size(block: &[u8; BLOCK]) -> Option<u64> {
     let bytes: [u8; 12] = field(block, SIZE);
     let [first, rest @ ..] = bytes;
     if first & 0x80 == 0 {
@@ -193,7 +192,7 @@ fn blank(block: &mut [u8; BLOCK]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, HeaderScan, octal, size};
+    use super::{BLOCK, HeaderScan, member_size, octal};
 
     fn header(kind: u8, size: &[u8; 12]) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
@@ -213,7 +212,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_engines_read_them() {
-        let read = |bytes: &[u8; 12]| size(&header(b'0', bytes));
+        let read = |bytes: &[u8; 12]| member_size(&header(b'0', bytes));
         assert_eq!(read(b"00000001000\0"), Some(512));
         assert_eq!(read(b"\0   1000    "), Some(512));
         assert_eq!(read(&[0; 12]), Some(0));

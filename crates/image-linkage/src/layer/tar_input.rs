@@ -40,8 +40,7 @@ impl<R: BufRead> TarInput<R> {
 
     /// Reads until `bytes` are buffered, and at least one more than there are; false when the stream ends first.
     ///
-    /// # Errors
-    /// When that is more than `limit`, and what the stream gives.
+    /// Errors: When that is more than `limit`, and what the stream gives.
     pub fn fill(&mut self, bytes: usize, limit: usize) -> Result<bool, String> {
         // More is asked for because what is buffered was not enough, whatever number came with it.
         let bytes = bytes.max(self.buffered().len() + 1);
@@ -70,8 +69,7 @@ impl<R: BufRead> TarInput<R> {
 
     /// Hands the next `bytes` to `take`, piece by piece.
     ///
-    /// # Errors
-    /// When the stream ends before, and what it gives; so too for the next two.
+    /// Errors: When the stream ends before, and what it gives; so too for the next two.
     pub fn read(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), String> {
         let mut left = bytes;
         while left > 0 {

@@ -11,7 +11,7 @@ use super::LayerEntry;
 use super::changeset::Changeset;
 use super::tar_header::HeaderScan;
 use super::tar_input::TarInput;
-use super::tar_walk::{TarMember, parser};
+use super::tar_walk::{TarMember, tar_parser};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -78,19 +78,18 @@ impl<'a, R: Read> TarMembers<'a, R> {
         Self {
             input: TarInput::new(BufReader::with_capacity(CHUNK, reader)),
             changeset: Changeset::default(),
-            parser: parser(limits),
+            parser: tar_parser(limits),
             limits,
         }
     }
 
     /// The next member.
     ///
-    /// # Errors
-    /// What is wrong with its headers and at which byte, or what the reader gives.
+    /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
     pub fn next(&mut self) -> Result<TarItem, String> {
         let at = self.input.position;
         let parsed = self.parse();
-        match parsed.map_err(|error| damaged(at, &error))? {
+        match parsed.map_err(|error| describe_damage(at, &error))? {
             ParsedHeaders::End => Ok(TarItem::End),
             ParsedHeaders::Global(bytes) => Ok(TarItem::Global(self.take(bytes))),
             ParsedHeaders::Member(member, bytes, own) => {
@@ -185,6 +184,6 @@ impl<'a, R: Read> TarMembers<'a, R> {
     }
 }
 
-pub(super) fn damaged(at: u64, error: &dyn std::fmt::Display) -> String {
+pub(super) fn describe_damage(at: u64, error: &dyn std::fmt::Display) -> String {
     format!("damaged tar header at byte {at} of the uncompressed layer: {error}")
 }

@@ -12,7 +12,7 @@ use super::file_facts::{FileReader, KeptBudget};
 use super::pax::{self, PaxRecords};
 use super::tar_header::HeaderScan;
 use super::tar_input::TarInput;
-use super::tar_members::damaged;
+use super::tar_members::describe_damage;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -21,10 +21,9 @@ const BLOCK: u64 = 512;
 
 /// Walks the tar that `reader` gives, to its end and past the end marker to the end of the stream.
 ///
-/// # Errors
-/// What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
+/// Errors: What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
 /// what `reader` gives.
-pub fn walk(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> {
+pub fn read_changeset(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> {
     let mut walk = TarWalk {
         input: TarInput::new(reader),
         headers: HeaderScan::default(),
@@ -34,7 +33,7 @@ pub fn walk(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> 
         holes: 0,
         members: 0,
     };
-    let mut parser = parser(limits);
+    let mut parser = tar_parser(limits);
     while let Some(member) = walk.next_member(&mut parser)? {
         walk.take(&member)?;
     }
@@ -46,7 +45,7 @@ pub fn walk(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> 
 }
 
 /// A parser of headers that were made plain.
-pub(super) fn parser(limits: &Limits) -> Parser {
+pub(super) fn tar_parser(limits: &Limits) -> Parser {
     let mut parser = Parser::new(TarLimits {
         max_metadata_size: u32::try_from(limits.tar_metadata).unwrap_or(u32::MAX),
         max_sparse_entries: limits.sparse_regions,
@@ -94,7 +93,7 @@ impl TarMember {
         headers: &HeaderScan,
         own_map: u64,
     ) -> Result<Self, String> {
-        let records = pax::records(entry.pax.unwrap_or_default())?;
+        let records = pax::read_records(entry.pax.unwrap_or_default())?;
         if (headers.long_name && records.path) || (headers.long_link && records.linkpath) {
             return Err("a name stands in a PAX record and in a GNU long name".to_owned());
         }
@@ -176,10 +175,10 @@ impl<R: BufRead> TarWalk<'_, R> {
             let at = self.input.position;
             self.headers
                 .prepare(self.input.buffered_mut())
-                .map_err(|error| damaged(at, &error))?;
+                .map_err(|error| describe_damage(at, &error))?;
             let event = parser
                 .parse(self.input.buffered())
-                .map_err(|error| damaged(at, &error))?;
+                .map_err(|error| describe_damage(at, &error))?;
             let (consumed, member) = match event {
                 ParseEvent::NeedData { min_bytes } => {
                     if !self.input.fill(min_bytes, 4 * self.limits.tar_metadata)? {
@@ -189,7 +188,7 @@ impl<R: BufRead> TarWalk<'_, R> {
                 }
                 ParseEvent::End { .. } => return Ok(None),
                 ParseEvent::GlobalExtensions { consumed, pax_data } => {
-                    (consumed, pax::records(pax_data).map(|_| None))
+                    (consumed, pax::read_records(pax_data).map(|_| None))
                 }
                 ParseEvent::Entry { consumed, entry } => (
                     consumed,
@@ -207,7 +206,7 @@ impl<R: BufRead> TarWalk<'_, R> {
                     (consumed, member.map(Some))
                 }
             };
-            let member = member.map_err(|error| damaged(at, &error))?;
+            let member = member.map_err(|error| describe_damage(at, &error))?;
             self.input.consume(consumed);
             self.headers = HeaderScan::default();
             if member.is_some() {
@@ -271,7 +270,7 @@ impl<R: BufRead> TarWalk<'_, R> {
     }
 
     fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> LayerEntry {
-        if let Some(path) = path.filter(|_| RootPath::escapes(target)) {
+        if let Some(path) = path.filter(|_| RootPath::leaves_root(target)) {
             self.changeset.problem(
                 path,
                 "the hard link leads out of the root with \"..\"; it is taken inside the root",

@@ -96,7 +96,7 @@ pub static ARCHES: [Arch; 6] = [
 
 impl Arch {
     /// The processor of an object; `None` for one that is not known here.
-    pub fn of(facts: &crate::elf::ElfFacts) -> Option<&'static Self> {
+    pub fn of_object(facts: &crate::elf::ElfFacts) -> Option<&'static Self> {
         ARCHES
             .iter()
             .find(|arch| arch.machine == facts.machine && arch.class == facts.class())
@@ -127,7 +127,7 @@ impl Arch {
         if facts.machine == 3 && !is_glibc {
             return Some(1);
         }
-        Some(Self::of(facts)?.cache_flags)
+        Some(Self::of_object(facts)?.cache_flags)
     }
 
     /// The processor of a platform, by Go's name.
@@ -166,8 +166,7 @@ pub enum CpuLevel {
 impl CpuLevel {
     /// Reads `x86-64`, `x86-64-v1` … `x86-64-v4`.
     ///
-    /// # Errors
-    /// The names that would do.
+    /// Errors: The names that would do.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "x86-64" | "x86-64-v1" => Ok(Self::V1),

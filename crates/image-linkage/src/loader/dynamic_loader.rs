@@ -57,13 +57,18 @@ pub struct DynamicLoader {
 
 impl DynamicLoader {
     /// The loader of the image for the processor: glibc's, else musl's.
-    pub fn find(rootfs: &Rootfs, arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
-        Self::at(rootfs, arch.interpreter.as_bytes(), arch, cpu)
-            .or_else(|| Self::at(rootfs, arch.musl.as_bytes(), arch, cpu))
+    pub fn find_default(rootfs: &Rootfs, arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
+        Self::read_at(rootfs, arch.interpreter.as_bytes(), arch, cpu)
+            .or_else(|| Self::read_at(rootfs, arch.musl.as_bytes(), arch, cpu))
     }
 
     /// The loader at `path`, which a program names in `PT_INTERP`; `None` when no file lies there.
-    pub fn at(rootfs: &Rootfs, path: &[u8], arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
+    pub fn read_at(
+        rootfs: &Rootfs,
+        path: &[u8],
+        arch: &'static Arch,
+        cpu: CpuLevel,
+    ) -> Option<Self> {
         let real_path = rootfs.lookup(path).ok()?.path;
         let file = rootfs.file(path)?;
         let bytes = file.kept.as_deref().unwrap_or_default();
@@ -100,14 +105,14 @@ impl DynamicLoader {
     }
 
     fn read_musl(&mut self, rootfs: &Rootfs) {
-        let path = musl::path_file(self);
+        let path = musl::path_file_name(self);
         let file = match rootfs.lookup(&path) {
             Err(LookupError::NotFound) => None,
             // It is there and cannot be read: there are no default directories.
             Err(_) => Some(&b""[..]),
             Ok(found) => match &rootfs.node(found.node).kind {
                 NodeKind::File(file) if file.kept.is_none() => {
-                    let path = escape::text(&path);
+                    let path = escape::escape_bytes(&path);
                     self.problems
                         .push(format!("what {path} holds is not known"));
                     None
@@ -126,14 +131,14 @@ impl DynamicLoader {
         self.subdirectories
             .retain(|name| name.starts_with(b"glibc-hwcaps/"));
         self.hardware = 0;
-        if legacy_hwcaps::is_searched(self.arch, self.libc) {
+        if legacy_hwcaps::searches_hwcaps(self.arch, self.libc) {
             self.subdirectories.extend(processor.subdirectories());
             self.hardware = processor.bits();
         }
     }
 
     /// What the loader takes of a cache.
-    pub fn usable(&self) -> CacheCriteria<'_> {
+    pub fn cache_criteria(&self) -> CacheCriteria<'_> {
         CacheCriteria {
             arch: self.arch,
             levels: &self.levels,
@@ -177,7 +182,7 @@ impl DynamicLoader {
         self.subdirectories = levels
             .map(|level| [b"glibc-hwcaps/", &**level, b"/"].concat().into())
             .collect();
-        self.run_on(&LegacyHwcaps::of(self.arch));
+        self.run_on(&LegacyHwcaps::baseline_of(self.arch));
         let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
             return;
         };
@@ -185,7 +190,7 @@ impl DynamicLoader {
             .kept
             .as_deref()
             .ok_or_else(|| "it is too large".to_owned());
-        match read.and_then(|bytes| ld_cache_file::read(bytes, self.arch.data)) {
+        match read.and_then(|bytes| ld_cache_file::read_cache(bytes, self.arch.data)) {
             Ok(CacheFile { cache, damage }) => {
                 self.cache = Some(cache);
                 self.problems.extend(damage.map(|why| {

@@ -13,7 +13,7 @@ pub struct DynamicTokens<'a> {
 
 /// Expands the tokens of `text`. A token without a value drops the whole text: `None`. A `$` that begins no
 /// known token stays as it is.
-pub fn expand(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
+pub fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, tail)) = rest.split_first() {
@@ -57,7 +57,7 @@ fn token_length(text: &[u8], name: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DynamicTokens, expand};
+    use super::{DynamicTokens, expand_tokens};
 
     fn check(text: &str, expected: Option<&str>) {
         let tokens = DynamicTokens {
@@ -66,7 +66,7 @@ mod tests {
             platform: b"x86_64",
         };
         assert_eq!(
-            expand(text.as_bytes(), &tokens)
+            expand_tokens(text.as_bytes(), &tokens)
                 .map(|text| String::from_utf8(text).unwrap())
                 .as_deref(),
             expected,
@@ -92,9 +92,9 @@ mod tests {
             lib: b"lib",
             platform: b"x",
         };
-        assert_eq!(expand(b"$ORIGIN/x", &tokens), None);
+        assert_eq!(expand_tokens(b"$ORIGIN/x", &tokens), None);
         assert_eq!(
-            expand(b"$LIB/x", &tokens).as_deref(),
+            expand_tokens(b"$LIB/x", &tokens).as_deref(),
             Some(b"lib/x".as_slice())
         );
     }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::object_check::{ObjectRole, open};
+use super::object_check::{ObjectRole, open_object};
 use super::process::{LinkMap, LoadPhase, SearchHit, SearchMiss, SimulatedProcess};
 use super::{LoadRefusal, RequestOutcome, SearchStage, SearchStep, TriedFile, dynamic_tokens};
 use crate::elf::ByteString;
@@ -26,7 +26,7 @@ struct GlibcSearch<'s, 'a> {
 type SearchFlow = ControlFlow<Result<SearchHit, SearchMiss>>;
 
 /// Searches `name` for the map `loader`, which needs it; without one, for a caller that has no search path.
-pub(super) fn search(
+pub(super) fn search_library(
     process: &SimulatedProcess<'_>,
     name: &[u8],
     loader: Option<usize>,
@@ -75,7 +75,7 @@ impl GlibcSearch<'_, '_> {
     fn direct(&mut self, loader: Option<usize>) -> SearchFlow {
         let own = loader.and_then(|loader| self.process.maps.get(loader));
         let path = match own {
-            Some(own) => dynamic_tokens::expand(self.name, &self.process.tokens(own)),
+            Some(own) => dynamic_tokens::expand_tokens(self.name, &self.process.tokens(own)),
             None => Some(self.name.to_vec()),
         };
         match path {
@@ -162,7 +162,7 @@ impl GlibcSearch<'_, '_> {
             }
             return SearchFlow::Continue(());
         };
-        let Some(path) = cache.lookup(self.name, &linker.usable()) else {
+        let Some(path) = cache.lookup(self.name, &linker.cache_criteria()) else {
             self.trace.push(SearchStep::NotInCache);
             return SearchFlow::Continue(());
         };
@@ -229,7 +229,7 @@ impl GlibcSearch<'_, '_> {
 
     fn candidate(&mut self, path: Vec<u8>, how: SearchStage) -> SearchFlow {
         let setup = self.process.setup;
-        let (tried, opened) = open(
+        let (tried, opened) = open_object(
             setup.rootfs,
             &self.process.absolute(&path),
             setup.linker,
@@ -257,14 +257,14 @@ impl GlibcSearch<'_, '_> {
                     TriedFile::Refused(LoadRefusal::Mapping(_)) => self.name,
                     _ => &path,
                 };
-                SearchFlow::Break(Err(miss_at(named, &tried, self.process.phase)))
+                SearchFlow::Break(Err(refusal_miss(named, &tried, self.process.phase)))
             }
             _ => SearchFlow::Continue(()),
         }
     }
 
     fn not_found(&self) -> SearchMiss {
-        let name = escape::text(self.name);
+        let name = escape::escape_bytes(self.name);
         let message = if self.found_other_class {
             let other = if self.process.setup.linker.arch.class == 1 {
                 "ELFCLASS64"
@@ -296,8 +296,8 @@ impl SimulatedProcess<'_> {
 }
 
 /// What the loader says of a file it refuses, or does not find.
-pub(super) fn miss_at(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> SearchMiss {
-    let path = escape::text(path);
+pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> SearchMiss {
+    let path = escape::escape_bytes(path);
     match tried {
         TriedFile::Refused(LoadRefusal::Directory) if phase == LoadPhase::Start => SearchMiss {
             outcome: RequestOutcome::Refused,
@@ -361,7 +361,7 @@ fn directories(
         let expanded = if element.is_empty() {
             Some(Vec::new())
         } else {
-            dynamic_tokens::expand(element, &tokens)
+            dynamic_tokens::expand_tokens(element, &tokens)
         };
         let Some(expanded) = expanded.filter(|expanded| element.is_empty() || !expanded.is_empty())
         else {

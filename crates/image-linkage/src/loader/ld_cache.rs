@@ -142,7 +142,7 @@ fn compared(name: &[u8]) -> ByteString {
 
 /// The order of names in a file, which runs downwards (elf/dl-cache.c, `_dl_cache_libcmp`): numbers are compared
 /// by their value and come behind everything else.
-pub(super) fn order(one: &[u8], other: &[u8]) -> Ordering {
+pub(super) fn compare_names(one: &[u8], other: &[u8]) -> Ordering {
     let (mut one, mut other) = (one, other);
     loop {
         let (a, b) = (digits(one), digits(other));

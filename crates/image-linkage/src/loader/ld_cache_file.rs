@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use super::ld_cache::{CacheEntry, LdCache, LdCacheFormat, order};
+use super::ld_cache::{CacheEntry, LdCache, LdCacheFormat, compare_names};
 use crate::elf::ByteString;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
@@ -53,9 +53,8 @@ pub struct CacheFile {
 
 /// Reads a cache for a processor whose data byte is `data`.
 ///
-/// # Errors
-/// Why the loader ignores the file.
-pub fn read(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
+/// Errors: Why the loader ignores the file.
+pub fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     let file = CacheReader { bytes, data };
     let short = |count| format!("it says {count} entries and is too short for them");
     if bytes.starts_with(NEW_MAGIC) {
@@ -338,7 +337,7 @@ fn is_in_order(
     (one_name, one): &(&[u8], Option<CacheEntry>),
     (other_name, other): &(&[u8], Option<CacheEntry>),
 ) -> bool {
-    match (order(one_name, other_name), one, other) {
+    match (compare_names(one_name, other_name), one, other) {
         (Ordering::Less, _, _) => false,
         (Ordering::Equal, Some(one), Some(other)) if one.flags == other.flags => {
             one.hwcaps.is_some() || other.hwcaps.is_none()

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ld_cache::{CacheEntry, LdCache, order};
+use super::ld_cache::{CacheEntry, LdCache, compare_names};
 
 const MAGIC: &[u8; 20] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
@@ -22,9 +22,8 @@ const HWCAP_NAMED: u64 = 1 << 62;
 
 /// The file of a cache for a processor whose data byte is `data`; `generator` says what wrote it.
 ///
-/// # Errors
-/// When it would be larger than the 4 GB that its offsets count.
-pub fn write(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>, String> {
+/// Errors: When it would be larger than the 4 GB that its offsets count.
+pub fn write_cache(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>, String> {
     let mut entries: Vec<(&[u8], &CacheEntry)> = cache.iter().collect();
     // Stable: of entries that are alike, the first that was found comes first.
     entries.sort_by(compare);
@@ -65,7 +64,7 @@ fn compare(one: &(&[u8], &CacheEntry), other: &(&[u8], &CacheEntry)) -> Ordering
     let (other_name, other) = other;
     let named = |entry: &CacheEntry| (entry.hwcaps.is_none(), entry.hwcaps.clone());
     let bits = |entry: &CacheEntry| (entry.hardware.count_ones(), entry.hardware);
-    order(other_name, one_name)
+    compare_names(other_name, one_name)
         .then_with(|| other.flags.cmp(&one.flags))
         .then_with(|| named(one).cmp(&named(other)))
         .then_with(|| bits(other).cmp(&bits(one)))
@@ -205,9 +204,9 @@ impl NumberWriter {
 
 #[cfg(test)]
 mod tests {
-    use super::write;
+    use super::write_cache;
     use crate::loader::ld_cache::{CacheEntry, LdCache, LdCacheFormat};
-    use crate::loader::ld_cache_file::read;
+    use crate::loader::ld_cache_file::read_cache;
 
     fn cache() -> LdCache {
         let plain = |path: &str| CacheEntry {
@@ -253,7 +252,7 @@ mod tests {
     fn listed(cache: &LdCache) -> Vec<String> {
         let mut entries: Vec<String> = cache
             .iter()
-            .map(|(name, entry)| format!("{} {entry:?}", crate::escape::text(name)))
+            .map(|(name, entry)| format!("{} {entry:?}", crate::escape::escape_bytes(name)))
             .collect();
         entries.sort();
         entries
@@ -262,8 +261,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_whole_and_in_its_order() {
         for data in [1, 2] {
-            let bytes = write(&cache(), data, "a generator").unwrap();
-            let file = read(&bytes, data).unwrap();
+            let bytes = write_cache(&cache(), data, "a generator").unwrap();
+            let file = read_cache(&bytes, data).unwrap();
             assert_eq!(file.damage, None);
             assert_eq!(listed(&file.cache), listed(&cache()));
             assert_eq!(file.cache.format, Some(LdCacheFormat::New));
@@ -276,13 +275,13 @@ mod tests {
             let path = first("libcupti.so.12").map(|(_, entry)| entry.path.clone());
             assert_eq!(path.as_deref(), Some(&b"/opt/b/libcupti.so.12"[..]));
         }
-        let little = write(&cache(), 1, "").unwrap();
-        assert!(read(&little, 2).is_err(), "the other byte order");
+        let little = write_cache(&cache(), 1, "").unwrap();
+        assert!(read_cache(&little, 2).is_err(), "the other byte order");
     }
 
     #[test]
     fn an_empty_cache_is_a_cache() {
-        let file = read(&write(&LdCache::default(), 1, "").unwrap(), 1).unwrap();
+        let file = read_cache(&write_cache(&LdCache::default(), 1, "").unwrap(), 1).unwrap();
         assert_eq!((file.cache.iter().count(), file.damage), (0, None));
     }
 }

@@ -50,7 +50,7 @@ const DEPTH: usize = 8;
 const DIRECTORIES: usize = 1024;
 
 /// Runs `ldconfig` on the file system.
-pub fn regenerate(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
+pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
     let mut out = LdconfigOutcome::default();
     let mut configuration = LdSoConf {
         rootfs,
@@ -80,7 +80,7 @@ pub fn regenerate(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
 }
 
 /// The file system after the dangling links were removed and the new ones were made.
-pub fn with_links(rootfs: &Rootfs, regenerated: &LdconfigOutcome, layer: usize) -> Rootfs {
+pub fn apply_link_changes(rootfs: &Rootfs, regenerated: &LdconfigOutcome, layer: usize) -> Rootfs {
     let mut changed = rootfs.clone();
     for (directory, name) in &regenerated.removed {
         changed.remove_link(*directory, name);
@@ -124,7 +124,7 @@ impl LdSoConf<'_> {
         }
         let Some(content) = self.rootfs.content(path) else {
             if self.rootfs.file(path).is_some() {
-                let path = crate::escape::text(path);
+                let path = crate::escape::escape_bytes(path);
                 self.problems.push(format!(
                     "{path} is part of the configuration of ldconfig and was not read"
                 ));
@@ -174,7 +174,7 @@ impl LdSoConf<'_> {
         } else {
             [base, b"/", pattern].concat()
         };
-        for file in glob::expand(self.rootfs, &pattern) {
+        for file in glob::expand_pattern(self.rootfs, &pattern) {
             self.read(&file, depth + 1);
         }
     }
@@ -343,7 +343,8 @@ impl LdconfigRun<'_> {
     /// Whether a subdirectory of this name is searched for its hardware; since glibc 2.37 none is.
     fn has_hardware(&self, name: &[u8]) -> bool {
         let old = matches!(self.linker.libc, Libc::Glibc(Some(version)) if version < (2, 37));
-        old && matches!(self.linker.arch.machine, 3 | 62) && legacy_hwcaps::bit(name).is_some()
+        old && matches!(self.linker.arch.machine, 3 | 62)
+            && legacy_hwcaps::capability_bit(name).is_some()
     }
 
     /// Makes the link of a library, and its entry.
@@ -401,7 +402,7 @@ fn is_preferred(candidate: &DirectoryLibrary, known: &DirectoryLibrary) -> bool 
     match (candidate.is_link, known.is_link) {
         (false, true) => true,
         (true, false) => false,
-        _ => library_names::compare(&known.name, &candidate.name) == Ordering::Less,
+        _ => library_names::compare_versions(&known.name, &candidate.name) == Ordering::Less,
     }
 }
 

@@ -33,7 +33,7 @@ pub struct LegacyHwcaps {
 impl LegacyHwcaps {
     /// What every processor of the kind has that GPUs come with. `haswell` and `avx512_1` are found on those of
     /// one maker alone; the `atomics` of Armv8.1 on all of NVIDIA's since Xavier, and on every server's.
-    pub fn of(arch: &Arch) -> Self {
+    pub fn baseline_of(arch: &Arch) -> Self {
         let capabilities = match arch.name {
             "x86-64" => vec![ByteString::from(&b"x86_64"[..])],
             "aarch64" => vec![ByteString::from(&b"atomics"[..])],
@@ -73,20 +73,20 @@ impl LegacyHwcaps {
     /// The bits of the entries of the cache that count (elf/dl-cache.c, `search_cache`).
     pub(super) fn bits(&self) -> u64 {
         let names = [&self.platform].into_iter().chain(&self.capabilities);
-        let bits = names.filter_map(|name| bit(name));
+        let bits = names.filter_map(|name| capability_bit(name));
         bits.fold(1 << TLS, |all, bit| all | bit)
     }
 }
 
 /// Whether the loader of this processor searches such subdirectories; since glibc 2.37 none does (NEWS for
 /// version 2.37).
-pub(super) fn is_searched(arch: &Arch, libc: Libc) -> bool {
+pub(super) fn searches_hwcaps(arch: &Arch, libc: Libc) -> bool {
     let old = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
     old && matches!(arch.name, "x86-64" | "aarch64")
 }
 
 /// The bit of a name.
-pub(super) fn bit(name: &[u8]) -> Option<u64> {
+pub(super) fn capability_bit(name: &[u8]) -> Option<u64> {
     let known = NAMES.iter().find(|(known, _)| *known == name);
     known.map(|(_, bit)| 1 << bit)
 }

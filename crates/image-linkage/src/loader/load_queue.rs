@@ -41,7 +41,7 @@ impl LoadQueue {
     }
 
     /// The next map, and its depth. What was put before the last one comes first.
-    pub fn take(&mut self) -> Option<(usize, usize)> {
+    pub fn next_object(&mut self) -> Option<(usize, usize)> {
         while self.entries.get(self.next)?.is_done {
             self.next += 1;
         }
@@ -62,7 +62,7 @@ impl LoadQueue {
     }
 
     /// Puts what a filter names before the filter, unless it is before it already; says whether it did.
-    pub fn put_before(&mut self, filter: usize, map: usize, depth: usize) -> bool {
+    pub fn insert_before(&mut self, filter: usize, map: usize, depth: usize) -> bool {
         let Some(at) = self.position(filter) else {
             return false;
         };

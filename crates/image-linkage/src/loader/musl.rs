@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use super::object_check::{ObjectRole, OpenedObject, open, truncation};
+use super::object_check::{ObjectRole, OpenedObject, open_object, truncation};
 use super::process::{LinkMap, SearchHit, SearchMiss, SimulatedProcess};
 use super::{
     DynamicLoader, LoadRefusal, RequestOutcome, SearchStage, SearchStep, TriedFile,
@@ -58,7 +58,7 @@ impl Default for MuslState {
 }
 
 /// The map that answers to `name` without a search.
-pub(super) fn known(process: &SimulatedProcess<'_>, name: &[u8]) -> Option<usize> {
+pub(super) fn find_mapped_name(process: &SimulatedProcess<'_>, name: &[u8]) -> Option<usize> {
     if OWN.iter().any(|own| name.starts_with(own)) || *name == *process.setup.linker.path {
         return itself(process);
     }
@@ -69,7 +69,10 @@ pub(super) fn known(process: &SimulatedProcess<'_>, name: &[u8]) -> Option<usize
 /// The map that a found file is: musl itself where the file is a C library, whichever (musl looks for
 /// `__libc_start_main` and `stdin` in it; the soname tells as much), or the one with the same inode. The
 /// program is never asked.
-pub(super) fn mapped(process: &SimulatedProcess<'_>, opened: &OpenedObject) -> Option<usize> {
+pub(super) fn find_mapped_file(
+    process: &SimulatedProcess<'_>,
+    opened: &OpenedObject,
+) -> Option<usize> {
     let soname = opened.facts.elf.as_ref()?.soname.as_deref();
     if soname.is_some_and(|soname| soname.starts_with(b"libc.")) {
         return itself(process);
@@ -83,14 +86,14 @@ fn itself(process: &SimulatedProcess<'_>) -> Option<usize> {
 }
 
 /// The name that `map` answers to from now on, now that `name` led to it. musl itself gets none.
-pub(super) fn alias(map: &LinkMap, name: &[u8], linker: &DynamicLoader) -> Option<ByteString> {
+pub(super) fn new_alias(map: &LinkMap, name: &[u8], linker: &DynamicLoader) -> Option<ByteString> {
     let base = map.path.rsplit(|&byte| byte == b'/').next();
     let is_first = map.names.is_empty() && !name.contains(&b'/') && map.path != linker.path;
     base.filter(|_| is_first).map(Into::into)
 }
 
 /// Searches `name` for the map `loader`.
-pub(super) fn search(
+pub(super) fn search_library(
     process: &SimulatedProcess<'_>,
     name: &[u8],
     loader: Option<usize>,
@@ -107,7 +110,7 @@ pub(super) fn search(
     } else {
         search_directories(process, name, loader, trace)
     };
-    let name = escape::text(name);
+    let name = escape::escape_bytes(name);
     let said = || format!("Error loading shared library {name}: {}", error.get());
     match found {
         None => Err(SearchMiss {
@@ -123,8 +126,8 @@ pub(super) fn search(
 }
 
 /// The same with the object that asked, which musl names where a `DT_NEEDED` asks.
-pub(super) fn needed_by(miss: SearchMiss, map: Option<&LinkMap>) -> SearchMiss {
-    let by = map.map(|map| format!(" (needed by {})", escape::text(&map.path)));
+pub(super) fn name_requester(miss: SearchMiss, map: Option<&LinkMap>) -> SearchMiss {
+    let by = map.map(|map| format!(" (needed by {})", escape::escape_bytes(&map.path)));
     let message = miss.message + &by.unwrap_or_default();
     SearchMiss { message, ..miss }
 }
@@ -224,7 +227,7 @@ fn ask_for_defaults(process: &SimulatedProcess<'_>) {
     if process.musl.asked_for_defaults.replace(true) || !setup.linker.default_dirs.is_empty() {
         return;
     }
-    match setup.rootfs.lookup(&path_file(setup.linker)) {
+    match setup.rootfs.lookup(&path_file_name(setup.linker)) {
         Err(error) => process.musl.error.set(words(error)),
         Ok(found) if !matches!(setup.rootfs.node(found.node).kind, NodeKind::File(_)) => {
             process.musl.error.set(DIRECTORY);
@@ -234,7 +237,7 @@ fn ask_for_defaults(process: &SimulatedProcess<'_>) {
 }
 
 /// The file with the default directories: in `etc` beside the folder of the loader.
-pub(super) fn path_file(linker: &DynamicLoader) -> Vec<u8> {
+pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
     let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
     let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".so.1").unwrap_or(name);
@@ -263,7 +266,7 @@ fn candidate(
 ) -> Option<Result<SearchHit, SearchMiss>> {
     let setup = process.setup;
     let absolute = process.absolute(&path);
-    let (tried, opened) = open(setup.rootfs, &absolute, setup.linker, ObjectRole::Library);
+    let (tried, opened) = open_object(setup.rootfs, &absolute, setup.linker, ObjectRole::Library);
     trace.push(SearchStep::Tried {
         how,
         path: path.as_slice().into(),
@@ -285,7 +288,7 @@ fn candidate(
     };
     let message = match &tried {
         TriedFile::Refused(refusal @ LoadRefusal::Crash(_)) => {
-            format!("{}: {refusal}", escape::text(&path))
+            format!("{}: {refusal}", escape::escape_bytes(&path))
         }
         _ => String::new(),
     };
@@ -294,7 +297,7 @@ fn candidate(
 
 /// What musl asks of a file before it maps it. It looks neither at the magic number nor at the class nor at the
 /// processor; an object of another class or byte order fails because its header reads as nonsense.
-pub(super) fn verify(facts: &FileFacts, linker: &DynamicLoader) -> TriedFile {
+pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedFile {
     let no_object = || TriedFile::Refused(LoadRefusal::Verify(NO_OBJECT.to_owned()));
     let Some(elf) = facts.elf.as_ref().filter(|_| facts.bytes >= HEADER) else {
         return no_object();
@@ -311,7 +314,10 @@ pub(super) fn verify(facts: &FileFacts, linker: &DynamicLoader) -> TriedFile {
 }
 
 /// The maps in `order` that are for another processor. musl finds out when it meets the first relocation.
-pub(super) fn relocate(process: &SimulatedProcess<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
+pub(super) fn check_machines(
+    process: &SimulatedProcess<'_>,
+    order: &[usize],
+) -> Vec<UnresolvedRequest> {
     let machine = process.setup.linker.arch.machine;
     let is_foreign = |elf: &ElfFacts| elf.machine != machine;
     let maps = order.iter().filter_map(|&number| process.maps.get(number));
@@ -322,7 +328,7 @@ pub(super) fn relocate(process: &SimulatedProcess<'_>, order: &[usize]) -> Vec<U
             outcome: RequestOutcome::Refused,
             message: format!(
                 "Error relocating {}: unsupported relocation type: it is for {}",
-                escape::text(&map.path),
+                escape::escape_bytes(&map.path),
                 arch::machine_name(map.elf().machine)
             ),
             trace: Vec::new(),

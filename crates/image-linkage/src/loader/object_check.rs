@@ -34,7 +34,7 @@ const HEADER: [u64; 3] = [0, 52, 64];
 const PAGE: u64 = 4096;
 
 /// Opens `path` in a process of this loader.
-pub fn open(
+pub fn open_object(
     rootfs: &Rootfs,
     path: &[u8],
     linker: &DynamicLoader,
@@ -54,7 +54,7 @@ pub fn open(
     };
     let tried = match linker.libc {
         Libc::Glibc(_) => verify(facts, linker, role),
-        Libc::Musl => musl::verify(facts, linker),
+        Libc::Musl => musl::verify_object(facts, linker),
     };
     match tried {
         TriedFile::Found => (

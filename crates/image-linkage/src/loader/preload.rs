@@ -9,7 +9,7 @@ pub(super) const FILE: usize = 16 << 10;
 
 /// The names in `LD_PRELOAD`, divided by spaces and colons, then those in `/etc/ld.so.preload`, whose comments
 /// count as space (`handle_preload_list`).
-pub(super) fn names(setup: &ProcessSetup<'_>) -> Vec<ByteString> {
+pub(super) fn preload_names(setup: &ProcessSetup<'_>) -> Vec<ByteString> {
     let environment = setup.environment.preload.as_deref().unwrap_or_default();
     if setup.linker.libc == Libc::Musl {
         // `isspace` and colons; there is no file (musl ldso/dynlink.c, `load_preload`).

@@ -161,7 +161,7 @@ impl<'a> SimulatedProcess<'a> {
     /// Starts the object at `path` and loads what it needs.
     pub fn start(&mut self, path: &[u8], start: StartMode) -> LoadResolution {
         let mut resolution = LoadResolution::default();
-        let (tried, opened) = object_check::open(
+        let (tried, opened) = object_check::open_object(
             self.setup.rootfs,
             path,
             self.setup.linker,
@@ -232,15 +232,15 @@ impl<'a> SimulatedProcess<'a> {
         }
     }
 
-    /// The number by which [`SimulatedProcess::open`] takes the mapped object at this path as its caller.
-    pub fn caller(&self, real_path: &RootPath) -> Option<usize> {
+    /// The number by which [`SimulatedProcess::open_object`] takes the mapped object at this path as its caller.
+    pub fn map_of_path(&self, real_path: &RootPath) -> Option<usize> {
         self.maps.iter().position(|map| map.real_path == *real_path)
     }
 
     fn preload(&mut self, main: Option<usize>, resolution: &mut LoadResolution) -> Vec<usize> {
         let mut maps = Vec::new();
         let loader = main.filter(|_| !self.is_musl());
-        for name in preload::names(self.setup) {
+        for name in preload::preload_names(self.setup) {
             let mut trace = Vec::new();
             match self.request(&name, loader, &mut trace) {
                 Ok((map, _)) => {
@@ -263,7 +263,7 @@ impl<'a> SimulatedProcess<'a> {
     /// Loads what the roots need, breadth first (glibc elf/dl-deps.c, `_dl_map_object_deps`).
     fn load_needs(&mut self, roots: &[usize], resolution: &mut LoadResolution) {
         let mut queue = LoadQueue::new(roots.iter().map(|&root| (root, self.depth(root))));
-        while let Some((map, depth)) = queue.take() {
+        while let Some((map, depth)) = queue.next_object() {
             if self.maps.get(map).is_none_or(|map| !map.needs.is_empty()) {
                 continue;
             }
@@ -274,7 +274,7 @@ impl<'a> SimulatedProcess<'a> {
                         self.list(found, Some(map), &name, depth + 1, trace, how);
                         match tie {
                             DependencyKind::Needed => queue.append(found, depth + 1),
-                            _ if queue.put_before(map, found, depth + 1) => {
+                            _ if queue.insert_before(map, found, depth + 1) => {
                                 self.report_before(map, found);
                             }
                             _ => {}
@@ -285,7 +285,7 @@ impl<'a> SimulatedProcess<'a> {
                     Err(_) if tie == DependencyKind::Auxiliary => continue,
                     Err(mut miss) => {
                         if self.is_musl() {
-                            miss = musl::needed_by(miss, self.maps.get(map));
+                            miss = musl::name_requester(miss, self.maps.get(map));
                         }
                         resolution
                             .unresolved
@@ -321,7 +321,7 @@ impl<'a> SimulatedProcess<'a> {
         needed
             .chain(filters)
             .filter_map(|(name, tie)| {
-                let name = super::dynamic_tokens::expand(name, &tokens)?;
+                let name = super::dynamic_tokens::expand_tokens(name, &tokens)?;
                 Some((name.into_boxed_slice(), tie))
             })
             .collect()
@@ -350,27 +350,27 @@ impl<'a> SimulatedProcess<'a> {
     ) -> Result<(usize, SearchStage), SearchMiss> {
         let known = match self.setup.linker.libc {
             Libc::Glibc(_) => self.maps.iter().position(|map| map.answers_to(name)),
-            Libc::Musl => musl::known(self, name),
+            Libc::Musl => musl::find_mapped_name(self, name),
         };
         if let Some(map) = known {
             return Ok((map, SearchStage::Interpreter));
         }
         let searched = match self.setup.linker.libc {
-            Libc::Glibc(_) => glibc::search(self, name, loader, trace),
-            Libc::Musl => musl::search(self, name, loader, trace),
+            Libc::Glibc(_) => glibc::search_library(self, name, loader, trace),
+            Libc::Musl => musl::search_library(self, name, loader, trace),
         };
         let hit = searched.map_err(|miss| self.unless_of_driver(name, miss))?;
         let how = hit.how;
         let mapped = match self.setup.linker.libc {
             Libc::Glibc(_) => self.position_of(&hit.opened, |_| true),
-            Libc::Musl => musl::mapped(self, &hit.opened),
+            Libc::Musl => musl::find_mapped_file(self, &hit.opened),
         };
         let number = mapped.unwrap_or_else(|| self.map(hit, loader));
         let linker = self.setup.linker;
         if let Some(map) = self.maps.get_mut(number) {
             map.names.extend(match linker.libc {
                 Libc::Glibc(_) => Some(name.into()),
-                Libc::Musl => musl::alias(map, name, linker),
+                Libc::Musl => musl::new_alias(map, name, linker),
             });
         }
         Ok((number, how))
@@ -466,8 +466,8 @@ impl<'a> SimulatedProcess<'a> {
     /// Checks the versions and turns numbers of maps into numbers of objects.
     fn finish(&self, root: usize, mut resolution: LoadResolution) -> LoadResolution {
         resolution.unresolved.extend(match self.setup.linker.libc {
-            Libc::Glibc(_) => version_check::check(self, &self.order),
-            Libc::Musl => musl::relocate(self, &self.order),
+            Libc::Glibc(_) => version_check::check_versions(self, &self.order),
+            Libc::Musl => musl::check_machines(self, &self.order),
         });
         let number = |map: usize| self.order.iter().position(|&listed| listed == map);
         let how = |how: SearchStage| match how {
@@ -548,6 +548,6 @@ fn unresolved(
 }
 
 fn refusal(path: &[u8], tried: &TriedFile) -> UnresolvedRequest {
-    let miss = glibc::miss_at(path, tried, LoadPhase::Start);
+    let miss = glibc::refusal_miss(path, tried, LoadPhase::Start);
     unresolved(path, None, miss, Vec::new())
 }

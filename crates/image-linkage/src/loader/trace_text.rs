@@ -18,7 +18,7 @@ impl TraceLine {
     fn new(part: impl Into<String>, path: &[u8], result: impl Into<String>) -> Self {
         Self {
             part: part.into(),
-            path: escape::text(path),
+            path: escape::escape_bytes(path),
             result: result.into(),
         }
     }
@@ -35,17 +35,17 @@ impl TraceLine {
 }
 
 /// The steps in words. `objects` are those that the numbers in the steps count.
-pub fn lines(steps: &[SearchStep], objects: &[LoadedObject]) -> Vec<TraceLine> {
+pub fn trace_lines(steps: &[SearchStep], objects: &[LoadedObject]) -> Vec<TraceLine> {
     steps.iter().map(|step| line(step, objects)).collect()
 }
 
 fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
     match step {
         SearchStep::Tried { how, path, tried } => {
-            TraceLine::new(part(*how, objects), path, result(tried))
+            TraceLine::new(stage_text(*how, objects), path, tried_text(tried))
         }
         SearchStep::NoDirectory { how, path } => {
-            TraceLine::new(part(*how, objects), path, "no such directory")
+            TraceLine::new(stage_text(*how, objects), path, "no such directory")
         }
         SearchStep::RpathIgnored => {
             TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH")
@@ -59,11 +59,11 @@ fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
 }
 
 /// The part of the search, with the object whose path it is.
-pub fn part(how: SearchStage, objects: &[LoadedObject]) -> String {
+pub fn stage_text(how: SearchStage, objects: &[LoadedObject]) -> String {
     let of = |number: usize| {
         objects.get(number).map_or_else(
             || "an object".to_owned(),
-            |object| escape::text(base_name(&object.path)),
+            |object| escape::escape_bytes(base_name(&object.path)),
         )
     };
     match how {
@@ -80,7 +80,7 @@ pub fn part(how: SearchStage, objects: &[LoadedObject]) -> String {
 }
 
 /// What lay at a path.
-pub fn result(tried: &TriedFile) -> String {
+pub fn tried_text(tried: &TriedFile) -> String {
     match tried {
         TriedFile::Found => "found".to_owned(),
         TriedFile::Missing(error) => error.to_string(),
@@ -95,7 +95,7 @@ fn base_name(path: &[u8]) -> &[u8] {
 }
 
 /// The name of the processor an object is for, with its word size where that is unusual.
-pub fn machine(facts: &crate::elf::ElfFacts) -> String {
+pub fn object_machine(facts: &crate::elf::ElfFacts) -> String {
     let name = arch::machine_name(facts.machine);
     match (facts.class(), facts.machine) {
         (1, 62) => "x32".to_owned(),

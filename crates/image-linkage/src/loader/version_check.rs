@@ -6,7 +6,10 @@ use super::{RequestOutcome, UnresolvedRequest};
 use crate::escape;
 
 /// The version needs of the maps in `order` that are not met, in the loader's words.
-pub(super) fn check(process: &SimulatedProcess<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
+pub(super) fn check_versions(
+    process: &SimulatedProcess<'_>,
+    order: &[usize],
+) -> Vec<UnresolvedRequest> {
     let maps = order
         .iter()
         .filter_map(|&number| Some((number, process.maps.get(number)?)));
@@ -50,9 +53,9 @@ fn versions(
                 outcome: RequestOutcome::Refused,
                 message: format!(
                     "{}: version `{}' not found (required by {})",
-                    escape::text(&found.path),
-                    escape::text(&version.name),
-                    escape::text(&map.path)
+                    escape::escape_bytes(&found.path),
+                    escape::escape_bytes(&version.name),
+                    escape::escape_bytes(&map.path)
                 ),
                 trace: Vec::new(),
             });
@@ -73,7 +76,7 @@ fn level(
         outcome: RequestOutcome::Refused,
         message: format!(
             "{}: CPU ISA level is lower than required",
-            escape::text(&map.path)
+            escape::escape_bytes(&map.path)
         ),
         trace: Vec::new(),
     })

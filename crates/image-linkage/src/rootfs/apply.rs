@@ -27,7 +27,9 @@ pub struct ApplyProblem {
 const HARDLINK_DEPTH: usize = 40;
 
 /// Applies the layers, lowest first.
-pub fn merge<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Rootfs, Vec<ApplyProblem>) {
+pub fn merge_layers<'a>(
+    layers: impl IntoIterator<Item = &'a LayerIndex>,
+) -> (Rootfs, Vec<ApplyProblem>) {
     let mut rootfs = Rootfs::default();
     let mut problems = Vec::new();
     for (number, layer) in layers.into_iter().enumerate() {
@@ -98,7 +100,7 @@ impl Rootfs {
 
     /// The node at exactly this path: no link is followed.
     fn exact(&self, path: &RootPath) -> Option<NodeId> {
-        path.components()
+        path.split_components()
             .try_fold(ROOT, |id, name| self.child(id, name))
     }
 
@@ -120,7 +122,7 @@ impl Rootfs {
 
     fn place(&mut self, path: &RootPath, kind: NodeKind, layer: usize) {
         let mut parent = ROOT;
-        for name in path.parent().components() {
+        for name in path.parent().split_components() {
             parent = self.directory(parent, name, layer);
         }
         if matches!(kind, NodeKind::Directory(_)) {

@@ -65,14 +65,14 @@ impl Rootfs {
             trail: Vec::new(),
             links: Vec::new(),
         };
-        let mut pending: Vec<&[u8]> = path::components(path).collect();
+        let mut pending: Vec<&[u8]> = path::split_components(path).collect();
         pending.reverse();
         // A path that ends in `/` or `/.` names a directory.
         let directory = path.ends_with(b"/") || path.ends_with(b"/.");
         while let Some(part) = pending.pop() {
             let is_last = pending.is_empty() && !directory;
             if let Some(target) = walk.step(part, is_last && last == FinalLink::Stay)? {
-                let mut parts: Vec<&[u8]> = path::components(target).collect();
+                let mut parts: Vec<&[u8]> = path::split_components(target).collect();
                 parts.reverse();
                 pending.extend(parts);
             }

@@ -8,7 +8,7 @@ mod lookup;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use apply::{ApplyProblem, merge};
+pub use apply::{ApplyProblem, merge_layers};
 pub use lookup::{LookupError, ResolvedPath};
 
 use crate::layer::FileFacts;

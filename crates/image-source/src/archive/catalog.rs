@@ -47,8 +47,7 @@ impl<T> MemberCatalog<T> {
 
     /// The name of the stored file that `name` leads to; `None` where the archive has no such member.
     ///
-    /// # Errors
-    /// [`ImageError::NotAnImage`] for links in a circle, or more than the limit.
+    /// Errors: [`ImageError::NotAnImage`] for links in a circle, or more than the limit.
     pub fn follow<'a>(&'a self, name: &'a RootPath) -> Result<Option<&'a RootPath>, ImageError> {
         let mut at = name;
         for _ in 0..=self.links {
@@ -62,7 +61,7 @@ impl<T> MemberCatalog<T> {
             what: self.what.clone(),
             reason: format!(
                 "its member {} leads through more than {} links, or in a circle",
-                escape::text(name.as_bytes()),
+                escape::escape_bytes(name.as_bytes()),
                 self.links
             ),
         })
@@ -70,8 +69,7 @@ impl<T> MemberCatalog<T> {
 
     /// The stored file that `name` leads to.
     ///
-    /// # Errors
-    /// As [`MemberCatalog::follow`].
+    /// Errors: As [`MemberCatalog::follow`].
     pub fn get(&self, name: &RootPath) -> Result<Option<&T>, ImageError> {
         let Some(found) = self.follow(name)? else {
             return Ok(None);

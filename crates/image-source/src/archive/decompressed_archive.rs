@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::decompress::{Compression, DecompressedReader, compression};
+use image_linkage::layer::decompress::{Compression, DecompressedReader, detect_compression};
 use image_linkage::limits::Limits;
 
 /// Bytes read at a time from the stored stream.
@@ -75,7 +75,7 @@ impl<R: Read> Read for CountingReader<R> {
 pub fn is_compressed(reader: &mut impl Read) -> io::Result<bool> {
     let mut start = Vec::new();
     reader.take(4).read_to_end(&mut start)?;
-    Ok(compression(&start) != Compression::None)
+    Ok(detect_compression(&start) != Compression::None)
 }
 
 #[cfg(test)]

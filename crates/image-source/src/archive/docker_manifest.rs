@@ -39,10 +39,9 @@ struct ImageCandidate<'a> {
 
 /// Reads the image that `wanted` names from `manifest`, the bytes of `manifest.json`.
 ///
-/// # Errors
-/// [`ImageError::NotFound`] for an unknown name, [`ImageError::Reference`] when several images are there and
+/// Errors: [`ImageError::NotFound`] for an unknown name, [`ImageError::Reference`] when several images are there and
 /// none was named, [`ImageError::NotAnImage`] for what cannot be read.
-pub(super) fn open(
+pub(super) fn choose_saved_image(
     documents: &dyn DocumentStore,
     manifest: &[u8],
     wanted: &WantedImage<'_>,
@@ -132,8 +131,9 @@ fn candidate<'a>(
     let name = RootPath::from(entry.config.as_str());
     let digest = digest_of_name(&name);
     let limit = request.limits.document;
-    let bytes = documents::read(documents, &name, digest.as_ref(), None, limit)?;
-    let (platform, config) = config::read(&documents::member(documents, &name), &bytes)?;
+    let bytes = documents::read_document(documents, &name, digest.as_ref(), None, limit)?;
+    let (platform, config) =
+        config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
     Ok(ImageCandidate {
         entry,
         digest,
@@ -201,7 +201,8 @@ fn image(
         .digest
         .and_then(|config| oci_index::manifest_of_config(documents, &config, request));
     if let Some(found) = &found {
-        let described = manifest::layers(what, &found.manifest, &chosen.config, request.limits)?;
+        let described =
+            manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits)?;
         if !described
             .iter()
             .map(|l| &l.digest)

@@ -21,9 +21,8 @@ pub(crate) trait DocumentStore {
 /// Reads the document `name`, verified against `digest` and `size` where they are given; `None` where there
 /// is none.
 ///
-/// # Errors
-/// As [`verify::document`], and what the source itself says.
-pub(crate) fn find(
+/// Errors: As [`verify::read_document`], and what the source itself says.
+pub(crate) fn find_document(
     documents: &dyn DocumentStore,
     name: &RootPath,
     digest: Option<&Digest>,
@@ -33,7 +32,7 @@ pub(crate) fn find(
     let Some((reader, found)) = documents.open(name)? else {
         return Ok(None);
     };
-    let what = member(documents, name);
+    let what = name_member(documents, name);
     if let Some(expected) = size.filter(|&expected| expected != found) {
         return Err(ImageError::Size {
             what,
@@ -41,25 +40,25 @@ pub(crate) fn find(
             found,
         });
     }
-    verify::document(&what, reader, digest, size, limit).map(Some)
+    verify::read_document(&what, reader, digest, size, limit).map(Some)
 }
 
 /// Reads the document `name`, which has to be there.
 ///
-/// # Errors
-/// [`ImageError::NotAnImage`] where it is not, else as [`find`].
-pub(crate) fn read(
+/// Errors: [`ImageError::NotAnImage`] where it is not, else as [`find_document`].
+pub(crate) fn read_document(
     documents: &dyn DocumentStore,
     name: &RootPath,
     digest: Option<&Digest>,
     size: Option<u64>,
     limit: u64,
 ) -> Result<Vec<u8>, ImageError> {
-    find(documents, name, digest, size, limit)?.ok_or_else(|| missing(documents.what(), name))
+    find_document(documents, name, digest, size, limit)?
+        .ok_or_else(|| missing_member(documents.what(), name))
 }
 
 /// The error for a member that a manifest names and that is not there.
-pub(crate) fn missing(what: &str, name: &RootPath) -> ImageError {
+pub(crate) fn missing_member(what: &str, name: &RootPath) -> ImageError {
     ImageError::NotAnImage {
         what: what.to_owned(),
         reason: format!(
@@ -70,18 +69,17 @@ pub(crate) fn missing(what: &str, name: &RootPath) -> ImageError {
 }
 
 /// The name of a member in an error.
-pub(crate) fn member(documents: &dyn DocumentStore, name: &RootPath) -> String {
+pub(crate) fn name_member(documents: &dyn DocumentStore, name: &RootPath) -> String {
     format!("{} in {}", shown(name), documents.what())
 }
 
 fn shown(name: &RootPath) -> String {
-    image_linkage::escape::text(name.as_bytes())
+    image_linkage::escape::escape_bytes(name.as_bytes())
 }
 
 /// Where an image layout keeps the blob of `digest` (image-spec, image-layout.md, "Blobs").
 ///
-/// # Errors
-/// [`ImageError::NotAnImage`] for an algorithm that is not registered, so that nothing but hexadecimal digits
+/// Errors: [`ImageError::NotAnImage`] for an algorithm that is not registered, so that nothing but hexadecimal digits
 /// ever becomes part of a path.
 pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageError> {
     let known = matches!(

@@ -165,8 +165,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
 
     /// The next member; `None` at the end of the archive. What was not read of the one before is passed over.
     ///
-    /// # Errors
-    /// [`ImageError::Io`] when the archive cannot be read or is cut short, [`ImageError::NotAnImage`] when it
+    /// Errors: [`ImageError::Io`] when the archive cannot be read or is cut short, [`ImageError::NotAnImage`] when it
     /// is no tar archive or has too many members.
     pub fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
         self.pass_content()?;
@@ -266,7 +265,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
     }
 
     fn cut_short(&self, place: &str) -> ImageError {
-        let name = escape::text(self.current.as_bytes());
+        let name = escape::escape_bytes(self.current.as_bytes());
         self.io(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             format!(
@@ -298,7 +297,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
 fn begin(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0);
     let end = end.unwrap_or(bytes.len()).min(200);
-    escape::text(bytes.get(..end).unwrap_or_default())
+    escape::escape_bytes(bytes.get(..end).unwrap_or_default())
 }
 
 impl<R: Read> Read for ArchiveMembers<R> {

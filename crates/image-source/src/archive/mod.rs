@@ -14,7 +14,7 @@ mod passed_archive;
 mod scanned_archive;
 
 pub use decompressed_archive::{DecompressedArchive, is_compressed};
-pub(crate) use documents::{DocumentStore, OpenedDocument, missing};
+pub(crate) use documents::{DocumentStore, OpenedDocument, missing_member};
 pub(crate) use members::{ArchiveMembers, MemberKind, SeekFile, SkipRead, SkipStream};
 pub use passed_archive::open_stream;
 pub(crate) use scanned_archive::open_file;
@@ -65,7 +65,7 @@ fn not_found<'a>(what: &str, name: &str, there: impl Iterator<Item = &'a str>) -
 /// At most twenty names, escaped.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<String> = names
-        .map(|name| image_linkage::escape::text(name.as_bytes()))
+        .map(|name| image_linkage::escape::escape_bytes(name.as_bytes()))
         .collect();
     let more = names.len().saturating_sub(20);
     names.truncate(20);
@@ -90,23 +90,25 @@ pub(crate) struct ChosenImage {
 
 /// Reads the image that `wanted` names, from whichever documents the archive has.
 ///
-/// # Errors
-/// [`ImageError::NotAnImage`] when nothing says which layers an image has and in which order, else as the
+/// Errors: [`ImageError::NotAnImage`] when nothing says which layers an image has and in which order, else as the
 /// two formats say.
-fn choose(
+fn choose_image(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
-    let find =
-        |name: &str| documents::find(documents, &name.into(), None, None, request.limits.document);
+    let find = |name: &str| {
+        documents::find_document(documents, &name.into(), None, None, request.limits.document)
+    };
     let manifest = find("manifest.json")?;
     let layout = find("oci-layout")?.is_some();
     match manifest {
         Some(manifest) if !layout || wanted.first == PreferredDocument::DockerManifest => {
-            docker_manifest::open(documents, &manifest, wanted, request)
+            docker_manifest::choose_saved_image(documents, &manifest, wanted, request)
         }
-        _ if layout => oci_index::open(documents, SourceKind::OciArchive, wanted, request),
+        _ if layout => {
+            oci_index::choose_indexed_image(documents, SourceKind::OciArchive, wanted, request)
+        }
         _ => Err(ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason:
@@ -118,21 +120,20 @@ fn choose(
 
 /// Reads the image that `wanted` names from an OCI layout that is no archive.
 ///
-/// # Errors
-/// As the format says.
-pub(crate) fn choose_from_layout(
+/// Errors: As the format says.
+pub(crate) fn choose_layout_image(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
-    oci_index::open(documents, SourceKind::Oci, wanted, request)
+    oci_index::choose_indexed_image(documents, SourceKind::Oci, wanted, request)
 }
 
 /// Why a sparse member cannot be read.
 fn sparse_reason(name: &RootPath) -> String {
     format!(
         "its member {} is stored as a sparse file; pack the archive without --sparse",
-        image_linkage::escape::text(name.as_bytes())
+        image_linkage::escape::escape_bytes(name.as_bytes())
     )
 }
 

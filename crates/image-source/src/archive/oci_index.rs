@@ -24,10 +24,9 @@ pub(super) struct FoundManifest {
 
 /// Reads the image that `wanted` names from the layout in `documents`; its index is there.
 ///
-/// # Errors
-/// [`ImageError::NotFound`] for an unknown tag, [`ImageError::Reference`] when several images are there and
+/// Errors: [`ImageError::NotFound`] for an unknown tag, [`ImageError::Reference`] when several images are there and
 /// none was named, else what [`manifest`] and [`documents`] say.
-pub(crate) fn open(
+pub(crate) fn choose_indexed_image(
     documents: &dyn DocumentStore,
     kind: SourceKind,
     wanted: &WantedImage<'_>,
@@ -36,7 +35,7 @@ pub(crate) fn open(
     check_version(documents, request)?;
     let index = index(documents, request)?;
     let candidates = named(documents.what(), &index, wanted)?;
-    let descriptor = manifest::choose(documents.what(), &candidates, request.platform)?;
+    let descriptor = manifest::choose_manifest(documents.what(), &candidates, request.platform)?;
     let found = descend(documents, descriptor, request)?;
     image(documents, kind, wanted, &found, request)
 }
@@ -52,9 +51,10 @@ fn image(
     let what = documents.what();
     let descriptor = found.manifest.config();
     let (name, bytes) = read_blob(documents, descriptor, request)?;
-    let (platform, config) = config::read(&documents::member(documents, &name), &bytes)?;
+    let (platform, config) =
+        config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
     manifest::expect_platform(what, &platform, request.platform)?;
-    let layers = manifest::layers(what, &found.manifest, &config, request.limits)?;
+    let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits)?;
     let members = found
         .manifest
         .layers()
@@ -94,7 +94,7 @@ fn check_version(
         reason,
     };
     let name = RootPath::from("oci-layout");
-    let bytes = documents::find(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
     let file: LayoutFile = serde_json::from_slice(&bytes)
         .map_err(|error| not_a_layout(format!("its oci-layout file cannot be read: {error}")))?;
@@ -113,13 +113,13 @@ fn index(
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
-    let bytes = documents::find(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
         .ok_or_else(|| ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason: "it has no index.json".to_owned(),
         })?;
-    let what = documents::member(documents, &name);
-    match manifest::read(&what, &bytes)? {
+    let what = documents::name_member(documents, &name);
+    match manifest::read_manifest(&what, &bytes)? {
         manifest::ManifestDocument::Index(descriptors) => Ok(descriptors),
         manifest::ManifestDocument::Manifest(_) => Err(ImageError::NotAnImage {
             what,
@@ -190,7 +190,7 @@ fn read_blob(
     request: &OpenRequest<'_>,
 ) -> Result<(RootPath, Vec<u8>), ImageError> {
     let name = blob_name(documents.what(), descriptor.digest())?;
-    let bytes = documents::read(
+    let bytes = documents::read_document(
         documents,
         &name,
         Some(descriptor.digest()),
@@ -209,14 +209,14 @@ fn descend(
     let mut descriptor = descriptor.clone();
     for _ in 0..MAX_DEPTH {
         let (name, bytes) = read_blob(documents, &descriptor, request)?;
-        let what = documents::member(documents, &name);
-        match manifest::read(&what, &bytes)? {
+        let what = documents::name_member(documents, &name);
+        match manifest::read_manifest(&what, &bytes)? {
             manifest::ManifestDocument::Manifest(manifest) => {
                 let digest = descriptor.digest().clone();
                 return Ok(FoundManifest { digest, manifest });
             }
             manifest::ManifestDocument::Index(inner) => {
-                descriptor = manifest::choose(&what, &inner, request.platform)?.clone();
+                descriptor = manifest::choose_manifest(&what, &inner, request.platform)?.clone();
             }
         }
     }
@@ -249,11 +249,12 @@ pub(super) fn manifest_of_config(
         let name = blob_name(documents.what(), descriptor.digest()).ok()?;
         let (digest, size) = (descriptor.digest(), descriptor.size());
         let limit = request.limits.document;
-        let Ok(Some(bytes)) = documents::find(documents, &name, Some(digest), Some(size), limit)
+        let Ok(Some(bytes)) =
+            documents::find_document(documents, &name, Some(digest), Some(size), limit)
         else {
             continue;
         };
-        match manifest::read("", &bytes) {
+        match manifest::read_manifest("", &bytes) {
             Ok(manifest::ManifestDocument::Manifest(manifest))
                 if manifest.config().digest() == config =>
             {

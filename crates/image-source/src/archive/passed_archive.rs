@@ -7,12 +7,14 @@ use std::io::{self, Cursor, Read};
 
 use super::catalog::MemberCatalog;
 use super::decompressed_archive::DecompressedArchive;
-use super::documents::{DocumentStore, OpenedDocument, digest_of_name, member, missing};
-use super::{ArchiveMembers, MemberKind, SkipStream, WantedImage, choose};
+use super::documents::{
+    DocumentStore, OpenedDocument, digest_of_name, missing_member, name_member,
+};
+use super::{ArchiveMembers, MemberKind, SkipStream, WantedImage, choose_image};
 use crate::{
     Digest, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
 };
-use image_linkage::layer::decompress::{Compression, compression};
+use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
@@ -33,8 +35,7 @@ type PassedMembers = MemberCatalog<MemberContent>;
 /// Reads an archive from `reader`, named `what` in errors, to its end, and returns the image that `wanted`
 /// names with its layers indexed.
 ///
-/// # Errors
-/// [`ImageError::Io`] when the stream breaks off or is cut short, [`ImageError::Layer`] when a layer of the
+/// Errors: [`ImageError::Io`] when the stream breaks off or is cut short, [`ImageError::Layer`] when a layer of the
 /// image is damaged, else what is wrong with the archive. Damage in what the image does not use is no error.
 pub fn open_stream(
     what: &str,
@@ -51,7 +52,7 @@ pub fn open_stream(
     let mut members = ArchiveMembers::new(what, stream, request.limits);
     let mut passed = pass(what, &mut members, request)?;
     members.into_inner().drain().map_err(io_error)?;
-    let mut chosen = choose(&passed, wanted, request)?;
+    let mut chosen = choose_image(&passed, wanted, request)?;
     let indexes = collect(&mut passed, &chosen.members, &mut chosen.image.layers)?;
     Ok(OpenedImage {
         image: chosen.image,
@@ -130,8 +131,8 @@ fn index(
         number,
         progress: request.progress,
     };
-    let shown = image_linkage::escape::text(name.as_bytes());
-    let index = layer::index(&shown, blob, &expected, request.limits);
+    let shown = image_linkage::escape::escape_bytes(name.as_bytes());
+    let index = layer::index_layer(&shown, blob, &expected, request.limits);
     request.progress.finish(number);
     index
 }
@@ -195,7 +196,7 @@ fn is_tar(start: &[u8]) -> bool {
 fn may_be_layer(name: &RootPath, start: &[u8]) -> bool {
     name.as_bytes().starts_with(b"blobs/")
         || name.as_bytes().ends_with(b".tar")
-        || compression(start) != Compression::None
+        || detect_compression(start) != Compression::None
         || is_tar(start)
 }
 
@@ -208,7 +209,11 @@ fn collect(
     let mut stored = Vec::with_capacity(names.len());
     for name in names {
         let found = passed.follow(name)?;
-        stored.push(found.ok_or_else(|| missing(passed.what(), name))?.clone());
+        stored.push(
+            found
+                .ok_or_else(|| missing_member(passed.what(), name))?
+                .clone(),
+        );
     }
     let mut indexes: Vec<LayerIndex> = Vec::with_capacity(names.len());
     for (at, (name, layer)) in stored.iter().zip(layers).enumerate() {
@@ -217,7 +222,7 @@ fn collect(
             Some(index) => index.clone(),
             None => take(passed, name)?,
         };
-        compare(&member(passed, name), layer, &index)?;
+        compare(&name_member(passed, name), layer, &index)?;
         layer.size = Some(index.compressed_bytes);
         indexes.push(index);
     }
@@ -226,7 +231,7 @@ fn collect(
 
 fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, ImageError> {
     let layer_error = |reason: String| {
-        let layer = image_linkage::escape::text(name.as_bytes());
+        let layer = image_linkage::escape::escape_bytes(name.as_bytes());
         ImageError::Layer(LayerError { layer, reason })
     };
     match passed.take(name) {
@@ -235,7 +240,7 @@ fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, Image
             "it is a JSON document and no tar archive".to_owned(),
         )),
         Some(MemberContent::Sparse) => Err(layer_error(super::sparse_reason(name))),
-        None => Err(missing(passed.what(), name)),
+        None => Err(missing_member(passed.what(), name)),
     }
 }
 
@@ -284,7 +289,7 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Sparse) => super::sparse_reason(name),
         };
         Err(ImageError::NotAnImage {
-            what: member(self, name),
+            what: name_member(self, name),
             reason,
         })
     }

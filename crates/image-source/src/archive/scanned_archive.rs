@@ -6,9 +6,9 @@ use std::io::{self, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
 use super::catalog::MemberCatalog;
-use super::documents::{DocumentStore, OpenedDocument, member, missing};
+use super::documents::{DocumentStore, OpenedDocument, missing_member, name_member};
 use super::{
-    ArchiveMembers, MemberKind, SeekFile, WantedImage, choose, is_compressed, passed_archive,
+    ArchiveMembers, MemberKind, SeekFile, WantedImage, choose_image, is_compressed, passed_archive,
 };
 use crate::{BlobStore, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers};
 use image_linkage::limits::Limits;
@@ -39,8 +39,7 @@ struct ScannedArchive<'a> {
 /// Opens the image that `wanted` names from the archive at `path`. A file that is compressed as a whole, or
 /// is no regular file, is read in one pass.
 ///
-/// # Errors
-/// [`ImageError::Io`] when the file cannot be read or is cut short, else what is wrong with the archive.
+/// Errors: [`ImageError::Io`] when the file cannot be read or is cut short, else what is wrong with the archive.
 pub(crate) fn open_file(
     path: &Path,
     wanted: &WantedImage<'_>,
@@ -71,7 +70,7 @@ pub(crate) fn open_file(
         path,
         catalog: scan(&what, file, metadata.len(), request.limits)?,
     };
-    let mut chosen = choose(&archive, wanted, request)?;
+    let mut chosen = choose_image(&archive, wanted, request)?;
     let ranges = chosen
         .members
         .iter()
@@ -121,12 +120,12 @@ fn locate(
 ) -> Result<Option<FileRange>, ImageError> {
     let range = match archive.catalog.get(name)? {
         None if layer.is_foreign() => return Ok(None),
-        None => return Err(missing(archive.what(), name)),
+        None => return Err(missing_member(archive.what(), name)),
         Some(range) => range.ok_or_else(|| sparse(archive, name))?,
     };
     match layer.size {
         Some(expected) if expected != range.bytes => Err(ImageError::Size {
-            what: member(archive, name),
+            what: name_member(archive, name),
             expected,
             found: range.bytes,
         }),
@@ -155,7 +154,7 @@ impl DocumentStore for ScannedArchive<'_> {
         };
         let range = range.ok_or_else(|| sparse(self, name))?;
         let reader = range.open(self.path).map_err(|source| ImageError::Io {
-            what: member(self, name),
+            what: name_member(self, name),
             source,
         })?;
         Ok(Some((Box::new(reader), range.bytes)))

@@ -94,7 +94,7 @@ pub(super) struct EngineConnection {
 }
 
 /// Finds the engine of `brand` and prepares to ask it; nothing is sent yet.
-pub(super) fn connect(
+pub(super) fn connect_engine(
     brand: EngineKind,
     environment: &EngineEnvironment,
 ) -> Result<EngineConnection, ImageError> {
@@ -212,8 +212,7 @@ struct EngineRefusal {
 impl EngineConnection {
     /// Asks for `path`.
     ///
-    /// # Errors
-    /// [`ImageError::Remote`] when the engine cannot be reached.
+    /// Errors: [`ImageError::Remote`] when the engine cannot be reached.
     pub fn get(&self, path: &str) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         self.client.get(url).send().map_err(|error| {
@@ -228,8 +227,7 @@ impl EngineConnection {
 
     /// Sends a tar archive to `path`.
     ///
-    /// # Errors
-    /// As [`EngineConnection::get`].
+    /// Errors: As [`EngineConnection::get`].
     pub fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         let request = self.client.post(url).body(archive);
@@ -250,7 +248,7 @@ impl EngineConnection {
         let message =
             serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);
         let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
-        let shown: String = escape::text(message.trim().as_bytes())
+        let shown: String = escape::escape_bytes(message.trim().as_bytes())
             .chars()
             .take(500)
             .collect();
@@ -274,7 +272,7 @@ fn causes(error: &reqwest::Error) -> String {
 mod tests {
     use std::fs;
 
-    use super::{EngineEnvironment, connect, endpoint};
+    use super::{EngineEnvironment, connect_engine, endpoint};
     use crate::engine::EngineKind;
 
     fn docker(host: &str) -> EngineEnvironment {
@@ -346,7 +344,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let host = format!("unix://{}/docker.sock", dir.path().display());
         let asked = || {
-            connect(EngineKind::Docker, &docker(&host))
+            connect_engine(EngineKind::Docker, &docker(&host))
                 .unwrap()
                 .get("images/x/json")
         };
@@ -373,7 +371,9 @@ mod tests {
             docker_cert_path: Some(dir.path().to_owned()),
             ..docker("tcp://build:2376")
         };
-        let error = connect(EngineKind::Docker, &environment).err().unwrap();
+        let error = connect_engine(EngineKind::Docker, &environment)
+            .err()
+            .unwrap();
         assert_eq!(
             error.to_string(),
             format!(

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use reqwest::blocking::Body;
 use serde::Deserialize;
 
-use super::connection::connect;
+use super::connection::connect_engine;
 use super::{EngineImage, check_name};
 use crate::ImageError;
 use image_linkage::escape;
@@ -21,11 +21,10 @@ struct LoadMessage {
 impl EngineImage {
     /// Whether the engine has an image of this name.
     ///
-    /// # Errors
-    /// Why it cannot be asked.
+    /// Errors: Why it cannot be asked.
     pub fn has_image(&self, limits: &Limits) -> Result<bool, ImageError> {
         check_name(&self.reference, &self.name)?;
-        let connection = connect(self.brand, &self.environment)?;
+        let connection = connect_engine(self.brand, &self.environment)?;
         let response = connection.get(&format!("images/{}/json", self.name))?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(false);
@@ -35,10 +34,9 @@ impl EngineImage {
 
     /// Loads an archive as `docker save` writes it.
     ///
-    /// # Errors
-    /// Why the engine does not take it.
+    /// Errors: Why the engine does not take it.
     pub fn load(&self, archive: Body, limits: &Limits) -> Result<(), ImageError> {
-        let connection = connect(self.brand, &self.environment)?;
+        let connection = connect_engine(self.brand, &self.environment)?;
         let response = connection.send("images/load?quiet=1", archive)?;
         let response = connection.accept(response, limits.document)?;
         let mut said = Vec::new();
@@ -57,7 +55,7 @@ impl EngineImage {
             Some(error) => Err(ImageError::Remote(format!(
                 "{} did not take the image: {}",
                 connection.what,
-                escape::text(error.as_bytes())
+                escape::escape_bytes(error.as_bytes())
             ))),
             None => Ok(()),
         }

@@ -36,9 +36,8 @@ pub(super) fn is_insecure(host: &str, port: Option<u16>, insecure: &[String]) ->
 
 /// Checks an address `to` that an answer from `from` names; `registry` is the host the user chose.
 ///
-/// # Errors
-/// Why the address is not asked, naming it without its query.
-pub(super) fn check(
+/// Errors: Why the address is not asked, naming it without its query.
+pub(super) fn check_address(
     registry: &str,
     from: &Url,
     to: &Url,
@@ -46,7 +45,7 @@ pub(super) fn check(
     resolve: impl Fn(&str, u16) -> Vec<IpAddr>,
 ) -> Result<(), String> {
     let host = to.host_str().unwrap_or_default();
-    let place = || format!("{}://{}", to.scheme(), authority(to));
+    let place = || format!("{}://{}", to.scheme(), url_authority(to));
     match (from.scheme(), to.scheme()) {
         (_, "https") => {}
         ("http", "http") if allows_plain(host, to.port_or_known_default(), insecure) => {}
@@ -54,7 +53,7 @@ pub(super) fn check(
             return Err(format!(
                 "{} is plain HTTP; --insecure-registry {} allows it",
                 place(),
-                authority(to)
+                url_authority(to)
             ));
         }
         (_, "http") => return Err(format!("{} leaves TLS for plain HTTP", place())),
@@ -79,7 +78,7 @@ pub(super) fn check(
 }
 
 /// The addresses of a name as the system gives them; none where it has none, or where only a proxy knows.
-pub(super) fn resolve(host: &str, port: u16) -> Vec<IpAddr> {
+pub(super) fn resolve_host(host: &str, port: u16) -> Vec<IpAddr> {
     (host, port)
         .to_socket_addrs()
         .map(|addresses| addresses.map(|address| address.ip()).collect())
@@ -87,7 +86,7 @@ pub(super) fn resolve(host: &str, port: u16) -> Vec<IpAddr> {
 }
 
 /// Host and port of an URL as they are written in a reference.
-pub(super) fn authority(url: &Url) -> String {
+pub(super) fn url_authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
         Some(port) => format!("{host}:{port}"),
@@ -143,7 +142,7 @@ mod tests {
 
     use reqwest::Url;
 
-    use super::{allows_plain, check, is_insecure};
+    use super::{allows_plain, check_address, is_insecure};
 
     fn verdict(registry: &str, from: &str, to: &str) -> String {
         let resolve = |host: &str, _| -> Vec<IpAddr> {
@@ -154,7 +153,7 @@ mod tests {
             }
         };
         let url = |text| Url::parse(text).unwrap();
-        match check(
+        match check_address(
             registry,
             &url(from),
             &url(to),

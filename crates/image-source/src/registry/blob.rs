@@ -11,7 +11,7 @@ use reqwest::blocking::Response;
 use reqwest::header::{CONTENT_RANGE, HeaderMap};
 
 use super::client::RepositoryClient;
-use super::request_errors::remote;
+use super::request_errors::remote_error;
 use super::retry::{AttemptFailure, RetryWaits};
 use crate::{Digest, ImageError};
 
@@ -21,9 +21,8 @@ const HEADWAY: u64 = 64 << 10;
 
 /// Opens the blob `digest` of `size` bytes at its start.
 ///
-/// # Errors
-/// Why the registry does not give it.
-pub(super) fn open(
+/// Errors: Why the registry does not give it.
+pub(super) fn open_blob(
     client: &Arc<RepositoryClient>,
     digest: &Digest,
     size: Option<u64>,
@@ -108,7 +107,7 @@ impl BlobReader {
         let of = self
             .size
             .map_or_else(String::new, |size| format!(" of {size}"));
-        remote(format!(
+        remote_error(format!(
             "{}: blob {} broke off after {}{of} bytes ({why}), and could not be resumed; try again later",
             self.client.registry, self.digest, self.at
         ))

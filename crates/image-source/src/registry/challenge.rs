@@ -19,7 +19,7 @@ pub(super) enum Challenge {
 }
 
 /// Chooses from all challenges in all header lines: a token first, then a password.
-pub(super) fn choose(headers: &HeaderMap) -> Challenge {
+pub(super) fn choose_challenge(headers: &HeaderMap) -> Challenge {
     let lines = headers.get_all(WWW_AUTHENTICATE);
     let mut basic = false;
     let mut unknown = Vec::new();
@@ -59,14 +59,14 @@ pub(super) fn choose(headers: &HeaderMap) -> Challenge {
 mod tests {
     use reqwest::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 
-    use super::{Challenge, choose};
+    use super::{Challenge, choose_challenge};
 
     fn check(lines: &[&str], expected: &Challenge) {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_str(line).unwrap());
         }
-        assert_eq!(&choose(&headers), expected, "{lines:?}");
+        assert_eq!(&choose_challenge(&headers), expected, "{lines:?}");
     }
 
     #[test]

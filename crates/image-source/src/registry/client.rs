@@ -9,7 +9,7 @@ use reqwest::{Method, StatusCode};
 
 use super::credential_files::{self, CredentialSource};
 use super::credentials::Credential;
-use super::request_errors::{is_no_tls, no_answer, remote, said};
+use super::request_errors::{connection_failure, is_no_tls, read_error_body, remote_error};
 use super::retry::{AttemptFailure, RetryPolicy};
 use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, asked_wait};
 use super::{RegistryOptions, address_guard};
@@ -47,8 +47,7 @@ pub(super) struct RepositoryClient {
 impl RepositoryClient {
     /// A client for `repository` of `registry`.
     ///
-    /// # Errors
-    /// [`ImageError::Reference`] when the registry is no host.
+    /// Errors: [`ImageError::Reference`] when the registry is no host.
     pub(super) fn new(
         registry: &str,
         repository: &str,
@@ -97,10 +96,10 @@ impl RepositoryClient {
     ) -> Result<FinalResponse, AttemptFailure> {
         if from > 0 {
             let range = HeaderValue::from_str(&format!("bytes={from}-"))
-                .map_err(|error| remote(error.to_string()))?;
+                .map_err(|error| remote_error(error.to_string()))?;
             headers.insert(RANGE, range);
         }
-        let used = self.held();
+        let used = self.current_authorization();
         let answer = self.ask(part, &headers, used.as_ref())?;
         if answer.response.status() != StatusCode::UNAUTHORIZED || !answer.same_origin {
             return self.judge(answer, used.as_ref());
@@ -112,20 +111,20 @@ impl RepositoryClient {
 
     /// Makes one attempt to change something; `url` is an address that the registry named, or one of its own. The
     /// body is had anew for the second request of a challenge.
-    pub(super) fn change(
+    pub(super) fn send_change(
         &self,
         method: &Method,
         url: &Url,
         headers: &HeaderMap,
         body: &dyn Fn() -> Result<Body, ImageError>,
     ) -> Result<FinalResponse, AttemptFailure> {
-        let own = self.own("")?;
+        let own = self.own_url("")?;
         let is_own = own.origin() == url.origin();
         let send = |pass: Option<&RequestAuthorization>| {
             let pass = pass.filter(|_| is_own).map(|pass| &pass.authorization);
             self.transport.send(method, url, headers, pass, body()?)
         };
-        let used = self.held();
+        let used = self.current_authorization();
         let answer = send(used.as_ref())?;
         if answer.response.status() != StatusCode::UNAUTHORIZED || !is_own {
             return Ok(answer);
@@ -135,18 +134,18 @@ impl RepositoryClient {
     }
 
     /// An address of the repository, by the scheme that the registry turned out to speak.
-    pub(super) fn own(&self, part: &str) -> Result<Url, ImageError> {
+    pub(super) fn own_url(&self, part: &str) -> Result<Url, ImageError> {
         let plain = self.plain.get() == Some(&true);
         self.url(if plain { "http" } else { "https" }, part)
     }
 
     /// The user's credentials for this registry.
     pub(super) fn credential(&self) -> Result<Option<Credential>, ImageError> {
-        credential_files::find(&self.source, &self.registry, &self.repository)
+        credential_files::find_credential(&self.source, &self.registry, &self.repository)
     }
 
     /// The pass that the last challenge was answered with.
-    fn held(&self) -> Option<RequestAuthorization> {
+    fn current_authorization(&self) -> Option<RequestAuthorization> {
         let held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
@@ -162,7 +161,7 @@ impl RepositoryClient {
         if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
             return Ok(newer.clone());
         }
-        let fresh = super::token_exchange::answer(self, answer)?;
+        let fresh = super::token_exchange::answer_challenge(self, answer)?;
         *held = Some(fresh.clone());
         Ok(fresh)
     }
@@ -203,7 +202,7 @@ impl RepositoryClient {
     fn failed(&self, sent: SendError) -> AttemptFailure {
         match sent {
             SendError::Failed(failure) => failure,
-            SendError::NoAnswer(error) => match no_answer(&self.registry, &error) {
+            SendError::NoAnswer(error) => match connection_failure(&self.registry, &error) {
                 // A host that has never answered is not waited for again and again.
                 AttemptFailure::Passing { error: text, .. }
                     if error.is_timeout() && self.plain.get().is_none() =>
@@ -240,15 +239,15 @@ impl RepositoryClient {
             404 => Err(ImageError::NotFound(format!(
                 "no such image or tag: {} is not in {host}{}",
                 self.written,
-                said(answer.response)
+                read_error_body(answer.response)
             ))
             .into()),
-            416 => Err(remote(format!(
+            416 => Err(remote_error(format!(
                 "{host} holds fewer bytes of a blob than the manifest of {} says",
                 self.written
             ))
             .into()),
-            _ => Err(passing(&host, answer)),
+            _ => Err(status_failure(&host, answer)),
         }
     }
 
@@ -264,8 +263,8 @@ impl RepositoryClient {
         {
             return self.refused(found_in.as_deref());
         }
-        let said = said(answer.response);
-        remote(match pass.and_then(|pass| pass.found_in.as_ref()) {
+        let said = read_error_body(answer.response);
+        remote_error(match pass.and_then(|pass| pass.found_in.as_ref()) {
             Some(found_in) => format!(
                 "{registry} denied access to {repository}{said}: it does not exist, or the credentials found in {found_in} may not pull it"
             ),
@@ -278,7 +277,7 @@ impl RepositoryClient {
     /// The registry or its token server does not take the credentials, or wants some.
     pub(super) fn refused(&self, found_in: Option<&str>) -> ImageError {
         let registry = &self.registry;
-        remote(match found_in {
+        remote_error(match found_in {
             Some(found_in) => format!(
                 "{registry} refused the credentials found in {found_in}; docker login {registry} again"
             ),
@@ -290,27 +289,27 @@ impl RepositoryClient {
 }
 
 /// An answer that is no success and says nothing of the image: limits and faults may pass.
-pub(super) fn passing(host: &str, answer: FinalResponse) -> AttemptFailure {
+pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailure {
     let wait = asked_wait(&answer.response);
     let status = answer.response.status();
-    let said = said(answer.response);
+    let said = read_error_body(answer.response);
     match status.as_u16() {
         429 => {
             let when = wait.map_or_else(String::new, |wait| {
                 format!("; it asks to wait {} seconds", wait.as_secs())
             });
-            let error = remote(format!(
+            let error = remote_error(format!(
                 "rate limited by {host}{said}{when}; try again later, or docker login for a higher limit"
             ));
             AttemptFailure::Passing { error, wait }
         }
         408 | 500 | 502..=504 => AttemptFailure::Passing {
-            error: remote(format!(
+            error: remote_error(format!(
                 "{host} is in trouble: it answered {status}{said}; try again later"
             )),
             wait,
         },
-        _ => remote(format!(
+        _ => remote_error(format!(
             "{host} answered {status}{said} where a part of an image was expected"
         ))
         .into(),
@@ -318,6 +317,6 @@ pub(super) fn passing(host: &str, answer: FinalResponse) -> AttemptFailure {
 }
 
 /// Host and port for errors about the token server.
-pub(super) fn host_of(url: &Url) -> String {
-    address_guard::authority(url)
+pub(super) fn url_authority(url: &Url) -> String {
+    address_guard::url_authority(url)
 }

@@ -27,9 +27,8 @@ pub enum CredentialSource {
 
 /// Finds the credentials for `repository` of the registry `host`.
 ///
-/// # Errors
-/// [`ImageError::Remote`] when a file cannot be read or understood, or when a helper fails.
-pub(super) fn find(
+/// Errors: [`ImageError::Remote`] when a file cannot be read or understood, or when a helper fails.
+pub(super) fn find_credential(
     source: &CredentialSource,
     host: &str,
     repository: &str,
@@ -47,7 +46,7 @@ pub(super) fn find(
             Err(error) if missing_is_fine && error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(|error| unusable(&file, &error.to_string()))?,
         };
-        let found = credentials::read(&text, host, repository)
+        let found = credentials::read_credential(&text, host, repository)
             .map_err(|reason| unusable(&file, &reason))?;
         if let Some((secret, helper)) = found {
             let file = file.display();
@@ -99,7 +98,7 @@ fn host_files(variable: impl Fn(&str) -> Option<PathBuf>, user_id: Option<u32>) 
 mod tests {
     use std::path::PathBuf;
 
-    use super::{CredentialSource, find, host_files};
+    use super::{CredentialSource, find_credential, host_files};
 
     fn check(variables: &[(&str, &str)], user_id: Option<u32>, expected: &[&str]) {
         let variable = |name: &str| {
@@ -153,7 +152,8 @@ mod tests {
         let broken = file("broken", "not json");
         let search = |files: &[&PathBuf]| {
             let source = CredentialSource::Files(files.iter().map(|&file| file.clone()).collect());
-            find(&source, "a.example", "x").map(|found| found.map(|credential| credential.found_in))
+            find_credential(&source, "a.example", "x")
+                .map(|found| found.map(|credential| credential.found_in))
         };
         assert_eq!(
             search(&[&other, &right, &broken]).unwrap(),
@@ -170,7 +170,7 @@ mod tests {
         );
         assert!(search(&[&dir.path().join("missing")]).is_err());
         assert!(
-            find(&CredentialSource::Anonymous, "a.example", "x")
+            find_credential(&CredentialSource::Anonymous, "a.example", "x")
                 .unwrap()
                 .is_none()
         );

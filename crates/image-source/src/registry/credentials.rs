@@ -56,10 +56,9 @@ enum CredentialEntry {
 /// A helper named for the registry is asked first, then `auths` from the longest path to the host alone, then
 /// the store for all registries.
 ///
-/// # Errors
-/// The file is no configuration, an entry cannot be decoded, or a helper fails. A helper that says it has no
+/// Errors: The file is no configuration, an entry cannot be decoded, or a helper fails. A helper that says it has no
 /// such credentials does not fail.
-pub(super) fn read(
+pub(super) fn read_credential(
     config: &str,
     host: &str,
     repository: &str,
@@ -255,7 +254,7 @@ fn helper_error(
     let said: String = said.chars().take(200).collect();
     Err(format!(
         "the credential helper {program} failed: \"{}\"",
-        image_linkage::escape::text(said.as_bytes())
+        image_linkage::escape::escape_bytes(said.as_bytes())
     ))
 }
 
@@ -272,7 +271,7 @@ fn secret(credential: DockerCredential) -> CredentialSecret {
 mod tests {
     use docker_credential::CredentialRetrievalError;
 
-    use super::{CredentialEntry, CredentialSecret, find, helper_error, read};
+    use super::{CredentialEntry, CredentialSecret, find, helper_error, read_credential};
 
     /// `u:hub`, `u:org`, `u:app`, `u:host` in base64.
     const CONFIG: &str = r#"{"auths": {
@@ -289,7 +288,7 @@ mod tests {
     }}"#;
 
     fn check(host: &str, repository: &str, expected: &str) {
-        let found = match read(CONFIG, host, repository) {
+        let found = match read_credential(CONFIG, host, repository) {
             Ok(None) => "none".to_owned(),
             Ok(Some((CredentialSecret::Password(user, password), None))) => {
                 format!("{user}:{password}")
@@ -312,7 +311,7 @@ mod tests {
         check("raw.example", "a", "token raw");
         check("empty.example", "a", "none");
         assert!(
-            read(CONFIG, "broken.example", "a")
+            read_credential(CONFIG, "broken.example", "a")
                 .unwrap_err()
                 .contains("cannot be decoded")
         );
@@ -396,7 +395,7 @@ mod tests {
                     .to_owned()
             )
         );
-        let missing = read(
+        let missing = read_credential(
             r#"{"credHelpers": {"a.example": "no-such-helper-here"}}"#,
             "a.example",
             "a",
@@ -406,7 +405,7 @@ mod tests {
             Err("the credential helper docker-credential-no-such-helper-here cannot be run; install it, or take it out of the file".to_owned())
         );
         assert!(
-            read(
+            read_credential(
                 r#"{"credHelpers": {"a.example": "../x"}}"#,
                 "a.example",
                 "a"

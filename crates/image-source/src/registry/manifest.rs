@@ -7,8 +7,8 @@ use oci_spec::image::ImageManifest;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 
 use super::client::RepositoryClient;
-use super::request_errors::{media_type, remote, shown};
-use super::retry::{AttemptFailure, persist};
+use super::request_errors::{media_type, remote_error, shorten_text};
+use super::retry::{AttemptFailure, retry_attempts};
 use crate::manifest::{self, ManifestDocument};
 use crate::{Digest, ImageError, OpenRequest, verify};
 
@@ -27,15 +27,14 @@ struct FetchedDocument {
 
 /// Fetches the manifest for the platform of `request`, with its digest.
 ///
-/// # Errors
-/// The image is not there, is no image, has none for the platform, or is not what its digest says.
-pub(super) fn fetch(
+/// Errors: The image is not there, is no image, has none for the platform, or is not what its digest says.
+pub(super) fn fetch_manifest(
     client: &RepositoryClient,
     reference: &Reference,
     request: &OpenRequest<'_>,
 ) -> Result<(Digest, ImageManifest), ImageError> {
     let name = client.written.as_str();
-    let mut digest = reference.digest().map(manifest::digest).transpose()?;
+    let mut digest = reference.digest().map(manifest::parse_digest).transpose()?;
     let mut size = None;
     for _ in 0..=DEPTH {
         let wanted = digest
@@ -44,17 +43,17 @@ pub(super) fn fetch(
             .or_else(|| reference.tag().map(str::to_owned))
             .unwrap_or_else(|| "latest".to_owned());
         let limit = request.limits.document;
-        let arrived = persist(&client.patience, || attempt(client, &wanted, limit))?;
+        let arrived = retry_attempts(&client.patience, || attempt(client, &wanted, limit))?;
         let what = format!("manifest {wanted} of {name}");
-        let bytes = verify::document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
+        let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
         let found = match digest {
             Some(digest) => digest,
             None => computed(&what, &bytes, arrived.claimed.as_deref())?,
         };
-        match manifest::read(name, &bytes)? {
+        match manifest::read_manifest(name, &bytes)? {
             ManifestDocument::Manifest(manifest) => return Ok((found, *manifest)),
             ManifestDocument::Index(entries) => {
-                let chosen = manifest::choose(name, &entries, request.platform)?;
+                let chosen = manifest::choose_manifest(name, &entries, request.platform)?;
                 digest = Some(chosen.digest().clone());
                 size = Some(chosen.size());
             }
@@ -70,17 +69,17 @@ pub(super) fn fetch(
 fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, ImageError> {
     if let Some(claimed) = claimed {
         let claimed: Digest = claimed.parse().map_err(|error| {
-            remote(format!(
+            remote_error(format!(
                 "{what}: the registry names it by \"{}\", which is no digest ({error})",
-                shown(claimed.as_bytes())
+                shorten_text(claimed.as_bytes())
             ))
         })?;
-        verify::check(what, bytes, &claimed)?;
+        verify::check_digest(what, bytes, &claimed)?;
         return Ok(claimed);
     }
-    let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote)?;
+    let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote_error)?;
     hasher.update(bytes);
-    manifest::digest(&hasher.finish())
+    manifest::parse_digest(&hasher.finish())
 }
 
 /// Fetches one document, at most `limit` bytes and one.
@@ -104,18 +103,18 @@ fn attempt(
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|_| {
-            AttemptFailure::passing(remote(format!(
+            AttemptFailure::passing(remote_error(format!(
                 "{}: the manifest {wanted} broke off after {} bytes; try again later",
                 client.registry,
                 bytes.len()
             )))
         })?;
     if media_type == "text/html" || bytes.trim_ascii_start().starts_with(b"<") {
-        return Err(remote(format!(
+        return Err(remote_error(format!(
             "{} is not a registry, or something stands before it: it answered {status} with {} instead of a manifest, beginning \"{}\"",
             client.registry,
-            if media_type.is_empty() { "a page".to_owned() } else { shown(media_type.as_bytes()) },
-            shown(bytes.get(..bytes.len().min(60)).unwrap_or_default())
+            if media_type.is_empty() { "a page".to_owned() } else { shorten_text(media_type.as_bytes()) },
+            shorten_text(bytes.get(..bytes.len().min(60)).unwrap_or_default())
         ))
         .into());
     }

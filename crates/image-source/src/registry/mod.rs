@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use oci_spec::distribution::Reference;
 
-use super::manifest::{expect_platform, layers};
+use super::manifest::{describe_layers, expect_platform};
 use super::{
     BlobStore, Image, ImageDocuments, ImageError, ImageSource, LayerDescriptor, OpenRequest,
     OpenedImage, OpenedLayers, SourceKind, config, verify,
@@ -74,18 +74,18 @@ impl ImageSource for RegistrySource {
             written,
             &self.options,
         )?);
-        let (digest, manifest) = manifest::fetch(&client, &self.reference, request)?;
+        let (digest, manifest) = manifest::fetch_manifest(&client, &self.reference, request)?;
         let described = manifest.config();
-        let bytes = verify::document(
+        let bytes = verify::read_document(
             &format!("config {} of {written}", described.digest()),
-            blob::open(&client, described.digest(), Some(described.size()))?,
+            blob::open_blob(&client, described.digest(), Some(described.size()))?,
             Some(described.digest()),
             Some(described.size()),
             request.limits.document,
         )?;
-        let (platform, config) = config::read(written, &bytes)?;
+        let (platform, config) = config::read_image_config(written, &bytes)?;
         expect_platform(written, &platform, request.platform)?;
-        let layers = layers(written, &manifest, &config, request.limits)?;
+        let layers = describe_layers(written, &manifest, &config, request.limits)?;
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),
@@ -124,6 +124,6 @@ impl BlobStore for RegistryBlobs {
                 self.client.registry
             )));
         }
-        Ok(Box::new(blob::open(&self.client, digest, layer.size)?))
+        Ok(Box::new(blob::open_blob(&self.client, digest, layer.size)?))
     }
 }

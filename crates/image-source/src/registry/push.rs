@@ -11,9 +11,9 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
 
 use super::RegistryOptions;
-use super::client::{RepositoryClient, passing};
-use super::request_errors::{remote, said};
-use super::retry::{AttemptFailure, persist};
+use super::client::{RepositoryClient, status_failure};
+use super::request_errors::{read_error_body, remote_error};
+use super::retry::{AttemptFailure, retry_attempts};
 use super::transport::{FinalResponse, without_user};
 use crate::{Digest, ImageError};
 
@@ -42,8 +42,7 @@ impl RegistryPush {
     /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from` of the
     /// same registry.
     ///
-    /// # Errors
-    /// [`ImageError::Reference`] for a digest, which cannot be chosen, and for what is no host.
+    /// Errors: [`ImageError::Reference`] for a digest, which cannot be chosen, and for what is no host.
     pub fn new(
         reference: &Reference,
         written: &str,
@@ -71,10 +70,9 @@ impl RegistryPush {
 
     /// Whether the tag is there. It is also how the registry is first spoken to.
     ///
-    /// # Errors
-    /// Why the registry does not say it.
-    pub fn is_there(&self) -> Result<bool, ImageError> {
-        let asked = persist(&self.client.patience, || {
+    /// Errors: Why the registry does not say it.
+    pub fn tag_exists(&self) -> Result<bool, ImageError> {
+        let asked = retry_attempts(&self.client.patience, || {
             self.client
                 .attempt(&format!("manifests/{}", self.tag), HeaderMap::new(), 0)
         });
@@ -87,46 +85,45 @@ impl RegistryPush {
 
     /// Puts a blob of `size` bytes into the repository, which the other repository may have.
     ///
-    /// # Errors
-    /// Why the registry does not take it, or why it cannot be opened.
-    pub fn blob(
+    /// Errors: Why the registry does not take it, or why it cannot be opened.
+    pub fn push_shared_blob(
         &self,
         digest: &Digest,
         size: u64,
         open: OpenBody<'_>,
     ) -> Result<PushOutcome, ImageError> {
         let from = self.from.as_deref();
-        persist(&self.client.patience, || {
+        retry_attempts(&self.client.patience, || {
             self.try_blob(digest, size, from, open)
         })
     }
 
     /// Puts a blob into the repository that nobody can have yet, but for a run before.
     ///
-    /// # Errors
-    /// As [`RegistryPush::blob`].
-    pub fn new_blob(
+    /// Errors: As [`RegistryPush::push_shared_blob`].
+    pub fn push_new_blob(
         &self,
         digest: &Digest,
         size: u64,
         open: OpenBody<'_>,
     ) -> Result<PushOutcome, ImageError> {
-        persist(&self.client.patience, || {
+        retry_attempts(&self.client.patience, || {
             self.try_blob(digest, size, None, open)
         })
     }
 
     /// Gives the image its name.
     ///
-    /// # Errors
-    /// Why the registry does not take it.
-    pub fn manifest(&self, media_type: &'static str, bytes: &[u8]) -> Result<(), ImageError> {
-        let url = self.client.own(&format!("manifests/{}", self.tag))?;
+    /// Errors: Why the registry does not take it.
+    pub fn push_manifest(&self, media_type: &'static str, bytes: &[u8]) -> Result<(), ImageError> {
+        let url = self.client.own_url(&format!("manifests/{}", self.tag))?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-        persist(&self.client.patience, || {
+        retry_attempts(&self.client.patience, || {
             let body = || Ok(Body::from(bytes.to_vec()));
-            let answer = self.client.change(&Method::PUT, &url, &headers, &body)?;
+            let answer = self
+                .client
+                .send_change(&Method::PUT, &url, &headers, &body)?;
             self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])
                 .map(drop)
         })
@@ -141,16 +138,16 @@ impl RegistryPush {
     ) -> Result<PushOutcome, AttemptFailure> {
         let nothing = || Ok(Body::from(Vec::new()));
         let headers = HeaderMap::new();
-        let there = self.client.own(&format!("blobs/{digest}"))?;
+        let there = self.client.own_url(&format!("blobs/{digest}"))?;
         let answer = self
             .client
-            .change(&Method::HEAD, &there, &headers, &nothing)?;
+            .send_change(&Method::HEAD, &there, &headers, &nothing)?;
         let status = answer.response.status();
         // A redirection leads to where the blob is stored.
         if status == StatusCode::OK || status.is_redirection() {
             return Ok(PushOutcome::There);
         }
-        let mut uploads = self.client.own("blobs/uploads/")?;
+        let mut uploads = self.client.own_url("blobs/uploads/")?;
         if let Some(from) = from {
             let mut query = uploads.query_pairs_mut();
             query
@@ -159,7 +156,7 @@ impl RegistryPush {
         }
         let answer = self
             .client
-            .change(&Method::POST, &uploads, &headers, &nothing)?;
+            .send_change(&Method::POST, &uploads, &headers, &nothing)?;
         let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::ACCEPTED])?;
         if answer.status() == StatusCode::CREATED {
             return Ok(PushOutcome::Mounted);
@@ -172,7 +169,9 @@ impl RegistryPush {
         let bytes = HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, bytes);
         let body = || Ok(Body::sized(open()?, size));
-        let answer = self.client.change(&Method::PUT, &place, &headers, &body)?;
+        let answer = self
+            .client
+            .send_change(&Method::PUT, &place, &headers, &body)?;
         self.expect(answer, &[StatusCode::CREATED])?;
         Ok(PushOutcome::Sent)
     }
@@ -186,13 +185,13 @@ impl RegistryPush {
             .and_then(|location| asked.join(location.to_str().ok()?).ok())
             .and_then(without_user)
             .ok_or_else(|| {
-                remote(format!(
+                remote_error(format!(
                     "{registry} does not say where a blob is to be sent"
                 ))
             })?;
         let checked = self.client.transport.check(asked, &place);
         checked.map_err(|why| {
-            remote(format!(
+            remote_error(format!(
                 "refused to send a blob where {registry} says: {why}"
             ))
         })?;
@@ -209,20 +208,20 @@ impl RegistryPush {
             status if wanted.contains(&status) => Ok(answer.response),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let repository = &self.client.repository;
-                let said = said(answer.response);
-                Err(remote(format!(
+                let said = read_error_body(answer.response);
+                Err(remote_error(format!(
                     "{registry} denied the push to {repository}{said}; docker login {registry} as who may push there"
                 ))
                 .into())
             }
             status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
-                let said = said(answer.response);
-                Err(remote(format!(
+                let said = read_error_body(answer.response);
+                Err(remote_error(format!(
                     "{registry} refused a part of the image: {status}{said}"
                 ))
                 .into())
             }
-            _ => Err(passing(registry, answer)),
+            _ => Err(status_failure(registry, answer)),
         }
     }
 }

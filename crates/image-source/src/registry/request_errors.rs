@@ -20,29 +20,29 @@ const ERROR_BODY: u64 = 64 << 10;
 const SHOWN: usize = 200;
 
 /// An [`ImageError::Remote`].
-pub(super) fn remote(text: impl Into<String>) -> ImageError {
+pub(super) fn remote_error(text: impl Into<String>) -> ImageError {
     ImageError::Remote(text.into())
 }
 
 /// Why a request to `host` got no answer.
-pub(super) fn no_answer(host: &str, error: &reqwest::Error) -> AttemptFailure {
+pub(super) fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure {
     let cause = cause(error);
     if error.is_builder() {
-        return remote(format!("cannot ask {host}: {cause}")).into();
+        return remote_error(format!("cannot ask {host}: {cause}")).into();
     }
     if is_certificate(error) {
-        return remote(format!(
+        return remote_error(format!(
             "the certificate of {host} is not trusted ({cause}); give its CA with --ca-cert FILE, or accept any certificate with --insecure-registry {host}"
         ))
         .into();
     }
     if is_not_tls(error) {
-        return remote(format!(
+        return remote_error(format!(
             "{host} does not speak TLS ({cause}); --insecure-registry {host} allows plain HTTP"
         ))
         .into();
     }
-    let unreachable = remote(format!(
+    let unreachable = remote_error(format!(
         "cannot reach {host}: {cause}; check its name and port, the network and the proxy settings"
     ));
     // Neither a name that does not exist nor a closed port comes to life within seconds.
@@ -90,12 +90,12 @@ fn cause(error: &reqwest::Error) -> String {
             .last()
             .unwrap_or_else(|| "the request failed".to_owned())
     };
-    shown(text.as_bytes())
+    shorten_text(text.as_bytes())
 }
 
 /// Bytes that somebody else wrote, escaped and cut.
-pub(super) fn shown(bytes: &[u8]) -> String {
-    let mut text = image_linkage::escape::text(bytes);
+pub(super) fn shorten_text(bytes: &[u8]) -> String {
+    let mut text = image_linkage::escape::escape_bytes(bytes);
     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
         text.truncate(end);
         text.push('…');
@@ -116,7 +116,7 @@ struct ReportedError {
 }
 
 /// What an error's body says, as `: CODE: message`; empty when it says nothing that can be shown.
-pub(super) fn said(response: Response) -> String {
+pub(super) fn read_error_body(response: Response) -> String {
     let mut body = Vec::new();
     // What arrived before the connection broke is as good.
     let _ = response.take(ERROR_BODY).read_to_end(&mut body);
@@ -130,7 +130,7 @@ pub(super) fn said(response: Response) -> String {
         .into_iter()
         .flatten()
         .filter(|part| !part.is_empty())
-        .map(|part| shown(part.as_bytes()))
+        .map(|part| shorten_text(part.as_bytes()))
         .collect();
     if parts.is_empty() {
         String::new()

@@ -83,8 +83,7 @@ impl RetryWaits {
 
     /// Waits before the next attempt.
     ///
-    /// # Errors
-    /// The failure's own error when it is final, when no attempt is left, or when the registry asks for a
+    /// Errors: The failure's own error when it is final, when no attempt is left, or when the registry asks for a
     /// longer wait than anybody would sit through.
     pub(super) fn pause(&mut self, failure: AttemptFailure) -> Result<(), ImageError> {
         let (error, asked) = match failure {
@@ -102,7 +101,7 @@ impl RetryWaits {
 }
 
 /// Makes attempts until one succeeds or patience ends.
-pub(super) fn persist<T>(
+pub(super) fn retry_attempts<T>(
     patience: &RetryPolicy,
     mut attempt: impl FnMut() -> Result<T, AttemptFailure>,
 ) -> Result<T, ImageError> {
@@ -130,7 +129,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::{AttemptFailure, RetryPolicy, persist, retry_after};
+    use super::{AttemptFailure, RetryPolicy, retry_after, retry_attempts};
     use crate::ImageError;
 
     fn patience(tries: usize) -> RetryPolicy {
@@ -171,14 +170,14 @@ mod tests {
     fn attempts_are_bounded_and_a_final_failure_ends_them() {
         for (tries, fail, expected) in [(3, 2, Ok(3)), (3, 3, Err(3)), (1, 1, Err(1))] {
             let mut made = 0;
-            let outcome = persist(&patience(tries), || {
+            let outcome = retry_attempts(&patience(tries), || {
                 made += 1;
                 if made > fail { Ok(()) } else { Err(busy(None)) }
             });
             assert_eq!(outcome.map(|()| made).map_err(|_| made), expected);
         }
         let mut made = 0;
-        let outcome = persist(&patience(5), || {
+        let outcome = retry_attempts(&patience(5), || {
             made += 1;
             Err::<(), _>(ImageError::Remote("no".to_owned()).into())
         });
@@ -192,7 +191,7 @@ mod tests {
     fn a_wait_longer_than_the_longest_is_not_waited_for() {
         for (wait, expected) in [(2, 5), (3, 1)] {
             let mut made = 0;
-            let outcome = persist(&patience(5), || {
+            let outcome = retry_attempts(&patience(5), || {
                 made += 1;
                 Err::<(), _>(busy(Some(Duration::from_millis(wait))))
             });

@@ -7,9 +7,9 @@ use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
 use super::challenge::{self, Challenge};
-use super::client::{RepositoryClient, RequestAuthorization, host_of, passing};
+use super::client::{RepositoryClient, RequestAuthorization, status_failure, url_authority};
 use super::credentials::{Credential, CredentialSecret};
-use super::request_errors::{no_answer, remote, shown};
+use super::request_errors::{connection_failure, remote_error, shorten_text};
 use super::retry::AttemptFailure;
 use super::transport::{Authorization, FinalResponse, SendError, without_user};
 
@@ -27,12 +27,12 @@ struct TokenBody {
 }
 
 /// Makes the authorization that the challenge of a 401 asks for, with the user's credentials if there are any.
-pub(super) fn answer(
+pub(super) fn answer_challenge(
     client: &RepositoryClient,
     refusal: &FinalResponse,
 ) -> Result<RequestAuthorization, AttemptFailure> {
     let credential = client.credential()?;
-    let authorization = match challenge::choose(refusal.response.headers()) {
+    let authorization = match challenge::choose_challenge(refusal.response.headers()) {
         _ if let Some(CredentialSecret::Registry(token)) = secret(credential.as_ref()) => {
             bearer(client, token)?
         }
@@ -45,7 +45,7 @@ pub(super) fn answer(
                 Authorization::Basic(user.clone(), password.clone())
             }
             Some(_) => {
-                return Err(remote(format!(
+                return Err(remote_error(format!(
                     "{} asks for a password, and only a token was found; docker login {0} with one",
                     client.registry
                 ))
@@ -56,9 +56,9 @@ pub(super) fn answer(
         Challenge::Unknown(schemes) => {
             let schemes: Vec<String> = schemes
                 .iter()
-                .map(|scheme| shown(scheme.as_bytes()))
+                .map(|scheme| shorten_text(scheme.as_bytes()))
                 .collect();
-            return Err(remote(format!(
+            return Err(remote_error(format!(
                 "{} asks for an authentication that is not supported: {}; only Bearer and Basic are",
                 client.registry,
                 if schemes.is_empty() { "no scheme is named".to_owned() } else { schemes.join(", ") }
@@ -86,14 +86,14 @@ fn token_server(
         .ok()
         .and_then(without_user)
         .ok_or_else(|| {
-            remote(format!(
+            remote_error(format!(
                 "{} names a token server that is no address: \"{}\"",
                 client.registry,
-                shown(realm.as_bytes())
+                shorten_text(realm.as_bytes())
             ))
         })?;
     client.transport.check(&refusal.url, &url).map_err(|why| {
-        remote(format!(
+        remote_error(format!(
             "refused to ask the token server that {} names: {why}",
             client.registry
         ))
@@ -136,7 +136,7 @@ fn token(
             .transport
             .get(&realm, &HeaderMap::new(), basic.as_ref())
             .map_err(|sent| match sent {
-                SendError::NoAnswer(error) => no_answer(&host_of(&realm), &error),
+                SendError::NoAnswer(error) => connection_failure(&url_authority(&realm), &error),
                 SendError::Failed(failure) => failure,
             })?
     };
@@ -158,13 +158,13 @@ fn accepted(
         // What OAuth 2.0 says of a token that is not valid (RFC 6749, section 5.2).
         400 if found_in.is_some() => return Err(client.refused(found_in).into()),
         404 | 405 if matches!(secret(credential), Some(CredentialSecret::Identity(_))) => {
-            return Err(remote(format!(
+            return Err(remote_error(format!(
                 "the token server {host} does not take the identity token found for {}; docker login {1} again",
                 client.registry, client.registry
             ))
             .into());
         }
-        _ => return Err(passing(&format!("the token server {host}"), answer)),
+        _ => return Err(status_failure(&format!("the token server {host}"), answer)),
     }
     let mut body = Vec::new();
     answer
@@ -172,7 +172,7 @@ fn accepted(
         .take(TOKEN_BODY)
         .read_to_end(&mut body)
         .map_err(|error| {
-            AttemptFailure::passing(remote(format!(
+            AttemptFailure::passing(remote_error(format!(
                 "the token server {host} broke off: {error}"
             )))
         })?;
@@ -184,7 +184,7 @@ fn accepted(
                 .or(body.access_token)
         })
         .ok_or_else(|| {
-            remote(format!(
+            remote_error(format!(
                 "the token server {host} of {} gave no token",
                 client.registry
             ))
@@ -195,7 +195,7 @@ fn accepted(
 /// A token as an authorization, once it can stand in a header.
 fn bearer(client: &RepositoryClient, token: &str) -> Result<Authorization, AttemptFailure> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(remote(format!(
+        return Err(remote_error(format!(
             "the token for {} cannot be sent in a header",
             client.registry
         ))

@@ -15,7 +15,7 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Certificate, Method, Url, redirect};
 
 use super::address_guard;
-use super::request_errors::{no_answer, remote, shown};
+use super::request_errors::{connection_failure, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy};
 use crate::ImageError;
 
@@ -56,7 +56,7 @@ pub(super) struct FinalResponse {
 impl FinalResponse {
     /// Host and port of the answer, for errors.
     pub(super) fn host(&self) -> String {
-        address_guard::authority(&self.url)
+        address_guard::url_authority(&self.url)
     }
 }
 
@@ -101,23 +101,21 @@ impl HttpTransport {
 
     /// Checks an address that an answer from `from` names.
     ///
-    /// # Errors
-    /// Why it is not asked.
+    /// Errors: Why it is not asked.
     pub(super) fn check(&self, from: &Url, to: &Url) -> Result<(), String> {
-        address_guard::check(
+        address_guard::check_address(
             &self.registry,
             from,
             to,
             &self.insecure,
-            address_guard::resolve,
+            address_guard::resolve_host,
         )
     }
 
     /// Makes a GET request and follows its redirects. The authorization goes to the origin of `url` only:
     /// the first step to another scheme, host or port drops it for good.
     ///
-    /// # Errors
-    /// [`SendError::NoAnswer`] when no answer came from `url` itself, else why the redirects could not be followed.
+    /// Errors: [`SendError::NoAnswer`] when no answer came from `url` itself, else why the redirects could not be followed.
     pub(super) fn get(
         &self,
         url: &Url,
@@ -134,7 +132,11 @@ impl HttpTransport {
             let response = match request.send() {
                 Ok(response) => response,
                 Err(error) if at == *url => return Err(SendError::NoAnswer(error)),
-                Err(error) => return Err(no_answer(&address_guard::authority(&at), &error).into()),
+                Err(error) => {
+                    return Err(
+                        connection_failure(&address_guard::url_authority(&at), &error).into(),
+                    );
+                }
             };
             let Some(next) = self.redirect(&at, &response)? else {
                 return Ok(FinalResponse {
@@ -149,9 +151,9 @@ impl HttpTransport {
             at = next;
         }
         Err(SendError::Failed(
-            remote(format!(
+            remote_error(format!(
                 "{} redirects more than {REDIRECTS} times",
-                address_guard::authority(url)
+                address_guard::url_authority(url)
             ))
             .into(),
         ))
@@ -179,7 +181,10 @@ impl HttpTransport {
                 url: url.clone(),
                 same_origin: true,
             }),
-            Err(error) => Err(no_answer(&address_guard::authority(url), &error)),
+            Err(error) => Err(connection_failure(
+                &address_guard::url_authority(url),
+                &error,
+            )),
         }
     }
 
@@ -196,7 +201,10 @@ impl HttpTransport {
                 url: url.clone(),
                 same_origin: true,
             }),
-            Err(error) => Err(no_answer(&address_guard::authority(url), &error)),
+            Err(error) => Err(connection_failure(
+                &address_guard::url_authority(url),
+                &error,
+            )),
         }
     }
 
@@ -205,11 +213,11 @@ impl HttpTransport {
         if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
         }
-        let host = address_guard::authority(at);
+        let host = address_guard::url_authority(at);
         let location = response
             .headers()
             .get(LOCATION)
-            .ok_or_else(|| remote(format!("{host} redirects without saying where")))?;
+            .ok_or_else(|| remote_error(format!("{host} redirects without saying where")))?;
         let next = location
             .to_str()
             .ok()
@@ -217,13 +225,14 @@ impl HttpTransport {
             .and_then(without_user)
             .ok_or_else(|| {
                 let path = location.as_bytes().split(|&byte| byte == b'?').next();
-                remote(format!(
+                remote_error(format!(
                     "{host} redirects to \"{}\", which is no address",
-                    shown(path.unwrap_or_default())
+                    shorten_text(path.unwrap_or_default())
                 ))
             })?;
-        self.check(at, &next)
-            .map_err(|why| remote(format!("refused to follow a redirect of {host}: {why}")))?;
+        self.check(at, &next).map_err(|why| {
+            remote_error(format!("refused to follow a redirect of {host}: {why}"))
+        })?;
         Ok(Some(next))
     }
 
@@ -260,7 +269,7 @@ impl HttpTransport {
         }
         builder
             .build()
-            .map_err(|error| match no_answer("any registry", &error) {
+            .map_err(|error| match connection_failure("any registry", &error) {
                 AttemptFailure::Final(error) | AttemptFailure::Passing { error, .. } => error,
             })
     }
@@ -288,7 +297,7 @@ pub(super) fn asked_wait(response: &Response) -> Option<Duration> {
 
 /// Reads the PEM file of `--ca-cert`.
 fn certificates(file: &PathBuf) -> Result<Vec<Certificate>, ImageError> {
-    let unusable = |reason: String| remote(format!("CA file {}: {reason}", file.display()));
+    let unusable = |reason: String| remote_error(format!("CA file {}: {reason}", file.display()));
     let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
     match Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),

@@ -1,10 +1,10 @@
 //! `dockerfile --all-phases`: one file for a project's life, and its Cloud Build.
 
-use crate::knowledge::packages::{GitSource, packages};
+use crate::knowledge::packages::{GitSource, cupti_packages};
 use crate::make::dockerfile::DockerfileTemplates;
 use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
 use crate::make::remedy::RemedyError;
-use crate::make::remedy::builder_stage::stage;
+use crate::make::remedy::builder_stage::choose_builder_stage;
 
 use super::{CommandError, DockerfileInputs, cuda};
 
@@ -12,7 +12,7 @@ use super::{CommandError, DockerfileInputs, cuda};
 const PHASES: [&str; 3] = ["training", "profiling", "inference"];
 
 /// The Dockerfile, and the configuration of Cloud Build where it is asked for.
-pub fn texts(
+pub fn render_project(
     asked: &DockerfileInputs<'_>,
     templates: &DockerfileTemplates,
 ) -> Result<(String, Option<String>), CommandError> {
@@ -34,7 +34,7 @@ pub fn texts(
 /// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.
 fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandError> {
     let wished = asked.args.with_builder;
-    let stage = match stage(asked.facts, asked.source, cuda(asked.args)?) {
+    let stage = match choose_builder_stage(asked.facts, asked.source, cuda(asked.args)?) {
         Ok(stage) => stage,
         Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
@@ -55,7 +55,7 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
 
 /// The sources of the PyTorch that is in the image, else of the one that is known.
 fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
-    let known = &packages().pytorch;
+    let known = &cupti_packages().pytorch;
     let mut installed = asked.facts.around.distributions.iter();
     let installed = installed.find(|dist| dist.name == "torch");
     let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');

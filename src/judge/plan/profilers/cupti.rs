@@ -11,7 +11,7 @@ use image_linkage::escape;
 use image_linkage::loader::{RequestOutcome, World, trace_text};
 
 /// The consumers that are the program of this id.
-pub(super) fn consumers<'f>(
+pub(super) fn consumers_of_program<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
 ) -> impl Iterator<Item = &'f CuptiConsumer> {
@@ -20,14 +20,14 @@ pub(super) fn consumers<'f>(
 }
 
 /// Why a program cannot start, where all of its copies need CUPTI and none can.
-pub(super) fn broken(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
+pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
     let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
         (consumer.required == FailureImpact::Import)
             .then(|| failure(gets))
             .flatten()
     };
-    let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers(facts, program)
+    let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers_of_program(facts, program)
         .map(|consumer| Some((consumer, fails(consumer)?)))
         .collect();
     let failures = failures.unwrap_or_default();
@@ -48,13 +48,13 @@ fn failure(gets: &ConsumerOutcome) -> Option<String> {
     let missing = gets.missing_symbols.first()?;
     Some(format!(
         "its libcupti has no {}, nor {} others that it asks for",
-        escape::text(missing),
+        escape::escape_bytes(missing),
         gets.missing_symbols.len() - 1
     ))
 }
 
 /// Judges what a tool gets of CUPTI.
-pub(super) fn judge(
+pub(super) fn assess_cupti_use(
     verdict: &mut ToolReasons,
     facts: &ImageFacts,
     profiler: &Profiler,
@@ -86,7 +86,7 @@ fn askers<'f>(
     program: &'f str,
 ) -> impl Iterator<Item = (&'f CuptiConsumer, &'f ByWorld<CuptiAccess>)> {
     let ours = move |consumer: &CuptiConsumer| {
-        consumers(facts, program).any(|other| other.object == consumer.object)
+        consumers_of_program(facts, program).any(|other| other.object == consumer.object)
     };
     facts.apis.iter().filter_map(move |asker| {
         let consumer = facts.consumers.get(asker.consumer?)?;
@@ -102,13 +102,19 @@ fn of_consumer(
 ) -> ToolReasons {
     let mut verdict = ToolReasons::default();
     let gets = consumer.outcome.get(world);
-    let object = escape::text(consumer.object.name());
+    let object = escape::escape_bytes(consumer.object.name());
     if let Some(words) = failure(gets) {
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
     }
-    let path = gets.path.as_deref().map(escape::text).unwrap_or_default();
-    let how = gets.how.map(|how| trace_text::part(how, &gets.objects));
+    let path = gets
+        .path
+        .as_deref()
+        .map(escape::escape_bytes)
+        .unwrap_or_default();
+    let how = gets
+        .how
+        .map(|how| trace_text::stage_text(how, &gets.objects));
     let how = how.unwrap_or_default();
     verdict.found.push(format!("{object} gets {path} by {how}"));
     of_apis(&mut verdict, profiler, reach);
@@ -118,17 +124,19 @@ fn of_consumer(
 fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, world: World) {
     let plain = facts.plain.get(world);
     let resolution = &plain.resolution;
-    let name = escape::text(&plain.name);
-    let Some(object) = crate::judge::facts::root(resolution).filter(|_| resolution.loads()) else {
-        let words = crate::judge::facts::failures(resolution).next();
+    let name = escape::escape_bytes(&plain.name);
+    let Some(object) =
+        crate::judge::facts::opened_object(resolution).filter(|_| resolution.loads())
+    else {
+        let words = crate::judge::facts::unresolved_objects(resolution).next();
         let words = words.map_or("the image has no dynamic loader", |missing| {
             missing.message.as_str()
         });
         verdict.missing.push(format!("dlopen(\"{name}\"): {words}"));
         return;
     };
-    let how = trace_text::part(object.how, &resolution.objects);
-    let path = escape::text(&object.path);
+    let how = trace_text::stage_text(object.how, &resolution.objects);
+    let path = escape::escape_bytes(&object.path);
     verdict
         .found
         .push(format!("dlopen(\"{name}\") gets {path} by {how}"));
@@ -146,12 +154,12 @@ fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> 
 /// Adds what becomes of the APIs: those that have to be there, and those that only some options need.
 fn of_apis(verdict: &mut ToolReasons, profiler: &Profiler, reach: &CuptiAccess) {
     for id in &profiler.said.apis {
-        if let Some(words) = api::by_id(id).and_then(|api| lacks(reach, api)) {
+        if let Some(words) = api::find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.missing.push(words);
         }
     }
     for id in &profiler.said.optional_apis {
-        if let Some(words) = api::by_id(id).and_then(|api| lacks(reach, api)) {
+        if let Some(words) = api::find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.found.push(format!("without {words}"));
         }
     }
@@ -176,7 +184,7 @@ fn lacks(reach: &CuptiAccess, api: &CuptiApi) -> Option<String> {
     }
 }
 
-pub(super) fn apis(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
+pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     let said = &profiler.said;
     let reaches: Vec<&ByWorld<CuptiAccess>> = said.consumer.as_ref().map_or_else(
         || of_nobody(facts).collect(),
@@ -191,7 +199,7 @@ pub(super) fn apis(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     needed
         .chain(optional)
         .filter_map(|(id, optional)| {
-            let api = api::by_id(id)?;
+            let api = api::find_api(id)?;
             let usable = ByWorld {
                 as_is: best(World::AsIs, api),
                 nvidia: best(World::Nvidia, api),

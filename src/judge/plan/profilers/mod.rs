@@ -79,7 +79,7 @@ pub struct ToolAssessment<'p> {
 }
 
 /// Judges the tools, in the order of their files.
-pub fn judge<'p>(
+pub fn assess_tools<'p>(
     facts: &ImageFacts,
     tools: &InstalledTools,
     profilers: &'p [Profiler],
@@ -111,7 +111,7 @@ pub fn judge<'p>(
             let works = here.as_is.state == ReadinessState::Ready;
             ToolAssessment {
                 profiler,
-                apis: cupti::apis(facts, profiler),
+                apis: cupti::api_uses(facts, profiler),
                 fallbacks: if works { Vec::new() } else { instead.collect() },
                 here,
             }
@@ -191,10 +191,12 @@ fn judge_one(
     // The first that fails says it all: without PyTorch there is no PyTorch without CUDA.
     verdict.not_applicable.truncate(1);
     for program in &said.runs_in {
-        verdict.missing.extend(cupti::broken(facts, program, world));
+        verdict
+            .missing
+            .extend(cupti::import_failures(facts, program, world));
     }
     if said.cupti == CuptiNeed::InImage {
-        cupti::judge(&mut verdict, facts, profiler, world);
+        cupti::assess_cupti_use(&mut verdict, facts, profiler, world);
     }
     for condition in &said.needs {
         match met(facts, tools, condition) {
@@ -224,12 +226,13 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
     };
     let consumer = || {
         let mut programs = condition.consumers.iter();
-        let consumer = programs.find_map(|program| cupti::consumers(facts, program).next())?;
+        let consumer =
+            programs.find_map(|program| cupti::consumers_of_program(facts, program).next())?;
         Some(format!("there is {}", consumer.object))
     };
     let distribution = || {
         condition.distributions.iter().find_map(|name| {
-            let version = escape::text(tools.distributions.get(name)?.as_bytes());
+            let version = escape::escape_bytes(tools.distributions.get(name)?.as_bytes());
             Some(format!("there is the distribution {name} {version}"))
         })
     };
@@ -243,7 +246,7 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
     };
     let variable = || {
         condition.environment.iter().find_map(|name| {
-            let value = escape::text(tools.environment.get(name)?.as_bytes());
+            let value = escape::escape_bytes(tools.environment.get(name)?.as_bytes());
             Some(format!("{name} is set: {value:?}"))
         })
     };
@@ -257,13 +260,13 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
 fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler) {
     let granted = facts.grounds.as_is.capabilities.as_deref();
     for capability in &profiler.said.capabilities {
-        if crate::knowledge::driver_libraries::grants(capability, granted) {
+        if crate::knowledge::driver_libraries::grants_capability(capability, granted) {
             continue;
         }
         verdict.missing.push(format!(
             "NVIDIA_DRIVER_CAPABILITIES is {} and leaves out {capability}, so the container runtime does not \
              bring what it needs from the host",
-            escape::text(granted.unwrap_or_default().as_bytes())
+            escape::escape_bytes(granted.unwrap_or_default().as_bytes())
         ));
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .filter(|consumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded);
     served
         .map(|consumer| {
-            let shadowed = release_mismatch::shadowed(facts, consumer);
+            let shadowed = release_mismatch::find_release_mismatch(facts, consumer);
             subject(consumer, shadowed)
         })
         .collect()
@@ -50,7 +50,9 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
     let real_path = gets.real_path.iter().map(ToString::to_string).next();
     let is_shadowed = shadowed.is_some();
     let shadowed = shadowed.unwrap_or_default();
-    let how = gets.how.map(|how| trace_text::part(how, &gets.objects));
+    let how = gets
+        .how
+        .map(|how| trace_text::stage_text(how, &gets.objects));
     let evidence = how.map(|how| {
         let path = real_path.clone().unwrap_or_default();
         Evidence::Words(format!("{} gets {path} through {how}", consumer.object))
@@ -61,7 +63,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),
             ("asks", text(consumer.asks.name())),
-            ("wants", text(escape::text(&consumer.wants))),
+            ("wants", text(escape::escape_bytes(&consumer.wants))),
             ("required", text(consumer.required.name())),
             ("path", text(real_path.unwrap_or_default())),
             ("lacks_symbols", flag(!gets.missing_symbols.is_empty())),
@@ -85,7 +87,7 @@ fn list(names: &[ByteString]) -> String {
     let first: Vec<String> = names
         .iter()
         .take(SYMBOLS)
-        .map(|name| escape::text(name))
+        .map(|name| escape::escape_bytes(name))
         .collect();
     match names.len().checked_sub(SYMBOLS) {
         None | Some(0) => first.join(", "),

@@ -51,7 +51,7 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
         ("image_status", text(facts.status.as_is.name())),
-        ("image_serves", flag(facts.serves())),
+        ("image_serves", flag(facts.provides_cupti())),
         ("has_loader", flag(facts.grounds.as_is.linker.is_some())),
     ]);
     all.extend(identity(copy));
@@ -65,7 +65,7 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
             path: copy.real_path.clone(),
             layer: Some(copy.layer),
         }],
-        evidence: evidence::of_plain(&facts.plain.as_is),
+        evidence: evidence::plain_open_evidence(&facts.plain.as_is),
     }
 }
 
@@ -78,7 +78,7 @@ fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
     [
         ("path", text(copy.real_path.to_string())),
         ("directory", text(copy.real_path.parent().to_string())),
-        ("soname", text(escape::text(&soname))),
+        ("soname", text(escape::escape_bytes(&soname))),
         ("version", escaped(&version.unwrap_or_default())),
         ("library", flag(copy.soname.is_some())),
     ]
@@ -111,7 +111,7 @@ fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
             .is_ok_and(|found| found.path == copy.real_path),
         _ => false,
     };
-    let plain = facts::failures(&facts.plain.as_is.resolution);
+    let plain = facts::unresolved_objects(&facts.plain.as_is.resolution);
     let asked = facts
         .consumers
         .iter()
@@ -148,11 +148,11 @@ fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
 
 /// The CUDA runtime that the copy is used with. A copy that a tool brings for itself goes with that tool.
 fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
-    let beside =
-        cuda_runtime::beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
+    let beside = cuda_runtime::runtime_beside(copy, runtimes)
+        .filter(|_| copy.owner.kind != OwnerKind::Bundled);
     let own = copy.version.as_ref();
-    let own = own.and_then(|(version, _)| cuda_runtime::version(version));
-    let other = beside.and_then(|runtime| cuda_runtime::version(&runtime.version));
+    let own = own.and_then(|(version, _)| cuda_runtime::parse_cuda_version(version));
+    let other = beside.and_then(|runtime| cuda_runtime::parse_cuda_version(&runtime.version));
     let versions = own.zip(other);
     let cudart = beside.map(|runtime| runtime.version.clone());
     [

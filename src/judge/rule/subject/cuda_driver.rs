@@ -35,10 +35,10 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         return Vec::new();
     }
     let (version, from) = newest(facts).unwrap_or_default();
-    let row = minimum_driver::of_cuda(&version).first().copied();
-    let required = cuda_runtime::required(config);
+    let row = minimum_driver::drivers_for_cuda(&version).first().copied();
+    let required = cuda_runtime::required_cuda_version(config);
     let cupti = of_cupti(facts)
-        .filter_map(|(version, path)| Some((cuda_runtime::version(&version)?, path)))
+        .filter_map(|(version, path)| Some((cuda_runtime::parse_cuda_version(&version)?, path)))
         .max();
     let newer = required
         .zip(cupti.as_ref())
@@ -72,7 +72,10 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             ("newer_than_required", flag(newer)),
             (
                 "names_nvidia_directory",
-                flag(search_path::names_directory(&facts.grounds.as_is, NVIDIA)),
+                flag(search_path::search_path_names_directory(
+                    &facts.grounds.as_is,
+                    NVIDIA,
+                )),
             ),
         ]),
         locations: Vec::new(),
@@ -99,8 +102,9 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
         )
     });
     let known = of_cupti(facts).chain(runtimes).chain(environment);
-    let known =
-        known.filter_map(|(version, from)| Some((cuda_runtime::version(&version)?, version, from)));
+    let known = known.filter_map(|(version, from)| {
+        Some((cuda_runtime::parse_cuda_version(&version)?, version, from))
+    });
     // Of equal ones the first counts.
     let newest = known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     Some((newest.1, newest.2))

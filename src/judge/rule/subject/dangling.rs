@@ -15,7 +15,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             kind: SubjectKind::DanglingLink,
             fields: fields([
                 ("path", text(link.path.to_string())),
-                ("target", text(escape::text(&link.target))),
+                ("target", text(escape::escape_bytes(&link.target))),
                 // The name that compilers look for; no program opens it where the soname is there.
                 (
                     "dev_link",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Evidence, RuleSubject, SubjectKind, fields, text};
 use crate::judge::facts::{self, DeadWeightFile, ImageFacts};
 use crate::knowledge::dead_weight::{self, WeightPurpose};
-use crate::size::size;
+use crate::size::format_size;
 
 /// The fields of the files.
 pub(super) const FIELDS: &[&str] = &[
@@ -15,12 +15,12 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let used = facts::kept(&facts.baggage, &facts.ties);
+    let used = facts::retained_files(&facts.baggage, &facts.ties);
     [WeightPurpose::Profiling, WeightPurpose::Toolkit]
         .into_iter()
         .filter_map(|weight| {
             let of_weight = |file: &&DeadWeightFile| {
-                dead_weight::by_id(file.kind).is_some_and(|kind| kind.weight == weight)
+                dead_weight::find_kind(file.kind).is_some_and(|kind| kind.weight == weight)
                     && !facts.baggage_uses.iter().any(|by| by.kind == file.kind)
                     && !used.contains(&file.path)
             };
@@ -36,7 +36,7 @@ fn subject(weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
         kind: SubjectKind::Baggage,
         fields: fields([
             ("weight", text(weight.name())),
-            ("bytes", text(size(bytes))),
+            ("bytes", text(format_size(bytes))),
             ("count", text(files.len().to_string())),
         ]),
         locations: Vec::new(),
@@ -51,12 +51,16 @@ fn by_kind(files: &[&DeadWeightFile]) -> Vec<Evidence> {
         let of_kind = files.iter().filter(|file| file.kind == id);
         let bytes: u64 = of_kind.clone().map(|file| file.bytes).sum();
         let first = of_kind.clone().next()?;
-        let what = &dead_weight::by_id(id)?.what;
+        let what = &dead_weight::find_kind(id)?.what;
         let more = match of_kind.count() {
             1 => String::new(),
             count => format!(" and {} more", count - 1),
         };
-        Some(format!("{}: {what}, {}{more}", size(bytes), first.path))
+        Some(format!(
+            "{}: {what}, {}{more}",
+            format_size(bytes),
+            first.path
+        ))
     };
     kinds
         .into_iter()

@@ -17,7 +17,7 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// The stubs that are found.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let stubs = search_path::stubs(&facts.grounds);
+    let stubs = search_path::find_driver_stubs(&facts.grounds);
     stubs.into_iter().map(subject).collect()
 }
 
@@ -30,7 +30,7 @@ fn subject(stub: DriverStub) -> RuleSubject {
         kind: SubjectKind::Stub,
         fields: fields([
             ("path", text(stub.path.to_string())),
-            ("name", text(escape::text(stub.path.name()))),
+            ("name", text(escape::escape_bytes(stub.path.name()))),
             ("by", text(by)),
             ("is_soname", flag(stub.path.name() == b"libcuda.so.1")),
         ]),

@@ -11,8 +11,8 @@ pub(super) const FIELDS: &[&str] = &["of", "value", "working_dir"];
 /// The paths with an empty element.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let ground = &facts.grounds.as_is;
-    let found = search_path::empty_elements(ground, &facts.consumers, &facts.copies);
-    let working_dir = escape::text(&ground.environment.working_dir);
+    let found = search_path::find_empty_elements(ground, &facts.consumers, &facts.copies);
+    let working_dir = escape::escape_bytes(&ground.environment.working_dir);
     found
         .into_iter()
         .map(|element| subject(element, &working_dir))
@@ -25,7 +25,7 @@ fn subject(element: EmptyElement, working_dir: &str) -> RuleSubject {
         kind: SubjectKind::EmptyElement,
         fields: fields([
             ("of", text(element.of)),
-            ("value", text(escape::text(&element.value))),
+            ("value", text(escape::escape_bytes(&element.value))),
             ("working_dir", text(working_dir)),
         ]),
         locations: element.object.map(location).into_iter().collect(),

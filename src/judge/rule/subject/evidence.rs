@@ -25,16 +25,16 @@ impl Evidence {
 }
 
 /// What a plain dlopen is told, and the search before it.
-pub(super) fn of_plain(plain: &PlainOpen) -> Vec<Evidence> {
-    match facts::failures(&plain.resolution).next() {
+pub(super) fn plain_open_evidence(plain: &PlainOpen) -> Vec<Evidence> {
+    match facts::unresolved_objects(&plain.resolution).next() {
         Some(failure) => {
             let words = Evidence::Words(format!(
                 "dlopen(\"{}\"): {}",
-                escape::text(&plain.name),
+                escape::escape_bytes(&plain.name),
                 failure.message
             ));
             std::iter::once(words)
-                .chain(of_search(failure, &plain.resolution))
+                .chain(search_evidence(failure, &plain.resolution))
                 .collect()
         }
         None if plain.resolution.root.is_none() => {
@@ -46,8 +46,11 @@ pub(super) fn of_plain(plain: &PlainOpen) -> Vec<Evidence> {
     }
 }
 
-pub(super) fn of_search(failure: &UnresolvedRequest, resolution: &LoadResolution) -> Vec<Evidence> {
-    trace_text::lines(&failure.trace, &resolution.objects)
+pub(super) fn search_evidence(
+    failure: &UnresolvedRequest,
+    resolution: &LoadResolution,
+) -> Vec<Evidence> {
+    trace_text::trace_lines(&failure.trace, &resolution.objects)
         .into_iter()
         .map(Evidence::Searched)
         .collect()

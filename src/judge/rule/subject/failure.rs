@@ -1,7 +1,7 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
 use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, evidence, fields, flag, text};
-use crate::judge::facts::cuda_runtime::{site, version};
+use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
 use crate::judge::facts::{
     self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome,
 };
@@ -49,7 +49,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 /// Whether a program asks for libcupti and does not get it in the image as it is.
-pub(super) fn fails(consumer: &CuptiConsumer) -> bool {
+pub(super) fn misses_cupti(consumer: &CuptiConsumer) -> bool {
     matches!(
         consumer.outcome.as_is.outcome,
         RequestOutcome::NotFound | RequestOutcome::Refused
@@ -60,7 +60,7 @@ pub(super) fn fails(consumer: &CuptiConsumer) -> bool {
 fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     let resolution = &copy.by_path.as_is;
     resolution.root?;
-    let failures: Vec<&UnresolvedRequest> = facts::failures(resolution).collect();
+    let failures: Vec<&UnresolvedRequest> = facts::unresolved_objects(resolution).collect();
     let words: Vec<&str> = failures
         .iter()
         .map(|failure| failure.message.as_str())
@@ -68,7 +68,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     let shown = || {
         failures
             .iter()
-            .flat_map(|failure| evidence::of_search(failure, resolution))
+            .flat_map(|failure| evidence::search_evidence(failure, resolution))
             .collect()
     };
     let location = FindingLocation {
@@ -82,7 +82,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
 /// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
 fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubject> {
     let gets = &consumer.outcome.as_is;
-    let lines = trace_text::lines(&gets.trace, &gets.objects);
+    let lines = trace_text::trace_lines(&gets.trace, &gets.objects);
     let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
     let location = FindingLocation {
         path: consumer.object.clone(),
@@ -90,7 +90,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     };
     let object = format!("{} ({})", consumer.name, consumer.object);
     let breaks = consumer.required.name();
-    if fails(consumer) {
+    if misses_cupti(consumer) {
         return Some(match consumer.asks {
             RequestKind::Needed => {
                 failure(facts, object, breaks, &[&gets.message], location, searched)
@@ -122,7 +122,7 @@ fn failure(
         .map(|message| glibc_needed(message))
         .collect();
     let newest = needed.iter().flatten().max();
-    let (libc, here) = libc(facts);
+    let (libc, here) = c_library(facts);
     let is_glibc = needed.iter().all(Option::is_some);
     // The sentence on glibc says what is needed; the loader's words say by whom.
     let words = messages.iter().filter(|_| is_glibc);
@@ -153,18 +153,18 @@ fn unserved(
     evidence: Vec<Evidence>,
 ) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
-    let site = site(&consumer.object);
+    let site = site_packages_of(&consumer.object);
     let others_served = site.is_some()
         && facts.consumers.iter().any(|other| {
             other.outcome.as_is.outcome == RequestOutcome::Loaded
-                && self::site(&other.object) == site
+                && site_packages_of(&other.object) == site
         });
     RuleSubject {
         kind: SubjectKind::Unserved,
         fields: fields([
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),
-            ("wants", text(escape::text(&consumer.wants))),
+            ("wants", text(escape::escape_bytes(&consumer.wants))),
             ("words", text(gets.message.clone())),
             ("others_served", flag(others_served)),
         ]),
@@ -174,7 +174,7 @@ fn unserved(
 }
 
 /// The name of the image's C library, and the version of glibc.
-pub(super) fn libc(facts: &ImageFacts) -> (&'static str, String) {
+pub(super) fn c_library(facts: &ImageFacts) -> (&'static str, String) {
     match facts
         .grounds
         .as_is
@@ -199,7 +199,7 @@ fn number((major, minor): (u32, u32)) -> String {
 fn glibc_needed(message: &str) -> Option<(u32, u32)> {
     let (_, rest) = message.split_once("version `GLIBC_")?;
     let (number, _) = rest.split_once("' not found")?;
-    version(number)
+    parse_cuda_version(number)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The image as a whole.
 
-use super::failure::{fails, libc};
+use super::failure::{c_library, misses_cupti};
 use super::{FindingLocation, RuleSubject, SubjectKind, evidence, fields, flag, text};
 use crate::judge::facts::{CuptiStatus, FailureImpact, ImageFacts};
 
@@ -20,7 +20,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let broken = facts
         .consumers
         .iter()
-        .any(|consumer| consumer.required == FailureImpact::Import && fails(consumer));
+        .any(|consumer| consumer.required == FailureImpact::Import && misses_cupti(consumer));
     let headers = if facts.status.as_is == CuptiStatus::HeadersOnly {
         facts.headers.as_slice()
     } else {
@@ -33,7 +33,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             ("status_nvidia", text(facts.status.nvidia.name())),
             ("import_broken", flag(broken)),
             ("concerns_cupti", flag(facts.concerns_cupti())),
-            ("libc", text(libc(facts).0)),
+            ("libc", text(c_library(facts).0)),
         ]),
         locations: headers
             .iter()
@@ -42,6 +42,6 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
                 layer: Some(*layer),
             })
             .collect(),
-        evidence: evidence::of_plain(&facts.plain.as_is),
+        evidence: evidence::plain_open_evidence(&facts.plain.as_is),
     }]
 }

@@ -16,7 +16,7 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let stale = ld_cache::stale(&facts.grounds);
+    let stale = ld_cache::find_stale_entries(&facts.grounds);
     [StaleReason::Gone, StaleReason::NotEntered]
         .into_iter()
         .filter_map(|kind| {
@@ -30,7 +30,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> RuleSubject {
     let names: Vec<String> = entries
         .iter()
-        .map(|entry| escape::text(&entry.name))
+        .map(|entry| escape::escape_bytes(&entry.name))
         .collect();
     let names = names.join(", ");
     let (words, shown) = match kind {
@@ -43,8 +43,9 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
             "would be in the cache after a run of ldconfig",
         ),
     };
-    let line =
-        |entry: &&StaleEntry| Evidence::Words(format!("{} {shown}", escape::text(&entry.path)));
+    let line = |entry: &&StaleEntry| {
+        Evidence::Words(format!("{} {shown}", escape::escape_bytes(&entry.path)))
+    };
     let cache = RootPath::from("etc/ld.so.cache");
     let rootfs = &facts.grounds.as_is.rootfs;
     let layer = rootfs

@@ -19,8 +19,8 @@ fn subject(name: &MisnamedLibrary) -> RuleSubject {
         kind: SubjectKind::Misnamed,
         fields: fields([
             ("path", text(name.path.to_string())),
-            ("says", text(escape::text(&name.says))),
-            ("soname", text(escape::text(&name.soname))),
+            ("says", text(escape::escape_bytes(&name.says))),
+            ("soname", text(escape::escape_bytes(&name.soname))),
         ]),
         locations: vec![FindingLocation {
             path: name.path.clone(),

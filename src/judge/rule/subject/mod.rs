@@ -178,7 +178,7 @@ pub struct RuleSubject {
 }
 
 /// The subjects of an image.
-pub fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let of = [
         image::subjects,
         copy::subjects,
@@ -205,7 +205,7 @@ fn text(value: impl Into<String>) -> FieldValue {
 
 /// Text from a file or the environment of the image.
 fn escaped(value: &str) -> FieldValue {
-    FieldValue::Text(escape::text(value.as_bytes()))
+    FieldValue::Text(escape::escape_bytes(value.as_bytes()))
 }
 
 fn flag(value: bool) -> FieldValue {

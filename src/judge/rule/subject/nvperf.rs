@@ -64,7 +64,7 @@ fn subject(
         Some(file) => format!("it lies in {}, on no search path of it", file.path.parent()),
         None => "it is not in the image".to_owned(),
     };
-    let lines = trace_text::lines(&companion.trace, &companion.objects);
+    let lines = trace_text::trace_lines(&companion.trace, &companion.objects);
     let message = Evidence::Words(companion.message.clone());
     RuleSubject {
         kind: SubjectKind::Nvperf,

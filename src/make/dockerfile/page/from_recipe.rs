@@ -23,9 +23,8 @@ use image_linkage::path::RootPath;
 
 /// What there is to say of a recipe.
 ///
-/// # Errors
-/// [`RemedyError::Name`], when a name of the image cannot be written into a Dockerfile.
-pub fn page(
+/// Errors: [`RemedyError::Name`], when a name of the image cannot be written into a Dockerfile.
+pub fn fill_page(
     facts: &ImageFacts,
     plan: &Plan,
     recipe: &PhaseRecipe,
@@ -42,12 +41,12 @@ pub fn page(
     if !quote::is_writable(search_path.as_bytes()) {
         return Err(RemedyError::Name {
             what: "LD_LIBRARY_PATH".to_owned(),
-            name: escape::text(search_path.as_bytes()),
+            name: escape::escape_bytes(search_path.as_bytes()),
         });
     }
     Ok(PhasePage {
         phase: plan.phase.clone(),
-        image: escape::text(facts.image.reference.as_bytes()),
+        image: escape::escape_bytes(facts.image.reference.as_bytes()),
         summary: plan.summary.clone(),
         verdict: plan.verdict.name(),
         because: plan.because.clone(),
@@ -63,7 +62,7 @@ pub fn page(
         adds: recipe.adds,
         leaves: recipe.leaves.clone(),
         user: user
-            .map(|user| quote::plain("the user of the image", user.as_bytes()))
+            .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
         shell: recipe.system.shell,
         way: recipe
@@ -102,7 +101,7 @@ fn line(name: &str, why: &str) -> NamedReason {
 }
 
 fn path(path: &RootPath) -> Result<String, RemedyError> {
-    quote::plain("a path", &path.absolute())
+    quote::require_plain("a path", &path.absolute())
 }
 
 fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
@@ -110,7 +109,7 @@ fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
         Ok(FilePage {
             from: path(&file.from)?,
             to: path(&file.to)?,
-            because: format!("{}: {}", escape::text(&file.name), file.because),
+            because: format!("{}: {}", escape::escape_bytes(&file.name), file.because),
         })
     };
     bring.files.iter().map(file).collect()
@@ -120,8 +119,8 @@ fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
     let link = |link: &CreatedLink| {
         Ok(LinkPage {
             at: path(&link.at)?,
-            name: escape::text(link.at.name()),
-            to: quote::plain("a link", &link.to)?,
+            name: escape::escape_bytes(link.at.name()),
+            to: quote::require_plain("a link", &link.to)?,
             because: link.because.clone(),
         })
     };
@@ -255,7 +254,7 @@ fn lead(lead: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
 
 fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, RemedyError> {
     Ok(LinkPage {
-        name: escape::text(at.name()),
+        name: escape::escape_bytes(at.name()),
         at: path(at)?,
         to: path(to)?,
         because: String::new(),
@@ -301,14 +300,14 @@ fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, Remed
                 .filter(|it| rootfs.lookup(&it.absolute()).is_ok())
                 .map(path)
                 .transpose()?,
-            wants: quote::plain("the name of a library", &it.wants)?,
+            wants: quote::require_plain("the name of a library", &it.wants)?,
         })
     };
     Ok(BuildCheckPage {
-        loader: quote::plain("the path of the loader", &proof.loader)?,
+        loader: quote::require_plain("the path of the loader", &proof.loader)?,
         names: proof.names.clone(),
         linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,
-        libc: quote::plain("the path of the C library", &proof.libc)?,
+        libc: quote::require_plain("the path of the C library", &proof.libc)?,
         elsewhere: proof.elsewhere,
     })
 }

@@ -4,7 +4,7 @@ mod from_recipe;
 
 use serde::Serialize;
 
-pub use from_recipe::page;
+pub use from_recipe::fill_page;
 
 /// What is said of one phase of an image.
 #[derive(Debug, Clone, Serialize)]

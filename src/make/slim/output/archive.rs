@@ -13,7 +13,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::ExistingOutput;
-use super::layout::{LAYOUT, index};
+use super::layout::{LAYOUT, build_index};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
@@ -22,7 +22,7 @@ use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
 /// Looks whether a file is there.
-pub(super) fn check(file: &Path, existing: ExistingOutput) -> Result<(), SlimError> {
+pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(), SlimError> {
     match fs::symlink_metadata(file) {
         Ok(there) if there.is_dir() => {
             let text = format!("{} is a folder, and an archive is a file", file.display());
@@ -36,7 +36,7 @@ pub(super) fn check(file: &Path, existing: ExistingOutput) -> Result<(), SlimErr
 }
 
 /// Writes an archive by `write` and puts it into its place.
-pub(super) fn put(
+pub(super) fn place_archive(
     file: &Path,
     existing: ExistingOutput,
     folder: &Path,
@@ -68,30 +68,30 @@ pub(super) fn put(
 }
 
 /// An OCI image layout as a tar (image-spec, image-layout.md).
-pub(super) fn layout(
+pub(super) fn write_layout_tar(
     made: &NewImage<'_>,
     tag: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = made.config_digest()?;
-    let manifest = super::super::new_image::digest(&made.manifest)?;
-    let index = index(made, &manifest, tag, Vec::new());
+    let manifest = super::super::new_image::sha256_digest(&made.manifest)?;
+    let index = build_index(made, &manifest, tag, Vec::new());
     small(&mut writer, "oci-layout", LAYOUT)?;
     small(&mut writer, "index.json", index.to_string().as_bytes())?;
-    small(&mut writer, &name(&manifest), &made.manifest)?;
-    small(&mut writer, &name(&config), &made.config)?;
+    small(&mut writer, &blob_path(&manifest), &made.manifest)?;
+    small(&mut writer, &blob_path(&config), &made.config)?;
     let mut written = BTreeSet::new();
     for layer in &made.layers {
-        let name = name(&layer.blob.digest);
+        let name = blob_path(&layer.blob.digest);
         if !written.insert(name.clone()) {
             continue;
         }
         let path = RootPath::from(name.as_str());
-        let mut blob = made.blob(layer)?;
+        let mut blob = made.open_blob(layer)?;
         writer
             .file_by(&path, layer.blob.size, |out| {
-                interrupt::copy(&mut *blob, out).map(drop)
+                interrupt::copy_interruptible(&mut *blob, out).map(drop)
             })
             .map_err(|error: io::Error| archived(&path, &error))?;
     }
@@ -101,7 +101,7 @@ pub(super) fn layout(
 }
 
 /// An archive as `docker save` wrote it before it wrote OCI layouts; every engine and every tool reads it.
-pub(super) fn docker(
+pub(super) fn write_docker_tar(
     made: &NewImage<'_>,
     tag: Option<&str>,
     out: &mut dyn Write,
@@ -116,7 +116,7 @@ pub(super) fn docker(
         layers.push(name.clone());
         if is_new {
             let path = RootPath::from(name.as_str());
-            writer.file_by(&path, layer.blob.bytes, |out| made.tar(layer, out))?;
+            writer.file_by(&path, layer.blob.bytes, |out| made.write_tar(layer, out))?;
         }
     }
     let tags: Vec<&str> = tag.into_iter().collect();
@@ -133,7 +133,7 @@ pub(super) fn docker(
 }
 
 /// The name of a blob in a layout.
-pub(super) fn name(digest: &Digest) -> String {
+pub(super) fn blob_path(digest: &Digest) -> String {
     format!("blobs/{}/{}", digest.algorithm(), digest.digest())
 }
 

@@ -20,7 +20,7 @@ fn engine(name: &str, reach: &OutputAccess<'_>) -> EngineImage {
 }
 
 /// Looks whether the engine has the image.
-pub(super) fn check(name: &str, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
+pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
     let there = engine(name, reach).has_image(&Limits::default())?;
     if there && reach.existing == ExistingOutput::Stays {
         return Err(SlimError::Exists(format!("docker-daemon:{name}")));
@@ -29,19 +29,19 @@ pub(super) fn check(name: &str, reach: &OutputAccess<'_>) -> Result<(), SlimErro
 }
 
 /// Loads the image. An archive that breaks off has no `manifest.json` yet, and an engine takes nothing of it.
-pub(super) fn put(
+pub(super) fn load_image(
     made: &NewImage<'_>,
     name: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<String, SlimError> {
-    check(name, reach)?;
+    check_name_free(name, reach)?;
     let (reader, writer) =
         io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
     let engine = engine(name, reach);
     let (written, loaded) = std::thread::scope(|scope| {
         let write = move || {
             let mut out = BufWriter::with_capacity(256 << 10, writer);
-            archive::docker(made, Some(name), &mut out)?;
+            archive::write_docker_tar(made, Some(name), &mut out)?;
             out.flush()
                 .map_err(|error| SlimError::Cannot(format!("the engine hung up: {error}")))
         };

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::ExistingOutput;
-use super::archive::name;
-use crate::make::slim::new_image::{LayerOrigin, NewImage, digest};
+use super::archive::blob_path;
+use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use image_linkage::digest::Digest;
@@ -25,7 +25,7 @@ pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 const NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Looks whether an image of this name is in the folder.
-pub(super) fn check(
+pub(super) fn check_tag_free(
     dir: &Path,
     tag: Option<&str>,
     existing: ExistingOutput,
@@ -82,7 +82,7 @@ fn named(image: &Value) -> Option<&str> {
 }
 
 /// An index with the image behind `others`.
-pub(super) fn index(
+pub(super) fn build_index(
     made: &NewImage<'_>,
     manifest: &Digest,
     tag: Option<&str>,
@@ -118,23 +118,23 @@ pub(super) fn index(
 }
 
 /// Writes the layout and puts it into its place.
-pub(super) fn put(
+pub(super) fn place_layout(
     made: &NewImage<'_>,
     dir: &Path,
     tag: Option<&str>,
     existing: ExistingOutput,
     folder: &Path,
 ) -> Result<String, SlimError> {
-    check(dir, tag, existing)?;
+    check_tag_free(dir, tag, existing)?;
     let mut others = images(dir)?;
     others.retain(|image| named(image) != tag);
     let new = folder.join("layout");
     let blobs = write(made, &new)?;
-    let manifest = digest(&made.manifest)?;
-    let index = index(made, &manifest, tag, others).to_string();
+    let manifest = sha256_digest(&made.manifest)?;
+    let index = build_index(made, &manifest, tag, others).to_string();
     file(&new.join("index.json"), index.as_bytes())?;
     file(&new.join("oci-layout"), LAYOUT)?;
-    interrupt::check().map_err(|error| io_error(dir, error))?;
+    interrupt::check_interrupt().map_err(|error| io_error(dir, error))?;
     // An empty folder is replaced by this; one that holds something is not.
     match fs::rename(&new, dir) {
         Ok(()) => {}
@@ -150,7 +150,7 @@ fn write(made: &NewImage<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
     fs::create_dir_all(&folder).map_err(|error| io_error(&folder, error))?;
     let mut names = Vec::new();
     for layer in &made.layers {
-        let name = name(&layer.blob.digest);
+        let name = blob_path(&layer.blob.digest);
         let path = new.join(&name);
         if names.contains(&name) {
             continue;
@@ -164,7 +164,7 @@ fn write(made: &NewImage<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
         names.push(name);
     }
     for bytes in [&made.config, &made.manifest] {
-        let name = name(&digest(bytes)?);
+        let name = blob_path(&sha256_digest(bytes)?);
         file(&new.join(&name), bytes)?;
         names.push(name);
     }
@@ -179,9 +179,9 @@ fn copy(
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| io_error(folder, error))?;
     }
-    let mut blob = made.blob(layer)?;
+    let mut blob = made.open_blob(layer)?;
     let mut out = File::create(path).map_err(|error| io_error(path, error))?;
-    let copied = interrupt::copy(&mut *blob, &mut out);
+    let copied = interrupt::copy_interruptible(&mut *blob, &mut out);
     copied.map(drop).map_err(|error| io_error(path, error))
 }
 

@@ -77,8 +77,7 @@ pub struct OutputAccess<'a> {
 impl ImageOutput {
     /// Reads an output as it is written on the command line.
     ///
-    /// # Errors
-    /// What would do.
+    /// Errors: What would do.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("docker://") {
             let reference =
@@ -116,7 +115,7 @@ impl ImageOutput {
     }
 
     /// How layers are stored there.
-    pub fn form(&self) -> LayerStorage {
+    pub fn layer_storage(&self) -> LayerStorage {
         match self {
             Self::Layout { .. } | Self::LayoutArchive { .. } | Self::Registry { .. } => {
                 LayerStorage::Blobs
@@ -127,9 +126,8 @@ impl ImageOutput {
 
     /// A folder beside the output, where what is new can be written before it is put into its place.
     ///
-    /// # Errors
-    /// Why there is none.
-    pub fn folder(&self) -> Result<tempfile::TempDir, SlimError> {
+    /// Errors: Why there is none.
+    pub fn create_staging_folder(&self) -> Result<tempfile::TempDir, SlimError> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".cupti-audit-");
         let (made, at) = match self.path() {
@@ -157,24 +155,26 @@ impl ImageOutput {
 
     /// Looks whether the place is free, before gigabytes are read.
     ///
-    /// # Errors
-    /// That something is there, or why it cannot be known.
-    pub fn check(&self, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
+    /// Errors: That something is there, or why it cannot be known.
+    pub fn check_free(&self, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
         match self {
-            Self::Layout { dir, tag } => layout::check(dir, tag.as_deref(), reach.existing),
-            Self::LayoutArchive { file, .. } | Self::DockerArchive { file, .. } => {
-                archive::check(file, reach.existing)
+            Self::Layout { dir, tag } => {
+                layout::check_tag_free(dir, tag.as_deref(), reach.existing)
             }
-            Self::DockerDaemon(name) => engine::check(name, reach),
-            Self::Registry { reference, written } => registry::check(reference, written, reach),
+            Self::LayoutArchive { file, .. } | Self::DockerArchive { file, .. } => {
+                archive::check_file_free(file, reach.existing)
+            }
+            Self::DockerDaemon(name) => engine::check_name_free(name, reach),
+            Self::Registry { reference, written } => {
+                registry::check_tag_unused(reference, written, reach)
+            }
         }
     }
 
     /// Puts a new image into its place; `folder` is where it was made. Gives what to say of it.
     ///
-    /// # Errors
-    /// Why it could not be put there; nothing of it is there then.
-    pub fn put(
+    /// Errors: Why it could not be put there; nothing of it is there then.
+    pub fn place_image(
         &self,
         made: &NewImage<'_>,
         reach: &OutputAccess<'_>,
@@ -182,20 +182,22 @@ impl ImageOutput {
     ) -> Result<String, SlimError> {
         match self {
             Self::Layout { dir, tag } => {
-                layout::put(made, dir, tag.as_deref(), reach.existing, folder)
+                layout::place_layout(made, dir, tag.as_deref(), reach.existing, folder)
             }
             Self::LayoutArchive { file, tag } => {
-                archive::put(file, reach.existing, folder, |out| {
-                    archive::layout(made, tag.as_deref(), out)
+                archive::place_archive(file, reach.existing, folder, |out| {
+                    archive::write_layout_tar(made, tag.as_deref(), out)
                 })
             }
             Self::DockerArchive { file, name } => {
-                archive::put(file, reach.existing, folder, |out| {
-                    archive::docker(made, name.as_deref(), out)
+                archive::place_archive(file, reach.existing, folder, |out| {
+                    archive::write_docker_tar(made, name.as_deref(), out)
                 })
             }
-            Self::DockerDaemon(name) => engine::put(made, name, reach),
-            Self::Registry { reference, written } => registry::put(made, reference, written, reach),
+            Self::DockerDaemon(name) => engine::load_image(made, name, reach),
+            Self::Registry { reference, written } => {
+                registry::push_image(made, reference, written, reach)
+            }
         }
     }
 }
@@ -253,7 +255,7 @@ mod tests {
 
     fn read(text: &str) -> String {
         match ImageOutput::parse(text) {
-            Ok(output) => format!("{:?} {output}", output.form()),
+            Ok(output) => format!("{:?} {output}", output.layer_storage()),
             Err(error) => error,
         }
     }

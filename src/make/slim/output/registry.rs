@@ -6,13 +6,13 @@ use std::io::{Cursor, Read};
 use oci_spec::distribution::Reference;
 
 use super::{ExistingOutput, OutputAccess, home};
-use crate::make::slim::new_image::{LayerOrigin, NewImage, digest};
+use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
 use crate::make::slim::{SlimError, interrupt};
 use image_source::ImageError;
 use image_source::registry::{PushOutcome, RegistryPush};
 
 /// Looks whether the tag is there.
-pub(super) fn check(
+pub(super) fn check_tag_unused(
     reference: &Reference,
     written: &str,
     reach: &OutputAccess<'_>,
@@ -22,14 +22,14 @@ pub(super) fn check(
 }
 
 fn free(push: &RegistryPush, written: &str, existing: ExistingOutput) -> Result<(), SlimError> {
-    if push.is_there()? && existing == ExistingOutput::Stays {
+    if push.tag_exists()? && existing == ExistingOutput::Stays {
         return Err(SlimError::Exists(written.to_owned()));
     }
     Ok(())
 }
 
 /// Pushes the image.
-pub(super) fn put(
+pub(super) fn push_image(
     made: &NewImage<'_>,
     reference: &Reference,
     written: &str,
@@ -45,30 +45,30 @@ pub(super) fn put(
     let mut done: BTreeMap<PushOutcome, usize> = BTreeMap::new();
     for layer in &made.layers {
         let open = || {
-            interrupt::check().map_err(|source| ImageError::Io {
+            interrupt::check_interrupt().map_err(|source| ImageError::Io {
                 what: written.to_owned(),
                 source,
             })?;
-            made.blob(layer).map_err(of_image)
+            made.open_blob(layer).map_err(of_image)
         };
         let is_kept = matches!(layer.origin, LayerOrigin::Kept(_));
         let (digest, size) = (&layer.blob.digest, layer.blob.size);
         let pushed = if is_kept {
-            push.blob(digest, size, &open)?
+            push.push_shared_blob(digest, size, &open)?
         } else {
-            push.new_blob(digest, size, &open)?
+            push.push_new_blob(digest, size, &open)?
         };
         *done.entry(pushed).or_default() += 1;
     }
     let config = made.config.clone();
-    push.new_blob(&made.config_digest()?, config.len() as u64, &|| {
+    push.push_new_blob(&made.config_digest()?, config.len() as u64, &|| {
         Ok(Box::new(Cursor::new(config.clone())) as Box<dyn Read + Send>)
     })?;
-    push.manifest(made.manifest_type, &made.manifest)?;
+    push.push_manifest(made.manifest_type, &made.manifest)?;
     let count = |pushed| done.get(&pushed).copied().unwrap_or(0);
     Ok(format!(
         "{written} ({}; {} layers sent, {} mounted, {} there already)",
-        digest(&made.manifest)?,
+        sha256_digest(&made.manifest)?,
         count(PushOutcome::Sent),
         count(PushOutcome::Mounted),
         count(PushOutcome::There)

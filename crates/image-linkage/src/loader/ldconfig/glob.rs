@@ -6,7 +6,7 @@ use crate::rootfs::Rootfs;
 const PATHS: usize = 4096;
 
 /// The paths that an absolute pattern names, in the order of their bytes.
-pub(super) fn expand(rootfs: &Rootfs, pattern: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8]) -> Vec<Vec<u8>> {
     let mut paths: Vec<Vec<u8>> = vec![Vec::new()];
     for part in pattern
         .split(|&byte| byte == b'/')

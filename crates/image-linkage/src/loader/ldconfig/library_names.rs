@@ -31,12 +31,12 @@ pub(super) fn is_temporary(name: &[u8], libc: Libc) -> bool {
 /// The bits of a path: those of its last components, as far as they are such names (`path_hwcap`).
 pub(super) fn path_hardware(path: &[u8]) -> u64 {
     path.rsplit(|&byte| byte == b'/')
-        .map_while(legacy_hwcaps::bit)
+        .map_while(legacy_hwcaps::capability_bit)
         .fold(0, u64::wrapping_add)
 }
 
 /// Compares names with the numbers in them as numbers (`_dl_cache_libcmp`).
-pub(super) fn compare(first: &[u8], second: &[u8]) -> Ordering {
+pub(super) fn compare_versions(first: &[u8], second: &[u8]) -> Ordering {
     let (mut a, mut b) = (first, second);
     while let Some((&x, rest)) = a.split_first() {
         let Some((&y, other)) = b.split_first() else {
@@ -79,17 +79,23 @@ fn take_number(text: &[u8]) -> (u64, &[u8]) {
 mod tests {
     use std::cmp::Ordering;
 
-    use super::{compare, is_library, path_hardware};
+    use super::{compare_versions, is_library, path_hardware};
 
     #[test]
     fn numbers_in_names_are_compared_as_numbers() {
-        assert_eq!(compare(b"libx.so.9", b"libx.so.10"), Ordering::Less);
         assert_eq!(
-            compare(b"libcupti.so.2024.1.1", b"libcupti.so.2023.3.1"),
+            compare_versions(b"libx.so.9", b"libx.so.10"),
+            Ordering::Less
+        );
+        assert_eq!(
+            compare_versions(b"libcupti.so.2024.1.1", b"libcupti.so.2023.3.1"),
             Ordering::Greater
         );
-        assert_eq!(compare(b"libx.so", b"libx.so.1"), Ordering::Less);
-        assert_eq!(compare(b"libx.so.1", b"libx.so.1"), Ordering::Equal);
+        assert_eq!(compare_versions(b"libx.so", b"libx.so.1"), Ordering::Less);
+        assert_eq!(
+            compare_versions(b"libx.so.1", b"libx.so.1"),
+            Ordering::Equal
+        );
     }
 
     #[test]
