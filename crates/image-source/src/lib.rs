@@ -8,6 +8,7 @@ pub mod config;
 pub mod docker_archive;
 pub mod engine;
 pub mod host_path_kind;
+mod http_client;
 pub mod manifest;
 pub mod oci_archive;
 pub mod oci_layout;
