@@ -59,7 +59,7 @@ fn image(
         .manifest
         .layers()
         .iter()
-        .map(|layer| blob_name(what, layer.digest()))
+        .map(|layer| blob_name(what, &manifest::own_digest(layer)))
         .collect::<Result<_, _>>()?;
     Ok(ChosenImage {
         image: Image {
@@ -189,11 +189,12 @@ fn read_blob(
     descriptor: &Descriptor,
     request: &OpenRequest<'_>,
 ) -> Result<(RootPath, Vec<u8>), ImageError> {
-    let name = blob_name(documents.what(), descriptor.digest())?;
+    let digest = manifest::own_digest(descriptor);
+    let name = blob_name(documents.what(), &digest)?;
     let bytes = documents::read_document(
         documents,
         &name,
-        Some(descriptor.digest()),
+        Some(&digest),
         Some(descriptor.size()),
         request.limits.document,
     )?;
@@ -212,7 +213,7 @@ fn descend(
         let what = documents::name_member(documents, &name);
         match manifest::read_manifest(&what, &bytes)? {
             manifest::ManifestDocument::Manifest(manifest) => {
-                let digest = descriptor.digest().clone();
+                let digest = manifest::own_digest(&descriptor);
                 return Ok(FoundManifest { digest, manifest });
             }
             manifest::ManifestDocument::Index(inner) => {
@@ -246,22 +247,21 @@ pub(super) fn manifest_of_config(
         if !seen.insert(descriptor.digest().to_string()) || seen.len() > MAX_MANIFESTS {
             continue;
         }
-        let name = blob_name(documents.what(), descriptor.digest()).ok()?;
-        let (digest, size) = (descriptor.digest(), descriptor.size());
+        let (digest, size) = (manifest::own_digest(&descriptor), descriptor.size());
+        let name = blob_name(documents.what(), &digest).ok()?;
         let limit = request.limits.document;
         let Ok(Some(bytes)) =
-            documents::find_document(documents, &name, Some(digest), Some(size), limit)
+            documents::find_document(documents, &name, Some(&digest), Some(size), limit)
         else {
             continue;
         };
         match manifest::read_manifest("", &bytes) {
             Ok(manifest::ManifestDocument::Manifest(manifest))
-                if manifest.config().digest() == config =>
+                if manifest::own_digest(manifest.config()) == *config =>
             {
                 if found.is_some() {
                     return None;
                 }
-                let digest = descriptor.digest().clone();
                 found = Some(FoundManifest { digest, manifest });
             }
             Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {
