@@ -40,7 +40,7 @@ pub(super) fn fetch_manifest(
             .map(ToString::to_string)
             .or_else(|| reference.tag().map(str::to_owned))
             .unwrap_or_else(|| "latest".to_owned());
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let arrived = retry_attempts(&client.patience, || attempt(client, &wanted, limit))?;
         let what = format!("manifest {wanted} of {name}");
         let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;

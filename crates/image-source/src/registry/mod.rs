@@ -79,11 +79,11 @@ impl ImageSource for RegistrySource {
             blob::open_blob(&client, &described.digest, Some(described.size))?,
             Some(&described.digest),
             Some(described.size),
-            request.limits.document,
+            request.limits().document,
         )?;
         let (platform, config) = config::read_image_config(written, &bytes)?;
         expect_platform(written, &platform, request.platform)?;
-        let layers = describe_layers(written, &found.manifest, &config, request.limits)?;
+        let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),
