@@ -136,6 +136,7 @@ impl DockerfileInputs<'_> {
             target: self.facts,
             phase,
             plan,
+            rules: &self.knowledge.rules,
             via: self.args.via.map(Into::into),
             cuda: cuda(self.args)?,
             source: self.source.map(|(name, facts)| (name.clone(), facts)),

@@ -54,6 +54,8 @@ pub struct Rule {
     pub fix: template::MessageTemplate,
     /// Where to read more.
     pub references: Vec<String>,
+    /// What `cupti-audit dockerfile` does against its findings; `None` where it leaves them.
+    pub cured_by: Option<RuleCure>,
     /// The severity where no phase was asked for.
     pub severity: Severity,
     /// The severity for each phase; a phase that stands in [`Rule::off`] is left out.
@@ -92,6 +94,30 @@ impl Rule {
                 .collect();
             (words.join(" and "), raise.severity, &*raise.phases)
         })
+    }
+}
+
+/// A step of a Dockerfile that takes a rule's findings away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleCure {
+    /// CUPTI and what it needs come in, or what is there is put on the search path.
+    InstallCupti,
+    /// `LD_LIBRARY_PATH` is written without empty elements.
+    CleanLibraryPath,
+}
+
+impl RuleCure {
+    /// What the step does, as a sentence of which the program is the subject.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::InstallCupti => {
+                "cupti-audit dockerfile brings CUPTI in, or puts what is there on the search path"
+            }
+            Self::CleanLibraryPath => {
+                "cupti-audit dockerfile writes LD_LIBRARY_PATH without empty elements"
+            }
+        }
     }
 }
 
