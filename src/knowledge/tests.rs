@@ -39,6 +39,21 @@ fn the_files_of_the_program_can_be_read() {
 }
 
 #[test]
+fn a_phase_removes_dead_weight_as_the_one_it_is_like_unless_it_says_so() {
+    let phase =
+        |name: &str, text: &str| file(DataKind::Phase, name, &format!("summary: s\n{text}\n"));
+    let files = vec![
+        phase("serving", "like: inference"),
+        phase("debugging", "like: inference\nbaggage: {removes: false}"),
+        phase("nightly", "like: training"),
+    ];
+    let known = Knowledge::with_user_files(files).unwrap();
+    let removes = |name: &str| known.phase(name).unwrap().baggage.removes == Some(true);
+    let removing = known.phase_names().into_iter().filter(|name| removes(name));
+    assert_eq!(removing.collect::<Vec<_>>(), ["inference", "serving"]);
+}
+
+#[test]
 fn no_two_profilers_answer_to_one_name() {
     let mut names = BTreeSet::new();
     let profilers = Knowledge::built_in().profilers;

@@ -88,6 +88,7 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
         &target.consumers,
         required_libraries::released_by(cuda),
     );
+    let removes = phase.baggage.removes == Some(true);
     let mut recipe = PhaseRecipe {
         choice: None,
         release: None,
@@ -97,7 +98,7 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
         folder: choose_install_folder(target, linker, CacheUpdate::Build).folder,
         lead: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
-        fresh: plan_removal(target, plan).filter(|_| phase.like == "inference" && system.shell),
+        fresh: plan_removal(target, plan).filter(|_| removes && system.shell),
         proof: build_check::check_without_install(target, linker, plan, &needs),
         leaves: plan
             .because
@@ -110,7 +111,7 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
     if to_cure {
         bring_in(request, linker, system, &mut recipe)?;
     }
-    if phase.like == "inference" && !recipe.system.shell && !plan.drop.is_empty() {
+    if removes && !recipe.system.shell && !plan.drop.is_empty() {
         let why = "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none";
         recipe.leaves.push(why.to_owned());
     }
