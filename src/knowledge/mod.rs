@@ -14,6 +14,7 @@ pub mod minimum_driver;
 pub mod packages;
 mod phase;
 mod profiler;
+pub mod rule;
 pub mod user_folders;
 
 use std::collections::BTreeMap;
@@ -26,8 +27,8 @@ pub use profiler::{
 };
 
 use crate::judge::facts::ConsumerProfile;
-use crate::judge::rule::{self, Rule};
 use catalog::{DataCatalog, DataEntry};
+use rule::Rule;
 use yaml_mistakes::{YamlMistake, unknown_name};
 
 /// What a data file describes.

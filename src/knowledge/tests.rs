@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::rule;
 use super::user_folders::UserFolders;
 use super::{DataFile, DataKind, Knowledge};
-use crate::judge::rule;
 
 const RULE: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
 

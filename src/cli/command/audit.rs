@@ -5,7 +5,7 @@ use crate::judge::audit::judge_image as judged;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule;
 use crate::judge::rule::suppression::Suppression;
-use crate::judge::suppression_gate::SuppressionGate;
+use crate::judge::rule::suppression::SuppressionGate;
 use crate::knowledge::Knowledge;
 use image_source::{ImageError, Platform};
 

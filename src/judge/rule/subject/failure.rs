@@ -1,38 +1,17 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
-use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, evidence, fields, flag, text};
+use super::evidence::{self, Evidence};
+use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::facts::{
     self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome,
 };
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::trace_text;
 use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
-
-/// The fields of what is not loaded.
-pub(super) const FIELDS: &[&str] = &[
-    "object",
-    // What that breaks: `cupti`, or `import` or `profiling` of a program.
-    "breaks",
-    "words",
-    // Whether all that is missing is a newer glibc, which one is needed and which one is there.
-    "glibc",
-    "glibc_needed",
-    "glibc_here",
-    // Whether the C library of the image is musl.
-    "musl",
-];
-
-/// The fields of a program that opens libcupti and does not get it.
-pub(super) const UNSERVED: &[&str] = &[
-    "name",
-    "object",
-    "wants",
-    "words",
-    // Whether another program of the same Python environment gets one.
-    "others_served",
-];
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

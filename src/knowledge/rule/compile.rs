@@ -187,7 +187,7 @@ fn mistakes(document: &YamlDocument, source: &RuleSource, phases: &[String]) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::judge::rule::{Severity, SubjectKind};
+    use crate::knowledge::rule::{Severity, SubjectKind};
     use yaml_mistakes::YamlDocument;
 
     #[test]
