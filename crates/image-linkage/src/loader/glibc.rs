@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use super::object_check::{ObjectRole, open_object};
-use super::process::{LinkMap, LoadPhase, SearchHit, SearchMiss, SimulatedProcess};
+use super::process::{
+    LinkMap, LoadPhase, LoaderEnvironment, SearchHit, SearchLists, SearchMiss, SimulatedProcess,
+};
 use super::{LoadRefusal, RequestOutcome, SearchStage, SearchStep, TriedFile, dynamic_tokens};
 use crate::elf::ByteString;
 use crate::escape;
@@ -51,14 +53,12 @@ impl GlibcSearch<'_, '_> {
             return self.direct(loader);
         }
         let own = loader.and_then(|loader| self.process.maps.get(loader));
-        // ld.so(8), "the dynamic linker searches in the following order"
         if own.is_some_and(|own| own.elf().runpath.is_some()) {
             self.trace.push(SearchStep::RpathIgnored);
-        } else {
-            self.rpath_chain(loader)?;
         }
-        self.ld_library_path()?;
-        self.runpath(loader)?;
+        for (how, directories) in search_path(self.process, loader) {
+            self.directories(&directories, how)?;
+        }
         self.cache(own)?;
         if nodeflib(own) {
             self.trace.push(SearchStep::NoDefaults);
@@ -80,72 +80,6 @@ impl GlibcSearch<'_, '_> {
         };
         match path {
             Some(path) => self.candidate(path, SearchStage::Direct),
-            None => SearchFlow::Continue(()),
-        }
-    }
-
-    /// `DT_RPATH` of the asking object, of the one that loaded it, and so on up; then of the executable.
-    fn rpath_chain(&mut self, loader: Option<usize>) -> SearchFlow {
-        let mut next = loader;
-        let main = self.process.main();
-        let mut did_main = false;
-        while let Some(number) = next {
-            let Some(map) = self.process.maps.get(number) else {
-                break;
-            };
-            self.rpath(number)?;
-            did_main |= main == Some(number);
-            next = map.loader;
-        }
-        match main {
-            Some(main) if !did_main => self.rpath(main),
-            _ => SearchFlow::Continue(()),
-        }
-    }
-
-    fn rpath(&mut self, number: usize) -> SearchFlow {
-        let Some(map) = self.process.maps.get(number) else {
-            return SearchFlow::Continue(());
-        };
-        // With a DT_RUNPATH the object's DT_RPATH does not exist (elf/get-dynamic-info.h).
-        match &map.elf().rpath {
-            Some(rpath) if map.elf().runpath.is_none() => self.directories(
-                &directories(self.process, rpath, b":", map),
-                SearchStage::Rpath(number),
-            ),
-            _ => SearchFlow::Continue(()),
-        }
-    }
-
-    fn ld_library_path(&mut self) -> SearchFlow {
-        let setup = self.process.setup;
-        let Some(path) = setup
-            .environment
-            .library_path
-            .as_ref()
-            .filter(|path| !path.is_empty())
-        else {
-            return SearchFlow::Continue(());
-        };
-        let list = match self
-            .process
-            .main()
-            .and_then(|main| self.process.maps.get(main))
-        {
-            Some(main) => directories(self.process, path, b":;", main),
-            None => plain_directories(path),
-        };
-        self.directories(&list, SearchStage::LdLibraryPath)
-    }
-
-    /// `DT_RUNPATH` of the asking object alone.
-    fn runpath(&mut self, loader: Option<usize>) -> SearchFlow {
-        let own = loader.and_then(|number| Some((number, self.process.maps.get(number)?)));
-        match own.and_then(|(number, map)| Some((number, map, map.elf().runpath.as_ref()?))) {
-            Some((number, map, runpath)) => self.directories(
-                &directories(self.process, runpath, b":", map),
-                SearchStage::Runpath(number),
-            ),
             None => SearchFlow::Continue(()),
         }
     }
@@ -288,6 +222,54 @@ impl GlibcSearch<'_, '_> {
     }
 }
 
+/// The lists of directories that are searched before the cache, for what the map `loader` needs: ld.so(8), "the
+/// dynamic linker searches in the following order".
+pub(super) fn search_path(process: &SimulatedProcess<'_>, loader: Option<usize>) -> SearchLists {
+    let map = |number: usize| process.maps.get(number);
+    let own_runpath = loader.and_then(|number| map(number)?.elf().runpath.as_ref());
+    let mut lists = SearchLists::new();
+    if own_runpath.is_none() {
+        lists.extend(rpath_chain(process, loader));
+    }
+    lists.push((SearchStage::LdLibraryPath, library_path(process)));
+    // Of the asking object alone: a DT_RUNPATH is not inherited.
+    if let (Some(number), Some(runpath)) = (loader, own_runpath)
+        && let Some(own) = map(number)
+    {
+        let list = directories(process, runpath, b":", own);
+        lists.push((SearchStage::Runpath(number), list));
+    }
+    lists
+}
+
+/// `DT_RPATH` of the asking object, of the one that loaded it, and so on up; then of the executable.
+fn rpath_chain(process: &SimulatedProcess<'_>, loader: Option<usize>) -> SearchLists {
+    let up = |number: &usize| process.maps.get(*number)?.loader;
+    let mut chain: Vec<usize> = std::iter::successors(loader, up).collect();
+    // What dlopen opened has no loader above it, and the executable's path counts for it too.
+    chain.extend(process.main().filter(|main| !chain.contains(main)));
+    let rpath = |number: usize| {
+        let map = process.maps.get(number)?;
+        // With a DT_RUNPATH the object's DT_RPATH does not exist (elf/get-dynamic-info.h).
+        let rpath = map.elf().rpath.as_ref();
+        let rpath = rpath.filter(|_| map.elf().runpath.is_none())?;
+        let list = directories(process, rpath, b":", map);
+        Some((SearchStage::Rpath(number), list))
+    };
+    chain.into_iter().filter_map(rpath).collect()
+}
+
+/// The directories of `LD_LIBRARY_PATH`, whose tokens mean what they mean in the executable.
+fn library_path(process: &SimulatedProcess<'_>) -> Vec<ByteString> {
+    let environment = process.setup.environment;
+    let main = process.main().and_then(|main| process.maps.get(main));
+    match (&environment.library_path, main) {
+        (Some(path), Some(main)) => directories(process, path, b":;", main),
+        (_, None) => environment.library_directories(),
+        (None, _) => Vec::new(),
+    }
+}
+
 impl SimulatedProcess<'_> {
     /// The executable's map: the first but the loader's own. A process that only opens has none.
     pub(super) fn main(&self) -> Option<usize> {
@@ -375,15 +357,20 @@ fn directories(
     list
 }
 
-/// The same for a process without an executable, in which no token means anything.
-fn plain_directories(path: &[u8]) -> Vec<ByteString> {
-    let mut list: Vec<ByteString> = Vec::new();
-    for directory in path.split(|byte| b":;".contains(byte)).map(with_slash) {
-        if !list.contains(&directory) {
-            list.push(directory);
+impl LoaderEnvironment {
+    /// The directories of `LD_LIBRARY_PATH` for a process without an executable, in which no token means anything:
+    /// each once, with a final `/`; the empty one is the working directory.
+    pub fn library_directories(&self) -> Vec<ByteString> {
+        let path = self.library_path.as_deref().unwrap_or_default();
+        let mut list: Vec<ByteString> = Vec::new();
+        let elements = path.split(|byte| b":;".contains(byte));
+        for directory in elements.filter(|_| !path.is_empty()).map(with_slash) {
+            if !list.contains(&directory) {
+                list.push(directory);
+            }
         }
+        list
     }
-    list
 }
 
 /// The directory with exactly one `/` at its end; the empty one stays empty.

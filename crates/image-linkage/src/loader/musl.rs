@@ -7,7 +7,7 @@
 use std::cell::Cell;
 
 use super::object_check::{ObjectRole, OpenedObject, open_object, truncation};
-use super::process::{LinkMap, SearchHit, SearchMiss, SimulatedProcess};
+use super::process::{LinkMap, SearchHit, SearchLists, SearchMiss, SimulatedProcess};
 use super::{
     DynamicLoader, LoadRefusal, RequestOutcome, SearchStage, SearchStep, TriedFile,
     UnresolvedRequest, arch,
@@ -139,18 +139,11 @@ fn search_directories(
     loader: Option<usize>,
     trace: &mut Vec<SearchStep>,
 ) -> Option<Result<SearchHit, SearchMiss>> {
-    let setup = process.setup;
-    let library_path = setup.environment.library_path.as_deref();
-    let mut lists = vec![(
-        SearchStage::LdLibraryPath,
-        split(library_path.unwrap_or_default()),
-    )];
-    let mut next = loader;
-    while let Some((number, map)) = next.and_then(|at| Some((at, process.maps.get(at)?))) {
-        lists.extend(own_path(process, number, map));
-        next = map.loader;
-    }
-    lists.push((SearchStage::Default, setup.linker.default_dirs.clone()));
+    let mut lists = search_path(process, loader);
+    lists.push((
+        SearchStage::Default,
+        process.setup.linker.default_dirs.clone(),
+    ));
     for (how, directories) in lists {
         if how == SearchStage::Default {
             ask_for_defaults(process);
@@ -167,6 +160,22 @@ fn search_directories(
         }
     }
     None
+}
+
+/// The lists of directories before the default ones, for what the map `loader` needs. Unlike glibc's, an object's own
+/// path comes behind `LD_LIBRARY_PATH` and is inherited, `DT_RUNPATH` too (`load_library`).
+pub(super) fn search_path(process: &SimulatedProcess<'_>, loader: Option<usize>) -> SearchLists {
+    let library_path = process.setup.environment.library_path.as_deref();
+    let mut lists = vec![(
+        SearchStage::LdLibraryPath,
+        split(library_path.unwrap_or_default()),
+    )];
+    let mut next = loader;
+    while let Some((number, map)) = next.and_then(|at| Some((at, process.maps.get(at)?))) {
+        lists.extend(own_path(process, number, map));
+        next = map.loader;
+    }
+    lists
 }
 
 /// The directories of `DT_RUNPATH`, which takes the place of `DT_RPATH`; nothing where a `$` begins something

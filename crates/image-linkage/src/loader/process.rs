@@ -104,6 +104,9 @@ impl LinkMap {
     }
 }
 
+/// Directories with the part of the search they are for, in the order of the search.
+pub(super) type SearchLists = Vec<(SearchStage, Vec<ByteString>)>;
+
 /// What a search found.
 pub(super) struct SearchHit {
     pub path: ByteString,
@@ -138,24 +141,22 @@ impl<'a> SimulatedProcess<'a> {
             absent: RefCell::default(),
             musl: musl::MuslState::default(),
         };
-        let linker = setup.linker;
-        if let Ok(found) = setup.rootfs.lookup(&linker.path)
-            && let NodeKind::File(facts) = &setup.rootfs.node(found.node).kind
-        {
-            let opened = OpenedObject {
-                real_path: found.path,
-                facts: Arc::clone(facts),
-            };
-            process.map(
-                SearchHit {
-                    path: linker.path.clone(),
-                    opened,
-                    how: SearchStage::Interpreter,
-                },
-                None,
-            );
-        }
+        process.map_file(&setup.linker.path, SearchStage::Interpreter);
         process
+    }
+
+    /// Maps the file at `path`, whatever it holds.
+    fn map_file(&mut self, path: &[u8], how: SearchStage) -> Option<usize> {
+        let found = self.setup.rootfs.lookup(path).ok()?;
+        let NodeKind::File(facts) = &self.setup.rootfs.node(found.node).kind else {
+            return None;
+        };
+        let opened = OpenedObject {
+            real_path: found.path,
+            facts: Arc::clone(facts),
+        };
+        let path = path.into();
+        Some(self.map(SearchHit { path, opened, how }, None))
     }
 
     /// Starts the object at `path` and loads what it needs.
@@ -235,6 +236,41 @@ impl<'a> SimulatedProcess<'a> {
     /// The number by which [`SimulatedProcess::open_object`] takes the mapped object at this path as its caller.
     pub fn map_of_path(&self, real_path: &RootPath) -> Option<usize> {
         self.maps.iter().position(|map| map.real_path == *real_path)
+    }
+
+    /// The directories that are searched before the cache and the default ones for what the object at this path
+    /// needs once it is started: absolute, with a final `/`, tokens expanded, in order, each with the part of the search.
+    /// In each of them the loader looks into its [`DynamicLoader::subdirectories`] first.
+    pub fn search_path(
+        setup: &'a ProcessSetup<'a>,
+        object: &RootPath,
+    ) -> Vec<(SearchStage, ByteString)> {
+        let mut process = Self::new(setup);
+        let path = object.absolute();
+        let Some(main) = process.map_file(&path, SearchStage::Start) else {
+            return Vec::new();
+        };
+        process.list(main, None, &path, 0, Vec::new(), SearchStage::Start);
+        let lists = match setup.linker.libc {
+            Libc::Glibc(_) => glibc::search_path(&process, Some(main)),
+            Libc::Musl => musl::search_path(&process, Some(main)),
+        };
+        let absolute = |directory: &[u8]| {
+            // The empty element of a path is the working directory. musl's are without a final slash.
+            let directory = if directory.is_empty() {
+                b"."
+            } else {
+                directory
+            };
+            let path = process.absolute(directory);
+            let path = path.strip_suffix(b"/").unwrap_or(&path);
+            [path, b"/"].concat().into()
+        };
+        lists
+            .into_iter()
+            .flat_map(|(how, list)| list.into_iter().map(move |directory| (how, directory)))
+            .map(|(how, directory)| (how, absolute(&directory)))
+            .collect()
     }
 
     fn preload(&mut self, main: Option<usize>, resolution: &mut LoadResolution) -> Vec<usize> {

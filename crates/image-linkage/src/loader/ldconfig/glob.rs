@@ -29,6 +29,18 @@ pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8]) -> Vec<Vec<u8>> {
     paths
 }
 
+/// Whether a pattern names this path, were it there. Neither is looked up, so that no link is followed.
+pub(super) fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
+    let (mut parts, mut names) = (split_components(pattern), split_components(path));
+    loop {
+        match (parts.next(), names.next()) {
+            (None, None) => return true,
+            (Some(part), Some(name)) if NamePattern::compile(part).matches(name) => {}
+            _ => return false,
+        }
+    }
+}
+
 /// The paths of what in a directory fits.
 fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern) -> Vec<Vec<u8>> {
     // The path of the root is empty here, so that a component can be put behind it with one `/`.
@@ -71,19 +83,18 @@ impl NamePattern {
         let last_close = pattern.iter().rposition(|&byte| byte == b']');
         while let Some((&first, tail)) = rest.split_first() {
             rest = tail;
-            let may_close = || last_close.is_some_and(|at| at >= pattern.len() - tail.len());
-            match first {
-                b'[' if may_close()
-                    && let Some((class, behind)) = class(tail) =>
-                {
+            let may_close = last_close.is_some_and(|at| at >= pattern.len() - tail.len());
+            let class = (first == b'[' && may_close).then(|| class(tail)).flatten();
+            match (first, class) {
+                (_, Some((class, behind))) => {
                     elements.push(PatternElement::Class(Box::new(class_table(class))));
                     rest = behind;
                 }
                 // Two stars in a row take what one does.
-                b'*' if matches!(elements.last(), Some(PatternElement::AnyBytes)) => {}
-                b'*' => elements.push(PatternElement::AnyBytes),
-                b'?' => elements.push(PatternElement::AnyByte),
-                byte => elements.push(PatternElement::Byte(byte)),
+                (b'*', None) if matches!(elements.last(), Some(PatternElement::AnyBytes)) => {}
+                (b'*', None) => elements.push(PatternElement::AnyBytes),
+                (b'?', None) => elements.push(PatternElement::AnyByte),
+                (byte, None) => elements.push(PatternElement::Byte(byte)),
             }
         }
         Self {
