@@ -13,8 +13,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::dynamic_loader::DynamicLoader;
 use super::ld_cache::{CacheEntry, LdCache};
-use super::{Arch, DynamicLoader, Libc, legacy_hwcaps};
+use super::legacy_hwcaps;
+use super::machine::{Arch, Libc};
 use crate::elf::{ByteString, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
