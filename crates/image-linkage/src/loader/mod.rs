@@ -40,22 +40,3 @@ pub use machine::{Arch, CpuLevel, Libc};
 pub use process::{SimulatedProcess, StartMode};
 pub use resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
 pub use trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
-
-/// Where the loader runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum World {
-    /// The image as it is: its own cache, nothing injected.
-    AsIs,
-    /// Under the NVIDIA container runtime: driver libraries present, the cache made anew.
-    Nvidia,
-}
-
-impl World {
-    /// The name used on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AsIs => "as-is",
-            Self::Nvidia => "nvidia",
-        }
-    }
-}
