@@ -7,6 +7,7 @@
     reason = "the tests read the fixtures, and may panic"
 )]
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -18,7 +19,6 @@ use cupti_audit::judge::plan;
 use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;
-use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
@@ -97,7 +97,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
             cpu: CpuLevel::V3,
             consumers: Knowledge::built_in().consumers,
         },
-        limits: Limits::default(),
+        index: cupti_options(),
         progress: &NoProgress,
     };
     image_reading::read_image(reference, &options).unwrap()

@@ -34,6 +34,7 @@ pub mod ldconfig;
 mod process;
 
 pub use dynamic_loader::DynamicLoader;
+pub use glibc::glibc_version;
 pub use legacy_hwcaps::LegacyHwcaps;
 pub use link_map::{LoaderEnvironment, ProcessSetup};
 pub use machine::{Arch, CpuLevel, Libc};

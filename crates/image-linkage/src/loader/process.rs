@@ -390,6 +390,7 @@ fn unresolved(
         requested_by,
         outcome: miss.outcome,
         message: miss.message,
+        missing_version: None,
         trace,
     }
 }

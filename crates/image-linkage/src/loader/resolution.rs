@@ -76,6 +76,8 @@ pub struct UnresolvedRequest {
     pub outcome: RequestOutcome,
     /// The loader's own words.
     pub message: String,
+    /// The version that the object `name` was found without, such as `GLIBC_2.25`, where that is what is missing.
+    pub missing_version: Option<ByteString>,
     /// The search.
     pub trace: Vec<SearchStep>,
 }

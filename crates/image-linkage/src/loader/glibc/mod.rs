@@ -6,6 +6,8 @@ mod search;
 mod verify;
 mod versions;
 
+pub use versions::glibc_version;
+
 use super::dynamic_tokens;
 use super::link_map::{LinkMap, LinkMaps, ProcessSetup, SearchHit, SearchLists, SearchMiss};
 use super::load_queue::DependencyKind;

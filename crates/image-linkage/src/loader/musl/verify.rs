@@ -48,6 +48,7 @@ pub(super) fn check_machines(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<Unreso
                 escape::escape_bytes(&map.path),
                 machine::machine_name(map.elf().machine)
             ),
+            missing_version: None,
             trace: Vec::new(),
         })
         .collect()
