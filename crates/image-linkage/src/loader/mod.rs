@@ -23,6 +23,7 @@ mod load_queue;
 mod object_check;
 
 mod link_map;
+mod load_report;
 mod refusal_text;
 mod search;
 
