@@ -7,7 +7,7 @@ use crate::judge::facts::{ConsumerProfile, GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
-use image_linkage::limits::Limits;
+use crate::knowledge::file_interest::cupti_options;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::{CredentialSource, RegistryOptions};
 use image_source::{ImageError, Platform};
@@ -49,7 +49,7 @@ impl ImageReader {
                 cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
                 consumers: self.consumers.clone(),
             },
-            limits: Limits::default(),
+            index: cupti_options(),
             progress: &self.bars,
         }
     }
