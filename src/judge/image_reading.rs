@@ -1,7 +1,7 @@
 //! Opens an image, reads its layers and gathers its facts: the only place that knows all of these stages.
 
 use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
-use image_linkage::limits::Limits;
+use image_linkage::layer::IndexOptions;
 use image_source::registry::RegistryOptions;
 use image_source::{ImageError, OpenRequest, OpenedLayers, Platform, ReadProgress};
 
@@ -13,8 +13,8 @@ pub struct ReadOptions<'a> {
     pub registry: RegistryOptions,
     /// What processes start with.
     pub conditions: GatherOptions,
-    /// The bounds on what hostile images may take.
-    pub limits: Limits,
+    /// The bounds on what is read, and what is looked for in layers.
+    pub index: IndexOptions,
     /// Told of the bytes of layers that have been read.
     pub progress: &'a dyn ReadProgress,
 }
@@ -24,7 +24,7 @@ impl ReadOptions<'_> {
     pub(crate) fn open_request(&self) -> OpenRequest<'_> {
         OpenRequest {
             platform: self.platform,
-            limits: &self.limits,
+            index: &self.index,
             progress: self.progress,
         }
     }

@@ -120,6 +120,13 @@ pub enum DigestHasher {
     Sha512(Sha512),
 }
 
+impl Default for DigestHasher {
+    /// SHA-256, which every engine and registry knows.
+    fn default() -> Self {
+        Self::Sha256(Sha256::new())
+    }
+}
+
 impl DigestHasher {
     /// A hasher for the algorithm of `digest`; SHA-256 when there is nothing to compare with.
     ///

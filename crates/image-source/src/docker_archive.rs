@@ -78,7 +78,7 @@ impl ImageSource for StdinArchive {
         request: &OpenRequest<'_>,
         keep: KeepFile<'_>,
     ) -> Result<OpenedImage, ImageError> {
-        let kept = keep(&mut DecompressedArchive::new(io::stdin(), request.limits))?;
+        let kept = keep(&mut DecompressedArchive::new(io::stdin(), request.limits()))?;
         archive::open_file(&kept, &STDIN, request)
     }
 }

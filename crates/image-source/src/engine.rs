@@ -140,7 +140,7 @@ impl EngineImage {
     ) -> Result<Response, ImageError> {
         let name = facts.one_image(&self.name);
         let response = connection.get(&format!("images/{name}/get"))?;
-        connection.accept(response, request.limits.document)
+        connection.accept(response, request.limits().document)
     }
 
     fn inspect(
@@ -158,7 +158,7 @@ impl EngineImage {
                 brand.kind().scheme(),
             )));
         }
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let response = connection.accept(response, limit)?;
         let bytes = super::verify::read_document(&connection.what, response, None, None, limit)?;
         serde_json::from_slice(&bytes).map_err(|error| {

@@ -89,7 +89,7 @@ fn read_layer(
         size: layer.size,
         diff_id: layer.diff_id.as_ref(),
     };
-    let index = layer::index_layer(&name, counted, &expected, request.limits)?;
+    let index = layer::index_layer(&name, counted, &expected, request.index)?;
     request.progress.finish(number);
     Ok(Ok(index))
 }

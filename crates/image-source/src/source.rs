@@ -7,7 +7,7 @@ use crate::image::{Image, LayerDescriptor};
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
 use image_linkage::digest::Digest;
-use image_linkage::layer::{LayerError, LayerIndex};
+use image_linkage::layer::{IndexOptions, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
 
 /// A place an image comes from.
@@ -38,10 +38,17 @@ pub struct OpenRequest<'a> {
     /// The platform to choose from an index; `None` means linux on the host's architecture, and any
     /// platform where the source holds only one.
     pub platform: Option<&'a Platform>,
-    /// The bounds on what is read.
-    pub limits: &'a Limits,
+    /// The bounds on what is read, and what is looked for in layers that a source indexes itself.
+    pub index: &'a IndexOptions,
     /// Told of the bytes of layers that a one-pass source reads.
     pub progress: &'a dyn ReadProgress,
+}
+
+impl<'a> OpenRequest<'a> {
+    /// The bounds on what is read.
+    pub(crate) fn limits(&self) -> &'a Limits {
+        &self.index.limits
+    }
 }
 
 /// An image and its layers.

@@ -10,7 +10,7 @@ use super::changeset::Changeset;
 use super::decompress::DecompressedReader;
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::tar_walk::read_changeset;
-use super::{ExpectedBlob, LayerError, LayerIndex};
+use super::{ExpectedBlob, IndexOptions, LayerError, LayerIndex};
 use crate::digest::{Digest, DigestHasher, HashingReader};
 use crate::limits::Limits;
 
@@ -34,9 +34,9 @@ pub fn index_layer(
     name: &str,
     blob: impl Read + Send,
     expected: &ExpectedBlob<'_>,
-    limits: &Limits,
+    options: &IndexOptions,
 ) -> Result<LayerIndex, LayerError> {
-    read(blob, expected, limits).map_err(|reason| LayerError {
+    read(blob, expected, options).map_err(|reason| LayerError {
         layer: name.to_owned(),
         reason,
     })
@@ -45,7 +45,7 @@ pub fn index_layer(
 fn read(
     blob: impl Read + Send,
     expected: &ExpectedBlob<'_>,
-    limits: &Limits,
+    options: &IndexOptions,
 ) -> Result<LayerIndex, String> {
     let unknown = |algorithm: String| {
         format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512")
@@ -62,9 +62,9 @@ fn read(
             read_ahead(scope, DecompressedReader::new(stored_ahead), PLAIN_CHUNK);
         let mut bounded = BoundedReader {
             inner: HashingReader::new(plain_ahead, plain_hasher, None),
-            limit: uncompressed_limit(expected.size, limits),
+            limit: uncompressed_limit(expected.size, &options.limits),
         };
-        let walked = read_changeset(&mut bounded, limits);
+        let walked = read_changeset(&mut bounded, options);
         let (diff_id, bytes) = bounded.inner.finish();
         let (digest, compressed_bytes) = check_stored(stored, plain, expected, walked.is_err())?;
         let mut changeset: Changeset = walked?;

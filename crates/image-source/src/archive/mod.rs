@@ -102,7 +102,13 @@ fn archive_format(
     request: &OpenRequest<'_>,
 ) -> Result<ArchiveFormat, ImageError> {
     let find = |name: &str| {
-        documents::find_document(documents, &name.into(), None, None, request.limits.document)
+        documents::find_document(
+            documents,
+            &name.into(),
+            None,
+            None,
+            request.limits().document,
+        )
     };
     let manifest = find("manifest.json")?;
     let layout = find("oci-layout")?.is_some();

@@ -67,7 +67,7 @@ fn image(
     let what = documents.what();
     let (bytes, platform, config) = read_config(documents, &found.manifest.config, request)?;
     manifest::expect_platform(what, &platform, request.platform)?;
-    let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits)?;
+    let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits())?;
     let members = found
         .manifest
         .layers
@@ -107,7 +107,7 @@ fn check_version(
         reason,
     };
     let name = RootPath::from("oci-layout");
-    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
     let file: LayoutFile = serde_json::from_slice(&bytes)
         .map_err(|error| not_a_layout(format!("its oci-layout file cannot be read: {error}")))?;
@@ -126,7 +126,7 @@ fn index(
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
-    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason: "it has no index.json".to_owned(),
@@ -208,7 +208,7 @@ fn read_blob(
         &name,
         Some(&descriptor.digest),
         Some(descriptor.size),
-        request.limits.document,
+        request.limits().document,
     )?;
     Ok((name, bytes))
 }
@@ -284,7 +284,7 @@ pub(super) fn manifest_of_config(
         }
         let (digest, size) = (descriptor.digest, descriptor.size);
         let name = blob_name(documents.what(), &digest).ok()?;
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let Ok(Some(bytes)) =
             documents::find_document(documents, &name, Some(&digest), Some(size), limit)
         else {

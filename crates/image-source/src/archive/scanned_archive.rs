@@ -49,7 +49,7 @@ pub(crate) fn open_file(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<OpenedImage, ImageError> {
-    match find_archive(path, request.limits)? {
+    match find_archive(path, request.limits())? {
         StoredArchive::Stream(file) => {
             passed_archive::open_stream(&path.display().to_string(), file, wanted, request)
         }
@@ -67,9 +67,9 @@ pub(crate) fn open_reopenable_file(
     request: &OpenRequest<'_>,
     keep: KeepFile<'_>,
 ) -> Result<OpenedImage, ImageError> {
-    match find_archive(path, request.limits)? {
+    match find_archive(path, request.limits())? {
         StoredArchive::Stream(file) => {
-            let kept = keep(&mut DecompressedArchive::new(file, request.limits))?;
+            let kept = keep(&mut DecompressedArchive::new(file, request.limits()))?;
             open_file(&kept, wanted, request)
         }
         StoredArchive::Scanned(archive) => open_scanned(&archive, wanted, request),
@@ -84,7 +84,7 @@ pub(crate) fn list_file_platforms(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Platform>, ImageError> {
-    match find_archive(path, request.limits)? {
+    match find_archive(path, request.limits())? {
         StoredArchive::Stream(file) => {
             let what = path.display().to_string();
             passed_archive::list_stream_platforms(&what, file, wanted, request)

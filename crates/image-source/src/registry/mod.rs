@@ -99,7 +99,7 @@ impl ImageSource for RegistrySource {
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let written = self.written.as_str();
         let client = Arc::new(self.client()?);
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let choose = |what: &str, index: &[Descriptor]| {
             let chosen = choose_manifest(what, index, request.platform)?;
             Ok(ControlFlow::<Infallible, _>::Continue(chosen.clone()))
@@ -108,7 +108,7 @@ impl ImageSource for RegistrySource {
             manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
         let (bytes, platform, config) = self.config(&client, &found.manifest, limit)?;
         expect_platform(written, &platform, request.platform)?;
-        let layers = describe_layers(written, &found.manifest, &config, request.limits)?;
+        let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),
@@ -129,7 +129,7 @@ impl ImageSource for RegistrySource {
 
     fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
         let client = Arc::new(self.client()?);
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let choose = |_: &str, index: &[Descriptor]| Ok(index_platforms(index));
         match manifest::fetch_manifest(&client, &self.reference, limit, choose)? {
             ControlFlow::Break(platforms) => Ok(platforms),
