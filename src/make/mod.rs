@@ -1,5 +1,5 @@
 //! What would make an image serve a phase: the recipe, as a Dockerfile, and as a new image.
 
-pub mod dockerfile;
+pub(crate) mod dockerfile;
 pub mod remedy;
-pub mod slim;
+pub(crate) mod slim;

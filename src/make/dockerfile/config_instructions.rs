@@ -9,7 +9,7 @@ use image_source::config::Healthcheck;
 /// `LD_LIBRARY_PATH`.
 ///
 /// Errors: [`RemedyError::Name`], for a value with a line break, which no Dockerfile can hold.
-pub fn config_instructions(
+pub(crate) fn config_instructions(
     config: &ImageConfig,
     library_path: Option<&str>,
 ) -> Result<Vec<String>, RemedyError> {

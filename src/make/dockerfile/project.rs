@@ -2,15 +2,17 @@
 
 use serde::Serialize;
 
-use super::page::{FilePage, MethodPage, NamedReason, PhasePage, ReleasePage, SearchPathPage};
-use super::{DockerfileError, DockerfileTemplates, TemplateError, tidy};
+use super::phase_page::{
+    FilePage, MethodPage, NamedReason, PhasePage, ReleasePage, SearchPathPage,
+};
+use super::templates::{DockerfileTemplates, TemplateError, tidy};
 use crate::knowledge::packages::GitSource;
 
 /// The folder of the stage that CUPTI is installed in, out of which the phases take it.
 const GATHERED: &str = "/cupti";
 
 /// What a file for a project is made of.
-pub struct ProjectDockerfile {
+pub(crate) struct ProjectDockerfile {
     /// The pages of training, profiling and inference, in this order; each target shares what the one before has.
     pub pages: Vec<PhasePage>,
     /// The stage that compiles.
@@ -19,7 +21,7 @@ pub struct ProjectDockerfile {
 
 /// The stage that compiles against CUPTI.
 #[derive(Debug, Clone, Serialize)]
-pub struct BuilderPage {
+pub(crate) struct BuilderPage {
     /// The image that has the headers and the library.
     pub from: String,
     /// Where a header of CUPTI may lie in it.
@@ -34,7 +36,7 @@ pub struct BuilderPage {
 
 /// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BuildTarget {
+pub(crate) struct BuildTarget {
     /// Its name, which is that of its phase.
     pub name: String,
     /// What it is for.
@@ -84,7 +86,7 @@ struct GatherPage<'p> {
 
 impl ProjectDockerfile {
     /// The targets, in the order of the file.
-    pub fn targets(&self) -> Vec<BuildTarget> {
+    pub(crate) fn targets(&self) -> Vec<BuildTarget> {
         let builds = self
             .builder
             .as_ref()
@@ -111,7 +113,10 @@ impl ProjectDockerfile {
     /// The file.
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
-    pub fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, DockerfileError> {
+    pub(crate) fn dockerfile(
+        &self,
+        templates: &DockerfileTemplates,
+    ) -> Result<String, TemplateError> {
         let brings = self.pages.iter().filter(|page| page.way.is_some());
         let brings = brings.max_by_key(|page| page.needs.len());
         let source = match brings {
@@ -188,7 +193,7 @@ impl ProjectDockerfile {
     /// The Cloud Build for a file of this name.
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
-    pub fn cloudbuild(
+    pub(crate) fn cloudbuild(
         &self,
         templates: &DockerfileTemplates,
         file: &str,
@@ -240,7 +245,7 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
         page: &whole,
         soname: &page.soname,
         beside: names
-            .filter(|name| *name != crate::make::remedy::required_libraries::CUPTI)
+            .filter(|name| *name != crate::make::remedy::library_stems::CUPTI)
             .collect(),
     };
     Ok(stages + &templates.render("gather.j2", gather)?)
@@ -254,7 +259,7 @@ fn gathered(page: &PhasePage) -> PhasePage {
     }
     let folder = page.folder.clone();
     let file = |need: &NamedReason| {
-        let is_cupti = need.name == crate::make::remedy::required_libraries::CUPTI;
+        let is_cupti = need.name == crate::make::remedy::library_stems::CUPTI;
         let name = if is_cupti { &page.soname } else { &need.name };
         FilePage {
             from: format!("{GATHERED}/{name}"),

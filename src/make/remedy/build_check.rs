@@ -1,7 +1,8 @@
 //! What is asked of the image's own loader at the end of a build.
 
 use super::install_method::InstallMethod;
-use super::required_libraries::{CUPTI, RequiredLibrary};
+use super::library_stems::CUPTI;
+use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, Verdict};
 use image_linkage::elf::ByteString;
@@ -10,7 +11,7 @@ use image_linkage::path::RootPath;
 
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct BuildCheck {
+pub(crate) struct BuildCheck {
     /// The loader.
     pub loader: ByteString,
     /// The names that a process without search paths of its own has to find, all that they need included.
@@ -25,7 +26,7 @@ pub struct BuildCheck {
 
 /// An object that is linked with libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkedObject {
+pub(crate) struct LinkedObject {
     /// The name of the program.
     pub name: String,
     /// The object.

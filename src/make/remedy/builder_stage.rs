@@ -1,9 +1,9 @@
 //! The image in which a program is compiled against CUPTI: it has the headers and the library.
 
 use super::RemedyError;
-use super::copy_plan::require_glibc_linker;
 use super::image_system::read_image_system;
 use super::method_choice::devel_image_name;
+use super::target::require_glibc_linker;
 use super::target_release::choose_release;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
@@ -12,7 +12,7 @@ use image_linkage::path::RootPath;
 
 /// The image in which something is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuilderStage {
+pub(crate) struct BuilderStage {
     /// Its name, as `FROM` takes it.
     pub from: String,
     /// Where its `cupti.h` lies; one of several where it was not read.
@@ -28,7 +28,7 @@ pub struct BuilderStage {
 /// The image to copy from, where it has headers and a libcupti that is found; else NVIDIA's devel image.
 ///
 /// Errors: [`RemedyError::NoBuilder`], where neither is known.
-pub fn choose_builder_stage(
+pub(crate) fn choose_builder_stage(
     target: &ImageFacts,
     source: Option<&(String, ImageFacts)>,
     asked: Option<CudaVersion>,

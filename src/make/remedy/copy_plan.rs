@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::RemedyError;
-use super::install_folder::{FolderDiscovery, InstallFolder, choose_install_folder};
-use super::required_libraries::{self, CUPTI, RequiredLibrary};
-use super::wanted_cupti::{choose_source_copy, elf_at, file_facts_at};
+use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
+use super::library_stems::CUPTI;
+use super::required_libraries::{self, RequiredLibrary};
+use super::target::{elf_at, file_facts_at, require_glibc_linker};
+use super::wanted_cupti::choose_source_copy;
 use crate::judge::facts::{CuptiCopy, ImageFacts, cuda_runtime, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
@@ -16,15 +18,6 @@ use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome};
 use image_linkage::path::RootPath;
-
-/// How what is brought gets onto the search path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CacheUpdate {
-    /// `ld.so.cache` is written along with the files.
-    Cache,
-    /// The image's own programs do it, as far as it has them.
-    Build,
-}
 
 /// What is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,21 +107,6 @@ pub fn plan_copy(
         files,
         search,
     })
-}
-
-/// The loader of an image that can be helped.
-///
-/// Errors: A [`RemedyError`], where it has none, or musl's.
-pub fn require_glibc_linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
-    let image = || target.image.reference.clone();
-    match &target.grounds.as_is.linker {
-        Some(linker) if linker.libc == Libc::Musl => Err(RemedyError::Musl { image: image() }),
-        Some(linker) => Ok(linker),
-        None => Err(RemedyError::NoLoader {
-            image: image(),
-            platform: target.image.platform.to_string(),
-        }),
-    }
 }
 
 /// Whether a libcupti has an API. One whose symbols could not be read is taken to have it.

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::install_folder::has_program;
 use crate::judge::facts::ImageFacts;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{NodeKind, Rootfs};
 
 /// The system in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ImageSystem {
+pub(crate) struct ImageSystem {
     /// `ID` of `/etc/os-release`; empty where there is none.
     pub id: String,
     /// `VERSION_ID`; empty where there is none.
@@ -32,7 +31,7 @@ pub struct ImageSystem {
 
 /// An environment of Python's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PythonEnvironment {
+pub(crate) struct PythonEnvironment {
     /// Its folder of packages.
     pub site: RootPath,
     /// Its interpreter, by the path that belongs to the environment.
@@ -45,7 +44,7 @@ pub struct PythonEnvironment {
 const DNF: [&str; 3] = ["dnf", "microdnf", "yum"];
 
 /// What is in the image.
-pub fn read_image_system(facts: &ImageFacts) -> ImageSystem {
+pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.grounds.as_is.rootfs;
     let release = rootfs.content(b"/etc/os-release").unwrap_or_default();
     let release = String::from_utf8_lossy(release);
@@ -122,7 +121,10 @@ fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
 
 /// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or one that installs
 /// somewhere else.
-pub fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
+pub(crate) fn find_python_environment(
+    facts: &ImageFacts,
+    site: &RootPath,
+) -> Option<PythonEnvironment> {
     let rootfs = &facts.grounds.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
@@ -153,5 +155,20 @@ fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
         site: library("usr/local/lib").join(b"dist-packages"),
         interpreter: program,
         is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),
+    })
+}
+
+/// Whether a program is where the system's programs are.
+pub(super) fn has_program(rootfs: &Rootfs, name: &str) -> bool {
+    let folders = [
+        "/sbin/",
+        "/usr/sbin/",
+        "/bin/",
+        "/usr/bin/",
+        "/usr/local/bin/",
+    ];
+    folders.iter().any(|folder| {
+        let found = rootfs.lookup(&[folder.as_bytes(), name.as_bytes()].concat());
+        found.is_ok_and(|found| matches!(&rootfs.node(found.node).kind, NodeKind::File(_)))
     })
 }

@@ -21,7 +21,7 @@ pub enum MethodKind {
 
 impl MethodKind {
     /// The name used on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Apt => "apt",
             Self::Dnf => "dnf",
@@ -34,7 +34,7 @@ impl MethodKind {
 
 /// A way, with all that is needed to go it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InstallMethod {
+pub(crate) enum InstallMethod {
     /// What is needed is in the image, and is only put on the search path.
     Place(InPlaceFiles),
     /// Files are copied out of an image that was read.
@@ -63,7 +63,7 @@ pub enum InstallMethod {
 
 /// Files that are in the image already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InPlaceFiles {
+pub(crate) struct InPlaceFiles {
     /// The files as they lie there, and the folder that would lead to them.
     pub bring: CopyPlan,
     /// Whether their folder holds other libraries, which are not to be put on the search path along with them.
@@ -72,7 +72,7 @@ pub struct InPlaceFiles {
 
 /// A package that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackageInstall {
+pub(crate) struct PackageInstall {
     /// The program that installs it.
     pub manager: &'static str,
     /// Its name.
@@ -89,7 +89,7 @@ pub struct PackageInstall {
 
 /// What has to be set up before a package can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RepositorySetup {
+pub(crate) enum RepositorySetup {
     /// A component of the distribution's archive, from the file of sources.
     Component {
         /// The component.
@@ -110,7 +110,7 @@ pub enum RepositorySetup {
 
 /// A wheel that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PipInstall {
+pub(crate) struct PipInstall {
     /// The interpreter of the environment.
     pub interpreter: RootPath,
     /// The distribution.
@@ -131,7 +131,7 @@ pub struct PipInstall {
 
 /// Packages of conda that are installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CondaInstall {
+pub(crate) struct CondaInstall {
     /// The program.
     pub program: RootPath,
     /// The folder of the environment.
@@ -143,20 +143,8 @@ pub struct CondaInstall {
 }
 
 impl InstallMethod {
-    /// The way that it is an instance of; `None` for what is in the image already.
-    pub fn via(&self) -> Option<MethodKind> {
-        match self {
-            Self::Place(_) => None,
-            Self::Copy { .. } | Self::Devel { .. } => Some(MethodKind::Copy),
-            Self::Package(package) if package.manager == "apt-get" => Some(MethodKind::Apt),
-            Self::Package(_) => Some(MethodKind::Dnf),
-            Self::Pip(_) => Some(MethodKind::Pip),
-            Self::Conda(_) => Some(MethodKind::Conda),
-        }
-    }
-
     /// The soname of the libcupti that it brings.
-    pub fn soname(&self) -> String {
+    pub(crate) fn soname(&self) -> String {
         match self {
             Self::Place(place) => image_linkage::escape::escape_bytes(&place.bring.soname),
             Self::Copy { bring, .. } => image_linkage::escape::escape_bytes(&bring.soname),

@@ -1,13 +1,15 @@
 //! Which way of getting CUPTI is the cheapest that works in an image, and why the others are not taken.
 
 use super::RemedyError;
-use super::copy_plan::{CacheUpdate, CopyPlan, plan_copy};
+use super::copy_plan::{CopyPlan, plan_copy};
 use super::image_system::{self, ImageSystem, PythonEnvironment};
+use super::install_folder::CacheUpdate;
 use super::install_method::{
     CondaInstall, InPlaceFiles, InstallMethod, MethodKind, PackageInstall, PipInstall,
     RepositorySetup,
 };
-use super::required_libraries::{self, CUPTI, RequiredLibrary};
+use super::library_stems::{COMPANIONS, CUPTI};
+use super::required_libraries::{self, RequiredLibrary};
 use super::target_release::TargetRelease;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::judge::facts::{ImageFacts, soname_of_cuda};
@@ -17,7 +19,7 @@ use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What a way has to bring, and into what.
-pub struct InstallContext<'a> {
+pub(crate) struct InstallContext<'a> {
     /// The image.
     pub target: &'a ImageFacts,
     /// Its loader.
@@ -34,7 +36,7 @@ pub struct InstallContext<'a> {
 
 /// A way that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsideredMethod {
+pub(crate) struct ConsideredMethod {
     /// Its name.
     pub name: &'static str,
     /// Why it is taken, or why not.
@@ -43,7 +45,7 @@ pub struct ConsideredMethod {
 
 /// The way that is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MethodChoice {
+pub(crate) struct MethodChoice {
     /// The way.
     pub way: InstallMethod,
     /// The ways that were looked at, the one that is taken last.
@@ -118,7 +120,7 @@ const WAYS: [MethodCandidate; 9] = [
 /// The cheapest way that works, among those of `via` where one is asked for.
 ///
 /// Errors: [`RemedyError::NoWay`] with the reason of each way that was looked at.
-pub fn choose_method(
+pub(crate) fn choose_method(
     question: &InstallContext<'_>,
     via: Option<MethodKind>,
 ) -> Result<MethodChoice, RemedyError> {
@@ -153,7 +155,7 @@ pub fn choose_method(
 
 impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
-    pub fn needs(&self, cuda: (u32, u32)) -> Vec<RequiredLibrary> {
+    pub(crate) fn needs(&self, cuda: (u32, u32)) -> Vec<RequiredLibrary> {
         required_libraries::list_required_libraries(
             self.phase,
             &self.target.consumers,
@@ -210,7 +212,7 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
         return false;
     };
     let of_cupti = |name: &[u8]| {
-        super::COMPANIONS
+        COMPANIONS
             .iter()
             .chain(&[CUPTI])
             .any(|stem| name.starts_with(stem.as_bytes()))
@@ -430,7 +432,7 @@ fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
 
 /// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
 /// its CUDA is not known.
-pub fn devel_image_name(
+pub(crate) fn devel_image_name(
     target: &ImageFacts,
     system: &ImageSystem,
     cuda: CudaVersion,

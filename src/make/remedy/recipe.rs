@@ -2,14 +2,16 @@
 
 use super::RemedyError;
 use super::build_check::{self, BuildCheck, names_to_check};
-use super::copy_plan::{CacheUpdate, CopyPlan, require_glibc_linker};
+use super::copy_plan::CopyPlan;
 use super::image_system::{ImageSystem, read_image_system};
-use super::install_folder::{FolderDiscovery, choose_install_folder};
+use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
 use super::install_method::{InstallMethod, MethodKind};
+use super::library_stems::{COMPANIONS, CUPTI};
 use super::method_choice::{InstallContext, MethodChoice, choose_method};
 use super::removal::{RemovalPlan, plan_removal};
-use super::required_libraries::{self, CUPTI, RequiredLibrary};
+use super::required_libraries::{self, RequiredLibrary};
 use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
+use super::target::require_glibc_linker;
 use super::target_release::{choose_release, release_platform};
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{ImageFacts, release_files};
@@ -19,7 +21,7 @@ use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What is asked.
-pub struct RecipeRequest<'a> {
+pub(crate) struct RecipeRequest<'a> {
     /// The image.
     pub target: &'a ImageFacts,
     /// The phase.
@@ -36,7 +38,7 @@ pub struct RecipeRequest<'a> {
 
 /// What is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PhaseRecipe {
+pub(crate) struct PhaseRecipe {
     /// How CUPTI comes in; `None` where nothing has to be brought.
     pub choice: Option<MethodChoice>,
     /// The release, where it is known, and what says so.
@@ -85,7 +87,7 @@ const EMPTY_ELEMENT: &str = "empty-search-path-element";
 /// What is to be done, so that the image serves the phase.
 ///
 /// Errors: A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
-pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
+pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let RecipeRequest {
         target,
         phase,
@@ -161,7 +163,7 @@ fn bring_in(
         _ => question.needs(cuda.unwrap_or((12, 0))),
     };
     let needed = |stem: &&&'static str| recipe.needs.iter().any(|need| need.stem == **stem);
-    recipe.spare = super::COMPANIONS
+    recipe.spare = COMPANIONS
         .iter()
         .filter(|stem| !needed(stem))
         .copied()
@@ -186,7 +188,7 @@ fn bring_in(
 
 /// The needs that a list of files answers.
 fn needs_of(bring: &CopyPlan) -> Vec<RequiredLibrary> {
-    let stems = [CUPTI].into_iter().chain(super::COMPANIONS);
+    let stems = [CUPTI].into_iter().chain(COMPANIONS);
     let need = |stem: &'static str| {
         let file = bring
             .files

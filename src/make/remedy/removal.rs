@@ -10,7 +10,7 @@ use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
 /// What is removed, and what that saves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemovalPlan {
+pub(crate) struct RemovalPlan {
     /// What is removed, by reason.
     pub groups: Vec<RemovalGroup>,
     /// The bytes of all layers as they are, uncompressed.
@@ -23,7 +23,7 @@ pub struct RemovalPlan {
 
 /// Paths that are removed for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemovalGroup {
+pub(crate) struct RemovalGroup {
     /// The kind of file.
     pub kind: &'static str,
     /// Why nothing needs them.
@@ -35,7 +35,7 @@ pub struct RemovalGroup {
 }
 
 /// What is removed from an image for a phase; `None` when that is nothing.
-pub fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
+pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
     if plan.drop.is_empty() {
         return None;
     }

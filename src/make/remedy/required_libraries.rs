@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::library_stems::CUPTI;
 use crate::judge::facts::CuptiConsumer;
 use crate::knowledge::Phase;
 use crate::knowledge::api::{self, CuptiApi};
 
-/// The stem of libcupti's own names.
-pub const CUPTI: &str = "libcupti.so";
-
 /// A library that has to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequiredLibrary {
+pub(crate) struct RequiredLibrary {
     /// The name up to the number of its soname, such as `libnvperf_host.so`.
     pub stem: &'static str,
     /// What needs it, each in a few words.
@@ -20,7 +18,7 @@ pub struct RequiredLibrary {
 
 impl RequiredLibrary {
     /// The reasons in one phrase.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let api = |text: &String| {
             let name = text.strip_prefix("CUPTI's ")?.strip_suffix(" API")?;
             Some(name.to_owned())
@@ -39,7 +37,7 @@ impl RequiredLibrary {
 
 /// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
 /// first. `has` says whether the release that is to be had has an API.
-pub fn list_required_libraries(
+pub(crate) fn list_required_libraries(
     phase: &Phase,
     consumers: &[CuptiConsumer],
     has: impl Fn(&CuptiApi) -> bool,
@@ -74,7 +72,10 @@ pub fn list_required_libraries(
 }
 
 /// The APIs that a phase needs or wants: of alternatives, the first that the release has.
-pub fn wanted_apis(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<&'static CuptiApi> {
+pub(crate) fn wanted_apis(
+    phase: &Phase,
+    has: impl Fn(&CuptiApi) -> bool,
+) -> Vec<&'static CuptiApi> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     wishes
         .filter_map(|wish| {
@@ -85,7 +86,10 @@ pub fn wanted_apis(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<&'stat
 }
 
 /// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
-pub fn apis_newer_than_release(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<String> {
+pub(crate) fn apis_newer_than_release(
+    phase: &Phase,
+    has: impl Fn(&CuptiApi) -> bool,
+) -> Vec<String> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     let lacking = wishes.filter_map(|wish| {
         let apis: Vec<&CuptiApi> = wish
@@ -104,7 +108,7 @@ pub fn apis_newer_than_release(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -
 }
 
 /// Whether the release of CUDA `(major, minor)` has an API, by the table.
-pub fn released_by(cuda: (u32, u32)) -> impl Fn(&CuptiApi) -> bool {
+pub(crate) fn released_by(cuda: (u32, u32)) -> impl Fn(&CuptiApi) -> bool {
     move |api| {
         let since = api
             .since

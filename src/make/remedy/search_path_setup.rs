@@ -1,8 +1,9 @@
 //! How the loader comes to find what was brought.
 
 use super::build_check::names_to_check;
-use super::copy_plan::CacheUpdate;
-use super::install_folder::{FOLDER, FolderDiscovery, InstallFolder, choose_install_folder};
+use super::install_folder::{
+    CacheUpdate, FOLDER, FolderDiscovery, InstallFolder, choose_install_folder,
+};
 use super::install_method::{InstallMethod, PipInstall};
 use super::method_choice::InstallContext;
 use super::required_libraries::RequiredLibrary;
@@ -12,7 +13,7 @@ use image_linkage::path::RootPath;
 
 /// How the loader comes to find what was brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SearchPathSetup {
+pub(crate) enum SearchPathSetup {
     /// Nothing has to be done.
     Nothing(String),
     /// A file of `ldconfig` names the folder.

@@ -7,7 +7,7 @@ use image_linkage::loader::DynamicLoader;
 
 /// A release of CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetRelease {
+pub(crate) struct TargetRelease {
     /// The major and minor version of CUDA.
     pub cuda: CudaVersion,
     /// The whole version, such as `12.4.127`, where one is known for certain.
@@ -22,7 +22,7 @@ pub struct TargetRelease {
 
 impl TargetRelease {
     /// The soname of its libcupti.
-    pub fn soname(&self) -> String {
+    pub(crate) fn soname(&self) -> String {
         let (major, minor) = self.cuda;
         if major >= 12 {
             format!("libcupti.so.{major}")
@@ -32,7 +32,7 @@ impl TargetRelease {
     }
 
     /// The version of a package of Python's, as precise as it is known.
-    pub fn wheel(&self) -> String {
+    pub(crate) fn wheel(&self) -> String {
         let (major, minor) = self.cuda;
         self.exact
             .clone()
@@ -42,7 +42,7 @@ impl TargetRelease {
 
 /// The release that the image is to be given: the one that was asked for, that a distribution of Python's pins, that
 /// the CUDA runtime is of, or, where only a soname is known, the newest of that soname.
-pub fn choose_release(
+pub(crate) fn choose_release(
     target: &ImageFacts,
     linker: &DynamicLoader,
     asked: Option<CudaVersion>,
@@ -71,7 +71,7 @@ pub fn choose_release(
 }
 
 /// The name of a processor in the table of releases.
-pub fn release_platform(linker: &DynamicLoader) -> &'static str {
+pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
     linker.arch.platform
 }
 

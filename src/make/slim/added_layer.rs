@@ -26,7 +26,7 @@ use image_linkage::rootfs::{self, Rootfs};
 const CACHE: &str = "etc/ld.so.cache";
 
 /// What the layer is made of.
-pub struct SlimInput<'a> {
+pub(crate) struct SlimInput<'a> {
     /// What is done.
     pub decision: &'a SlimDecision,
     /// The image as it was.
@@ -44,7 +44,7 @@ pub struct SlimInput<'a> {
 }
 
 /// The members of the layer, and the proof among them.
-pub struct AddedLayer {
+pub(crate) struct AddedLayer {
     /// The members.
     pub members: AddedMembers,
     /// The proof.
@@ -54,7 +54,7 @@ pub struct AddedLayer {
 /// Gathers the members of the layer.
 ///
 /// Errors: What stands in the way of one, or why the cache cannot be made.
-pub fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
+pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
     let (rootfs, _) = rootfs::merge_layers(making.below);
     let mut layer = AddedLayer {
         members: AddedMembers::default(),
@@ -76,7 +76,7 @@ pub fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimErro
 }
 
 /// The proof of what goes; what is brought is still to be entered.
-pub fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
+pub(crate) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
     let mut dropped: Vec<DroppedFile> = Vec::new();
     for item in &making.decision.drop {
         let one = |path: &RootPath, bytes, because: String| DroppedFile {

@@ -16,7 +16,7 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 
 /// What a member is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AddedMember {
+pub(crate) enum AddedMember {
     /// A file whose content lies on the host.
     Copied {
         /// Where.
@@ -36,7 +36,7 @@ pub enum AddedMember {
 
 /// The members of a layer, by path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AddedMembers {
+pub(crate) struct AddedMembers {
     members: BTreeMap<RootPath, AddedMember>,
     folders: BTreeSet<RootPath>,
 }
@@ -45,7 +45,7 @@ impl AddedMembers {
     /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
     ///
     /// Errors: What stands in its way.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         rootfs: &Rootfs,
         path: &RootPath,
@@ -91,7 +91,7 @@ impl AddedMembers {
     /// Writes the tar.
     ///
     /// Errors: What `out` gives, or the files that are copied.
-    pub fn write(&self, out: impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: impl Write) -> io::Result<()> {
         let mut writer = LayerWriter::new(out);
         let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();
         all.extend(self.folders.iter().map(|path| (path, None)));
@@ -117,12 +117,12 @@ impl AddedMembers {
     }
 
     /// The paths of the members, without the folders.
-    pub fn paths(&self) -> impl Iterator<Item = &RootPath> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &RootPath> {
         self.members.keys()
     }
 
     /// The folders that are new.
-    pub fn folders(&self) -> impl Iterator<Item = &RootPath> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &RootPath> {
         self.folders.iter()
     }
 }

@@ -15,7 +15,7 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// A blob that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrittenBlob {
+pub(crate) struct WrittenBlob {
     /// The digest of the bytes as stored.
     pub digest: Digest,
     /// The bytes as stored.
@@ -27,7 +27,7 @@ pub struct WrittenBlob {
 }
 
 /// A blob under way. The same tar always gives the same bytes.
-pub struct BlobWriter {
+pub(crate) struct BlobWriter {
     hasher: DigestHasher,
     bytes: u64,
     encoder: BlobEncoder,
@@ -50,7 +50,7 @@ impl BlobWriter {
     /// Writes a blob compressed in this way to `file`.
     ///
     /// Errors: What the compressor says.
-    pub fn new(file: File, compression: Compression) -> io::Result<Self> {
+    pub(crate) fn new(file: File, compression: Compression) -> io::Result<Self> {
         let stored = HashedFile {
             file,
             hasher: hasher()?,
@@ -76,7 +76,7 @@ impl BlobWriter {
     /// Ends the blob.
     ///
     /// Errors: What the file gives.
-    pub fn finish(self) -> Result<WrittenBlob, ImageError> {
+    pub(crate) fn finish(self) -> Result<WrittenBlob, ImageError> {
         let end = || {
             let stored = match self.encoder {
                 BlobEncoder::Plain(stored) => stored,

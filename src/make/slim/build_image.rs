@@ -24,7 +24,7 @@ use image_source::{Digest, config};
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
 ///
 /// Errors: Why a layer cannot be read, or not be written.
-pub fn build_new_image<'a>(
+pub(crate) fn build_new_image<'a>(
     original: &'a OriginalImage,
     making: &SlimInput<'a>,
     form: LayerStorage,

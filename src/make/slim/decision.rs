@@ -8,7 +8,8 @@ use super::supplier::CuptiSupplier;
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::Phase;
-use crate::make::remedy::copy_plan::{self, CacheUpdate, CopyPlan};
+use crate::make::remedy::copy_plan::{self, CopyPlan};
+use crate::make::remedy::install_folder::CacheUpdate;
 use image_linkage::layer::rewrite::{self, LayerCut};
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
@@ -16,7 +17,7 @@ use image_linkage::rootfs;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DropMode {
+pub(crate) enum DropMode {
     /// What the phase does not need goes.
     Drop,
     /// Everything stays.
@@ -25,7 +26,7 @@ pub enum DropMode {
 
 /// What is done to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SlimDecision {
+pub(crate) struct SlimDecision {
     /// What is brought; `None` where the image serves the phase, or nothing can be brought.
     pub bring: Option<CopyPlan>,
     /// The files that go, each with the links that lead to it.
@@ -38,12 +39,12 @@ pub struct SlimDecision {
 
 impl SlimDecision {
     /// Whether nothing is done.
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.bring.is_none() && self.cuts.is_empty()
     }
 
     /// The paths that go, links included.
-    pub fn removed_paths(&self) -> BTreeSet<RootPath> {
+    pub(crate) fn removed_paths(&self) -> BTreeSet<RootPath> {
         let items = self.drop.iter();
         items
             .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
@@ -52,7 +53,7 @@ impl SlimDecision {
     }
 
     /// What the layers hold afterwards, without those that are added.
-    pub fn apply(&self, layers: &[LayerIndex]) -> Vec<LayerIndex> {
+    pub(crate) fn apply(&self, layers: &[LayerIndex]) -> Vec<LayerIndex> {
         let cut = |(number, layer): (usize, &LayerIndex)| match self.cuts.get(&number) {
             Some(cut) => cut.apply(layer),
             None => layer.clone(),
@@ -64,7 +65,7 @@ impl SlimDecision {
 /// Decides what is done to an image, of which `plan` is that of the phase.
 ///
 /// Errors: Why what it lacks cannot be brought.
-pub fn decide_changes(
+pub(crate) fn decide_changes(
     original: &OriginalImage,
     facts: &ImageFacts,
     phase: &Phase,

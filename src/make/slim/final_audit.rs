@@ -17,7 +17,7 @@ use image_linkage::rootfs::{self, NodeKind, Rootfs};
 /// Audits a new image for its phase.
 ///
 /// Errors: When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
-pub fn audit_new_image(
+pub(crate) fn audit_new_image(
     made: &NewImage<'_>,
     decision: &SlimDecision,
     knowledge: &Knowledge,
@@ -50,7 +50,7 @@ pub fn audit_new_image(
 }
 
 /// The plan of a phase.
-pub fn plan_of<'a>(audit: &'a AuditedImage, phase: &str) -> Option<&'a Plan> {
+pub(crate) fn plan_of<'a>(audit: &'a AuditedImage, phase: &str) -> Option<&'a Plan> {
     audit.plans.iter().find(|plan| plan.phase == phase)
 }
 

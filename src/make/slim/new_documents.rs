@@ -16,7 +16,7 @@ const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// What the history says of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LayerHistory {
+pub(crate) struct LayerHistory {
     /// What made it.
     pub created_by: String,
     /// Why.
@@ -27,7 +27,7 @@ pub struct LayerHistory {
 /// is new.
 ///
 /// Errors: What is wrong with the config.
-pub fn write_config(
+pub(crate) fn write_config(
     config: &[u8],
     diff_ids: &[Digest],
     added: Option<&LayerHistory>,
@@ -80,7 +80,7 @@ fn makes_layer(entry: &Value) -> bool {
 
 /// A layer of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ManifestLayer {
+pub(crate) enum ManifestLayer {
     /// As it was: its descriptor stays as it is written, where there is one.
     Kept(Box<Descriptor>),
     /// Another blob.
@@ -96,7 +96,7 @@ pub enum ManifestLayer {
 
 /// The family of media types that an image is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaFamily {
+pub(crate) enum MediaFamily {
     /// Those of the OCI image specification.
     Oci,
     /// Those of Docker's schema 2.
@@ -105,7 +105,7 @@ pub enum MediaFamily {
 
 impl MediaFamily {
     /// The family of an image: its manifest's, OCI where it has none.
-    pub fn of_manifest(manifest: Option<&ImageManifest>) -> Self {
+    pub(crate) fn of_manifest(manifest: Option<&ImageManifest>) -> Self {
         let config = manifest.map(|manifest| manifest.config().media_type().to_string());
         match config.as_deref() {
             Some(DOCKER_CONFIG) => Self::Docker,
@@ -114,7 +114,7 @@ impl MediaFamily {
     }
 
     /// The media type of a layer compressed by gzip.
-    pub fn gzip_layer_type(self) -> String {
+    pub(crate) fn gzip_layer_type(self) -> String {
         match self {
             Self::Oci => format!("{OCI_LAYER}+gzip"),
             Self::Docker => format!("{DOCKER_LAYER}.gzip"),
@@ -122,7 +122,7 @@ impl MediaFamily {
     }
 
     /// The media type of a manifest.
-    pub fn write_manifest(self) -> &'static str {
+    pub(crate) fn write_manifest(self) -> &'static str {
         match self {
             Self::Oci => OCI_MANIFEST,
             Self::Docker => DOCKER_MANIFEST,
@@ -140,7 +140,7 @@ impl MediaFamily {
 /// The manifest of an image with another config and other layers; annotations stay.
 ///
 /// Errors: When it cannot be written.
-pub fn write_manifest(
+pub(crate) fn write_manifest(
     original: Option<&ImageManifest>,
     config: (&Digest, u64),
     layers: &[ManifestLayer],

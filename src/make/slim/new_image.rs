@@ -16,7 +16,7 @@ use image_source::{Digest, Image, manifest};
 
 /// How layers are to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LayerStorage {
+pub(crate) enum LayerStorage {
     /// As blobs with a digest: those that stay keep theirs, new ones are compressed.
     Blobs,
     /// As plain tars, as `docker save` writes them.
@@ -25,7 +25,7 @@ pub enum LayerStorage {
 
 /// A layer of the new image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredLayer {
+pub(crate) struct StoredLayer {
     /// The blob.
     pub blob: WrittenBlob,
     /// The media type of the blob.
@@ -36,7 +36,7 @@ pub struct StoredLayer {
 
 /// Where the bytes of a layer are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LayerOrigin {
+pub(crate) enum LayerOrigin {
     /// In the image it was made of, in this layer.
     Kept(usize),
     /// In a file.
@@ -46,7 +46,7 @@ pub enum LayerOrigin {
 }
 
 /// A new image, not yet in its place.
-pub struct NewImage<'a> {
+pub(crate) struct NewImage<'a> {
     /// The image it was made of.
     pub original: &'a OriginalImage,
     /// What is new, as an image.
@@ -72,7 +72,7 @@ impl NewImage<'_> {
     /// The blob of a layer as it is stored.
     ///
     /// Errors: Why it cannot be opened.
-    pub fn open_blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
+    pub(crate) fn open_blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
         match &layer.origin {
             LayerOrigin::Kept(number) => self.original.blob(*number),
             LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(
@@ -87,7 +87,11 @@ impl NewImage<'_> {
     /// Writes the tar of a layer to `out`.
     ///
     /// Errors: What the layer or `out` gives.
-    pub fn write_tar(&self, layer: &StoredLayer, out: &mut dyn Write) -> Result<(), SlimError> {
+    pub(crate) fn write_tar(
+        &self,
+        layer: &StoredLayer,
+        out: &mut dyn Write,
+    ) -> Result<(), SlimError> {
         let copied = match &layer.origin {
             LayerOrigin::Kept(number) => {
                 interrupt::copy_interruptible(&mut self.original.tar(*number)?, out)
@@ -110,12 +114,12 @@ impl NewImage<'_> {
     /// The digest of the config.
     ///
     /// Errors: Never; the digest of bytes is a digest.
-    pub fn config_digest(&self) -> Result<Digest, SlimError> {
+    pub(crate) fn config_digest(&self) -> Result<Digest, SlimError> {
         sha256_digest(&self.config)
     }
 
     /// The bytes of all layers as stored, and uncompressed.
-    pub fn sizes(&self) -> (u64, u64) {
+    pub(crate) fn sizes(&self) -> (u64, u64) {
         let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
         (
             stored,

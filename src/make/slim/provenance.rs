@@ -7,12 +7,12 @@ use serde::Serialize;
 use image_source::Image;
 
 /// Where it lies in the image.
-pub const PLACE: &str = "usr/share/cupti-audit/proof.json";
+pub(crate) const PLACE: &str = "usr/share/cupti-audit/proof.json";
 
 /// What was done to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SlimProvenance {
+pub(crate) struct SlimProvenance {
     /// The version of this form.
     pub proof_version: u32,
     /// The program, with its version.
@@ -32,7 +32,7 @@ pub struct SlimProvenance {
 /// An image, a wheel or a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ContentOrigin {
+pub(crate) struct ContentOrigin {
     /// What it is: the scheme of a reference, `wheel` or `folder`.
     pub kind: String,
     /// Its name, where that is the same on every host.
@@ -48,7 +48,7 @@ pub struct ContentOrigin {
 
 impl ContentOrigin {
     /// An image. Its name is left out where it is a path of this host.
-    pub fn image(image: &Image) -> Self {
+    pub(crate) fn image(image: &Image) -> Self {
         use image_source::SourceKind as Kind;
         let named = matches!(
             image.source,
@@ -72,7 +72,7 @@ impl ContentOrigin {
     }
 
     /// A wheel by its file name and its SHA-256.
-    pub fn wheel(name: &str, sha256: &str) -> Self {
+    pub(crate) fn wheel(name: &str, sha256: &str) -> Self {
         Self {
             kind: "wheel".to_owned(),
             name: Some(name.to_owned()),
@@ -82,7 +82,7 @@ impl ContentOrigin {
     }
 
     /// A folder.
-    pub fn folder() -> Self {
+    pub(crate) fn folder() -> Self {
         Self {
             kind: "folder".to_owned(),
             name: None,
@@ -94,7 +94,7 @@ impl ContentOrigin {
 
 /// A file that was brought.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AddedFile {
+pub(crate) struct AddedFile {
     /// Its place in the image.
     pub path: String,
     /// Its size in bytes.
@@ -113,7 +113,7 @@ pub struct AddedFile {
 
 /// Something small that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WrittenEntry {
+pub(crate) struct WrittenEntry {
     /// Its place in the image.
     pub path: String,
     /// The target of a link.
@@ -128,7 +128,7 @@ pub struct WrittenEntry {
 
 /// A file or a link that is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DroppedFile {
+pub(crate) struct DroppedFile {
     /// Where it was.
     pub path: String,
     /// Its size in bytes; 0 for a link.
@@ -143,7 +143,7 @@ pub struct DroppedFile {
 
 impl SlimProvenance {
     /// The proof as it is written.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         text + "\n"
     }

@@ -12,7 +12,7 @@ use crate::size::format_size;
 use image_linkage::escape;
 
 /// What is known of an image before it is made anew.
-pub struct OriginalState<'a> {
+pub(crate) struct OriginalState<'a> {
     /// The facts.
     pub facts: &'a ImageFacts,
     /// The plan of the phase.
@@ -22,7 +22,7 @@ pub struct OriginalState<'a> {
 }
 
 /// What is to be done, with the reason for each file.
-pub fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
+pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
     let mut out = String::new();
     let (image, plan) = (&before.facts.image, before.plan);
     let _ = writeln!(
@@ -86,7 +86,7 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
 }
 
 /// What the new image comes to.
-pub fn describe_result(
+pub(crate) fn describe_result(
     before: &OriginalState<'_>,
     made: &NewImage<'_>,
     audit: &AuditedImage,

@@ -36,7 +36,7 @@ use image_source::{
 const RATIO: u64 = 100;
 
 /// A source of CUPTI that was read.
-pub struct CuptiSupplier {
+pub(crate) struct CuptiSupplier {
     /// What is known of it.
     pub facts: ImageFacts,
     /// What a proof says of it: nothing of this host.
@@ -52,7 +52,7 @@ enum SupplierKind {
 
 /// A file that was taken out of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExtractedFile {
+pub(crate) struct ExtractedFile {
     /// Where it lies on the host.
     pub path: PathBuf,
     /// Its SHA-256 in hexadecimal.
@@ -65,7 +65,7 @@ impl CuptiSupplier {
     /// Reads the source that `written` names: a wheel by its ending, else an image or a folder.
     ///
     /// Errors: Why it cannot be read.
-    pub fn read(
+    pub(crate) fn read(
         written: &str,
         options: &ReadOptions<'_>,
         folder: &Path,
@@ -135,7 +135,7 @@ impl CuptiSupplier {
     /// Takes files out and puts them into `folder`; `paths` are those of the source, without links.
     ///
     /// Errors: Why one cannot be read, or that the source has changed.
-    pub fn extract_files(
+    pub(crate) fn extract_files(
         &self,
         paths: &BTreeSet<RootPath>,
         limits: &Limits,

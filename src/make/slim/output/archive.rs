@@ -12,12 +12,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::ExistingOutput;
-use super::layout::{LAYOUT, build_index};
-use crate::make::slim::new_image::NewImage;
+use super::access::ExistingOutput;
+use super::layout_documents::{LAYOUT, blob_path, build_index};
+use crate::make::slim::new_image::{NewImage, sha256_digest};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
-use image_linkage::digest::Digest;
 use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
@@ -75,7 +74,7 @@ pub(super) fn write_layout_tar(
 ) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = made.config_digest()?;
-    let manifest = super::super::new_image::sha256_digest(&made.manifest)?;
+    let manifest = sha256_digest(&made.manifest)?;
     let index = build_index(made, &manifest, tag, Vec::new());
     small(&mut writer, "oci-layout", LAYOUT)?;
     small(&mut writer, "index.json", index.to_string().as_bytes())?;
@@ -130,11 +129,6 @@ pub(super) fn write_docker_tar(
     writer
         .end()
         .map_err(|error| archived(&RootPath::default(), &error))
-}
-
-/// The name of a blob in a layout.
-pub(super) fn blob_path(digest: &Digest) -> String {
-    format!("blobs/{}/{}", digest.algorithm(), digest.digest())
 }
 
 fn small<W: Write>(writer: &mut LayerWriter<W>, name: &str, bytes: &[u8]) -> Result<(), SlimError> {

@@ -4,7 +4,8 @@ use std::io::{self, BufWriter, Write as _};
 
 use reqwest::blocking::Body;
 
-use super::{ExistingOutput, OutputAccess, archive};
+use super::access::{ExistingOutput, OutputAccess};
+use super::archive;
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::NewImage;
 use image_linkage::limits::Limits;

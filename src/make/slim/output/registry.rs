@@ -5,8 +5,9 @@ use std::io::{Cursor, Read};
 
 use oci_spec::distribution::Reference;
 
-use super::{ExistingOutput, OutputAccess, home};
+use super::access::{ExistingOutput, OutputAccess};
 use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
+use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::{SlimError, interrupt};
 use image_source::ImageError;
 use image_source::registry::{PushOutcome, RegistryPush};
@@ -80,4 +81,10 @@ fn of_image(error: SlimError) -> ImageError {
         SlimError::Image(error) => error,
         other => ImageError::Remote(other.to_string()),
     }
+}
+
+/// The repository of the same registry that an image was made of.
+fn home<'o>(original: &'o OriginalImage, reference: &Reference) -> Option<&'o str> {
+    let (registry, repository) = original.home.as_ref()?;
+    (registry == reference.registry()).then_some(repository)
 }

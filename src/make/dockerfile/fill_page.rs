@@ -1,22 +1,23 @@
 //! Fills a page from a recipe.
 
-use super::{
+use super::phase_page::{
     BuildCheckPage, ComponentPage, FilePage, LibraryPath, LinkPage, LinkedPage, MethodPage,
     NamedReason, PhasePage, ReleasePage, RemovalGroupPage, RemovalPage, RepositoryPage,
     SearchPathPage,
 };
+use super::quote;
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::Plan;
-use crate::make::dockerfile::quote;
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
 use crate::make::remedy::install_folder::FOLDER;
 use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
+use crate::make::remedy::library_stems::CUPTI;
 use crate::make::remedy::method_choice::MethodChoice;
 use crate::make::remedy::recipe::PhaseRecipe;
 use crate::make::remedy::removal::RemovalPlan;
-use crate::make::remedy::required_libraries::{CUPTI, RequiredLibrary};
+use crate::make::remedy::required_libraries::RequiredLibrary;
 use crate::make::remedy::search_path_setup::SearchPathSetup;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
@@ -24,7 +25,7 @@ use image_linkage::path::RootPath;
 /// What there is to say of a recipe.
 ///
 /// Errors: [`RemedyError::Name`], when a name of the image cannot be written into a Dockerfile.
-pub fn fill_page(
+pub(crate) fn fill_page(
     facts: &ImageFacts,
     plan: &Plan,
     recipe: &PhaseRecipe,

@@ -1,14 +1,10 @@
 //! What the templates have to say: a recipe as text, every name in it checked.
 
-mod from_recipe;
-
 use serde::Serialize;
-
-pub use from_recipe::fill_page;
 
 /// What is said of one phase of an image.
 #[derive(Debug, Clone, Serialize)]
-pub struct PhasePage {
+pub(crate) struct PhasePage {
     /// The phase, and the name of its stage.
     pub phase: String,
     /// The image as the user named it.
@@ -61,7 +57,7 @@ pub struct PhasePage {
 
 /// A name and why.
 #[derive(Debug, Clone, Serialize)]
-pub struct NamedReason {
+pub(crate) struct NamedReason {
     /// The name.
     pub name: String,
     /// Why, for a way.
@@ -72,7 +68,7 @@ pub struct NamedReason {
 
 /// A release and what says that it is the right one.
 #[derive(Debug, Clone, Serialize)]
-pub struct ReleasePage {
+pub(crate) struct ReleasePage {
     /// The version.
     pub version: String,
     /// What says so.
@@ -81,7 +77,7 @@ pub struct ReleasePage {
 
 /// A file that is copied.
 #[derive(Debug, Clone, Serialize)]
-pub struct FilePage {
+pub(crate) struct FilePage {
     /// Its path in the source.
     pub from: String,
     /// Its path in the image.
@@ -92,7 +88,7 @@ pub struct FilePage {
 
 /// A link that is made.
 #[derive(Debug, Clone, Serialize)]
-pub struct LinkPage {
+pub(crate) struct LinkPage {
     /// The link.
     pub at: String,
     /// Its name.
@@ -106,7 +102,7 @@ pub struct LinkPage {
 /// A way, by its kind.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum MethodPage {
+pub(crate) enum MethodPage {
     /// What is in the image.
     Place { files: Vec<FilePage> },
     /// Files of another image.
@@ -142,7 +138,7 @@ pub enum MethodPage {
 
 /// NVIDIA's repository.
 #[derive(Debug, Clone, Serialize)]
-pub struct RepositoryPage {
+pub(crate) struct RepositoryPage {
     /// Its address.
     pub url: String,
     /// The package with its key, for apt.
@@ -155,7 +151,7 @@ pub struct RepositoryPage {
 
 /// A component of a distribution's archive.
 #[derive(Debug, Clone, Serialize)]
-pub struct ComponentPage {
+pub(crate) struct ComponentPage {
     /// The component.
     pub name: String,
     /// The file of sources.
@@ -167,7 +163,7 @@ pub struct ComponentPage {
 /// How the loader comes to find it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum SearchPathPage {
+pub(crate) enum SearchPathPage {
     /// By itself.
     Nothing { because: String },
     /// A folder is named.
@@ -191,7 +187,7 @@ pub enum SearchPathPage {
 
 /// What `LD_LIBRARY_PATH` is set to.
 #[derive(Debug, Clone, Serialize)]
-pub struct LibraryPath {
+pub(crate) struct LibraryPath {
     /// The value.
     pub value: String,
     /// Why.
@@ -200,7 +196,7 @@ pub struct LibraryPath {
 
 /// What is removed.
 #[derive(Debug, Clone, Serialize)]
-pub struct RemovalPage {
+pub(crate) struct RemovalPage {
     /// By reason.
     pub groups: Vec<RemovalGroupPage>,
     /// The paths with names that no Dockerfile can hold.
@@ -215,7 +211,7 @@ pub struct RemovalPage {
 
 /// Paths that are removed for one reason.
 #[derive(Debug, Clone, Serialize)]
-pub struct RemovalGroupPage {
+pub(crate) struct RemovalGroupPage {
     /// The kind of file.
     pub kind: &'static str,
     /// The bytes.
@@ -228,7 +224,7 @@ pub struct RemovalGroupPage {
 
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, Serialize)]
-pub struct BuildCheckPage {
+pub(crate) struct BuildCheckPage {
     /// The loader.
     pub loader: String,
     /// The bare names.
@@ -243,7 +239,7 @@ pub struct BuildCheckPage {
 
 /// An object that is linked with libcupti.
 #[derive(Debug, Clone, Serialize)]
-pub struct LinkedPage {
+pub(crate) struct LinkedPage {
     /// The name of the program.
     pub name: String,
     /// The object.
