@@ -15,6 +15,7 @@ use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{
     self, DockerfileTemplates, PhasePage, config_instructions, image_name,
 };
+use crate::make::remedy::copy_source::CopySource;
 use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
 
 use super::output_file::{self, OverwritePolicy};
@@ -126,6 +127,11 @@ struct DockerfileInputs<'a> {
 }
 
 impl DockerfileInputs<'_> {
+    fn source(&self) -> Option<CopySource<'_>> {
+        let (name, facts) = self.source?;
+        Some(CopySource { name, facts })
+    }
+
     /// What there is to say of one phase.
     fn page(&self, phase: &str) -> Result<PhasePage, CommandError> {
         let phase = self.knowledge.phase(phase).map_err(CommandError::Why)?;
@@ -138,13 +144,13 @@ impl DockerfileInputs<'_> {
             plan,
             via: self.args.via.map(Into::into),
             cuda: cuda(self.args)?,
-            source: self.source.map(|(name, facts)| (name.clone(), facts)),
+            source: self.source(),
         };
         let recipe = make_recipe(&request)?;
         let mut page = dockerfile::fill_page(self.facts, plan, &recipe, &self.base)?;
         if recipe.fresh.is_some() {
             let library_path = recipe.library_path.as_ref();
-            let library_path = library_path.map(|(value, _)| value.as_str());
+            let library_path = library_path.map(|path| path.value.as_str());
             page.config =
                 config_instructions::config_instructions(&self.facts.image.config, library_path)?;
         }

@@ -2,6 +2,10 @@
 
 use serde::Serialize;
 
+use crate::make::remedy::method_choice::ConsideredMethod;
+use crate::make::remedy::recipe::BroughtRelease;
+use crate::make::remedy::search_path_setup::ChangedLibraryPath;
+
 /// What is said of one phase of an image.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PhasePage {
@@ -18,9 +22,9 @@ pub(crate) struct PhasePage {
     /// The name of the image for `FROM`.
     pub base: String,
     /// The ways that were looked at; the last is taken.
-    pub considered: Vec<NamedReason>,
+    pub considered: Vec<ConsideredMethod>,
     /// The release that is brought.
-    pub release: Option<ReleasePage>,
+    pub release: Option<BroughtRelease>,
     /// The bytes that are added.
     pub adds: Option<u64>,
     /// The rules that stay unsatisfied.
@@ -36,13 +40,13 @@ pub(crate) struct PhasePage {
     /// The folder that files are copied into.
     pub folder: String,
     /// The libraries that are needed.
-    pub needs: Vec<NamedReason>,
+    pub needs: Vec<NeedPage>,
     /// The libraries of a package that are not.
     pub spare: Vec<&'static str>,
     /// How the loader comes to find it.
     pub lead: SearchPathPage,
     /// What `LD_LIBRARY_PATH` is set to.
-    pub library_path: Option<LibraryPath>,
+    pub library_path: Option<ChangedLibraryPath>,
     /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
     pub search_path: String,
     /// What is removed.
@@ -55,23 +59,11 @@ pub(crate) struct PhasePage {
     pub proof: BuildCheckPage,
 }
 
-/// A name and why.
+/// A library that is needed.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct NamedReason {
-    /// The name.
-    pub name: String,
-    /// Why, for a way.
-    pub why: String,
-    /// Why, for a library.
-    pub because: String,
-}
-
-/// A release and what says that it is the right one.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct ReleasePage {
-    /// The version.
-    pub version: String,
-    /// What says so.
+pub(crate) struct NeedPage {
+    /// Its name up to the number of its soname.
+    pub name: &'static str,
     pub because: String,
 }
 
@@ -183,15 +175,6 @@ pub(crate) enum SearchPathPage {
     Again,
     /// The folders of a package are named.
     Listed { conf: String },
-}
-
-/// What `LD_LIBRARY_PATH` is set to.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct LibraryPath {
-    /// The value.
-    pub value: String,
-    /// Why.
-    pub because: String,
 }
 
 /// What is removed.

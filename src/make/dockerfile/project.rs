@@ -2,11 +2,14 @@
 
 use serde::Serialize;
 
-use super::phase_page::{
-    FilePage, MethodPage, NamedReason, PhasePage, ReleasePage, SearchPathPage,
-};
+use super::phase_page::{FilePage, MethodPage, NeedPage, PhasePage, SearchPathPage};
 use super::templates::{DockerfileTemplates, TemplateError, tidy};
 use crate::knowledge::packages::GitSource;
+use crate::make::remedy::builder_stage::BuilderStage;
+use crate::make::remedy::install_folder::CONF;
+use crate::make::remedy::library_stems::{CUPTI, loaded_name};
+use crate::make::remedy::method_choice::ConsideredMethod;
+use crate::make::remedy::recipe::BroughtRelease;
 
 /// The folder of the stage that CUPTI is installed in, out of which the phases take it.
 const GATHERED: &str = "/cupti";
@@ -22,14 +25,8 @@ pub(crate) struct ProjectDockerfile {
 /// The stage that compiles against CUPTI.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct BuilderPage {
-    /// The image that has the headers and the library.
-    pub from: String,
-    /// Where a header of CUPTI may lie in it.
-    pub headers: Vec<String>,
-    /// The loader.
-    pub loader: String,
-    /// The soname of libcupti.
-    pub soname: String,
+    #[serde(flatten)]
+    pub stage: BuilderStage,
     /// What PyTorch is built from, where it is to be built.
     pub pytorch: Option<GitSource>,
 }
@@ -69,8 +66,8 @@ struct SizeSavings {
 struct ProjectPage {
     image: String,
     targets: Vec<BuildTarget>,
-    considered: Vec<NamedReason>,
-    release: Option<ReleasePage>,
+    considered: Vec<ConsideredMethod>,
+    release: Option<BroughtRelease>,
     source: String,
     builder: String,
     sections: Vec<TargetSection>,
@@ -240,13 +237,11 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
         ..page.clone()
     };
     let stages = templates.render("stages.j2", page)?;
-    let names = page.needs.iter().map(|need| need.name.as_str());
+    let names = page.needs.iter().map(|need| need.name);
     let gather = GatherPage {
         page: &whole,
         soname: &page.soname,
-        beside: names
-            .filter(|name| *name != crate::make::remedy::library_stems::CUPTI)
-            .collect(),
+        beside: names.filter(|name| *name != CUPTI).collect(),
     };
     Ok(stages + &templates.render("gather.j2", gather)?)
 }
@@ -258,9 +253,8 @@ fn gathered(page: &PhasePage) -> PhasePage {
         return page;
     }
     let folder = page.folder.clone();
-    let file = |need: &NamedReason| {
-        let is_cupti = need.name == crate::make::remedy::library_stems::CUPTI;
-        let name = if is_cupti { &page.soname } else { &need.name };
+    let file = |need: &NeedPage| {
+        let name = loaded_name(need.name, &page.soname);
         FilePage {
             from: format!("{GATHERED}/{name}"),
             to: format!("{folder}/{name}"),
@@ -273,7 +267,7 @@ fn gathered(page: &PhasePage) -> PhasePage {
         links: Vec::new(),
     });
     page.lead = SearchPathPage::Folder {
-        conf: format!("/{}", crate::make::remedy::install_folder::CONF),
+        conf: format!("/{CONF}"),
         folder,
         because: "ldconfig finds it for every process".to_owned(),
     };

@@ -3,6 +3,7 @@
 //! Names of an image reach a Dockerfile only through [`require_plain`] or [`quote_shell`].
 
 use crate::make::remedy::RemedyError;
+use image_linkage::escape::escape_bytes;
 
 /// Whether every byte means itself to the shell, to `COPY`, `FROM` and `USER`.
 fn is_plain(name: &[u8]) -> bool {
@@ -15,16 +16,28 @@ fn is_plain(name: &[u8]) -> bool {
 /// Errors: [`RemedyError::Name`], for any other name.
 pub(crate) fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_plain(name));
-    text.map(str::to_owned).ok_or_else(|| RemedyError::Name {
-        what: what.to_owned(),
-        name: image_linkage::escape::escape_bytes(name),
-    })
+    text.map(str::to_owned).ok_or_else(|| refused(what, name))
 }
 
 /// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
 pub(crate) fn is_writable(name: &[u8]) -> bool {
     let without: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
-    image_linkage::escape::escape_bytes(&without).as_bytes() == without
+    escape_bytes(&without).as_bytes() == without
+}
+
+/// The text as it is, when a Dockerfile can hold it.
+///
+/// Errors: [`RemedyError::Name`], for any other text; `what` says of what.
+pub(crate) fn require_writable<'t>(what: &str, text: &'t str) -> Result<&'t str, RemedyError> {
+    let can = is_writable(text.as_bytes()).then_some(text);
+    can.ok_or_else(|| refused(what, text.as_bytes()))
+}
+
+fn refused(what: &str, name: &[u8]) -> RemedyError {
+    RemedyError::Name {
+        what: what.to_owned(),
+        name: escape_bytes(name),
+    }
 }
 
 /// A word of the shell (POSIX.1, Shell Command Language, 2.2): as it is where that is safe, else in single quotes.

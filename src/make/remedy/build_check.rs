@@ -39,10 +39,10 @@ pub(crate) struct LinkedObject {
 
 /// The names that have to be found: that of libcupti and those of what is needed beside it.
 pub(super) fn names_to_check(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
-    let beside = needs.iter().filter(|need| need.stem != CUPTI);
-    let beside = beside.map(|need| need.stem.to_owned());
+    let beside = needs.iter().map(|need| need.stem);
+    let beside = beside.filter(|stem| *stem != CUPTI && !stem.ends_with('.'));
     std::iter::once(way.soname())
-        .chain(beside.filter(|stem| !stem.ends_with('.')))
+        .chain(beside.map(str::to_owned))
         .collect()
 }
 

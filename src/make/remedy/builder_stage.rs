@@ -1,6 +1,9 @@
 //! The image in which a program is compiled against CUPTI: it has the headers and the library.
 
+use serde::Serialize;
+
 use super::RemedyError;
+use super::copy_source::CopySource;
 use super::image_system::read_image_system;
 use super::method_choice::devel_image_name;
 use super::target::require_glibc_linker;
@@ -8,20 +11,20 @@ use super::target_release::choose_release;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
 use image_linkage::escape;
-use image_linkage::path::RootPath;
 
 /// The image in which something is compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct BuilderStage {
     /// Its name, as `FROM` takes it.
     pub from: String,
     /// Where its `cupti.h` lies; one of several where it was not read.
-    pub headers: Vec<RootPath>,
-    /// Its loader.
+    pub headers: Vec<String>,
+    /// The path of its loader.
     pub loader: String,
     /// The soname of its libcupti.
     pub soname: String,
     /// Whether packages of Debian's kind can be installed in it.
+    #[serde(skip)]
     pub has_apt: bool,
 }
 
@@ -30,7 +33,7 @@ pub(crate) struct BuilderStage {
 /// Errors: [`RemedyError::NoBuilder`], where neither is known.
 pub(crate) fn choose_builder_stage(
     target: &ImageFacts,
-    source: Option<&(String, ImageFacts)>,
+    source: Option<CopySource<'_>>,
     asked: Option<CudaVersion>,
 ) -> Result<BuilderStage, RemedyError> {
     let no_builder = |why| RemedyError::NoBuilder {
@@ -38,7 +41,7 @@ pub(crate) fn choose_builder_stage(
         why,
     };
     let own = require_glibc_linker(target)?;
-    if let Some((from, facts)) = source {
+    if let Some(CopySource { name, facts }) = source {
         let (header, _) = facts
             .headers
             .first()
@@ -50,8 +53,8 @@ pub(crate) fn choose_builder_stage(
             ));
         }
         return Ok(BuilderStage {
-            from: from.clone(),
-            headers: vec![header.clone()],
+            from: name.to_owned(),
+            headers: vec![header.to_string()],
             loader: escape::escape_bytes(&require_glibc_linker(facts)?.path),
             soname: escape::escape_bytes(&plain.name),
             has_apt: read_image_system(facts).apt,
@@ -69,7 +72,7 @@ pub(crate) fn choose_builder_stage(
         })?,
         headers: folders
             .iter()
-            .map(|folder| RootPath::from(format!("usr/local/cuda/{folder}/cupti.h").as_str()))
+            .map(|folder| format!("/usr/local/cuda/{folder}/cupti.h"))
             .collect(),
         loader: escape::escape_bytes(&own.path),
         soname: release.soname(),

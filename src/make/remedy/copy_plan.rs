@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::RemedyError;
 use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
+use super::library_reason::{LibraryReason, LibraryReasons};
 use super::library_stems::CUPTI;
 use super::required_libraries::{self, RequiredLibrary};
 use super::target::{elf_at, file_facts_at, require_glibc_linker};
@@ -49,8 +50,8 @@ pub struct CopiedFile {
     pub bytes: u64,
     /// The SHA-256 in hexadecimal, of files of a CUPTI release.
     pub sha256: Option<String>,
-    /// Why it is needed.
-    pub because: String,
+    /// What needs it.
+    pub because: LibraryReasons,
 }
 
 /// A link that is made.
@@ -89,7 +90,7 @@ pub fn plan_copy(
     let mut files = Vec::new();
     for need in &needs {
         let from = place(source, copy, need)?;
-        files.push(file(source, from, &search.folder, need.words()));
+        files.push(file(source, from, &search.folder, need.because.clone()));
     }
     files.extend(dependencies(source, target, &files, &search.folder));
     for file in &mut files {
@@ -142,11 +143,16 @@ fn place(
     places.next().ok_or_else(|| RemedyError::NoCompanion {
         from: source.image.reference.clone(),
         library: need.stem.to_owned(),
-        because: format!("needed for {}", need.words()),
+        because: format!("needed for {}", need.because),
     })
 }
 
-fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String) -> CopiedFile {
+fn file(
+    source: &ImageFacts,
+    from: RootPath,
+    folder: &RootPath,
+    because: LibraryReasons,
+) -> CopiedFile {
     let facts = file_facts_at(source, &from);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
@@ -180,7 +186,7 @@ fn dependencies(
             let Some(object) = opened_object(&there).filter(|_| there.loads()) else {
                 continue;
             };
-            let because = format!("{} needs it", escape::escape_bytes(&file_.name));
+            let because = LibraryReason::NeededBy(file_.name.clone()).into();
             let file = file(source, object.real_path.clone(), folder, because);
             found.insert(name.clone(), file.clone());
             pending.push(file);

@@ -1,5 +1,7 @@
 //! Why a remedy is refused.
 
+use std::borrow::Cow;
+
 /// Why an image cannot be helped, or not in the way that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemedyError {
@@ -70,14 +72,14 @@ pub enum RemedyError {
         has: String,
     },
     /// No way leads there.
-    #[error("CUPTI cannot be brought into {image}{via}: {whys}")]
+    #[error("CUPTI cannot be brought into {image}{}: {}", by(*via), each_once(whys))]
     NoWay {
         /// The image.
         image: String,
-        /// The way that was asked for, in words; empty for any.
-        via: String,
+        /// The way that was asked for, as the command line names it; `None` for any.
+        via: Option<&'static str>,
         /// Why not, for each way.
-        whys: String,
+        whys: Vec<MethodObstacle>,
     },
     /// A name that a Dockerfile cannot hold.
     #[error("{what} cannot be written into a Dockerfile: {name}")]
@@ -95,4 +97,42 @@ pub enum RemedyError {
         /// Why not.
         why: &'static str,
     },
+}
+
+/// Why one way of getting CUPTI cannot be gone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MethodObstacle {
+    /// There is no list of files to copy.
+    #[error(transparent)]
+    NoCopy(#[from] RemedyError),
+    /// What the image or its distribution lacks, in one sentence.
+    #[error("{0}")]
+    Lacking(Cow<'static, str>),
+}
+
+impl From<&'static str> for MethodObstacle {
+    fn from(why: &'static str) -> Self {
+        Self::Lacking(why.into())
+    }
+}
+
+impl From<String> for MethodObstacle {
+    fn from(why: String) -> Self {
+        Self::Lacking(why.into())
+    }
+}
+
+fn by(via: Option<&str>) -> String {
+    via.map_or_else(String::new, |via| format!(" by {via}"))
+}
+
+/// The obstacles in one line. Several ways may fail for one reason, such as that there is no shell.
+fn each_once(whys: &[MethodObstacle]) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for why in whys.iter().map(ToString::to_string) {
+        if !said.contains(&why) {
+            said.push(why);
+        }
+    }
+    said.join("; ")
 }

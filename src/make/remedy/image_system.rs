@@ -14,7 +14,7 @@ pub(crate) struct ImageSystem {
     /// `VERSION_ID`; empty where there is none.
     pub version: String,
     /// The program that installs packages of Red Hat's kind.
-    pub dnf: Option<&'static str>,
+    pub dnf: Option<PackageManager>,
     /// Whether there is `apt-get`.
     pub apt: bool,
     /// Whether there is a shell.
@@ -25,8 +25,36 @@ pub(crate) struct ImageSystem {
     pub sources: BTreeMap<RootPath, String>,
     /// Whether a repository of NVIDIA's is set up, by the name of the file that says so.
     pub nvidia: Option<RootPath>,
-    /// The program of conda, and the environment that it lies in.
-    pub conda: Option<(RootPath, RootPath)>,
+    pub conda: Option<CondaEnvironment>,
+}
+
+/// A program that installs packages of a Linux distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PackageManager {
+    AptGet,
+    Dnf,
+    Microdnf,
+    Yum,
+}
+
+impl PackageManager {
+    /// The name of the program.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Self::AptGet => "apt-get",
+            Self::Dnf => "dnf",
+            Self::Microdnf => "microdnf",
+            Self::Yum => "yum",
+        }
+    }
+}
+
+/// An environment of conda that has conda itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CondaEnvironment {
+    pub program: RootPath,
+    /// The folder of the environment.
+    pub prefix: RootPath,
 }
 
 /// An environment of Python's.
@@ -40,8 +68,12 @@ pub(crate) struct PythonEnvironment {
     pub is_managed: bool,
 }
 
-/// The names of the programs that install packages of Red Hat's kind, the best first.
-const DNF: [&str; 3] = ["dnf", "microdnf", "yum"];
+/// The programs that install packages of Red Hat's kind, the best first.
+const DNF: [PackageManager; 3] = [
+    PackageManager::Dnf,
+    PackageManager::Microdnf,
+    PackageManager::Yum,
+];
 
 /// What is in the image.
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
@@ -59,8 +91,10 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     ImageSystem {
         id: value("ID"),
         version: value("VERSION_ID"),
-        dnf: DNF.into_iter().find(|name| has_program(rootfs, name)),
-        apt: has_program(rootfs, "apt-get"),
+        dnf: DNF
+            .into_iter()
+            .find(|manager| has_program(rootfs, manager.program())),
+        apt: has_program(rootfs, PackageManager::AptGet.program()),
         shell: has_program(rootfs, "sh"),
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
         nvidia: nvidia(rootfs, &sources),
@@ -100,7 +134,7 @@ fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootP
 }
 
 /// conda and its environment: the program lies in `bin`, the environment has `conda-meta`.
-fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
+fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
     let homes = [
         "opt/conda",
         "opt/miniconda3",
@@ -115,7 +149,10 @@ fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
             rootfs.lookup(&home.join(b"conda-meta").absolute()).ok()?;
             let program = home.join(b"bin/conda");
             rootfs.lookup(&program.absolute()).ok()?;
-            Some((program, home))
+            Some(CondaEnvironment {
+                program,
+                prefix: home,
+            })
         })
 }
 

@@ -1,7 +1,10 @@
 //! The ways of getting CUPTI into an image, and what each would take.
 
 use super::copy_plan::CopyPlan;
+use super::image_system::{CondaEnvironment, PackageManager};
 use super::target_release::TargetRelease;
+use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use image_linkage::escape;
 use image_linkage::path::RootPath;
 
 /// A way that can be asked for.
@@ -73,12 +76,13 @@ pub(crate) struct InPlaceFiles {
 /// A package that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackageInstall {
-    /// The program that installs it.
-    pub manager: &'static str,
+    pub manager: PackageManager,
     /// Its name.
     pub name: String,
     /// Its version; a final `*` stands for any rest.
     pub version: String,
+    /// The CUDA that it is of.
+    pub cuda: Option<CudaVersion>,
     /// The soname of its libcupti.
     pub soname: String,
     /// Where it comes from, when that has to be set up.
@@ -99,8 +103,10 @@ pub(crate) enum RepositorySetup {
     },
     /// NVIDIA's repository.
     Repository {
-        /// Its address.
+        /// Its address, without a final slash.
         url: String,
+        /// The file in it that names it, for dnf.
+        file: String,
         /// The package that brings its key.
         keyring: String,
         /// Whether the certificates by which https is trusted have to be installed.
@@ -132,10 +138,7 @@ pub(crate) struct PipInstall {
 /// Packages of conda that are installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CondaInstall {
-    /// The program.
-    pub program: RootPath,
-    /// The folder of the environment.
-    pub prefix: RootPath,
+    pub environment: CondaEnvironment,
     /// The packages, each with its version.
     pub packages: Vec<String>,
     /// The soname of libcupti.
@@ -143,11 +146,28 @@ pub(crate) struct CondaInstall {
 }
 
 impl InstallMethod {
+    /// The files, where they were read.
+    pub(super) fn copy_plan(&self) -> Option<&CopyPlan> {
+        match self {
+            Self::Place(InPlaceFiles { bring, .. }) | Self::Copy { bring, .. } => Some(bring),
+            _ => None,
+        }
+    }
+
+    /// The version of CUDA that it is bound to, whatever release was asked for.
+    pub(super) fn cuda(&self) -> Option<CudaVersion> {
+        match self {
+            Self::Package(package) => package.cuda,
+            _ => parse_cuda_version(self.copy_plan()?.release.as_ref()?),
+        }
+    }
+
     /// The soname of the libcupti that it brings.
     pub(crate) fn soname(&self) -> String {
         match self {
-            Self::Place(place) => image_linkage::escape::escape_bytes(&place.bring.soname),
-            Self::Copy { bring, .. } => image_linkage::escape::escape_bytes(&bring.soname),
+            Self::Place(InPlaceFiles { bring, .. }) | Self::Copy { bring, .. } => {
+                escape::escape_bytes(&bring.soname)
+            }
             Self::Devel { release, .. } => release.soname(),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),

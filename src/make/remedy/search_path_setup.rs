@@ -1,5 +1,7 @@
 //! How the loader comes to find what was brought.
 
+use serde::Serialize;
+
 use super::build_check::names_to_check;
 use super::install_folder::{
     CacheUpdate, FOLDER, FolderDiscovery, InstallFolder, choose_install_folder,
@@ -104,9 +106,13 @@ pub(super) fn set_up_search_path(
         InstallMethod::Pip(PipInstall { folder, .. }) => {
             links(way, needs, conf, folder, because_shared)
         }
-        InstallMethod::Conda(conda) => {
-            links(way, needs, conf, &conda.prefix.join(b"lib"), because_shared)
-        }
+        InstallMethod::Conda(conda) => links(
+            way,
+            needs,
+            conf,
+            &conda.environment.prefix.join(b"lib"),
+            because_shared,
+        ),
     }
 }
 
@@ -128,12 +134,19 @@ fn links(
     }
 }
 
+/// What `LD_LIBRARY_PATH` is set to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ChangedLibraryPath {
+    pub value: String,
+    pub because: String,
+}
+
 /// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
 /// before what is brought.
 pub(super) fn changed_library_path(
     target: &ImageFacts,
     lead: &SearchPathSetup,
-) -> Option<(String, String)> {
+) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     let elements: Vec<&str> = value
         .split([':', ';'])
@@ -156,7 +169,10 @@ pub(super) fn changed_library_path(
         .map(String::as_str)
         .chain(elements)
         .collect();
-    Some((all.join(":"), because.to_owned()))
+    Some(ChangedLibraryPath {
+        value: all.join(":"),
+        because: because.to_owned(),
+    })
 }
 
 /// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted.

@@ -146,7 +146,7 @@ impl AddedLayer {
                 mode: format!("{:o}", file.mode),
                 from: supplier.from.clone(),
                 was: file.from.to_string(),
-                because: file.because.clone(),
+                because: file.because.to_string(),
             });
         }
         self.proof
