@@ -3,3 +3,4 @@
 pub(crate) mod dockerfile;
 pub mod remedy;
 pub(crate) mod slim;
+pub(crate) mod whole_file;

@@ -9,16 +9,16 @@ use crate::cli::DockerfileArgs;
 use crate::judge::audit::judge_image;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::judge::outcome::RunExit;
-use crate::judge::plan::Plan;
+use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{
     self, DockerfileTemplates, PhasePage, config_instructions, image_name,
 };
 use crate::make::remedy::copy_source::CopySource;
 use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
+use crate::make::whole_file::ExistingOutput;
 
-use super::output_file::{self, OverwritePolicy};
+use super::output_file;
 use super::{ONE_PLATFORM, PreparedCommand, report_error, set_color_choice, write_result};
 
 /// Writes the Dockerfile for an image.
@@ -45,11 +45,7 @@ impl<E: std::error::Error> From<E> for CommandError {
 }
 
 fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
-    let existing = if args.force {
-        OverwritePolicy::Replace
-    } else {
-        OverwritePolicy::Keep
-    };
+    let existing = ExistingOutput::with_force(args.force);
     args.file = args.file.take().filter(|file| file.as_os_str() != "-");
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
@@ -70,7 +66,7 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     let asked = DockerfileInputs {
         args,
         facts,
-        plans: &audit.plans,
+        audit: &audit,
         knowledge,
         source: source.as_ref(),
         base: base(args, facts)?,
@@ -118,8 +114,7 @@ fn templates(args: &DockerfileArgs) -> Result<DockerfileTemplates, String> {
 struct DockerfileInputs<'a> {
     args: &'a DockerfileArgs,
     facts: &'a ImageFacts,
-    /// What the image makes of each phase now.
-    plans: &'a [Plan],
+    audit: &'a AuditedImage,
     knowledge: &'a Knowledge,
     source: Option<&'a (String, ImageFacts)>,
     /// The name of the image for `FROM`.
@@ -135,7 +130,7 @@ impl DockerfileInputs<'_> {
     /// What there is to say of one phase.
     fn page(&self, phase: &str) -> Result<PhasePage, CommandError> {
         let phase = self.knowledge.phase(phase).map_err(CommandError::Why)?;
-        let plan = self.plans.iter().find(|plan| plan.phase == phase.name);
+        let plan = self.audit.plan(&phase.name);
         let plan =
             plan.ok_or_else(|| CommandError::Why(format!("{} was not judged", phase.name)))?;
         let request = RecipeRequest {

@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-
 use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
+use super::new_image::sha256_digest;
 use super::provenance::{self, AddedFile, DroppedFile, SlimProvenance, WrittenEntry};
 use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use crate::judge::facts::ImageFacts;
 use crate::make::remedy::install_folder::FolderDiscovery;
-use image_linkage::digest::to_hex;
 use image_linkage::escape;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
@@ -76,7 +74,7 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, S
 }
 
 /// The proof of what goes; what is brought is still to be entered.
-pub(crate) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
+pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
     let mut dropped: Vec<DroppedFile> = Vec::new();
     for item in &making.decision.drop {
         let one = |path: &RootPath, bytes, because: String| DroppedFile {
@@ -234,7 +232,7 @@ impl AddedLayer {
         content: Vec<u8>,
         because: &str,
     ) -> Result<(), SlimError> {
-        let sha256 = to_hex(&Sha256::digest(&content));
+        let sha256 = sha256_digest(&content)?.digest().to_owned();
         let at = self
             .members
             .add(rootfs, at, AddedMember::Written(content))?;

@@ -8,11 +8,13 @@ use oci_spec::image::Descriptor;
 
 use super::SlimError;
 use super::added_layer::{self, AddedLayer, SlimInput};
+use super::added_members::AddedMembers;
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
 use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, sha256_digest};
 use super::original_image::{OriginalImage, is_saved_plain};
+use super::provenance::SlimProvenance;
 use super::staging_files::{create_staging_file, io_error};
 use crate::size::format_size;
 use image_linkage::layer::decompress::{Compression, detect_compression};
@@ -40,14 +42,13 @@ pub(crate) fn build_new_image<'a>(
     for number in 0..original.layers.len() {
         work.layer(number, making.decision.cuts.get(&number))?;
     }
-    let added = if making.decision.is_nothing() {
-        None
-    } else {
-        let added = added_layer::gather_added_layer(making)?;
-        work.add(&added)?;
-        Some(added)
-    };
-    work.finish(making, added)
+    if making.decision.is_nothing() {
+        // The image stays byte for byte what it is: not even the proof is put into it.
+        return work.finish(making, None, added_layer::record_dropped_files(making));
+    }
+    let AddedLayer { members, proof } = added_layer::gather_added_layer(making)?;
+    work.add(&members)?;
+    work.finish(making, Some(members), proof)
 }
 
 struct ImageBuilder<'a> {
@@ -80,9 +81,7 @@ impl<'a> ImageBuilder<'a> {
         let media_type = match (stored, self.original.documents.manifest.as_ref()) {
             _ if squeeze => family.gzip_layer_type(),
             (_, Some(_)) => described.media_type.clone(),
-            (Compression::Gzip, None) => family.gzip_layer_type(),
-            (Compression::Zstd, None) => "application/vnd.oci.image.layer.v1.tar+zstd".to_owned(),
-            (Compression::None, None) => "application/vnd.oci.image.layer.v1.tar".to_owned(),
+            (stored, None) => new_documents::oci_layer_type(stored),
         };
         let compression = if squeeze { Compression::Gzip } else { stored };
         let (blob, origin, index) = match (cut, self.form) {
@@ -184,7 +183,7 @@ impl<'a> ImageBuilder<'a> {
     }
 
     /// Writes the layer that is added.
-    fn add(&mut self, added: &AddedLayer) -> Result<(), SlimError> {
+    fn add(&mut self, added: &AddedMembers) -> Result<(), SlimError> {
         let compression = match self.form {
             LayerStorage::Blobs => Compression::Gzip,
             LayerStorage::Tars => Compression::None,
@@ -193,7 +192,7 @@ impl<'a> ImageBuilder<'a> {
         let write = || {
             let mut writer = BlobWriter::new(create_staging_file(&path)?, compression)
                 .map_err(|error| io_error(&path, error))?;
-            let written = added.members.write(&mut writer);
+            let written = added.write(&mut writer);
             written.map_err(|error| io_error(&path, error))?;
             Ok::<_, SlimError>(writer.finish()?)
         };
@@ -211,7 +210,8 @@ impl<'a> ImageBuilder<'a> {
     fn finish(
         self,
         making: &SlimInput<'a>,
-        added: Option<AddedLayer>,
+        added: Option<AddedMembers>,
+        proof: SlimProvenance,
     ) -> Result<NewImage<'a>, SlimError> {
         let original = self.original;
         let diff_ids: Vec<Digest> = self
@@ -258,6 +258,7 @@ impl<'a> ImageBuilder<'a> {
             manifest_type: MediaFamily::of_manifest(described).write_manifest(),
             form: self.form,
             added,
+            proof,
             limits: self.limits,
         })
     }

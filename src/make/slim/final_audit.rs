@@ -8,7 +8,7 @@ use super::new_image::NewImage;
 use crate::judge::audit::judge_image;
 use crate::judge::facts::{self, GatherOptions, ReadLayers};
 use crate::judge::outcome::AuditedImage;
-use crate::judge::plan::{Plan, Verdict};
+use crate::judge::plan::Verdict;
 use crate::knowledge::Knowledge;
 use image_linkage::layer::LayerIndex;
 use image_linkage::path::RootPath;
@@ -33,7 +33,7 @@ pub(crate) fn audit_new_image(
         &[phase.to_owned()],
         &conditions.environment,
     );
-    match plan_of(&audit, phase) {
+    match audit.plan(phase) {
         Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),
         Some(plan) => {
             let gaps = audit.facts.gaps.iter();
@@ -49,18 +49,11 @@ pub(crate) fn audit_new_image(
     }
 }
 
-/// The plan of a phase.
-pub(crate) fn plan_of<'a>(audit: &'a AuditedImage, phase: &str) -> Option<&'a Plan> {
-    audit.plans.iter().find(|plan| plan.phase == phase)
-}
-
 /// Whether the new image is the old one but for what was meant: paths that go and members that are added.
 fn same_but(made: &NewImage<'_>, decision: &SlimDecision) -> Result<(), SlimError> {
     let gone = decision.removed_paths();
-    let added = made.added.iter().flat_map(|added| {
-        let members = &added.members;
-        members.paths().chain(members.folders())
-    });
+    let added = made.added.iter();
+    let added = added.flat_map(|members| members.paths().chain(members.folders()));
     let meant: BTreeSet<&RootPath> = added.chain(&gone).collect();
     let before = tree(&made.original.layers, &meant);
     let after = tree(&made.indexes, &meant);

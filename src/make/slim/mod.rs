@@ -11,6 +11,7 @@ pub(crate) mod build_image;
 pub(crate) mod decision;
 mod error;
 pub(crate) mod final_audit;
+mod hashed_writer;
 pub(crate) mod interrupt;
 pub(crate) mod new_documents;
 pub(crate) mod new_image;

@@ -6,6 +6,7 @@ use oci_spec::image::{
 use serde_json::{Map, Value, json};
 
 use image_linkage::digest::Digest;
+use image_linkage::layer::decompress::Compression;
 
 /// The media type of Docker's config; with it come Docker's other media types.
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
@@ -116,7 +117,7 @@ impl MediaFamily {
     /// The media type of a layer compressed by gzip.
     pub(crate) fn gzip_layer_type(self) -> String {
         match self {
-            Self::Oci => format!("{OCI_LAYER}+gzip"),
+            Self::Oci => oci_layer_type(Compression::Gzip),
             Self::Docker => format!("{DOCKER_LAYER}.gzip"),
         }
     }
@@ -135,6 +136,16 @@ impl MediaFamily {
             Self::Docker => MediaType::Other(DOCKER_CONFIG.to_owned()),
         }
     }
+}
+
+/// OCI's media type of a layer that is stored so (image-spec, layer.md).
+pub(super) fn oci_layer_type(stored: Compression) -> String {
+    let ending = match stored {
+        Compression::None => "",
+        Compression::Gzip => "+gzip",
+        Compression::Zstd => "+zstd",
+    };
+    format!("{OCI_LAYER}{ending}")
 }
 
 /// The manifest of an image with another config and other layers; annotations stay.

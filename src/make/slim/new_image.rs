@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use super::added_layer::AddedLayer;
+use super::added_members::AddedMembers;
 use super::blob_writer::WrittenBlob;
 use super::original_image::OriginalImage;
+use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
 use image_linkage::digest::DigestHasher;
@@ -63,8 +64,10 @@ pub(crate) struct NewImage<'a> {
     pub manifest_type: &'static str,
     /// How its layers are stored.
     pub form: LayerStorage,
-    /// The layer that was added; `None` where nothing was done.
-    pub added: Option<AddedLayer>,
+    /// What was added; `None` where nothing was done.
+    pub added: Option<AddedMembers>,
+    /// What was done, as it is told beside the image, and in it where a layer was added.
+    pub proof: SlimProvenance,
     pub(super) limits: &'a Limits,
 }
 

@@ -11,16 +11,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
-
 use super::SlimError;
+use super::hashed_writer::HashedWriter;
 use super::interrupt;
 use super::original_image::OriginalImage;
 use super::provenance::ContentOrigin;
 use super::staging_files::{create_staging_file, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::{self, ReadOptions};
-use image_linkage::digest::to_hex;
 use image_linkage::layer::rewrite::extract_files;
 use image_linkage::layer::{
     KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
@@ -119,7 +117,7 @@ impl CuptiSupplier {
             }],
         };
         let (sha256, _) =
-            hashed(&mut open_staging_file(path)?, &mut io::sink()).map_err(at(path))?;
+            copy_hashed(&mut open_staging_file(path)?, &mut io::sink()).map_err(at(path))?;
         let layers = vec![Ok(index)];
         let name = path.file_name().unwrap_or_default();
         Ok(Self {
@@ -149,12 +147,12 @@ impl CuptiSupplier {
                     let name = image_linkage::escape::escape_bytes(path.as_bytes());
                     let file = archive.by_name(&name);
                     let mut file = file.map_err(|error| broken(wheel, &error))?;
-                    hashed(&mut file, to).map_err(at(wheel))
+                    copy_hashed(&mut file, to).map_err(at(wheel))
                 })
             }
             SupplierKind::Folder(dir) => one_by_one(paths, folder, |path, to| {
                 let file = dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
-                hashed(&mut open_staging_file(&file)?, to).map_err(at(&file))
+                copy_hashed(&mut open_staging_file(&file)?, to).map_err(at(&file))
             }),
         }
     }
@@ -223,31 +221,12 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
     Ok(index)
 }
 
-/// Copies what `from` gives; gives its SHA-256 and its size.
-fn hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
-    let mut hashing = HashingWriter {
-        to,
-        hasher: Sha256::new(),
-    };
-    let bytes = interrupt::copy_interruptible(from, &mut hashing)?;
-    Ok((to_hex(&hashing.hasher.finalize()), bytes))
-}
-
-struct HashingWriter<'a> {
-    to: &'a mut dyn Write,
-    hasher: Sha256,
-}
-
-impl Write for HashingWriter<'_> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let n = self.to.write(buf)?;
-        self.hasher.update(buf.get(..n).unwrap_or_default());
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
+/// Copies what `from` gives; gives its SHA-256 in hexadecimal and its size.
+fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
+    let mut hashing = HashedWriter::new(to)?;
+    interrupt::copy_interruptible(from, &mut hashing)?;
+    let (_, digest, bytes) = hashing.finish().map_err(io::Error::other)?;
+    Ok((digest.digest().to_owned(), bytes))
 }
 
 fn one_by_one(
@@ -305,7 +284,7 @@ fn from_image(
         for (stored, path) in &wanted {
             let file = place(stored);
             let (sha256, bytes) =
-                hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
+                copy_hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
             let one = ExtractedFile {
                 path: file,
                 sha256,

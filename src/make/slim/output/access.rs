@@ -1,16 +1,8 @@
-//! How the places of images are reached, and whether what is there may be replaced.
+//! How the places of images are reached.
 
+use crate::make::whole_file::ExistingOutput;
 use image_source::engine::EngineEnvironment;
 use image_source::registry::RegistryOptions;
-
-/// Whether what is there may be replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExistingOutput {
-    /// It stays, and nothing is written.
-    Stays,
-    /// It is replaced.
-    Replaced,
-}
 
 /// How places are reached.
 pub(crate) struct OutputAccess<'a> {

@@ -4,10 +4,11 @@ use std::io::{self, BufWriter, Write as _};
 
 use reqwest::blocking::Body;
 
-use super::access::{ExistingOutput, OutputAccess};
+use super::access::OutputAccess;
 use super::archive;
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::NewImage;
+use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
 use image_source::engine::{EngineImage, EngineKind};
 

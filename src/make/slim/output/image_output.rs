@@ -9,6 +9,7 @@ use super::access::OutputAccess;
 use super::{archive, engine, layout, registry};
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::{LayerStorage, NewImage};
+use crate::make::whole_file::folder_of;
 
 /// What an output was found to be written as.
 const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], \
@@ -106,7 +107,10 @@ impl ImageOutput {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".cupti-audit-");
         let (made, at) = match self.path() {
-            Some(path) => (builder.tempdir_in(beside(path)), beside(path).to_owned()),
+            Some(path) => (
+                builder.tempdir_in(folder_of(path)),
+                folder_of(path).to_owned(),
+            ),
             None => (builder.tempdir(), std::env::temp_dir()),
         };
         made.map_err(|error| match error.kind() {
@@ -188,14 +192,6 @@ impl std::fmt::Display for ImageOutput {
         };
         write!(f, "{scheme}:{}", path.display())?;
         name.as_ref().map_or(Ok(()), |name| write!(f, ":{name}"))
-    }
-}
-
-/// The folder that holds a path.
-fn beside(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
     }
 }
 

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::access::ExistingOutput;
 use super::layout_documents::{LAYOUT, blob_path, build_index, named};
 use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
+use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
 
 /// Looks whether an image of this name is in the folder.

@@ -8,5 +8,5 @@ mod layout;
 mod layout_documents;
 mod registry;
 
-pub(crate) use access::{ExistingOutput, OutputAccess};
+pub(crate) use access::OutputAccess;
 pub use image_output::ImageOutput;

@@ -5,10 +5,11 @@ use std::io::{Cursor, Read};
 
 use oci_spec::distribution::Reference;
 
-use super::access::{ExistingOutput, OutputAccess};
+use super::access::OutputAccess;
 use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::{SlimError, interrupt};
+use crate::make::whole_file::ExistingOutput;
 use image_source::ImageError;
 use image_source::registry::{PushOutcome, RegistryPush};
 
