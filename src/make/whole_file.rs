@@ -1,8 +1,4 @@
 //! Files that the user names: each is there whole or not at all.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the files that the user names are written"
-)]
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
@@ -84,6 +80,10 @@ mod tests {
     use super::{ExistingOutput, write_whole_file};
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test looks at what was written"
+    )]
     fn a_file_that_appeared_meanwhile_is_replaced_only_where_it_may_be() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("proof.json");

@@ -49,7 +49,6 @@ pub(crate) struct PhasePage {
     pub library_path: Option<ChangedLibraryPath>,
     /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
     pub search_path: String,
-    /// What is removed.
     pub fresh: Option<RemovalPage>,
     /// Whether the PyTorch of the builder is taken over.
     pub pytorch: bool,
@@ -81,9 +80,7 @@ pub(crate) struct FilePage {
 /// A link that is made.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LinkPage {
-    /// The link.
     pub at: String,
-    /// Its name.
     pub name: String,
     /// What it leads to.
     pub to: String,
@@ -103,7 +100,6 @@ pub(crate) enum MethodPage {
         files: Vec<FilePage>,
         links: Vec<LinkPage>,
     },
-    /// A package.
     Package {
         manager: &'static str,
         name: String,
@@ -111,7 +107,6 @@ pub(crate) enum MethodPage {
         repository: Option<RepositoryPage>,
         component: Option<ComponentPage>,
     },
-    /// A wheel.
     Pip {
         interpreter: String,
         name: String,
@@ -120,7 +115,6 @@ pub(crate) enum MethodPage {
         listed: bool,
         managed: bool,
     },
-    /// Packages of conda.
     Conda {
         program: String,
         prefix: String,
@@ -128,10 +122,8 @@ pub(crate) enum MethodPage {
     },
 }
 
-/// NVIDIA's repository.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RepositoryPage {
-    /// Its address.
     pub url: String,
     /// The package with its key, for apt.
     pub keyring: String,
@@ -144,7 +136,6 @@ pub(crate) struct RepositoryPage {
 /// A component of a distribution's archive.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ComponentPage {
-    /// The component.
     pub name: String,
     /// The file of sources.
     pub file: String,
@@ -156,8 +147,9 @@ pub(crate) struct ComponentPage {
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum SearchPathPage {
-    /// By itself.
-    Nothing { because: String },
+    Nothing {
+        because: String,
+    },
     /// A folder is named.
     Folder {
         conf: String,
@@ -174,21 +166,18 @@ pub(crate) enum SearchPathPage {
     /// The folder is named already, and holds more.
     Again,
     /// The folders of a package are named.
-    Listed { conf: String },
+    Listed {
+        conf: String,
+    },
 }
 
-/// What is removed.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RemovalPage {
-    /// By reason.
     pub groups: Vec<RemovalGroupPage>,
     /// The paths with names that no Dockerfile can hold.
     pub unwritable: usize,
-    /// The bytes before.
     pub before: u64,
-    /// The bytes after.
     pub after: u64,
-    /// The layers before.
     pub layers: usize,
 }
 
@@ -197,24 +186,18 @@ pub(crate) struct RemovalPage {
 pub(crate) struct RemovalGroupPage {
     /// The kind of file.
     pub kind: &'static str,
-    /// The bytes.
     pub bytes: u64,
-    /// Why.
     pub because: String,
-    /// The paths.
     pub paths: Vec<String>,
 }
 
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct BuildCheckPage {
-    /// The loader.
     pub loader: String,
-    /// The bare names.
     pub names: Vec<String>,
     /// The objects that are linked with libcupti.
     pub linked: Vec<LinkedPage>,
-    /// The C library.
     pub libc: String,
     /// Whether the image that is copied from has a shell.
     pub elsewhere: bool,
@@ -225,7 +208,6 @@ pub(crate) struct BuildCheckPage {
 pub(crate) struct LinkedPage {
     /// The name of the program.
     pub name: String,
-    /// The object.
     pub object: String,
     /// The program that loads it.
     pub program: Option<String>,

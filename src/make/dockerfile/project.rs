@@ -31,7 +31,6 @@ pub(crate) struct BuilderPage {
     pub pytorch: Option<GitSource>,
 }
 
-/// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct BuildTarget {
     /// Its name, which is that of its phase.

@@ -21,15 +21,12 @@ pub(crate) enum TemplateError {
     /// It cannot be read.
     #[error("template {name}: {why}")]
     Syntax {
-        /// Its name.
         name: String,
         /// What is wrong, and in which line.
         why: String,
     },
-    /// Rendering it failed.
     #[error("template {name}: {why}")]
     Render {
-        /// Its name.
         name: String,
         /// What is wrong, and in which line.
         why: String,

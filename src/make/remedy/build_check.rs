@@ -12,7 +12,6 @@ use image_linkage::path::RootPath;
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct BuildCheck {
-    /// The loader.
     pub loader: ByteString,
     /// The names that a process without search paths of its own has to find, all that they need included.
     pub names: Vec<String>,
@@ -29,7 +28,6 @@ pub(crate) struct BuildCheck {
 pub(crate) struct LinkedObject {
     /// The name of the program.
     pub name: String,
-    /// The object.
     pub object: RootPath,
     /// The program that loads it, where that is another.
     pub program: Option<RootPath>,

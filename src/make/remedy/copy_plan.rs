@@ -20,9 +20,8 @@ use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome};
 use image_linkage::path::RootPath;
 
-/// What is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyPlan {
+pub(crate) struct CopyPlan {
     /// The soname of libcupti.
     pub soname: ByteString,
     /// The release of libcupti, where it is known.
@@ -37,27 +36,24 @@ pub struct CopyPlan {
 
 /// A file that is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopiedFile {
+pub(crate) struct CopiedFile {
     /// The file in the source, without links.
     pub from: RootPath,
     /// Its place in the image.
     pub to: RootPath,
     /// The name by which the loader is asked for it.
     pub name: ByteString,
-    /// The permission bits.
     pub mode: u16,
     /// The size in bytes.
     pub bytes: u64,
     /// The SHA-256 in hexadecimal, of files of a CUPTI release.
     pub sha256: Option<String>,
-    /// What needs it.
     pub because: LibraryReasons,
 }
 
 /// A link that is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreatedLink {
-    /// The link.
+pub(crate) struct CreatedLink {
     pub at: RootPath,
     /// What it leads to: a name in the same folder.
     pub to: ByteString,
@@ -68,7 +64,7 @@ pub struct CreatedLink {
 /// What the image is to be given of the CUPTI in `source`, so that it serves `phase`.
 ///
 /// Errors: A [`RemedyError`]: the image cannot load CUPTI at all, or the source does not have what it needs.
-pub fn plan_copy(
+pub(crate) fn plan_copy(
     source: &ImageFacts,
     phase: &Phase,
     target: &ImageFacts,

@@ -4,35 +4,21 @@ use std::borrow::Cow;
 
 /// Why an image cannot be helped, or not in the way that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RemedyError {
+pub(crate) enum RemedyError {
     /// The C library is not the one that NVIDIA's libraries are made for.
     #[error(
         "{image} is built on musl, and NVIDIA's libraries need glibc: choose a base image with glibc"
     )]
-    Musl {
-        /// The image.
-        image: String,
-    },
+    Musl { image: String },
     /// There is no loader that could load anything.
     #[error("{image} has no dynamic loader for {platform}: nothing can be loaded in it")]
-    NoLoader {
-        /// The image.
-        image: String,
-        /// Its platform.
-        platform: String,
-    },
+    NoLoader { image: String, platform: String },
     /// Nothing in the image asks for CUPTI, and the phase needs none.
     #[error("{phase} needs no CUPTI in {image}: nothing in it asks for libcupti")]
-    NothingNeeded {
-        /// The image.
-        image: String,
-        /// The phase.
-        phase: String,
-    },
+    NothingNeeded { image: String, phase: String },
     /// The source holds no libcupti.
     #[error("{from} holds no libcupti to copy{but}")]
     NoCopy {
-        /// The source.
         from: String,
         /// What it holds instead, with a comma before it; empty for nothing.
         but: &'static str,
@@ -40,11 +26,8 @@ pub enum RemedyError {
     /// The source holds libcupti, but none that the image can use.
     #[error("no libcupti in {from} fits {image}, which wants {wants}: {has}")]
     NoMatch {
-        /// The source.
         from: String,
-        /// The image.
         image: String,
-        /// What it wants.
         wants: String,
         /// What the source has.
         has: String,
@@ -52,19 +35,14 @@ pub enum RemedyError {
     /// The source lacks a library beside libcupti.
     #[error("{from} holds libcupti but no {library}: {because}")]
     NoCompanion {
-        /// The source.
         from: String,
-        /// The library.
         library: String,
-        /// What needs it.
         because: String,
     },
     /// The image's C library is too old for a file.
     #[error("{file} needs {needs}, and {image} has glibc {has}")]
     OldGlibc {
-        /// The image.
         image: String,
-        /// The file.
         file: String,
         /// What the file needs, such as `GLIBC_2.25`.
         needs: String,
@@ -74,7 +52,6 @@ pub enum RemedyError {
     /// No way leads there.
     #[error("CUPTI cannot be brought into {image}{}: {}", by(*via), each_once(whys))]
     NoWay {
-        /// The image.
         image: String,
         /// The way that was asked for, as the command line names it; `None` for any.
         via: Option<&'static str>,
@@ -86,22 +63,16 @@ pub enum RemedyError {
     Name {
         /// What it is the name of.
         what: String,
-        /// The name, escaped.
         name: String,
     },
     /// There is no stage that could compile.
     #[error("there is no builder for {image}: {why}")]
-    NoBuilder {
-        /// The image.
-        image: String,
-        /// Why not.
-        why: &'static str,
-    },
+    NoBuilder { image: String, why: &'static str },
 }
 
 /// Why one way of getting CUPTI cannot be gone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MethodObstacle {
+pub(crate) enum MethodObstacle {
     /// There is no list of files to copy.
     #[error(transparent)]
     NoCopy(#[from] RemedyError),

@@ -15,7 +15,7 @@ pub(crate) const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
 
 /// How what is brought gets onto the search path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CacheUpdate {
+pub(crate) enum CacheUpdate {
     /// `ld.so.cache` is written along with the files.
     Cache,
     /// The image's own programs do it, as far as it has them.
@@ -24,8 +24,7 @@ pub enum CacheUpdate {
 
 /// The search path that leads to what is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstallFolder {
-    /// The folder.
+pub(crate) struct InstallFolder {
     pub folder: RootPath,
     /// How the loader comes to look there.
     pub by: FolderDiscovery,
@@ -35,7 +34,7 @@ pub struct InstallFolder {
 
 /// How the loader comes to look in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FolderDiscovery {
+pub(crate) enum FolderDiscovery {
     /// This file names it, and `ldconfig` puts its libraries into the cache.
     Conf(RootPath),
     /// It is compiled into the loader.

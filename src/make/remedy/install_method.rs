@@ -44,7 +44,6 @@ pub(crate) enum InstallMethod {
     Copy {
         /// The name of the image, as `FROM` takes it.
         from: String,
-        /// The files.
         bring: CopyPlan,
     },
     /// Files are copied out of NVIDIA's devel image, which was not read: they are known by the table.
@@ -53,7 +52,6 @@ pub(crate) enum InstallMethod {
         from: String,
         /// The folder in it.
         folder: RootPath,
-        /// The release.
         release: TargetRelease,
     },
     /// A package is installed.
@@ -77,7 +75,6 @@ pub(crate) struct InPlaceFiles {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackageInstall {
     pub manager: PackageManager,
-    /// Its name.
     pub name: String,
     /// Its version; a final `*` stands for any rest.
     pub version: String,
@@ -96,12 +93,10 @@ pub(crate) struct PackageInstall {
 pub(crate) enum RepositorySetup {
     /// A component of the distribution's archive, from the file of sources.
     Component {
-        /// The component.
         component: String,
         /// The file that names the archive without it.
         file: RootPath,
     },
-    /// NVIDIA's repository.
     Repository {
         /// Its address, without a final slash.
         url: String,
@@ -119,9 +114,7 @@ pub(crate) enum RepositorySetup {
 pub(crate) struct PipInstall {
     /// The interpreter of the environment.
     pub interpreter: RootPath,
-    /// The distribution.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// The soname of its libcupti.
     pub soname: String,

@@ -7,7 +7,7 @@ use image_linkage::escape;
 
 /// One reason for a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LibraryReason {
+pub(crate) enum LibraryReason {
     /// An API of CUPTI, by the name that NVIDIA gives it, that the phase needs or wants.
     Api(String),
     /// A program that is linked with it, and cannot be started without.
@@ -18,7 +18,7 @@ pub enum LibraryReason {
 
 /// All reasons for a library, each once; their text is one phrase.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LibraryReasons(Vec<LibraryReason>);
+pub(crate) struct LibraryReasons(Vec<LibraryReason>);
 
 impl LibraryReasons {
     pub(super) fn add(&mut self, reason: LibraryReason) {

@@ -7,11 +7,11 @@ mod target;
 
 pub(crate) mod build_check;
 pub(crate) mod builder_stage;
-pub mod copy_plan;
+pub(crate) mod copy_plan;
 pub(crate) mod copy_source;
 mod image_system;
-pub mod install_folder;
-pub mod install_method;
+pub(crate) mod install_folder;
+pub(crate) mod install_method;
 pub(crate) mod method_choice;
 pub(crate) mod recipe;
 pub(crate) mod removal;
@@ -20,5 +20,7 @@ pub(crate) mod search_path_setup;
 mod target_release;
 mod wanted_cupti;
 
-pub use error::{MethodObstacle, RemedyError};
-pub use library_reason::{LibraryReason, LibraryReasons};
+pub(crate) use error::{MethodObstacle, RemedyError};
+
+#[cfg(test)]
+mod tests;

@@ -20,27 +20,19 @@ pub(crate) enum SearchPathSetup {
     Nothing(String),
     /// A file of `ldconfig` names the folder.
     Folder {
-        /// The file.
         conf: RootPath,
-        /// The folder.
         folder: RootPath,
-        /// Why so.
         because: String,
     },
     /// Links in a folder of their own, which a file of `ldconfig` names.
     Links {
-        /// The file.
         conf: RootPath,
         /// The links and what they lead to.
         links: Vec<(RootPath, RootPath)>,
-        /// Why so.
         because: String,
     },
     /// A file of `ldconfig` names the folders that the package lists.
-    Listed {
-        /// The file.
-        conf: RootPath,
-    },
+    Listed { conf: RootPath },
 }
 
 /// How the loader comes to find what a way brings.

@@ -20,12 +20,10 @@ use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
-/// The loader's cache.
 const CACHE: &str = "etc/ld.so.cache";
 
 /// What the layer is made of.
 pub(crate) struct SlimInput<'a> {
-    /// What is done.
     pub decision: &'a SlimDecision,
     /// The image as it was.
     pub facts: &'a ImageFacts,
@@ -33,9 +31,7 @@ pub(crate) struct SlimInput<'a> {
     pub supplier: Option<&'a CuptiSupplier>,
     /// The layers below, as they will be.
     pub below: &'a [LayerIndex],
-    /// The phase.
     pub phase: &'a str,
-    /// The bounds.
     pub limits: &'a Limits,
     /// A folder for what is written on the way.
     pub folder: &'a Path,
@@ -43,9 +39,7 @@ pub(crate) struct SlimInput<'a> {
 
 /// The members of the layer, and the proof among them.
 pub(crate) struct AddedLayer {
-    /// The members.
     pub members: AddedMembers,
-    /// The proof.
     pub proof: SlimProvenance,
 }
 

@@ -19,16 +19,13 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 pub(crate) enum AddedMember {
     /// A file whose content lies on the host.
     Copied {
-        /// Where.
         file: PathBuf,
         /// Its size in bytes.
         bytes: u64,
-        /// The permission bits.
         mode: u16,
     },
     /// A small file, mode 644.
     Written(Vec<u8>),
-    /// A symbolic link.
     Symlink(Vec<u8>),
     /// Something of the layers below is deleted.
     Deleted,

@@ -20,7 +20,6 @@ use image_linkage::rootfs;
 pub(crate) enum DropMode {
     /// What the phase does not need goes.
     Drop,
-    /// Everything stays.
     Keep,
 }
 

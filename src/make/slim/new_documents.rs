@@ -18,9 +18,7 @@ const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// What the history says of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LayerHistory {
-    /// What made it.
     pub created_by: String,
-    /// Why.
     pub comment: String,
 }
 
@@ -84,13 +82,10 @@ fn makes_layer(entry: &Value) -> bool {
 pub(crate) enum ManifestLayer {
     /// As it was: its descriptor stays as it is written, where there is one.
     Kept(Box<Descriptor>),
-    /// Another blob.
     New {
-        /// Its digest.
         digest: Digest,
         /// Its size in bytes.
         size: u64,
-        /// Its media type.
         media_type: String,
     },
 }

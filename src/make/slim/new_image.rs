@@ -27,7 +27,6 @@ pub(crate) enum LayerStorage {
 /// A layer of the new image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredLayer {
-    /// The blob.
     pub blob: WrittenBlob,
     /// The media type of the blob.
     pub media_type: String,
@@ -40,7 +39,6 @@ pub(crate) struct StoredLayer {
 pub(crate) enum LayerOrigin {
     /// In the image it was made of, in this layer.
     Kept(usize),
-    /// In a file.
     Staged(PathBuf),
     /// In the image it was made of, in this layer; they are written again when they are asked for.
     Again(usize, LayerCut),
@@ -56,9 +54,7 @@ pub(crate) struct NewImage<'a> {
     pub indexes: Vec<LayerIndex>,
     /// Its layers, lowest first.
     pub layers: Vec<StoredLayer>,
-    /// Its config.
     pub config: Vec<u8>,
-    /// Its manifest.
     pub manifest: Vec<u8>,
     /// The media type of its manifest.
     pub manifest_type: &'static str,

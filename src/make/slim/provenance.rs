@@ -81,7 +81,6 @@ impl ContentOrigin {
         }
     }
 
-    /// A folder.
     pub(crate) fn folder() -> Self {
         Self {
             kind: "folder".to_owned(),
@@ -129,7 +128,6 @@ pub(crate) struct WrittenEntry {
 /// A file or a link that is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct DroppedFile {
-    /// Where it was.
     pub path: String,
     /// Its size in bytes; 0 for a link.
     pub bytes: u64,

@@ -13,7 +13,6 @@ use image_linkage::escape;
 
 /// What is known of an image before it is made anew.
 pub(crate) struct OriginalState<'a> {
-    /// The facts.
     pub facts: &'a ImageFacts,
     /// The plan of the phase.
     pub plan: &'a Plan,

@@ -20,28 +20,24 @@ const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-a
 pub enum ImageOutput {
     /// An OCI image layout in a folder, new or one that gains an image.
     Layout {
-        /// The folder.
         dir: PathBuf,
         /// The tag in its index.
         tag: Option<String>,
     },
     /// An OCI image layout in a tar archive.
     LayoutArchive {
-        /// The file.
         file: PathBuf,
         /// The tag in its index.
         tag: Option<String>,
     },
     /// An archive as `docker save` writes it.
     DockerArchive {
-        /// The file.
         file: PathBuf,
         /// The name in it.
         name: Option<String>,
     },
     /// A Docker Engine, by the image's name.
     DockerDaemon(String),
-    /// A registry.
     Registry {
         /// The name, with Docker Hub's defaults filled in.
         reference: Reference,

@@ -30,7 +30,6 @@ fn free(push: &RegistryPush, written: &str, existing: ExistingOutput) -> Result<
     Ok(())
 }
 
-/// Pushes the image.
 pub(super) fn push_image(
     made: &NewImage<'_>,
     reference: &Reference,
