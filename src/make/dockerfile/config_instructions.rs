@@ -88,6 +88,7 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
         .map(|(name, value, unit)| format!("--{name}={value}{unit} "))
         .collect();
     let set = set.concat();
+    // An empty test means that of the image below (Docker's HealthConfig), and below `scratch` there is none.
     let (kind, words) = check
         .test
         .split_first()

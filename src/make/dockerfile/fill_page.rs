@@ -31,6 +31,7 @@ pub(crate) fn fill_page(
     base: &str,
 ) -> Result<PhasePage, RemedyError> {
     let user = facts.image.config.user.as_deref();
+    // A group may stand behind a colon (image-spec, config.md, "User"). Who is root already need not become it.
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
     let considered = recipe.choice.iter().flat_map(|choice| &choice.considered);
     let own_path = facts.image.config.env("LD_LIBRARY_PATH");
@@ -244,6 +245,7 @@ fn fresh(fresh: &RemovalPlan) -> RemovalPage {
     let mut unwritable = 0;
     let mut groups = Vec::new();
     for group in &fresh.groups {
+        // A line break in a name would end the instruction. Such a file stays, and the page says how many do.
         let (can, cannot): (Vec<&RootPath>, Vec<&RootPath>) = group
             .paths
             .iter()
@@ -276,6 +278,7 @@ fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, Remed
             program: it
                 .program
                 .as_ref()
+                // The loader cannot list a program that is not there; the object alone is listed then.
                 .filter(|it| rootfs.lookup(&it.absolute()).is_ok())
                 .map(path)
                 .transpose()?,

@@ -23,15 +23,12 @@ pub(crate) struct PhasePage {
     pub base: String,
     /// The ways that were looked at; the last is taken.
     pub considered: Vec<ConsideredMethod>,
-    /// The release that is brought.
     pub release: Option<BroughtRelease>,
-    /// The bytes that are added.
     pub adds: Option<u64>,
     /// The rules that stay unsatisfied.
     pub leaves: Vec<String>,
     /// The image's own user, where that is not root.
     pub user: Option<String>,
-    /// Whether there is a shell.
     pub shell: bool,
     /// How CUPTI comes in.
     pub way: Option<MethodPage>,
@@ -39,13 +36,11 @@ pub(crate) struct PhasePage {
     pub soname: String,
     /// The folder that files are copied into.
     pub folder: String,
-    /// The libraries that are needed.
     pub needs: Vec<NeedPage>,
     /// The libraries of a package that are not.
     pub spare: Vec<&'static str>,
     /// How the loader comes to find it.
     pub lead: SearchPathPage,
-    /// What `LD_LIBRARY_PATH` is set to.
     pub library_path: Option<ChangedLibraryPath>,
     /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
     pub search_path: String,
@@ -58,7 +53,6 @@ pub(crate) struct PhasePage {
     pub proof: BuildCheckPage,
 }
 
-/// A library that is needed.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct NeedPage {
     /// Its name up to the number of its soname.
@@ -66,34 +60,28 @@ pub(crate) struct NeedPage {
     pub because: String,
 }
 
-/// A file that is copied.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FilePage {
-    /// Its path in the source.
     pub from: String,
-    /// Its path in the image.
     pub to: String,
-    /// Why it is needed.
     pub because: String,
 }
 
-/// A link that is made.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LinkPage {
     pub at: String,
     pub name: String,
     /// What it leads to.
     pub to: String,
-    /// Why it is needed.
     pub because: String,
 }
 
-/// A way, by its kind.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum MethodPage {
-    /// What is in the image.
-    Place { files: Vec<FilePage> },
+    Place {
+        files: Vec<FilePage>,
+    },
     /// Files of another image.
     Copy {
         from: String,
@@ -129,15 +117,12 @@ pub(crate) struct RepositoryPage {
     pub keyring: String,
     /// The file that names it, for dnf.
     pub file: String,
-    /// Whether certificates have to be installed first.
     pub certificates: bool,
 }
 
-/// A component of a distribution's archive.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ComponentPage {
     pub name: String,
-    /// The file of sources.
     pub file: String,
     /// Whether the file is of the newer form.
     pub deb822: bool,
@@ -184,7 +169,6 @@ pub(crate) struct RemovalPage {
 /// Paths that are removed for one reason.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RemovalGroupPage {
-    /// The kind of file.
     pub kind: &'static str,
     pub bytes: u64,
     pub because: String,
@@ -206,11 +190,8 @@ pub(crate) struct BuildCheckPage {
 /// An object that is linked with libcupti.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LinkedPage {
-    /// The name of the program.
     pub name: String,
     pub object: String,
-    /// The program that loads it.
     pub program: Option<String>,
-    /// What it asks for.
     pub wants: String,
 }

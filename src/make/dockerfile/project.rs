@@ -18,7 +18,6 @@ const GATHERED: &str = "/cupti";
 pub(crate) struct ProjectDockerfile {
     /// The pages of training, profiling and inference, in this order; each target shares what the one before has.
     pub pages: Vec<PhasePage>,
-    /// The stage that compiles.
     pub builder: Option<BuilderPage>,
 }
 
@@ -114,6 +113,7 @@ impl ProjectDockerfile {
         templates: &DockerfileTemplates,
     ) -> Result<String, TemplateError> {
         let brings = self.pages.iter().filter(|page| page.way.is_some());
+        // The phase that needs most needs all that the others do.
         let brings = brings.max_by_key(|page| page.needs.len());
         let source = match brings {
             Some(page) => source(templates, page)?,
@@ -173,6 +173,7 @@ impl ProjectDockerfile {
         {
             files.retain(|file| !had.iter().any(|other| other.to == file.to));
             links.clear();
+            // On top of the first target: the layers that both have are stored and pushed once.
             page.base.clone_from(&first.phase);
             if files.is_empty() {
                 page.way = None;
@@ -205,6 +206,7 @@ impl ProjectDockerfile {
         let page = CloudBuild {
             file,
             name: "project",
+            // Ten minutes more for the audit of each, the time that its step has in the template.
             seconds: targets.iter().map(|target| target.seconds + 600).sum(),
             targets,
         };
@@ -228,6 +230,7 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
     if !page.way.as_ref().is_some_and(is_installed) {
         return templates.render("stages.j2", page);
     }
+    // Of this stage only the files are taken: nothing in it has to be removed, or found by its loader.
     let whole = PhasePage {
         spare: Vec::new(),
         lead: SearchPathPage::Nothing {
@@ -260,6 +263,7 @@ fn gathered(page: &PhasePage) -> PhasePage {
             because: format!("{name}: {}", need.because),
         }
     };
+    // The stage has put each file under the name that is asked for, so that no links are needed.
     page.way = Some(MethodPage::Copy {
         from: String::new(),
         files: page.needs.iter().map(file).collect(),

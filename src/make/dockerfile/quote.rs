@@ -8,6 +8,7 @@ use image_linkage::escape::escape_bytes;
 /// Whether every byte means itself to the shell, to `COPY`, `FROM` and `USER`.
 fn is_plain(name: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+@%=:,-".contains(byte);
+    // In front of a word a dash would make it an option.
     !name.is_empty() && !name.starts_with(b"-") && name.iter().all(plain)
 }
 
@@ -21,6 +22,7 @@ pub(crate) fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyErr
 
 /// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
 pub(crate) fn is_writable(name: &[u8]) -> bool {
+    // `escape` doubles a backslash, which the shell's quotes and JSON take as it is.
     let without: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
     escape_bytes(&without).as_bytes() == without
 }

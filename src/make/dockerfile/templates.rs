@@ -39,7 +39,9 @@ impl DockerfileTemplates {
     /// Errors: [`TemplateError::Syntax`] for the first, by name, that cannot be read.
     pub(crate) fn with(own: &BTreeMap<String, String>) -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
+        // A misspelt name is an error, but asking with `if` for what may be absent is none.
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        // The text is no HTML; a template says itself by `sh`, `env` or `json` where a value stands.
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_fuel(Some(FUEL));
         let syntax = SyntaxConfig::builder()
@@ -56,6 +58,7 @@ impl DockerfileTemplates {
         let built_in = crate::knowledge::data_files::TEMPLATES.iter();
         let built_in = built_in.map(|(name, text)| (format!("{name}.j2"), (*text).to_owned()));
         let mut all: BTreeMap<String, String> = built_in.collect();
+        // Behind those of the program, as the last of a name stays.
         all.extend(own.iter().map(|(name, text)| (name.clone(), text.clone())));
         for (name, text) in all {
             environment

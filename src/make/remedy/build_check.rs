@@ -26,7 +26,6 @@ pub(crate) struct BuildCheck {
 /// An object that is linked with libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LinkedObject {
-    /// The name of the program.
     pub name: String,
     pub object: RootPath,
     /// The program that loads it, where that is another.
@@ -51,6 +50,7 @@ pub(super) fn check_without_install(
     plan: &Plan,
     needs: &[RequiredLibrary],
 ) -> BuildCheck {
+    // A program that opens libcupti by dlopen starts without it; one with a DT_NEEDED does not.
     let breaks = target
         .consumers
         .iter()
@@ -65,7 +65,9 @@ pub(super) fn check_without_install(
         wants: consumer.wants.clone(),
     });
     let opened = &target.plain.as_is;
+    // A name that a plain process does not find today, and that is not brought, must not fail the build.
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
+    // A phase may drop libcupti itself.
     let stays = !plan.drop.iter().any(|item| item.kind == "cupti");
     let beside = needs
         .iter()
@@ -82,8 +84,8 @@ pub(super) fn check_without_install(
     }
 }
 
-/// The path of the C library.
 fn libc(target: &ImageFacts) -> ByteString {
+    // Any object would do to preload the names into; the C library is one that every glibc image has.
     let opened = target.grounds.as_is.open_plain(b"libc.so.6");
     let found = crate::judge::facts::opened_object(&opened).map(|object| object.path.clone());
     found.unwrap_or_else(|| ByteString::from(&b"/lib/libc.so.6"[..]))

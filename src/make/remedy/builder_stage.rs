@@ -19,9 +19,7 @@ pub(crate) struct BuilderStage {
     pub from: String,
     /// Where its `cupti.h` lies; one of several where it was not read.
     pub headers: Vec<String>,
-    /// The path of its loader.
     pub loader: String,
-    /// The soname of its libcupti.
     pub soname: String,
     /// Whether packages of Debian's kind can be installed in it.
     #[serde(skip)]
@@ -40,6 +38,7 @@ pub(crate) fn choose_builder_stage(
         image: target.image.reference.clone(),
         why,
     };
+    // First: no builder helps an image that cannot load what is built.
     let own = require_glibc_linker(target)?;
     if let Some(CopySource { name, facts }) = source {
         let (header, _) = facts
@@ -47,6 +46,7 @@ pub(crate) fn choose_builder_stage(
             .first()
             .ok_or_else(|| no_builder("the image to copy from has no headers of CUPTI"))?;
         let plain = &facts.plain.as_is;
+        // The stage asks its own loader for the soname, and a build that fails there is better not begun.
         if !plain.resolution.loads() {
             return Err(no_builder(
                 "a plain process of the image to copy from does not find its libcupti",
@@ -65,6 +65,7 @@ pub(crate) fn choose_builder_stage(
     let release =
         release.ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
     let from = devel_image_name(target, &system, release.cuda);
+    // The devel image is not read; the stage tests for either.
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
         from: from.ok_or_else(|| {

@@ -22,7 +22,6 @@ use image_linkage::path::RootPath;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopyPlan {
-    /// The soname of libcupti.
     pub soname: ByteString,
     /// The release of libcupti, where it is known.
     pub release: Option<String>,
@@ -34,7 +33,6 @@ pub(crate) struct CopyPlan {
     pub search: InstallFolder,
 }
 
-/// A file that is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopiedFile {
     /// The file in the source, without links.
@@ -44,20 +42,17 @@ pub(crate) struct CopiedFile {
     /// The name by which the loader is asked for it.
     pub name: ByteString,
     pub mode: u16,
-    /// The size in bytes.
     pub bytes: u64,
     /// The SHA-256 in hexadecimal, of files of a CUPTI release.
     pub sha256: Option<String>,
     pub because: LibraryReasons,
 }
 
-/// A link that is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreatedLink {
     pub at: RootPath,
     /// What it leads to: a name in the same folder.
     pub to: ByteString,
-    /// Why it is needed.
     pub because: String,
 }
 
@@ -129,12 +124,14 @@ fn place(
         return Ok(copy.real_path.clone());
     }
     let rootfs = &source.grounds.as_is.rootfs;
+    // Libraries of one release belong together: one of another folder may be of another release.
     let folder = copy.real_path.parent();
     let found = rootfs.lookup(&folder.absolute()).ok();
     let names = found.iter().flat_map(|found| rootfs.children(found.node));
     let mut places = names
         .filter(|(name, _)| name.starts_with(need.stem.as_bytes()))
         .filter_map(|(name, _)| Some(rootfs.lookup(&folder.join(name).absolute()).ok()?.path))
+        // A name may begin alike and be a static archive or a link to nothing.
         .filter(|path| elf_at(source, path).is_some());
     places.next().ok_or_else(|| RemedyError::NoCompanion {
         from: source.image.reference.clone(),
@@ -155,6 +152,7 @@ fn file(
     CopiedFile {
         to: folder.join(from.name()),
         name: soname.unwrap_or_else(|| from.name().into()),
+        // Readable for everybody and written by its owner alone, whatever the source had: no set-user-ID comes along.
         mode: facts.map_or(0o644, |facts| facts.mode & 0o755 | 0o444),
         bytes: facts.map_or(0, |facts| facts.bytes),
         sha256: facts.and_then(|facts| facts.sha256.as_deref().map(str::to_owned)),
@@ -175,10 +173,13 @@ fn dependencies(
     while let Some(file_) = pending.pop() {
         let needed = elf_at(source, &file_.from).map(|elf| elf.needed.as_slice());
         for name in needed.unwrap_or_default() {
+            // A second library of one soname could be found before that of the image, by programs
+            // that never asked for CUPTI.
             if found.contains_key(name) || has_library(target, name) {
                 continue;
             }
             let there = source.grounds.as_is.open_plain(name);
+            // What the source does not have either is left to the check at the end, which names it.
             let Some(object) = opened_object(&there).filter(|_| there.loads()) else {
                 continue;
             };
@@ -194,6 +195,7 @@ fn dependencies(
 fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
     let opened = target.grounds.as_is.open_plain(name);
     opened.loads()
+        // libcuda.so.1 belongs to the driver: the container runtime mounts it, and no image holds it.
         || unresolved_objects(&opened)
             .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
 }
@@ -205,6 +207,7 @@ fn fits_glibc(
     linker: &DynamicLoader,
     file: &CopiedFile,
 ) -> Result<(), RemedyError> {
+    // An unknown version is not held against the image.
     let Libc::Glibc(Some(has)) = linker.libc else {
         return Ok(());
     };
@@ -217,6 +220,7 @@ fn fits_glibc(
         let text = std::str::from_utf8(name).ok()?;
         cuda_runtime::parse_cuda_version(text.strip_prefix("GLIBC_")?)
     };
+    // Versions of other libraries, such as GLIBCXX_3.4.21, are no GLIBC_ and count for nothing here.
     let highest = versions
         .filter_map(|version| Some((glibc(&version.name)?, version)))
         .max_by_key(|(version, _)| *version);
@@ -239,6 +243,7 @@ fn links(
     search: &InstallFolder,
 ) -> Vec<CreatedLink> {
     let folder = &search.folder;
+    // ldconfig makes such links too, but only when it is run, and not in an image without it.
     let named = files.iter().filter(|file| *file.name != *file.to.name());
     let mut links: Vec<CreatedLink> = named
         .map(|file| CreatedLink {

@@ -2,7 +2,6 @@
 
 use crate::judge::facts::ImageFacts;
 
-/// An image to copy from.
 #[derive(Clone, Copy)]
 pub(crate) struct CopySource<'a> {
     /// Its name, as `FROM` takes it.

@@ -16,7 +16,6 @@ pub(crate) enum RemedyError {
     /// Nothing in the image asks for CUPTI, and the phase needs none.
     #[error("{phase} needs no CUPTI in {image}: nothing in it asks for libcupti")]
     NothingNeeded { image: String, phase: String },
-    /// The source holds no libcupti.
     #[error("{from} holds no libcupti to copy{but}")]
     NoCopy {
         from: String,
@@ -29,7 +28,6 @@ pub(crate) enum RemedyError {
         from: String,
         image: String,
         wants: String,
-        /// What the source has.
         has: String,
     },
     /// The source lacks a library beside libcupti.
@@ -49,13 +47,11 @@ pub(crate) enum RemedyError {
         /// The version of the image.
         has: String,
     },
-    /// No way leads there.
     #[error("CUPTI cannot be brought into {image}{}: {}", by(*via), each_once(whys))]
     NoWay {
         image: String,
         /// The way that was asked for, as the command line names it; `None` for any.
         via: Option<&'static str>,
-        /// Why not, for each way.
         whys: Vec<MethodObstacle>,
     },
     /// A name that a Dockerfile cannot hold.

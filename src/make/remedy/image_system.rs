@@ -6,7 +6,6 @@ use crate::judge::facts::ImageFacts;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The system in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ImageSystem {
     /// `ID` of `/etc/os-release`; empty where there is none.
@@ -15,9 +14,7 @@ pub(crate) struct ImageSystem {
     pub version: String,
     /// The program that installs packages of Red Hat's kind.
     pub dnf: Option<PackageManager>,
-    /// Whether there is `apt-get`.
     pub apt: bool,
-    /// Whether there is a shell.
     pub shell: bool,
     /// Whether certificates are there, by which apt trusts https.
     pub certificates: bool,
@@ -38,7 +35,6 @@ pub(crate) enum PackageManager {
 }
 
 impl PackageManager {
-    /// The name of the program.
     pub(crate) fn program(self) -> &'static str {
         match self {
             Self::AptGet => "apt-get",
@@ -53,14 +49,12 @@ impl PackageManager {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CondaEnvironment {
     pub program: RootPath,
-    /// The folder of the environment.
     pub prefix: RootPath,
 }
 
 /// An environment of Python's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PythonEnvironment {
-    /// Its folder of packages.
     pub site: RootPath,
     /// Its interpreter, by the path that belongs to the environment.
     pub interpreter: RootPath,
@@ -75,7 +69,6 @@ const DNF: [PackageManager; 3] = [
     PackageManager::Yum,
 ];
 
-/// What is in the image.
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.grounds.as_is.rootfs;
     let release = rootfs.content(b"/etc/os-release").unwrap_or_default();
@@ -84,6 +77,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         let mut lines = release.lines().map(str::trim);
         let line = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         line.unwrap_or_default()
+            // os-release(5): values may stand in the quotes of a shell.
             .trim_matches(['"', '\''])
             .to_owned()
     };
@@ -96,6 +90,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
             .find(|manager| has_program(rootfs, manager.program())),
         apt: has_program(rootfs, PackageManager::AptGet.program()),
         shell: has_program(rootfs, "sh"),
+        // Where update-ca-certificates(8) of Debian and Ubuntu puts the bundle.
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
         nvidia: nvidia(rootfs, &sources),
         sources,
@@ -125,6 +120,8 @@ fn sources(rootfs: &Rootfs) -> BTreeMap<RootPath, String> {
 
 /// The file that sets up NVIDIA's repository: it is named for CUDA, or names a repository of CUDA's.
 fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootPath> {
+    // NVIDIA's images and its keyring package name the file for CUDA; a user's own file has any
+    // name, but that address.
     let names = |path: &RootPath| path.name().starts_with(b"cuda");
     let of_apt = sources
         .iter()
@@ -135,6 +132,7 @@ fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootP
 
 /// conda and its environment: the program lies in `bin`, the environment has `conda-meta`.
 fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
+    // The prefixes of the installers when root runs them, and those that images of conda use.
     let homes = [
         "opt/conda",
         "opt/miniconda3",
@@ -146,6 +144,7 @@ fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
         .iter()
         .map(|home| RootPath::from(*home))
         .find_map(|home| {
+            // A folder without it is no environment, whatever lies in its bin.
             rootfs.lookup(&home.join(b"conda-meta").absolute()).ok()?;
             let program = home.join(b"bin/conda");
             rootfs.lookup(&program.absolute()).ok()?;
@@ -167,8 +166,10 @@ pub(crate) fn find_python_environment(
     // …/lib/python3.11/site-packages
     let library = site.parent();
     let prefix = library.parent().parent();
+    // The most exact first: `python3` of a prefix may be another minor version than the folder is for.
     let names = [library.name(), b"python3", b"python"];
     let mut programs = names.iter().map(|name| prefix.join(b"bin").join(name));
+    // The system's Python installs into another folder than the one that it was found by.
     let is_system = prefix == RootPath::from("usr");
     match programs.find(|path| is_there(path)).filter(|_| !is_system) {
         Some(interpreter) => is_there(&site.join(b"pip")).then(|| PythonEnvironment {
@@ -186,6 +187,7 @@ fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
     let program = RootPath::from("usr/bin/python3");
+    // The name is a link to the program, whose own name carries the minor version.
     let version = rootfs.lookup(&program.absolute()).ok()?.path;
     let library = |above: &str| RootPath::from(above).join(version.name());
     Some(PythonEnvironment {
@@ -197,6 +199,7 @@ fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
 
 /// Whether a program is where the system's programs are.
 pub(super) fn has_program(rootfs: &Rootfs, name: &str) -> bool {
+    // The PATH of Docker where an image sets none, but for /usr/local/sbin.
     let folders = [
         "/sbin/",
         "/usr/sbin/",

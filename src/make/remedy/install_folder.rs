@@ -28,7 +28,6 @@ pub(crate) struct InstallFolder {
     pub folder: RootPath,
     /// How the loader comes to look there.
     pub by: FolderDiscovery,
-    /// Why in this way.
     pub because: String,
 }
 
@@ -48,6 +47,7 @@ pub(super) fn choose_install_folder(
     means: CacheUpdate,
 ) -> InstallFolder {
     let rootfs = &target.grounds.as_is.rootfs;
+    // RUN takes a shell, and without ldconfig no cache would ever name the folder.
     if means == CacheUpdate::Build
         && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh"))
     {
@@ -62,6 +62,7 @@ pub(super) fn choose_install_folder(
     let reads_folder = rootfs
         .content(b"/etc/ld.so.conf")
         .is_some_and(|conf| conf.split(|&byte| byte == b'\n').any(includes_folder));
+    // ldconfig reads ld.so.conf alone; the folder counts where that includes it, as Debian's and Red Hat's do.
     let file = if reads_folder { CONF } else { "etc/ld.so.conf" };
     InstallFolder {
         folder: RootPath::from(FOLDER),

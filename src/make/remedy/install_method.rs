@@ -48,17 +48,12 @@ pub(crate) enum InstallMethod {
     },
     /// Files are copied out of NVIDIA's devel image, which was not read: they are known by the table.
     Devel {
-        /// The name of the image.
         from: String,
-        /// The folder in it.
         folder: RootPath,
         release: TargetRelease,
     },
-    /// A package is installed.
     Package(PackageInstall),
-    /// A wheel is installed.
     Pip(PipInstall),
-    /// Packages of conda are installed.
     Conda(CondaInstall),
 }
 
@@ -71,7 +66,6 @@ pub(crate) struct InPlaceFiles {
     pub is_shared: bool,
 }
 
-/// A package that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackageInstall {
     pub manager: PackageManager,
@@ -80,7 +74,6 @@ pub(crate) struct PackageInstall {
     pub version: String,
     /// The CUDA that it is of.
     pub cuda: Option<CudaVersion>,
-    /// The soname of its libcupti.
     pub soname: String,
     /// Where it comes from, when that has to be set up.
     pub setup: Option<RepositorySetup>,
@@ -102,21 +95,17 @@ pub(crate) enum RepositorySetup {
         url: String,
         /// The file in it that names it, for dnf.
         file: String,
-        /// The package that brings its key.
         keyring: String,
         /// Whether the certificates by which https is trusted have to be installed.
         certificates: bool,
     },
 }
 
-/// A wheel that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipInstall {
-    /// The interpreter of the environment.
     pub interpreter: RootPath,
     pub name: String,
     pub version: String,
-    /// The soname of its libcupti.
     pub soname: String,
     /// The folder that its libraries lie in afterwards.
     pub folder: RootPath,
@@ -128,13 +117,11 @@ pub(crate) struct PipInstall {
     pub is_shared: bool,
 }
 
-/// Packages of conda that are installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CondaInstall {
     pub environment: CondaEnvironment,
     /// The packages, each with its version.
     pub packages: Vec<String>,
-    /// The soname of libcupti.
     pub soname: String,
 }
 

@@ -5,7 +5,6 @@ use std::fmt::{self, Display, Formatter};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 
-/// One reason for a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LibraryReason {
     /// An API of CUPTI, by the name that NVIDIA gives it, that the phase needs or wants.

@@ -24,7 +24,6 @@ use image_linkage::path::RootPath;
 /// What a way has to bring, and into what.
 pub(crate) struct InstallContext<'a> {
     pub target: &'a ImageFacts,
-    /// The loader of `target`.
     pub linker: &'a DynamicLoader,
     pub system: ImageSystem,
     pub phase: &'a Phase,
@@ -33,7 +32,6 @@ pub(crate) struct InstallContext<'a> {
     pub source: Option<CopySource<'a>>,
 }
 
-/// A way that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ConsideredMethod {
     pub name: &'static str,
@@ -41,7 +39,6 @@ pub(crate) struct ConsideredMethod {
     pub why: String,
 }
 
-/// The way that is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MethodChoice {
     pub way: InstallMethod,
@@ -109,6 +106,7 @@ const WAYS: [MethodCandidate; 9] = [
         cheap: "the image has a Python with pip",
         go: pip,
     },
+    // Last: gigabytes are pulled for a few files.
     MethodCandidate {
         name: "copy from NVIDIA's devel image",
         via: Some(MethodKind::Copy),
@@ -189,8 +187,10 @@ fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle>
         return Err("the image holds no libcupti".into());
     }
     question.require_shell()?;
+    // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
     let bring = plan_copy(target, question.phase, target, CacheUpdate::Build)?;
     let cupti = bring.files.first().map(|file| &file.from);
+    // That the files are there says nothing of what they need in turn, and a search path does not bring it.
     let copy = target
         .own_copies()
         .find(|copy| Some(&copy.real_path) == cupti);
@@ -228,6 +228,7 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
         .flat_map(|found| rootfs.children(found.node))
         .map(|(name, _)| name);
     let is_library = |name: &[u8]| name.windows(3).any(|part| part == b".so");
+    // Files in several folders are led to as those in a shared one are: by links.
     folders.iter().any(|folder| folder != first)
         || names.any(|name| is_library(name) && !of_cupti(name))
 }
@@ -238,6 +239,7 @@ fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> 
         source.ok_or("no image to copy from was named with --from")?;
     let bring = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
     let has = bring.release.as_deref().and_then(parse_cuda_version);
+    // A release that was guessed from a soname has no say in the minor version of files that were read.
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
     if let (Some(has), Some(wanted)) = (has, wanted)
         && has != wanted.cuda
@@ -287,6 +289,7 @@ fn pip_into(
 ) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
+    // As the wheels are published. Since CUDA 13 the libraries of all of them lie in one folder.
     let (name, folder) = match release.cuda.0 {
         11 => ("nvidia-cuda-cupti-cu11", "nvidia/cuda_cupti/lib"),
         12 => ("nvidia-cuda-cupti-cu12", "nvidia/cuda_cupti/lib"),
@@ -318,6 +321,7 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
         )
     })?;
     let cuda = parse_cuda_version(&own.cuda);
+    // Where nothing says which release is wanted, that of the distribution will do.
     if let Some(release) = question
         .release
         .as_ref()
@@ -344,6 +348,7 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
 /// The component, where no list of sources names it.
 fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
     let names = |text: &str, word: &str| text.split_whitespace().any(|other| other == word);
+    // A component that one list names is set up, whichever list that is.
     if system.sources.values().any(|text| names(text, component)) {
         return None;
     }
@@ -365,7 +370,6 @@ fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     package(question, manager)
 }
 
-/// The package of NVIDIA's repository.
 fn package(
     question: &InstallContext<'_>,
     manager: PackageManager,
@@ -373,8 +377,10 @@ fn package(
     question.require_shell()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
+    // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
     let exact = release.exact.as_ref().filter(|_| release.is_toolkit);
     let any = || format!("{major}.{minor}.*");
+    // Behind the dash stands the package's own revision.
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
     Ok(InstallMethod::Package(PackageInstall {
         manager,
@@ -414,11 +420,13 @@ fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle>
     question.require_shell()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
+    // The packages by component begin with CUDA 12; before there was one cudatoolkit.
     if major < 12 {
         return Err(format!("conda-forge has no cuda-cupti of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
     let more = needs.iter().any(|need| need.stem != CUPTI);
+    // The libraries beside libcupti come with the package for development.
     let names = ["cuda-cupti", "cuda-cupti-dev"];
     let names = names.iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {
@@ -439,6 +447,7 @@ pub(crate) fn devel_image_name(
 ) -> Option<String> {
     let known = cupti_packages().nvidia_repository(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
+    // The value comes from the image and becomes part of a name behind FROM.
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let suffix = known
         .devel

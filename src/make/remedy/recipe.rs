@@ -62,7 +62,6 @@ pub(crate) struct PhaseRecipe {
     pub system: ImageSystem,
 }
 
-/// The release that comes in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct BroughtRelease {
     /// As a package manager takes it: a final `*` stands for any rest.
@@ -129,6 +128,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     let linker = require_glibc_linker(target)?;
     let system = read_image_system(target);
     let cured = |rule: &&String| CURED.contains(&rule.as_str());
+    // A verdict that CUPTI cannot change is no reason to bring it.
     let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
     let question = InstallContext {
         target,
@@ -162,6 +162,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     if phase.like == "inference" && !recipe.system.shell && !plan.drop.is_empty() {
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
+    // Last: whether a folder has to stand in front depends on how the loader is led to it.
     recipe.library_path = changed_library_path(target, &recipe.lead);
     Ok(recipe)
 }
@@ -194,6 +195,7 @@ fn bring_in(
     recipe.release = brought_release(&choice.way, release);
     recipe.adds = adds(&choice.way, cuda, &recipe.needs, question.linker);
     recipe.lead = set_up_search_path(question, &choice.way, &recipe.needs);
+    // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
         recipe.proof.names = names_to_check(&choice.way, &recipe.needs);
     }
@@ -209,6 +211,7 @@ fn bring_in(
 
 /// The needs that a list of files answers.
 fn needs_of(bring: &CopyPlan) -> Vec<RequiredLibrary> {
+    // What else was brought, such as libgcc_s, is no library of CUPTI's packages.
     let stems = [CUPTI].into_iter().chain(COMPANIONS);
     let need = |stem: &'static str| {
         let file = bring

@@ -30,6 +30,7 @@ pub(crate) fn list_required_libraries(
     let wanted = wished_apis(phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
     for api in wanted {
         let because = LibraryReason::Api(api.name.clone());
+        // Without a function of its own in libcupti an API is all in its other libraries.
         if api.exports.is_some() {
             add(CUPTI, because.clone());
         }
@@ -91,6 +92,7 @@ pub(crate) fn apis_newer_than_release(
 /// Whether the release of CUDA `(major, minor)` has an API, by the table.
 pub(crate) fn released_by(cuda: CudaVersion) -> impl Fn(&CuptiApi) -> bool {
     move |api| {
+        // By numbers, not as text: 12.10 is later than 12.4.
         let since = api.since.as_deref().map(release_files::version_numbers);
         since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
     }

@@ -16,9 +16,7 @@ use image_linkage::path::RootPath;
 /// How the loader comes to find what was brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SearchPathSetup {
-    /// Nothing has to be done.
     Nothing(String),
-    /// A file of `ldconfig` names the folder.
     Folder {
         conf: RootPath,
         folder: RootPath,
@@ -32,7 +30,9 @@ pub(crate) enum SearchPathSetup {
         because: String,
     },
     /// A file of `ldconfig` names the folders that the package lists.
-    Listed { conf: RootPath },
+    Listed {
+        conf: RootPath,
+    },
 }
 
 /// How the loader comes to find what a way brings.
@@ -46,6 +46,7 @@ pub(super) fn set_up_search_path(
         by,
         because,
     } = choose_install_folder(question.target, question.linker, CacheUpdate::Build);
+    // Nothing can be run that would name a folder: the files go where the loader looks by itself.
     let FolderDiscovery::Conf(conf) = by else {
         return SearchPathSetup::Nothing(format!("{because}: {folder}"));
     };
@@ -80,6 +81,7 @@ pub(super) fn set_up_search_path(
             conf,
             because,
         },
+        // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
         InstallMethod::Pip(pip) if question.phase.apis.accepted_ids().next().is_none() => {
             SearchPathSetup::Nothing(format!(
                 "the search path of what asks for it leads to {}",
@@ -98,6 +100,7 @@ pub(super) fn set_up_search_path(
         InstallMethod::Pip(PipInstall { folder, .. }) => {
             links(way, needs, conf, folder, because_shared)
         }
+        // Its folder has a libstdc++ and an OpenSSL of conda's, which no other program is to find.
         InstallMethod::Conda(conda) => links(
             way,
             needs,
@@ -126,7 +129,6 @@ fn links(
     }
 }
 
-/// What `LD_LIBRARY_PATH` is set to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ChangedLibraryPath {
     pub value: String,
@@ -140,6 +142,7 @@ pub(super) fn changed_library_path(
     lead: &SearchPathSetup,
 ) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
+    // ld.so(8): colons and semicolons separate alike.
     let elements: Vec<&str> = value
         .split([':', ';'])
         .filter(|part| !part.is_empty())

@@ -5,7 +5,6 @@ use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{ImageFacts, release_files};
 use image_linkage::loader::DynamicLoader;
 
-/// A release of CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TargetRelease {
     /// The major and minor version of CUDA.
@@ -21,7 +20,6 @@ pub(crate) struct TargetRelease {
 }
 
 impl TargetRelease {
-    /// The soname of its libcupti.
     pub(crate) fn soname(&self) -> String {
         let (major, minor) = self.cuda;
         if major >= 12 {

@@ -13,7 +13,6 @@ use image_linkage::loader::DynamicLoader;
 pub(crate) struct WantedCupti {
     /// The soname with its number; `None` where nothing says it.
     pub soname: Option<ByteString>,
-    /// Who asks for the soname.
     pub by: Option<String>,
     /// The version of CUDA; `None` where nothing says it, or several are there.
     pub cuda: Option<cuda_runtime::CudaVersion>,

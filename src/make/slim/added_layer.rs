@@ -22,12 +22,9 @@ use image_linkage::rootfs::{self, Rootfs};
 
 const CACHE: &str = "etc/ld.so.cache";
 
-/// What the layer is made of.
 pub(crate) struct SlimInput<'a> {
     pub decision: &'a SlimDecision,
-    /// The image as it was.
     pub facts: &'a ImageFacts,
-    /// Where CUPTI is brought from.
     pub supplier: Option<&'a CuptiSupplier>,
     /// The layers below, as they will be.
     pub below: &'a [LayerIndex],
@@ -47,6 +44,7 @@ pub(crate) struct AddedLayer {
 ///
 /// Errors: What stands in the way of one, or why the cache cannot be made.
 pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
+    // Without what goes: a file may come to lie where one is dropped.
     let (rootfs, _) = rootfs::merge_layers(making.below);
     let mut layer = AddedLayer {
         members: AddedMembers::default(),
@@ -60,6 +58,7 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, S
         .proof
         .written
         .sort_by(|one, other| one.path.cmp(&other.path));
+    // Last, when all that it tells of is known. It does not tell of itself.
     let proof = AddedMember::Written(layer.proof.text().into_bytes());
     layer
         .members
@@ -82,6 +81,7 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         let link = |link| one(link, 0, format!("a link to {}", item.path));
         dropped.extend(item.links.iter().map(link));
     }
+    // Plans are sorted by weight; the proof by path, so that two of them can be compared.
     dropped.sort_by(|one, other| one.path.cmp(&other.path));
     SlimProvenance {
         proof_version: 1,
@@ -104,6 +104,7 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
             .iter()
             .flat_map(image_linkage::loader::ld_cache::LdCache::iter);
         let rootfs = &making.facts.grounds.as_is.rootfs;
+        // A cache names files by the folders of ld.so.conf, some of which are links, such as /lib.
         let real = |path: &[u8]| {
             let path = RootPath::new(path);
             let folder = rootfs.lookup(&path.parent().absolute()).ok()?;
@@ -111,6 +112,7 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
         };
         entries.any(|(_, entry)| real(&entry.path).is_some_and(|path| gone.contains(&path)))
     };
+    // musl has no cache: it reads /etc/ld-musl-ARCH.path (musl, ldso/dynlink.c).
     let is_glibc = linker.libc != Libc::Musl;
     (is_glibc && (making.decision.bring.is_some() || names_gone())).then_some(linker)
 }
@@ -156,6 +158,7 @@ impl AddedLayer {
 
     /// Makes the loader's cache of the image as it will be, and the links that go with it.
     fn cache(&mut self, making: &SlimInput<'_>, linker: &DynamicLoader) -> Result<(), SlimError> {
+        // As ldconfig would find the image: with the layer on top.
         let added = self.index(making)?;
         let (rootfs, _) = rootfs::merge_layers(making.below.iter().chain([&added]));
         let regenerated = ldconfig::run_ldconfig(&rootfs, linker);
@@ -193,6 +196,7 @@ impl AddedLayer {
 
     /// The index of the layer as far as it is gathered.
     fn index(&self, making: &SlimInput<'_>) -> Result<LayerIndex, SlimError> {
+        // Written and read back, so that the cache is made of what the tar really holds.
         let path = making.folder.join("gathered");
         let mut file = create_staging_file(&path)?;
         let written = self.members.write(&mut file).and_then(|()| file.flush());
@@ -245,6 +249,7 @@ fn same<'t>(
     taken: &'t BTreeMap<RootPath, ExtractedFile>,
     file: &crate::make::remedy::copy_plan::CopiedFile,
 ) -> Result<&'t ExtractedFile, SlimError> {
+    // A folder or an engine's image may have changed since; only files of a known release were hashed then.
     let known = |one: &&ExtractedFile| {
         one.bytes == file.bytes
             && file

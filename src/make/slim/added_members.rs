@@ -14,13 +14,11 @@ use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::{self, RootPath};
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// What a member is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AddedMember {
     /// A file whose content lies on the host.
     Copied {
         file: PathBuf,
-        /// Its size in bytes.
         bytes: u64,
         mode: u16,
     },
@@ -51,6 +49,7 @@ impl AddedMembers {
         let folder = self.folder(rootfs, &path.parent())?;
         let at = folder.join(path.name());
         let there = rootfs.lookup_link(&at.absolute());
+        // A file of an upper layer hides the whole folder of that name below (image-spec, layer.md).
         let is_folder = |id| matches!(rootfs.node(id).kind, NodeKind::Directory(_));
         if member != AddedMember::Deleted && there.is_ok_and(|found| is_folder(found.node)) {
             let text = format!("{at} is a folder in the image, and a file is to stand there");
@@ -69,6 +68,7 @@ impl AddedMembers {
                 Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => {
                     found.path
                 }
+                // Only where nothing is there: a link that leads to nothing is not replaced by a folder.
                 Err(image_linkage::rootfs::LookupError::NotFound)
                     if rootfs.lookup_link(&next.absolute()).is_err() =>
                 {
@@ -90,6 +90,7 @@ impl AddedMembers {
     /// Errors: What `out` gives, or the files that are copied.
     pub(crate) fn write(&self, out: impl Write) -> io::Result<()> {
         let mut writer = LayerWriter::new(out);
+        // Sorted, so that a folder comes before what lies in it.
         let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();
         all.extend(self.folders.iter().map(|path| (path, None)));
         all.extend(
@@ -118,7 +119,6 @@ impl AddedMembers {
         self.members.keys()
     }
 
-    /// The folders that are new.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &RootPath> {
         self.folders.iter()
     }

@@ -13,7 +13,6 @@ use image_source::{Digest, ImageError};
 /// The level of zstd; that of gzip is its own default.
 const ZSTD_LEVEL: i32 = 3;
 
-/// A blob that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrittenBlob {
     /// The digest of the bytes as stored.

@@ -75,6 +75,7 @@ impl<'a> ImageBuilder<'a> {
         }
         let stored = self.compression(number, index, &described.media_type)?;
         let family = self.family();
+        // What an engine saved as a plain tar was compressed in its registry, and is to be again.
         let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
             && is_saved_plain(self.original.image.source);
@@ -119,6 +120,7 @@ impl<'a> ImageBuilder<'a> {
         index: &LayerIndex,
         media_type: &str,
     ) -> Result<Compression, SlimError> {
+        // One digest for both: the blob is the tar.
         if index.digest == index.diff_id {
             return Ok(Compression::None);
         }
@@ -131,6 +133,7 @@ impl<'a> ImageBuilder<'a> {
             });
         }
         let mut start = Vec::new();
+        // The longest magic number is that of zstd, with four bytes (RFC 8878, 3.1.1).
         let read = self.original.blob(number)?.take(4).read_to_end(&mut start);
         read.map_err(|error| SlimError::Cannot(format!("layer {}: {error}", number + 1)))?;
         Ok(detect_compression(&start))
@@ -158,6 +161,7 @@ impl<'a> ImageBuilder<'a> {
         let tar = self.original.tar(number)?;
         let (reader, mut writer) =
             io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
+        // One thread writes, this one reads: no copy of the layer lies on the disk.
         let (written, index) = std::thread::scope(|scope| {
             let writing = scope.spawn(move || rewrite_layer(tar, cut, self.limits, &mut writer));
             let index = layers::index_layer(
@@ -182,7 +186,6 @@ impl<'a> ImageBuilder<'a> {
         SlimError::Cannot(format!("layer {}: {why}", digest.unwrap_or_default()))
     }
 
-    /// Writes the layer that is added.
     fn add(&mut self, added: &AddedMembers) -> Result<(), SlimError> {
         let compression = match self.form {
             LayerStorage::Blobs => Compression::Gzip,
@@ -222,6 +225,7 @@ impl<'a> ImageBuilder<'a> {
         let history = added
             .as_ref()
             .map(|_| history(making.decision, making.phase));
+        // With no new layer nothing in the config has changed, and its bytes stay.
         let config = match &history {
             None => original.documents.config.clone(),
             history => {
@@ -279,6 +283,7 @@ fn in_manifest(layer: &StoredLayer, described: Option<&[Descriptor]>) -> Manifes
         _ => None,
     };
     match as_it_was {
+        // With its annotations, and whatever else it says.
         Some(descriptor) => ManifestLayer::Kept(Box::new(descriptor.clone())),
         None => ManifestLayer::New {
             digest: layer.blob.digest.clone(),

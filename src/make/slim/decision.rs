@@ -15,7 +15,6 @@ use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DropMode {
     /// What the phase does not need goes.
@@ -37,7 +36,6 @@ pub(crate) struct SlimDecision {
 }
 
 impl SlimDecision {
-    /// Whether nothing is done.
     pub(crate) fn is_nothing(&self) -> bool {
         self.bring.is_none() && self.cuts.is_empty()
     }
@@ -124,9 +122,11 @@ fn linked_from_above(
             let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
+            // A link to a file of its own layer takes that file over when the layer is written again.
             if gone.contains(path) || rewrite::resolve_hardlink(layer, target).is_some() {
                 continue;
             }
+            // The target as it is written, and as the merged file system has it behind links of folders.
             let targets = std::iter::once(target.clone()).chain(real(target));
             for target in targets.filter(|target| gone.contains(target)) {
                 let why = format!("{path} is a hard link to it from elsewhere");
@@ -149,6 +149,7 @@ fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet
             continue;
         }
         let holds = |cut: &LayerCut| cut.gone.contains(path);
+        // In the highest layer that held it: a whiteout hides what lies below it alone.
         let mut cuts = decision.cuts.values_mut().rev();
         if let Some(cut) = cuts.find(|cut| holds(cut)) {
             cut.whiteouts.insert(path.clone());

@@ -3,7 +3,6 @@
 use crate::make::remedy::RemedyError;
 use image_source::ImageError;
 
-/// Why no image was made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SlimError {
     /// An image could not be read, or its place could not be reached.

@@ -24,6 +24,7 @@ pub(crate) fn audit_new_image(
     phase: &str,
     conditions: &GatherOptions,
 ) -> Result<AuditedImage, SlimError> {
+    // First: an image that changed where it should not is wrong, whatever its verdict.
     same_but(made, decision)?;
     let layers = made.indexes.iter().cloned().map(Ok).collect();
     let facts = facts::gather_facts(made.image.clone(), ReadLayers { layers }, conditions);
@@ -77,6 +78,7 @@ fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath
         if !meant.contains(path) {
             let what = match &node.kind {
                 NodeKind::Directory(_) => "a folder".to_owned(),
+                // Only files that matter to the audit have a hash; of others the size and the mode are compared.
                 NodeKind::File(facts) => format!(
                     "a file of {} bytes {:o} {:?} {:?}",
                     facts.bytes,

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
+// One for the process, as a signal is.
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// The bytes that are copied between two looks.
@@ -18,6 +19,7 @@ pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
 ///
 /// Errors: That it was interrupted.
 pub(crate) fn check_interrupt() -> io::Result<()> {
+    // Relaxed: nothing else is handed over by the flag.
     if STOP.load(Ordering::Relaxed) {
         // Not `ErrorKind::Interrupted`, which copies take for a reason to try again.
         return Err(io::Error::other("interrupted"));
@@ -36,6 +38,7 @@ pub(crate) fn copy_interruptible(from: &mut dyn Read, to: &mut dyn Write) -> io:
         let n = match from.read(&mut buffer) {
             Ok(0) => return Ok(copied),
             Ok(n) => n,
+            // Some signal came; whether to stop is asked at the next round.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };

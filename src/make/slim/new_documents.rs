@@ -77,14 +77,12 @@ fn makes_layer(entry: &Value) -> bool {
     entry.get("empty_layer").and_then(Value::as_bool) != Some(true)
 }
 
-/// A layer of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ManifestLayer {
     /// As it was: its descriptor stays as it is written, where there is one.
     Kept(Box<Descriptor>),
     New {
         digest: Digest,
-        /// Its size in bytes.
         size: u64,
         media_type: String,
     },
@@ -117,7 +115,6 @@ impl MediaFamily {
         }
     }
 
-    /// The media type of a manifest.
     pub(crate) fn write_manifest(self) -> &'static str {
         match self {
             Self::Oci => OCI_MANIFEST,

@@ -15,7 +15,6 @@ use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_source::{Digest, Image, manifest};
 
-/// How layers are to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayerStorage {
     /// As blobs with a digest: those that stay keep theirs, new ones are compressed.
@@ -24,13 +23,10 @@ pub(crate) enum LayerStorage {
     Tars,
 }
 
-/// A layer of the new image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredLayer {
     pub blob: WrittenBlob,
-    /// The media type of the blob.
     pub media_type: String,
-    /// Where its bytes are.
     pub origin: LayerOrigin,
 }
 
@@ -46,19 +42,15 @@ pub(crate) enum LayerOrigin {
 
 /// A new image, not yet in its place.
 pub(crate) struct NewImage<'a> {
-    /// The image it was made of.
     pub original: &'a OriginalImage,
     /// What is new, as an image.
     pub image: Image,
-    /// What its layers hold.
     pub indexes: Vec<LayerIndex>,
     /// Its layers, lowest first.
     pub layers: Vec<StoredLayer>,
     pub config: Vec<u8>,
     pub manifest: Vec<u8>,
-    /// The media type of its manifest.
     pub manifest_type: &'static str,
-    /// How its layers are stored.
     pub form: LayerStorage,
     /// What was added; `None` where nothing was done.
     pub added: Option<AddedMembers>,
@@ -127,7 +119,6 @@ impl NewImage<'_> {
     }
 }
 
-/// The SHA-256 of bytes.
 pub(super) fn sha256_digest(bytes: &[u8]) -> Result<Digest, SlimError> {
     let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
     hasher.update(bytes);

@@ -74,6 +74,7 @@ impl OriginalImage {
                 layer.map_err(|gap| SlimError::Cannot(format!("{}: {}", gap.what, gap.why)))
             })
             .collect::<Result<_, _>>()?;
+        // What an engine saved was read as an archive, but it is the engine's image that the user named.
         let source = kept.as_ref().and(engine_kind(written));
         let mut image = opened.image;
         image.source = source.unwrap_or(image.source);
@@ -87,7 +88,6 @@ impl OriginalImage {
         })
     }
 
-    /// The facts of the image.
     pub(crate) fn facts(&self, conditions: &GatherOptions) -> ImageFacts {
         let layers = self.layers.iter().cloned().map(Ok).collect();
         facts::gather_facts(self.image.clone(), ReadLayers { layers }, conditions)
@@ -237,6 +237,7 @@ fn compressed(path: &Path) -> Result<Option<File>, SlimError> {
     };
     let mut file = File::open(path).map_err(io_error)?;
     let is_compressed = is_compressed(&mut file).map_err(io_error)?;
+    // Opened anew: looking has moved the position of the first.
     let again = File::open(path).map_err(io_error)?;
     Ok(is_compressed.then_some(again))
 }

@@ -19,7 +19,6 @@ pub(crate) struct SlimProvenance {
     pub made_by: String,
     /// The phase that the image is for.
     pub phase: String,
-    /// The image it was made of.
     pub image: ContentOrigin,
     /// The files that were brought, by path.
     pub added: Vec<AddedFile>,
@@ -50,11 +49,13 @@ impl ContentOrigin {
     /// An image. Its name is left out where it is a path of this host.
     pub(crate) fn image(image: &Image) -> Self {
         use image_source::SourceKind as Kind;
+        // Archives and folders are named by a path of this host.
         let named = matches!(
             image.source,
             Kind::Docker | Kind::DockerDaemon | Kind::Podman
         );
         let diff_ids = match image.digest {
+            // The digest of the manifest stands for all layers.
             Some(_) => Vec::new(),
             None => image
                 .config
@@ -91,22 +92,17 @@ impl ContentOrigin {
     }
 }
 
-/// A file that was brought.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct AddedFile {
     /// Its place in the image.
     pub path: String,
-    /// Its size in bytes.
     pub bytes: u64,
-    /// Its SHA-256 in hexadecimal.
     pub sha256: String,
     /// Its permission bits, in octal.
     pub mode: String,
-    /// Where it is from.
     pub from: ContentOrigin,
     /// Its place there, without links.
     pub was: String,
-    /// Why it was brought.
     pub because: String,
 }
 
@@ -115,13 +111,11 @@ pub(crate) struct AddedFile {
 pub(crate) struct WrittenEntry {
     /// Its place in the image.
     pub path: String,
-    /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The SHA-256 of a file in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Why it was written.
     pub because: String,
 }
 
@@ -133,14 +127,11 @@ pub(crate) struct DroppedFile {
     pub bytes: u64,
     /// The layer that held it, counted from 0 at the bottom.
     pub layer: usize,
-    /// What kind of file it was.
     pub kind: String,
-    /// Why it could go.
     pub because: String,
 }
 
 impl SlimProvenance {
-    /// The proof as it is written.
     pub(crate) fn text(&self) -> String {
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         text + "\n"

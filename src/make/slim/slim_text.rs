@@ -14,7 +14,6 @@ use image_linkage::escape;
 /// What is known of an image before it is made anew.
 pub(crate) struct OriginalState<'a> {
     pub facts: &'a ImageFacts,
-    /// The plan of the phase.
     pub plan: &'a Plan,
     /// Where CUPTI could be brought from, as it is written.
     pub from: Option<&'a str>,

@@ -35,7 +35,6 @@ const RATIO: u64 = 100;
 
 /// A source of CUPTI that was read.
 pub(crate) struct CuptiSupplier {
-    /// What is known of it.
     pub facts: ImageFacts,
     /// What a proof says of it: nothing of this host.
     pub from: ContentOrigin,
@@ -51,11 +50,8 @@ enum SupplierKind {
 /// A file that was taken out of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExtractedFile {
-    /// Where it lies on the host.
     pub path: PathBuf,
-    /// Its SHA-256 in hexadecimal.
     pub sha256: String,
-    /// Its size in bytes.
     pub bytes: u64,
 }
 
@@ -69,6 +65,7 @@ impl CuptiSupplier {
         folder: &Path,
     ) -> Result<Self, SlimError> {
         let is_wheel = Path::new(written).extension().is_some_and(|it| it == "whl");
+        // An image's name may end so, too.
         if is_wheel && Path::new(written).is_file() {
             return Self::wheel(Path::new(written), options);
         }
@@ -192,6 +189,7 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
         let file = archive
             .by_index(number)
             .map_err(|error| broken(wheel, &error))?;
+        // Folders follow from the names of their files.
         if !file.is_file() {
             continue;
         }
@@ -199,6 +197,7 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
         let mode = file.unix_mode().unwrap_or(0o644) & 0o7777;
         let mode = u16::try_from(mode).unwrap_or(0o644);
         let left = most.saturating_sub(index.bytes);
+        // The size that a zip states is its own word; what comes out is counted.
         let mut bounded = file.take(left);
         let (mut facts, large) =
             read_file_facts(&path, mode, &mut bounded, limits).map_err(at(wheel))?;
@@ -236,6 +235,7 @@ fn one_by_one(
 ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
+        // As above: no name of the source becomes a path of the host.
         let place = folder.join(format!("file-{number}"));
         let mut to = create_staging_file(&place)?;
         let (sha256, bytes) = copy(path, &mut to)?;
@@ -266,6 +266,7 @@ fn from_image(
     let mut taken = BTreeMap::new();
     for (layer, wanted) in layers {
         let stored: BTreeSet<RootPath> = wanted.keys().cloned().collect();
+        // Numbered: a name of the image never becomes a path of the host.
         let place = |path: &RootPath| {
             let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
             folder.join(format!("layer-{layer}-file-{number}"))
@@ -282,6 +283,7 @@ fn from_image(
         })
         .map_err(SlimError::Cannot)?;
         for (stored, path) in &wanted {
+            // Hashed from the disk, as that is what gets into the layer.
             let file = place(stored);
             let (sha256, bytes) =
                 copy_hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;

@@ -67,12 +67,14 @@ pub(super) fn write_layout_tar(
     let config = made.config_digest()?;
     let manifest = sha256_digest(&made.manifest)?;
     let index = build_index(made, &manifest, tag, Vec::new());
+    // Documents before layers: who reads a stream knows what is coming when it comes.
     small(&mut writer, "oci-layout", LAYOUT)?;
     small(&mut writer, "index.json", index.to_string().as_bytes())?;
     small(&mut writer, &blob_path(&manifest), &made.manifest)?;
     small(&mut writer, &blob_path(&config), &made.config)?;
     let mut written = BTreeSet::new();
     for layer in &made.layers {
+        // Layers of the same bytes are one blob.
         let name = blob_path(&layer.blob.digest);
         if !written.insert(name.clone()) {
             continue;

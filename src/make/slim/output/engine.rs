@@ -36,6 +36,7 @@ pub(super) fn load_image(
     name: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<String, SlimError> {
+    // Once more: making the image has taken its time.
     check_name_free(name, reach)?;
     let (reader, writer) =
         io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;

@@ -19,17 +19,9 @@ const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-a
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageOutput {
     /// An OCI image layout in a folder, new or one that gains an image.
-    Layout {
-        dir: PathBuf,
-        /// The tag in its index.
-        tag: Option<String>,
-    },
+    Layout { dir: PathBuf, tag: Option<String> },
     /// An OCI image layout in a tar archive.
-    LayoutArchive {
-        file: PathBuf,
-        /// The tag in its index.
-        tag: Option<String>,
-    },
+    LayoutArchive { file: PathBuf, tag: Option<String> },
     /// An archive as `docker save` writes it.
     DockerArchive {
         file: PathBuf,
@@ -63,6 +55,7 @@ impl ImageOutput {
         if rest.is_empty() {
             return Err(format!("nothing stands after {scheme}:"));
         }
+        // At the first colon, as other tools read it: a path with a colon in it cannot be named.
         let (path, name) = match rest.split_once(':') {
             Some((path, name)) if !name.is_empty() => (path, Some(name.to_owned())),
             Some((path, _)) => (path, None),
@@ -102,6 +95,7 @@ impl ImageOutput {
     pub(crate) fn create_staging_folder(&self) -> Result<tempfile::TempDir, SlimError> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".cupti-audit-");
+        // Beside the output a rename puts it into its place; another file system would take a copy.
         let (made, at) = match self.path() {
             Some(path) => (
                 builder.tempdir_in(folder_of(path)),
@@ -199,6 +193,7 @@ fn tagged(name: &str) -> Result<String, String> {
             "{name}: an image is given a tag; its digest follows from it"
         ));
     }
+    // A colon before the last slash belongs to the port of a registry.
     let has_tag = name
         .rsplit('/')
         .next()

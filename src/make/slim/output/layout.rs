@@ -61,6 +61,7 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     let bytes = fs::metadata(&index)
         .map_err(|error| io_error(&index, error))?
         .len();
+    // It is read whole, and it is somebody else's file.
     if bytes > Limits::default().document {
         return Err(no_layout());
     }
@@ -81,6 +82,7 @@ pub(super) fn place_layout(
 ) -> Result<String, SlimError> {
     check_tag_free(dir, tag, existing)?;
     let mut others = images(dir)?;
+    // A name stands for one image in an index: the new one takes the place of the old.
     others.retain(|image| named(image) != tag);
     let new = folder.join("layout");
     let blobs = write(made, &new)?;
@@ -110,6 +112,7 @@ fn write(made: &NewImage<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
             continue;
         }
         match &layer.origin {
+            // The staging folder lies beside the output, on the same file system: nothing is copied.
             LayerOrigin::Staged(staged) => {
                 fs::rename(staged, &path).map_err(|error| io_error(&path, error))?;
             }
@@ -155,6 +158,7 @@ fn add(new: &Path, dir: &Path, blobs: &[String]) -> Result<(), SlimError> {
     let mut move_all = || {
         for name in blobs {
             let place = dir.join(name);
+            // Its name is its digest: it is the same blob.
             if place.exists() {
                 continue;
             }

@@ -52,5 +52,6 @@ pub(super) fn build_index(
 
 /// The name of a blob in a layout.
 pub(super) fn blob_path(digest: &Digest) -> String {
+    // The digest was computed by this program: its algorithm is a registered one, and the rest is hexadecimal.
     format!("blobs/{}/{}", digest.algorithm(), digest.digest())
 }

@@ -52,6 +52,8 @@ pub(super) fn push_image(
             })?;
             made.open_blob(layer).map_err(of_image)
         };
+        // A layer that the same registry has in another repository is mounted, not sent
+        // (distribution-spec, "Mounting").
         let is_kept = matches!(layer.origin, LayerOrigin::Kept(_));
         let (digest, size) = (&layer.blob.digest, layer.blob.size);
         let pushed = if is_kept {
@@ -65,6 +67,7 @@ pub(super) fn push_image(
     push.push_new_blob(&made.config_digest()?, config.len() as u64, &|| {
         Ok(Box::new(Cursor::new(config.clone())) as Box<dyn Read + Send>)
     })?;
+    // Last: a registry refuses a manifest whose blobs it lacks, and nobody pulls half an image.
     push.push_manifest(made.manifest_type, &made.manifest)?;
     let count = |pushed| done.get(&pushed).copied().unwrap_or(0);
     Ok(format!(
