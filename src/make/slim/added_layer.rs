@@ -81,7 +81,7 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         let link = |link| one(link, 0, format!("a link to {}", item.path));
         dropped.extend(item.links.iter().map(link));
     }
-    // Plans are sorted by weight; the proof by path, so that two of them can be compared.
+    // By path, so that two proofs can be compared line by line.
     dropped.sort_by(|one, other| one.path.cmp(&other.path));
     SlimProvenance {
         proof_version: 1,
