@@ -9,24 +9,29 @@ mod catalog;
 pub(crate) mod data_files;
 pub mod dead_weight;
 pub mod driver_libraries;
+pub mod file_interest;
 pub mod host_conditions;
+mod library_release;
 pub mod minimum_driver;
 pub mod packages;
 mod phase;
 mod profiler;
+pub mod rule;
 pub mod user_folders;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 pub use catalog::DataFile;
+pub use library_release::{LibraryRelease, has_api};
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{
     CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead,
 };
 
 use crate::judge::facts::ConsumerProfile;
-use crate::judge::rule::{self, Rule};
 use catalog::{DataCatalog, DataEntry};
+use rule::Rule;
 use yaml_mistakes::{YamlMistake, unknown_name};
 
 /// What a data file describes.
@@ -97,7 +102,7 @@ impl Knowledge {
         let mut catalog = DataCatalog::new(built_in_files().chain(files));
         let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-        let phases = catalog.read(DataKind::Phase, |entry| {
+        let mut phases = catalog.read(DataKind::Phase, |entry| {
             Phase::read(&entry.id, &entry.document, &tools)
         });
         let consumers = catalog.read(DataKind::Consumer, |entry| {
@@ -107,6 +112,7 @@ impl Knowledge {
         let names = catalog.ids(DataKind::Phase);
         let rule = |entry: &DataEntry| rule::compile_rule(&entry.id, &entry.document, &names);
         let rules = catalog.read(DataKind::Rule, rule);
+        inherit_removal(&mut phases);
         let mut knowledge = Self {
             rules,
             phases,
@@ -144,6 +150,18 @@ impl Knowledge {
     }
 }
 
+/// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
+fn inherit_removal(phases: &mut [Phase]) {
+    let said: BTreeMap<String, Option<bool>> = phases
+        .iter()
+        .map(|phase| (phase.name.clone(), phase.baggage.removes))
+        .collect();
+    for phase in phases {
+        let like = said.get(&phase.like).copied().flatten();
+        phase.baggage.removes = phase.baggage.removes.or(like);
+    }
+}
+
 fn profilers(catalog: &mut DataCatalog) -> Vec<Profiler> {
     let (consumers, profilers) = (
         catalog.ids(DataKind::Consumer),
@@ -165,6 +183,12 @@ fn profilers(catalog: &mut DataCatalog) -> Vec<Profiler> {
     catalog.read(DataKind::Profiler, |entry| {
         Profiler::read(&entry.id, &entry.document, known)
     })
+}
+
+/// The numbers of a version, for comparing; empty for what is no version.
+pub fn version_numbers(version: &str) -> Vec<u32> {
+    let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
+    numbers.unwrap_or_default()
 }
 
 /// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.

@@ -62,8 +62,9 @@ pub(crate) fn choose_builder_stage(
     }
     let system = read_image_system(target);
     let release = choose_release(target, own, asked);
-    let release =
-        release.ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
+    let release = release
+        .map(|target| target.release)
+        .ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
     let from = devel_image_name(target, &system, release.cuda);
     // The devel image is not read; the stage tests for either.
     let folders = ["include", "extras/CUPTI/include"];
@@ -76,7 +77,7 @@ pub(crate) fn choose_builder_stage(
             .map(|folder| format!("/usr/local/cuda/{folder}/cupti.h"))
             .collect(),
         loader: escape::escape_bytes(&own.path),
-        soname: release.soname(),
+        soname: release.soname,
         has_apt: system.apt,
     })
 }

@@ -12,12 +12,12 @@ use super::library_stems::CUPTI;
 use super::required_libraries::{self, RequiredLibrary};
 use super::target::{elf_at, file_facts_at, require_glibc_linker};
 use super::wanted_cupti::choose_source_copy;
-use crate::judge::facts::{CuptiCopy, ImageFacts, cuda_runtime, opened_object, unresolved_objects};
+use crate::judge::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome};
+use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome, glibc_version};
 use image_linkage::path::RootPath;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,13 +216,9 @@ fn fits_glibc(
         .unwrap_or_default()
         .iter()
         .flat_map(|need| &need.versions);
-    let glibc = |name: &ByteString| {
-        let text = std::str::from_utf8(name).ok()?;
-        cuda_runtime::parse_cuda_version(text.strip_prefix("GLIBC_")?)
-    };
     // Versions of other libraries, such as GLIBCXX_3.4.21, are no GLIBC_ and count for nothing here.
     let highest = versions
-        .filter_map(|version| Some((glibc(&version.name)?, version)))
+        .filter_map(|version| Some((glibc_version(&version.name)?, version)))
         .max_by_key(|(version, _)| *version);
     match highest {
         Some((needs, version)) if needs > has => Err(RemedyError::OldGlibc {

@@ -2,8 +2,8 @@
 
 use super::copy_plan::CopyPlan;
 use super::image_system::{CondaEnvironment, PackageManager};
-use super::target_release::TargetRelease;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::knowledge::LibraryRelease;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
@@ -50,7 +50,7 @@ pub(crate) enum InstallMethod {
     Devel {
         from: String,
         folder: RootPath,
-        release: TargetRelease,
+        release: LibraryRelease,
     },
     Package(PackageInstall),
     Pip(PipInstall),
@@ -148,7 +148,7 @@ impl InstallMethod {
             Self::Place(InPlaceFiles { bring, .. }) | Self::Copy { bring, .. } => {
                 escape::escape_bytes(&bring.soname)
             }
-            Self::Devel { release, .. } => release.soname(),
+            Self::Devel { release, .. } => release.soname.clone(),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),
             Self::Conda(conda) => conda.soname.clone(),

@@ -16,8 +16,8 @@ use super::target_release::TargetRelease;
 use super::{MethodObstacle, RemedyError};
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::judge::facts::{ImageFacts, soname_of_cuda};
-use crate::knowledge::Phase;
 use crate::knowledge::packages::cupti_packages;
+use crate::knowledge::{LibraryRelease, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
@@ -149,16 +149,14 @@ pub(crate) fn choose_method(
 impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
     pub(super) fn needs(&self, cuda: CudaVersion) -> Vec<RequiredLibrary> {
-        required_libraries::list_required_libraries(
-            self.phase,
-            &self.target.consumers,
-            required_libraries::released_by(cuda),
-        )
+        required_libraries::list_required_libraries(self.phase, &self.target.consumers, |api| {
+            has_api(cuda, api)
+        })
     }
 
-    fn release(&self) -> Result<&TargetRelease, MethodObstacle> {
+    fn release(&self) -> Result<&LibraryRelease, MethodObstacle> {
         let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
-        Ok(self.release.as_ref().ok_or(nothing)?)
+        Ok(&self.release.as_ref().ok_or(nothing)?.release)
     }
 
     /// The processor in NVIDIA's repositories and in the folders of its toolkit.
@@ -242,9 +240,9 @@ fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> 
     // A release that was guessed from a soname has no say in the minor version of files that were read.
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
     if let (Some(has), Some(wanted)) = (has, wanted)
-        && has != wanted.cuda
+        && has != wanted.release.cuda
     {
-        let (major, minor) = wanted.cuda;
+        let (major, minor) = wanted.release.cuda;
         let because = &wanted.because;
         return Err(format!(
             "{from} has CUPTI of CUDA {}.{}, and {major}.{minor} is wanted: {because}",
@@ -301,7 +299,7 @@ fn pip_into(
         interpreter: python.interpreter.clone(),
         name: name.to_owned(),
         version: release.wheel(),
-        soname: release.soname(),
+        soname: release.soname.clone(),
         folder: python.site.join(folder.as_bytes()),
         is_listed: listed.any(|dist| dist.site == python.site && dist.name == name),
         is_managed: python.is_managed,
@@ -325,9 +323,9 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     if let Some(release) = question
         .release
         .as_ref()
-        .filter(|release| Some(release.cuda) != cuda)
+        .filter(|target| Some(target.release.cuda) != cuda)
     {
-        let (major, minor) = release.cuda;
+        let (major, minor) = release.release.cuda;
         let (name, has, because) = (&own.package, &own.cuda, &release.because);
         return Err(
             format!("{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}").into(),
@@ -377,8 +375,9 @@ fn package(
     question.require_shell()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
+    let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
     // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
-    let exact = release.exact.as_ref().filter(|_| release.is_toolkit);
+    let exact = release.exact.as_ref().filter(|_| of_toolkit);
     let any = || format!("{major}.{minor}.*");
     // Behind the dash stands the package's own revision.
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
@@ -387,7 +386,7 @@ fn package(
         name: format!("cuda-cupti-{major}-{minor}"),
         version,
         cuda: Some(release.cuda),
-        soname: release.soname(),
+        soname: release.soname.clone(),
         setup: repository(question)?,
         is_default_folder: false,
     }))
@@ -434,7 +433,7 @@ fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle>
         packages: names
             .map(|name| format!("{name}={major}.{minor}.*"))
             .collect(),
-        soname: release.soname(),
+        soname: release.soname.clone(),
     }))
 }
 

@@ -12,7 +12,7 @@ use super::install_method::{InPlaceFiles, InstallMethod, MethodKind};
 use super::library_stems::{COMPANIONS, CUPTI};
 use super::method_choice::{InstallContext, MethodChoice, choose_method};
 use super::removal::{RemovalPlan, plan_removal};
-use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release, released_by};
+use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{
     ChangedLibraryPath, SearchPathSetup, changed_library_path, set_up_search_path,
 };
@@ -21,7 +21,8 @@ use super::target_release::{TargetRelease, choose_release, release_platform};
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{ImageFacts, release_files};
 use crate::judge::plan::{Plan, Verdict};
-use crate::knowledge::Phase;
+use crate::judge::rule::{Rule, RuleCure};
+use crate::knowledge::{Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
@@ -31,6 +32,8 @@ pub(crate) struct RecipeRequest<'a> {
     pub phase: &'a Phase,
     /// What the image makes of the phase now.
     pub plan: &'a Plan,
+    /// The rules, each of which says what cures it.
+    pub rules: &'a [Rule],
     /// The way that is asked for; `None` for the cheapest.
     pub via: Option<MethodKind>,
     /// The version of CUDA that is asked for.
@@ -93,25 +96,6 @@ impl std::fmt::Display for UnsolvedPoint {
     }
 }
 
-/// The rules whose findings are gone once CUPTI is there and found.
-const CURED: [&str; 13] = [
-    "consumer-without-cupti",
-    "cupti-absent",
-    "cupti-not-on-search-path",
-    "cupti-wrong-machine",
-    "damaged-cupti",
-    "dangling-cupti-link",
-    "headers-only-cupti",
-    "missing-dependency",
-    "nvperf-not-loadable",
-    "phase-need-unmet",
-    "soname-mismatch",
-    "stale-ld-so-cache",
-    "cupti-symbol-mismatch",
-];
-/// The rule that a cleaned `LD_LIBRARY_PATH` satisfies.
-const EMPTY_ELEMENT: &str = "empty-search-path-element";
-
 /// The release whose files are listed where nothing says which one the image is for.
 const UNKNOWN_CUDA: CudaVersion = (12, 0);
 
@@ -127,9 +111,10 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     } = *request;
     let linker = require_glibc_linker(target)?;
     let system = read_image_system(target);
-    let cured = |rule: &&String| CURED.contains(&rule.as_str());
+    let cure = |id: &String| request.rules.iter().find(|rule| rule.id == *id)?.cured_by;
+    let is_installed = |id: &String| cure(id) == Some(RuleCure::InstallCupti);
     // A verdict that CUPTI cannot change is no reason to bring it.
-    let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
+    let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(is_installed);
     let question = InstallContext {
         target,
         linker,
@@ -138,10 +123,10 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         system: system.clone(),
         source: request.source,
     };
-    let cuda = question.release.as_ref().map(|release| release.cuda);
+    let cuda = question.release.as_ref().map(|it| it.release.cuda);
     let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
-    let rules = plan.because.iter();
-    let rules = rules.filter(|rule| !cured(rule) && *rule != EMPTY_ELEMENT);
+    let rules = plan.because.iter().filter(|rule| cure(rule).is_none());
+    let removes = phase.baggage.removes == Some(true);
     let mut recipe = PhaseRecipe {
         choice: None,
         release: None,
@@ -151,7 +136,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         folder: choose_install_folder(target, linker, CacheUpdate::Build).folder,
         lead: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
-        fresh: plan_removal(target, plan).filter(|_| phase.like == "inference" && system.shell),
+        fresh: plan_removal(target, plan).filter(|_| removes && system.shell),
         proof: build_check::check_without_install(target, linker, plan, &needs),
         leaves: rules.cloned().map(UnsolvedPoint::Rule).collect(),
         system,
@@ -159,7 +144,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     if to_cure {
         bring_in(&question, request.via, &mut recipe)?;
     }
-    if phase.like == "inference" && !recipe.system.shell && !plan.drop.is_empty() {
+    if removes && !recipe.system.shell && !plan.drop.is_empty() {
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
     // Last: whether a folder has to stand in front depends on how the loader is led to it.
@@ -177,7 +162,7 @@ fn bring_in(
     let via = via.or(question.source.map(|_| MethodKind::Copy));
     let choice = choose_method(question, via)?;
     let release = question.release.as_ref();
-    let cuda = choice.way.cuda().or(release.map(|release| release.cuda));
+    let cuda = choice.way.cuda().or(release.map(|it| it.release.cuda));
     recipe.needs = match choice.way.copy_plan() {
         Some(bring) => needs_of(bring),
         None => question.needs(cuda.unwrap_or(UNKNOWN_CUDA)),
@@ -189,7 +174,7 @@ fn bring_in(
         .copied()
         .collect();
     if let Some(cuda) = cuda {
-        let newer = apis_newer_than_release(question.phase, released_by(cuda));
+        let newer = apis_newer_than_release(question.phase, |api| has_api(cuda, api));
         recipe.leaves.extend(newer.map(UnsolvedPoint::Api));
     }
     recipe.release = brought_release(&choice.way, release);
@@ -237,7 +222,9 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
         }
         InstallMethod::Package(package) => Some(package.version.clone()),
         InstallMethod::Pip(pip) => Some(pip.version.clone()),
-        InstallMethod::Conda(_) | InstallMethod::Devel { .. } => release.map(TargetRelease::wheel),
+        InstallMethod::Conda(_) | InstallMethod::Devel { .. } => {
+            release.map(|it| it.release.wheel())
+        }
     };
     Some(BroughtRelease {
         version: version?,

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::library_reason::{LibraryReason, LibraryReasons};
 use super::library_stems::CUPTI;
-use crate::judge::facts::cuda_runtime::CudaVersion;
-use crate::judge::facts::{CuptiConsumer, FailureImpact, release_files};
+use crate::judge::facts::{CuptiConsumer, FailureImpact};
 use crate::knowledge::Phase;
 use crate::knowledge::api::{self, CuptiApi};
 
@@ -89,23 +88,15 @@ pub(crate) fn apis_newer_than_release(
     })
 }
 
-/// Whether the release of CUDA `(major, minor)` has an API, by the table.
-pub(crate) fn released_by(cuda: CudaVersion) -> impl Fn(&CuptiApi) -> bool {
-    move |api| {
-        // By numbers, not as text: 12.10 is later than 12.4.
-        let since = api.since.as_deref().map(release_files::version_numbers);
-        since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{apis_newer_than_release, list_required_libraries, released_by};
-    use crate::knowledge::Knowledge;
+    use super::{apis_newer_than_release, list_required_libraries};
+    use crate::knowledge::{Knowledge, has_api};
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
-        let needs = list_required_libraries(known.phase(phase).unwrap(), &[], released_by(cuda));
+        let needs =
+            list_required_libraries(known.phase(phase).unwrap(), &[], |api| has_api(cuda, api));
         needs.iter().map(|need| need.stem).collect()
     }
 
@@ -114,7 +105,7 @@ mod tests {
         let known = Knowledge::built_in();
         let said = |cuda| -> Vec<String> {
             let phase = known.phase("profiling").unwrap();
-            let newer = apis_newer_than_release(phase, released_by(cuda));
+            let newer = apis_newer_than_release(phase, |api| has_api(cuda, api));
             newer.map(|api| api.to_string()).collect()
         };
         assert_eq!(

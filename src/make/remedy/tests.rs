@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 
 use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions};
-use crate::knowledge::Knowledge;
-use crate::knowledge::Phase;
+use crate::knowledge::file_interest::cupti_options;
+use crate::knowledge::{Knowledge, Phase};
 use crate::make::remedy::copy_plan::{CopyPlan, plan_copy};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
-use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
 use image_source::source::NoProgress;
@@ -22,7 +21,7 @@ fn facts(image: &str) -> ImageFacts {
             cpu: CpuLevel::V3,
             consumers: Knowledge::built_in().consumers,
         },
-        limits: Limits::default(),
+        index: cupti_options(),
         progress: &NoProgress,
     };
     let folder = env!("CARGO_MANIFEST_DIR");

@@ -57,7 +57,7 @@ impl BlobWriter {
     ///
     /// Errors: What the file gives.
     pub(crate) fn finish(self) -> Result<WrittenBlob, ImageError> {
-        let (encoder, diff_id, bytes) = self.0.finish()?;
+        let (encoder, diff_id, bytes) = self.0.finish();
         let stored = match encoder {
             BlobEncoder::Plain(stored) => Ok(stored),
             BlobEncoder::Gzip(encoder) => encoder.finish(),
@@ -67,7 +67,7 @@ impl BlobWriter {
             what: "a new layer".to_owned(),
             source,
         })?;
-        let (_, digest, size) = stored.finish()?;
+        let (_, digest, size) = stored.finish();
         Ok(WrittenBlob {
             digest,
             size,

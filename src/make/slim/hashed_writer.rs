@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use image_linkage::digest::DigestHasher;
-use image_source::{Digest, ImageError, manifest};
+use image_linkage::digest::{Digest, DigestHasher};
 
 /// Hashes by SHA-256 and counts what `inner` takes.
 pub(super) struct HashedWriter<W> {
-    pub(super) inner: W,
+    inner: W,
     hasher: DigestHasher,
     bytes: u64,
 }
@@ -22,9 +21,8 @@ impl<W> HashedWriter<W> {
     }
 
     /// What took the bytes, their digest and their number.
-    pub(super) fn finish(self) -> Result<(W, Digest, u64), ImageError> {
-        let digest = manifest::parse_digest(&self.hasher.finish())?;
-        Ok((self.inner, digest, self.bytes))
+    pub(super) fn finish(self) -> (W, Digest, u64) {
+        (self.inner, self.hasher.finish(), self.bytes)
     }
 }
 

@@ -3,13 +3,12 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use oci_spec::distribution::Reference;
-
 use super::access::OutputAccess;
 use super::{archive, engine, layout, registry};
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::{LayerStorage, NewImage};
 use crate::make::whole_file::folder_of;
+use image_source::RegistryReference;
 
 /// What an output was found to be written as.
 const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], \
@@ -32,7 +31,7 @@ pub enum ImageOutput {
     DockerDaemon(String),
     Registry {
         /// The name, with Docker Hub's defaults filled in.
-        reference: Reference,
+        reference: RegistryReference,
         /// The name as it was written.
         written: String,
     },
@@ -44,8 +43,9 @@ impl ImageOutput {
     /// Errors: What would do.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("docker://") {
-            let reference =
-                Reference::try_from(name).map_err(|error| format!("{error}; {EXPECTED}"))?;
+            let reference = name
+                .parse::<RegistryReference>()
+                .map_err(|error| format!("{error}; {EXPECTED}"))?;
             return Ok(Self::Registry {
                 reference,
                 written: text.to_owned(),
@@ -187,7 +187,9 @@ impl std::fmt::Display for ImageOutput {
 
 /// A name as an engine takes it: with a tag.
 fn tagged(name: &str) -> Result<String, String> {
-    let reference = Reference::try_from(name).map_err(|error| format!("{name}: {error}"))?;
+    let reference = name
+        .parse::<RegistryReference>()
+        .map_err(|error| format!("{name}: {error}"))?;
     if reference.digest().is_some() {
         return Err(format!(
             "{name}: an image is given a tag; its digest follows from it"

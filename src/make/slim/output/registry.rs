@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
-use oci_spec::distribution::Reference;
-
 use super::access::OutputAccess;
 use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
-use image_source::ImageError;
 use image_source::registry::{PushOutcome, RegistryPush};
+use image_source::{ImageError, RegistryReference};
 
 /// Looks whether the tag is there.
 pub(super) fn check_tag_unused(
-    reference: &Reference,
+    reference: &RegistryReference,
     written: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<(), SlimError> {
@@ -32,7 +30,7 @@ fn free(push: &RegistryPush, written: &str, existing: ExistingOutput) -> Result<
 
 pub(super) fn push_image(
     made: &NewImage<'_>,
-    reference: &Reference,
+    reference: &RegistryReference,
     written: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<String, SlimError> {
@@ -87,7 +85,7 @@ fn of_image(error: SlimError) -> ImageError {
 }
 
 /// The repository of the same registry that an image was made of.
-fn home<'o>(original: &'o OriginalImage, reference: &Reference) -> Option<&'o str> {
+fn home<'o>(original: &'o OriginalImage, reference: &RegistryReference) -> Option<&'o str> {
     let (registry, repository) = original.home.as_ref()?;
     (registry == reference.registry()).then_some(repository)
 }
