@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::ReportWriter;
-use super::text::layer_words;
+use super::words::{gap_words, image_name, layer_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Finding, Severity};
@@ -18,7 +18,7 @@ pub struct GitHubAnnotations;
 impl ReportWriter for GitHubAnnotations {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
-        let image = escape::escape_bytes(facts.image.reference.as_bytes());
+        let image = image_name(facts);
         let findings = audit.counting().map(|finding| {
             let command = match finding.severity {
                 Severity::Error => "error",
@@ -28,10 +28,7 @@ impl ReportWriter for GitHubAnnotations {
             let title = format!("{}: {image}", finding.rule);
             annotation(command, &title, &words(finding, facts))
         });
-        let gaps = facts.gaps.iter().map(|gap| {
-            let words = format!("not checked: {}: {}", gap.what, gap.why);
-            annotation("warning", &image, &words)
-        });
+        let gaps = gap_words(facts).map(|gap| annotation("warning", &image, &gap));
         Ok(findings.chain(gaps).collect())
     }
 

@@ -8,8 +8,8 @@ use std::io;
 
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
-use super::text::layer_words;
-use super::{ReportWriter, suppression_words};
+use super::ReportWriter;
+use super::words::{gap_words, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Rule};
@@ -122,11 +122,7 @@ fn name(facts: &ImageFacts) -> String {
 
 /// Whether everything could be checked: what could not keeps the run from passing.
 fn gaps(facts: &ImageFacts) -> TestCase {
-    let words: Vec<String> = facts
-        .gaps
-        .iter()
-        .map(|gap| format!("not checked: {}: {}", gap.what, gap.why))
-        .collect();
+    let words: Vec<String> = gap_words(facts).collect();
     let status = match words.first() {
         None => TestCaseStatus::success(),
         Some(first) => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, styled, wrap_paragraph};
+use super::text_layout::{BOLD, capital, styled, wrap_paragraph};
 use crate::judge::rule::Rule;
 use crate::knowledge::Phase;
 
@@ -116,10 +116,4 @@ fn section(out: &mut String, rule: &Rule) {
 /// Text with what stands in angle brackets as code, so that no reader of Markdown takes it for a tag.
 fn in_code(text: &str) -> String {
     text.replace('<', "`<").replace('>', ">`")
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }

@@ -19,12 +19,13 @@ use self::object_model::{
     SarifNotification, SarifRegion, SarifResult, SarifRun, SarifSuppression, SarifTool,
     ToolComponent, UriBase,
 };
-use super::markdown::escape_markdown;
-use super::text::layer_words;
-use super::{ReportWriter, suppression_words};
+use super::ReportWriter;
+use super::markdown_escape::escape_markdown;
+use super::words::{gap_words, image_name, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{self, Evidence, Finding, Rule, SuppressionMark};
+use image_linkage::digest::to_hex;
 use image_linkage::escape;
 use image_source::SourceKind;
 
@@ -96,7 +97,7 @@ impl ReportWriter for SarifReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
         let base = format!("IMAGE{}", self.images.len() + 1);
-        let reference = escape::escape_bytes(facts.image.reference.as_bytes());
+        let reference = image_name(facts);
         let root = format!("the root of {reference}, {}", facts.image.platform);
         self.bases.insert(
             base.clone(),
@@ -108,11 +109,9 @@ impl ReportWriter for SarifReport {
             let result = self.result(finding, facts, &base);
             self.results.push(result);
         }
-        for gap in &facts.gaps {
-            let words = format!("{reference}: not checked: {}: {}", gap.what, gap.why);
-            self.notifications
-                .push(notification("gap", "warning", &words));
-        }
+        let gaps = gap_words(facts)
+            .map(|gap| notification("gap", "warning", &format!("{reference}: {gap}")));
+        self.notifications.extend(gaps);
         self.images.push(image(audit));
         Ok(String::new())
     }
@@ -165,11 +164,7 @@ fn notified(id: &'static str, summary: &str) -> ReportingDescriptor {
     ReportingDescriptor {
         id: id.to_owned(),
         short_description: SarifMessage::plain(summary),
-        full_description: None,
-        help: None,
-        help_uri: None,
-        default_configuration: None,
-        properties: None,
+        ..ReportingDescriptor::default()
     }
 }
 
@@ -300,11 +295,9 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
         hash.update(location.path.as_bytes());
         hash.update([0]);
     }
+    // Eight bytes are enough to tell the findings of one repository apart.
     let hash = hash.finalize();
-    hash.iter().take(8).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    to_hex(hash.get(..8).unwrap_or(&hash))
 }
 
 /// The name of an image without its digest and tag; a file or folder is its own name.

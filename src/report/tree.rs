@@ -64,7 +64,10 @@ pub fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
     }
     if verbose {
-        out.push_str(&cache::cache_text(&CacheReport::of(tree)));
+        out.push_str(&cache::cache_text(&CacheReport::of(
+            tree.grounds,
+            resolution,
+        )));
     }
     let loaded = resolution.objects.len();
     let missing = facts::unresolved_objects(resolution).count();
@@ -273,6 +276,6 @@ pub fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
         unresolved: unresolved.collect(),
         loads: resolution.loads(),
         gaps: &resolution.unread,
-        cache: CacheReport::of(tree),
+        cache: CacheReport::of(tree.grounds, resolution),
     })
 }

@@ -3,6 +3,7 @@
 //! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A policy in
 //! the head keeps a browser from loading or running anything, whatever the page holds.
 
+mod box_picture;
 mod copy_picture;
 mod image_section;
 mod layer_picture;
@@ -14,7 +15,7 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::ReportWriter;
-use super::text::verdict_mark;
+use super::words::{ReportTone, image_name, platform_name};
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::Rule;
 use image_linkage::escape;
@@ -31,8 +32,7 @@ pub struct HtmlReport {
 
 /// An image in the list at the top.
 struct ImageEntry {
-    mark: &'static str,
-    class: &'static str,
+    tone: ReportTone,
     image: String,
     platform: String,
     verdict: String,
@@ -87,7 +87,7 @@ impl HtmlReport {
                         li {
                             a href={ "#image-" (number + 1) } { (entry.image) }
                             span.about { " " (entry.platform) }
-                            span.verdict.(entry.class) { (entry.mark) " " (entry.verdict) }
+                            span.verdict.(entry.tone.class()) { (entry.tone.mark()) " " (entry.verdict) }
                         }
                     }
                 }
@@ -98,12 +98,10 @@ impl HtmlReport {
 
 impl ReportWriter for HtmlReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
-        let (mark, _) = verdict_mark(audit);
         let entry = ImageEntry {
-            mark,
-            class: class(mark),
-            image: escape::escape_bytes(audit.facts.image.reference.as_bytes()),
-            platform: escape::escape_bytes(audit.facts.image.platform.to_string().as_bytes()),
+            tone: ReportTone::of_image(audit),
+            image: image_name(&audit.facts),
+            platform: platform_name(&audit.facts),
             verdict: audit.verdict(),
         };
         let number = self.sections.len() + 1;
@@ -123,8 +121,7 @@ impl ReportWriter for HtmlReport {
         };
         self.sections.push(section.into_string());
         self.summary.push(ImageEntry {
-            mark: "✗",
-            class: "bad",
+            tone: ReportTone::Bad,
             image,
             platform: String::new(),
             verdict: "not audited".to_owned(),
@@ -134,15 +131,5 @@ impl ReportWriter for HtmlReport {
 
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
         Ok(self.page(exit).into_string() + "\n")
-    }
-}
-
-/// The class of what stands behind a mark.
-fn class(mark: &str) -> &'static str {
-    match mark {
-        "✗" => "bad",
-        "!" => "doubtful",
-        "✓" => "good",
-        _ => "remark",
     }
 }

@@ -1,15 +1,12 @@
-//! Which profiling tools would work in an image, written down: for people ([`text`]), for programs ([`json`]) and
-//! for a page ([`markdown`]).
+//! Which profiling tools would work in an image: for people, in text and Markdown ([`page`]), and for programs
+//! ([`json`]).
 
 pub mod json;
-pub mod markdown;
-pub mod text;
+pub mod page;
 
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::host_notes::HostNotes;
-use crate::judge::plan::profilers::{
-    ApiUse, FallbackTool, ReadinessState, ToolAssessment, ToolReadiness,
-};
+use crate::judge::plan::profilers::{ApiUse, FallbackTool, ReadinessState, ToolAssessment};
 use crate::knowledge::CuptiNeed;
 
 /// What is said of the tools of one image.
@@ -55,12 +52,6 @@ fn apis(apis: &[ApiUse]) -> String {
         })
         .collect();
     names.join("; ")
-}
-
-/// What is the matter under the container runtime, where it is not the same.
-fn elsewhere<'e>(entry: &'e ToolAssessment<'_>) -> Option<&'e ToolReadiness> {
-    let other = &entry.here.nvidia;
-    (other.state != entry.here.as_is.state).then_some(other)
 }
 
 /// The tools to take instead that are worth naming: those that are ready, else those that could be made so.

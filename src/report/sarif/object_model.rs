@@ -38,7 +38,7 @@ pub(super) struct ToolComponent {
     pub notifications: [ReportingDescriptor; 2],
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReportingDescriptor {
     pub id: String,
@@ -178,15 +178,15 @@ pub(super) struct LogicalLocation {
     pub kind: &'static str,
 }
 
-/// Text and the same in Markdown.
+/// Text and the same in Markdown (section 3.12).
 #[derive(Serialize)]
 pub(super) struct MultiformatMessage {
     pub text: String,
     pub markdown: String,
 }
 
-/// A plain text message.
-#[derive(Serialize)]
+/// A plain text message (section 3.11).
+#[derive(Default, Serialize)]
 pub(super) struct SarifMessage {
     pub text: String,
 }

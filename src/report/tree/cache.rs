@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::ResolutionTree;
-use crate::judge::facts::ProcessContext;
+use crate::judge::facts::{ByWorld, ProcessContext};
 use crate::report::text_layout::{BOLD, DIM, count_words, styled};
 use image_linkage::escape;
+use image_linkage::loader::LoadResolution;
 use image_linkage::loader::ld_cache::{CacheEntry, LdCache, LdCacheFormat};
 
 /// The lines that are written of one list; the JSON has all.
@@ -53,10 +53,9 @@ struct LinkReport {
 
 impl CacheReport {
     /// That of the image in which the object was resolved.
-    pub fn of(tree: &ResolutionTree<'_>) -> Self {
-        let (as_is, fresh) = (&tree.grounds.as_is, &tree.grounds.nvidia);
+    pub(super) fn of(grounds: &ByWorld<ProcessContext>, resolution: &LoadResolution) -> Self {
+        let (as_is, fresh) = (&grounds.as_is, &grounds.nvidia);
         let own = cache(as_is);
-        let resolution = tree.resolution;
         let objects = resolution.objects.iter().map(|object| &object.name);
         let missing = resolution.unresolved.iter().map(|missing| &missing.name);
         let names: BTreeSet<&[u8]> = objects.chain(missing).map(|name| &**name).collect();
