@@ -195,6 +195,44 @@ fn the_same_image_comes_out_of_every_run_and_in_every_form() {
     assert_eq!(diff_ids[0], diff_ids[2]);
 }
 
+/// Three annotations in an order that no map gives by itself, and a field that image-spec does not have.
+#[test]
+fn a_manifest_of_which_nothing_is_changed_is_the_same_blob() {
+    let place = Place::new();
+    let (from, blobs) = (place.path().join("from"), Path::new("blobs/sha256"));
+    fs::create_dir_all(from.join(blobs)).unwrap();
+    let fixture = Path::new("testdata/images/devel");
+    for (path, bytes) in files(fixture) {
+        fs::write(from.join(path.strip_prefix(fixture).unwrap()), bytes).unwrap();
+    }
+    let index = fs::read_to_string(from.join("index.json")).unwrap();
+    let document: Value = serde_json::from_str(&index).unwrap();
+    let descriptor = &document["manifests"][0];
+    let was = descriptor["digest"].as_str().unwrap();
+    let manifest = fs::read_to_string(from.join(blobs).join(&was[7..])).unwrap();
+    let (size, manifest) = (
+        descriptor["size"].to_string(),
+        manifest.replacen(
+            '{',
+            r#"{ "extra":[1], "annotations":{"z":"1","b":"2","m":"3"},"#,
+            1,
+        ),
+    );
+    let sha256 = testkit::layer::sha256(manifest.as_bytes());
+    let hex = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
+    fs::write(from.join(blobs).join(hex), &manifest).unwrap();
+    let index = index.replace(&was[7..], hex);
+    let index = index.replace(
+        &format!(r#""size":{size}"#),
+        &format!(r#""size":{}"#, manifest.len()),
+    );
+    fs::write(from.join("index.json"), index).unwrap();
+    let (image, to) = (place.of("oci", "from"), place.of("oci", "to"));
+    must(&[&[&*image, "-o", &to], &BRING[..]].concat());
+    let to = place.path().join("to").join(blobs).join(hex);
+    assert_eq!(fs::read_to_string(to).unwrap(), manifest);
+}
+
 #[test]
 fn what_can_go_is_no_longer_in_any_layer() {
     let place = Place::new();

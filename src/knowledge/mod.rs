@@ -9,13 +9,16 @@ mod catalog;
 pub(crate) mod data_files;
 pub mod dead_weight;
 pub mod driver_libraries;
+pub mod file_interest;
 pub mod host_conditions;
 pub mod minimum_driver;
 pub mod packages;
 mod phase;
 mod profiler;
+pub mod rule;
 pub mod user_folders;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 pub use catalog::DataFile;
@@ -25,8 +28,8 @@ pub use profiler::{
 };
 
 use crate::judge::facts::ConsumerProfile;
-use crate::judge::rule::{self, Rule};
 use catalog::{DataCatalog, DataEntry};
+use rule::Rule;
 use yaml_mistakes::{YamlMistake, unknown_name};
 
 /// What a data file describes.
@@ -97,7 +100,7 @@ impl Knowledge {
         let mut catalog = DataCatalog::new(built_in_files().chain(files));
         let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-        let phases = catalog.read(DataKind::Phase, |entry| {
+        let mut phases = catalog.read(DataKind::Phase, |entry| {
             Phase::read(&entry.id, &entry.document, &tools)
         });
         let consumers = catalog.read(DataKind::Consumer, |entry| {
@@ -107,6 +110,7 @@ impl Knowledge {
         let names = catalog.ids(DataKind::Phase);
         let rule = |entry: &DataEntry| rule::compile_rule(&entry.id, &entry.document, &names);
         let rules = catalog.read(DataKind::Rule, rule);
+        inherit_removal(&mut phases);
         let mut knowledge = Self {
             rules,
             phases,
@@ -141,6 +145,18 @@ impl Knowledge {
     pub fn phase_names(&self) -> Vec<&str> {
         let phases = self.phases.iter();
         phases.map(|phase| phase.name.as_str()).collect()
+    }
+}
+
+/// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
+fn inherit_removal(phases: &mut [Phase]) {
+    let said: BTreeMap<String, Option<bool>> = phases
+        .iter()
+        .map(|phase| (phase.name.clone(), phase.baggage.removes))
+        .collect();
+    for phase in phases {
+        let like = said.get(&phase.like).copied().flatten();
+        phase.baggage.removes = phase.baggage.removes.or(like);
     }
 }
 

@@ -112,7 +112,11 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             let _ = writeln!(out, "    {lacks}: {symbols}");
         }
         for failure in &gets.other_failures {
-            let _ = writeln!(out, "    {}", styled(DIM, format!("also: {failure}")));
+            let _ = writeln!(
+                out,
+                "    {}",
+                styled(DIM, format!("also: {}", failure.message))
+            );
         }
         if layout.verbose {
             let steps = trace_text::trace_lines(&gets.trace, &gets.objects);

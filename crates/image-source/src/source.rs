@@ -2,10 +2,8 @@
 
 use std::io::Read;
 
-use oci_spec::image::ImageManifest;
-
 use super::{Digest, Image, LayerDescriptor, Platform};
-use image_linkage::layer::{LayerError, LayerIndex};
+use image_linkage::layer::{IndexOptions, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
 
 /// A place an image comes from.
@@ -21,10 +19,17 @@ pub struct OpenRequest<'a> {
     /// The platform to choose from an index; `None` means linux on the host's architecture, and any
     /// platform where the source holds only one.
     pub platform: Option<&'a Platform>,
-    /// The bounds on what is read.
-    pub limits: &'a Limits,
+    /// The bounds on what is read, and what is looked for in layers that a source indexes itself.
+    pub index: &'a IndexOptions,
     /// Told of the bytes of layers that a one-pass source reads.
     pub progress: &'a dyn ReadProgress,
+}
+
+impl<'a> OpenRequest<'a> {
+    /// The bounds on what is read.
+    pub(crate) fn limits(&self) -> &'a Limits {
+        &self.index.limits
+    }
 }
 
 /// An image and its layers.
@@ -37,13 +42,13 @@ pub struct OpenedImage {
     pub layers: OpenedLayers,
 }
 
-/// The documents of an image, for who writes it again with something changed.
+/// The documents of an image as they are stored, for who writes it again with something changed.
 #[derive(Debug, Clone, Default)]
 pub struct ImageDocuments {
-    /// The config as it is stored; empty for a folder, which has none.
+    /// The image config; empty for a folder, which has none.
     pub config: Vec<u8>,
     /// The manifest of the platform, where the source has one of its own.
-    pub manifest: Option<Box<ImageManifest>>,
+    pub manifest: Option<Vec<u8>>,
 }
 
 /// How the layers of an opened image can be had.

@@ -99,8 +99,10 @@ pub struct ConsumerOutcome {
     pub objects: Vec<LoadedObject>,
     /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
     pub missing_symbols: Vec<ByteString>,
-    /// What else the object needs and does not get: the loader's words.
-    pub other_failures: Vec<String>,
+    /// The version that is missing, where the request fails for want of one.
+    pub missing_version: Option<ByteString>,
+    /// What else the object needs and does not get.
+    pub other_failures: Vec<UnresolvedRequest>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
     /// What it gets of the libraries beside libcupti.
@@ -372,6 +374,7 @@ impl ConsumerOutcome {
             trace: Vec::new(),
             objects: Vec::new(),
             missing_symbols: Vec::new(),
+            missing_version: None,
             other_failures: Vec::new(),
             unread: Vec::new(),
             companions: Vec::new(),
@@ -381,6 +384,7 @@ impl ConsumerOutcome {
     fn failed(unresolved: &UnresolvedRequest, objects: &[LoadedObject]) -> Self {
         Self {
             outcome: unresolved.outcome,
+            missing_version: unresolved.missing_version.clone(),
             trace: unresolved.trace.clone(),
             objects: objects.to_vec(),
             ..Self::not_found(unresolved.message.clone())
@@ -403,7 +407,7 @@ impl ConsumerOutcome {
     fn with_other_failures(mut self, loaded: &LoadResolution, names: &[ByteString]) -> Self {
         let others =
             super::unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
-        self.other_failures = others.map(|missing| missing.message.clone()).collect();
+        self.other_failures = others.cloned().collect();
         self.unread.clone_from(&loaded.unread);
         self
     }

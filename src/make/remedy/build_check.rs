@@ -3,7 +3,8 @@
 use super::install_method::InstallMethod;
 use super::required_libraries::{CUPTI, RequiredLibrary};
 use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
-use crate::judge::plan::{Plan, Verdict};
+use crate::judge::plan::{Plan, PlanItem, Verdict};
+use crate::knowledge::dead_weight::find_kind;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -67,7 +68,8 @@ pub(super) fn check_without_install(
     });
     let opened = &target.plain.as_is;
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
-    let stays = !plan.drop.iter().any(|item| item.kind == "cupti");
+    let is_library = |item: &PlanItem| find_kind(item.kind).is_some_and(|kind| kind.is_library);
+    let stays = !plan.drop.iter().any(is_library);
     let beside = needs
         .iter()
         .map(|need| need.stem)

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use oci_spec::image::Descriptor;
-
 use super::SlimError;
 use super::added_layer::{self, AddedLayer, SlimInput};
 use super::blob_writer::{BlobWriter, WrittenBlob};
@@ -17,8 +15,7 @@ use super::staging_files::{create_staging_file, io_error};
 use crate::size::format_size;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
-use image_linkage::layer::{self as layers, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self as layers, ExpectedBlob, IndexOptions, LayerIndex};
 use image_source::{Digest, config};
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
@@ -31,7 +28,7 @@ pub fn build_new_image<'a>(
 ) -> Result<NewImage<'a>, SlimError> {
     let mut work = ImageBuilder {
         original,
-        limits: making.limits,
+        index: making.index,
         folder: making.folder,
         form,
         layers: Vec::new(),
@@ -52,7 +49,7 @@ pub fn build_new_image<'a>(
 
 struct ImageBuilder<'a> {
     original: &'a OriginalImage,
-    limits: &'a Limits,
+    index: &'a IndexOptions,
     folder: &'a Path,
     form: LayerStorage,
     layers: Vec<StoredLayer>,
@@ -147,10 +144,15 @@ impl<'a> ImageBuilder<'a> {
         let path = self.folder.join(format!("layer-{number}"));
         let writer = BlobWriter::new(create_staging_file(&path)?, compression);
         let mut writer = writer.map_err(|error| io_error(&path, error))?;
-        let written = rewrite_layer(self.original.tar(number)?, cut, self.limits, &mut writer);
+        let written = rewrite_layer(
+            self.original.tar(number)?,
+            cut,
+            &self.index.limits,
+            &mut writer,
+        );
         written.map_err(|why| self.failed(number, &why))?;
         let blob = writer.finish()?;
-        let index = added_layer::index_written_tar(&path, self.limits)?;
+        let index = added_layer::index_written_tar(&path, self.index)?;
         Ok((blob, LayerOrigin::Staged(path), index))
     }
 
@@ -160,12 +162,13 @@ impl<'a> ImageBuilder<'a> {
         let (reader, mut writer) =
             io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
         let (written, index) = std::thread::scope(|scope| {
-            let writing = scope.spawn(move || rewrite_layer(tar, cut, self.limits, &mut writer));
+            let writing =
+                scope.spawn(move || rewrite_layer(tar, cut, &self.index.limits, &mut writer));
             let index = layers::index_layer(
                 "that is written again",
                 reader,
                 &ExpectedBlob::default(),
-                self.limits,
+                self.index,
             );
             (writing.join(), index)
         });
@@ -199,7 +202,7 @@ impl<'a> ImageBuilder<'a> {
         };
         let blob = write()?;
         self.indexes
-            .push(added_layer::index_written_tar(&path, self.limits)?);
+            .push(added_layer::index_written_tar(&path, self.index)?);
         self.layers.push(StoredLayer {
             blob,
             media_type: self.family().gzip_layer_type(),
@@ -231,17 +234,10 @@ impl<'a> ImageBuilder<'a> {
         };
         let config_digest = sha256_digest(&config)?;
         let described = original.documents.manifest.as_deref();
-        let layers: Vec<ManifestLayer> = self
-            .layers
-            .iter()
-            .map(|layer| in_manifest(layer, described.map(|it| it.layers().as_slice())))
-            .collect();
-        let manifest = new_documents::write_manifest(
-            described,
-            (&config_digest, config.len() as u64),
-            &layers,
-        )
-        .map_err(SlimError::Cannot)?;
+        let layers: Vec<ManifestLayer> = self.layers.iter().map(in_manifest).collect();
+        let written =
+            new_documents::write_manifest(described, (&config_digest, config.len()), &layers);
+        let manifest = written.map_err(SlimError::Cannot)?;
         let mut image = original.image.clone();
         let (platform, read) = config::read_image_config("the new image", &config)?;
         image.platform = platform;
@@ -255,10 +251,10 @@ impl<'a> ImageBuilder<'a> {
             layers: self.layers,
             config,
             manifest,
-            manifest_type: MediaFamily::of_manifest(described).write_manifest(),
+            manifest_type: MediaFamily::of_manifest(described).manifest_type(),
             form: self.form,
             added,
-            limits: self.limits,
+            limits: &self.index.limits,
         })
     }
 }
@@ -272,18 +268,15 @@ fn blob_of(index: &LayerIndex) -> WrittenBlob {
     }
 }
 
-fn in_manifest(layer: &StoredLayer, described: Option<&[Descriptor]>) -> ManifestLayer {
-    let as_it_was = match &layer.origin {
-        LayerOrigin::Kept(number) => described.and_then(|described| described.get(*number)),
-        _ => None,
-    };
-    match as_it_was {
-        Some(descriptor) => ManifestLayer::Kept(Box::new(descriptor.clone())),
-        None => ManifestLayer::New {
-            digest: layer.blob.digest.clone(),
-            size: layer.blob.size,
-            media_type: layer.media_type.clone(),
+fn in_manifest(layer: &StoredLayer) -> ManifestLayer {
+    ManifestLayer {
+        kept: match layer.origin {
+            LayerOrigin::Kept(number) => Some(number),
+            LayerOrigin::Staged(_) | LayerOrigin::Again(..) => None,
         },
+        media_type: layer.media_type.clone(),
+        digest: layer.blob.digest.clone(),
+        size: layer.blob.size,
     }
 }
 
@@ -297,7 +290,6 @@ fn descriptors(
         media_type: layer.media_type.clone(),
         size: Some(layer.blob.size),
         created_by: config.created_by.get(number).cloned(),
-        urls: Vec::new(),
     };
     layers.iter().enumerate().map(describe).collect()
 }

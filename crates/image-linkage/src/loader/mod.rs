@@ -25,6 +25,7 @@ pub use arch::{Arch, CpuLevel};
 pub use dynamic_loader::{DynamicLoader, Libc};
 pub use legacy_hwcaps::LegacyHwcaps;
 pub use process::{LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode};
+pub use version_check::glibc_version;
 
 use std::fmt;
 
@@ -123,6 +124,8 @@ pub struct UnresolvedRequest {
     pub outcome: RequestOutcome,
     /// The loader's own words.
     pub message: String,
+    /// The version that the object `name` was found without, such as `GLIBC_2.25`, where that is what is missing.
+    pub missing_version: Option<ByteString>,
     /// The search.
     pub trace: Vec<SearchStep>,
 }

@@ -331,6 +331,7 @@ pub(super) fn check_machines(
                 escape::escape_bytes(&map.path),
                 arch::machine_name(map.elf().machine)
             ),
+            missing_version: None,
             trace: Vec::new(),
         })
         .collect()

@@ -543,6 +543,7 @@ fn unresolved(
         requested_by,
         outcome: miss.outcome,
         message: miss.message,
+        missing_version: None,
         trace,
     }
 }

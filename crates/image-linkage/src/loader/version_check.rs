@@ -57,6 +57,7 @@ fn versions(
                     escape::escape_bytes(&version.name),
                     escape::escape_bytes(&map.path)
                 ),
+                missing_version: Some(version.name.clone()),
                 trace: Vec::new(),
             });
         }
@@ -78,6 +79,29 @@ fn level(
             "{}: CPU ISA level is lower than required",
             escape::escape_bytes(&map.path)
         ),
+        missing_version: None,
         trace: Vec::new(),
     })
+}
+
+/// The major and minor number in the name of a symbol version of glibc, such as `GLIBC_2.25`; `None` for every
+/// other version, `GLIBC_PRIVATE` among them.
+pub fn glibc_version(name: &[u8]) -> Option<(u32, u32)> {
+    let number = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?;
+    let mut parts = number.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glibc_version;
+
+    #[test]
+    fn only_a_version_of_glibc_with_a_number_is_one() {
+        assert_eq!(glibc_version(b"GLIBC_2.25"), Some((2, 25)));
+        assert_eq!(glibc_version(b"GLIBC_2.2.5"), Some((2, 2)));
+        assert_eq!(glibc_version(b"GLIBC_PRIVATE"), None);
+        assert_eq!(glibc_version(b"GLIBCXX_3.4.30"), None);
+        assert_eq!(glibc_version(b"libcupti.so.12"), None);
+    }
 }

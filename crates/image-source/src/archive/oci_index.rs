@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use oci_spec::image::{Descriptor, ImageManifest};
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, blob_name};
 use super::{ChosenImage, WantedImage, not_found};
+use crate::manifest::{Descriptor, FoundManifest};
 use crate::{Digest, Image, ImageError, OpenRequest, SourceKind, config, manifest};
 use image_linkage::path::RootPath;
 
@@ -15,12 +15,6 @@ const MAX_DEPTH: usize = 3;
 
 /// Manifests that are looked through for one config.
 const MAX_MANIFESTS: usize = 1_000;
-
-/// An image's manifest and its digest.
-pub(super) struct FoundManifest {
-    pub digest: Digest,
-    pub manifest: Box<ImageManifest>,
-}
 
 /// Reads the image that `wanted` names from the layout in `documents`; its index is there.
 ///
@@ -37,7 +31,7 @@ pub(crate) fn choose_indexed_image(
     let candidates = named(documents.what(), &index, wanted)?;
     let descriptor = manifest::choose_manifest(documents.what(), &candidates, request.platform)?;
     let found = descend(documents, descriptor, request)?;
-    image(documents, kind, wanted, &found, request)
+    image(documents, kind, wanted, found, request)
 }
 
 /// The image of one manifest.
@@ -45,34 +39,33 @@ fn image(
     documents: &dyn DocumentStore,
     kind: SourceKind,
     wanted: &WantedImage<'_>,
-    found: &FoundManifest,
+    found: FoundManifest,
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
-    let descriptor = found.manifest.config();
-    let (name, bytes) = read_blob(documents, descriptor, request)?;
+    let (name, bytes) = read_blob(documents, &found.manifest.config, request)?;
     let (platform, config) =
         config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
     manifest::expect_platform(what, &platform, request.platform)?;
-    let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits)?;
+    let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits())?;
     let members = found
         .manifest
-        .layers()
+        .layers
         .iter()
-        .map(|layer| blob_name(what, layer.digest()))
+        .map(|layer| blob_name(what, &layer.digest))
         .collect::<Result<_, _>>()?;
     Ok(ChosenImage {
         image: Image {
             reference: wanted.reference.to_owned(),
             source: kind,
-            digest: Some(found.digest.clone()),
+            digest: Some(found.digest),
             platform,
             config,
             layers,
         },
         documents: crate::ImageDocuments {
             config: bytes,
-            manifest: Some(found.manifest.clone()),
+            manifest: Some(found.bytes),
         },
         members,
     })
@@ -94,7 +87,7 @@ fn check_version(
         reason,
     };
     let name = RootPath::from("oci-layout");
-    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
     let file: LayoutFile = serde_json::from_slice(&bytes)
         .map_err(|error| not_a_layout(format!("its oci-layout file cannot be read: {error}")))?;
@@ -113,7 +106,7 @@ fn index(
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
-    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason: "it has no index.json".to_owned(),
@@ -157,7 +150,7 @@ fn is_named(descriptor: &Descriptor, name: &str) -> bool {
         "org.opencontainers.image.ref.name",
         "io.containerd.image.name",
     ];
-    descriptor.digest().as_ref() == name
+    descriptor.digest.as_ref() == name
         || annotations
             .iter()
             .filter_map(|key| annotation(descriptor, key))
@@ -172,7 +165,7 @@ fn full_name(descriptor: &Descriptor) -> Option<&str> {
 }
 
 fn annotation<'a>(descriptor: &'a Descriptor, key: &str) -> Option<&'a str> {
-    let annotations = descriptor.annotations().as_ref()?;
+    let annotations = descriptor.annotations.as_ref()?;
     annotations.get(key).map(String::as_str)
 }
 
@@ -189,13 +182,13 @@ fn read_blob(
     descriptor: &Descriptor,
     request: &OpenRequest<'_>,
 ) -> Result<(RootPath, Vec<u8>), ImageError> {
-    let name = blob_name(documents.what(), descriptor.digest())?;
+    let name = blob_name(documents.what(), &descriptor.digest)?;
     let bytes = documents::read_document(
         documents,
         &name,
-        Some(descriptor.digest()),
-        Some(descriptor.size()),
-        request.limits.document,
+        Some(&descriptor.digest),
+        Some(descriptor.size),
+        request.limits().document,
     )?;
     Ok((name, bytes))
 }
@@ -212,8 +205,12 @@ fn descend(
         let what = documents::name_member(documents, &name);
         match manifest::read_manifest(&what, &bytes)? {
             manifest::ManifestDocument::Manifest(manifest) => {
-                let digest = descriptor.digest().clone();
-                return Ok(FoundManifest { digest, manifest });
+                let digest = descriptor.digest;
+                return Ok(FoundManifest {
+                    digest,
+                    manifest,
+                    bytes,
+                });
             }
             manifest::ManifestDocument::Index(inner) => {
                 descriptor = manifest::choose_manifest(&what, &inner, request.platform)?.clone();
@@ -243,26 +240,29 @@ pub(super) fn manifest_of_config(
     let mut seen = BTreeSet::new();
     let mut found: Option<FoundManifest> = None;
     while let Some((descriptor, depth)) = queue.pop() {
-        if !seen.insert(descriptor.digest().to_string()) || seen.len() > MAX_MANIFESTS {
+        if !seen.insert(descriptor.digest.clone()) || seen.len() > MAX_MANIFESTS {
             continue;
         }
-        let name = blob_name(documents.what(), descriptor.digest()).ok()?;
-        let (digest, size) = (descriptor.digest(), descriptor.size());
-        let limit = request.limits.document;
+        let (digest, size) = (descriptor.digest, descriptor.size);
+        let name = blob_name(documents.what(), &digest).ok()?;
+        let limit = request.limits().document;
         let Ok(Some(bytes)) =
-            documents::find_document(documents, &name, Some(digest), Some(size), limit)
+            documents::find_document(documents, &name, Some(&digest), Some(size), limit)
         else {
             continue;
         };
         match manifest::read_manifest("", &bytes) {
             Ok(manifest::ManifestDocument::Manifest(manifest))
-                if manifest.config().digest() == config =>
+                if manifest.config.digest == *config =>
             {
                 if found.is_some() {
                     return None;
                 }
-                let digest = descriptor.digest().clone();
-                found = Some(FoundManifest { digest, manifest });
+                found = Some(FoundManifest {
+                    digest,
+                    manifest,
+                    bytes,
+                });
             }
             Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {
                 queue.extend(inner.into_iter().map(|descriptor| (descriptor, depth + 1)));

@@ -2,15 +2,13 @@
 
 use std::io::Read as _;
 
-use oci_spec::distribution::Reference;
-use oci_spec::image::ImageManifest;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 
 use super::client::RepositoryClient;
 use super::request_errors::{media_type, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
-use crate::manifest::{self, ManifestDocument};
-use crate::{Digest, ImageError, OpenRequest, verify};
+use crate::manifest::{self, FoundManifest, ManifestDocument};
+use crate::{Digest, ImageError, OpenRequest, RegistryReference, verify};
 
 /// Indexes within indexes that are followed.
 const DEPTH: usize = 3;
@@ -25,14 +23,14 @@ struct FetchedDocument {
     claimed: Option<String>,
 }
 
-/// Fetches the manifest for the platform of `request`, with its digest.
+/// Fetches the manifest for the platform of `request`.
 ///
 /// Errors: The image is not there, is no image, has none for the platform, or is not what its digest says.
 pub(super) fn fetch_manifest(
     client: &RepositoryClient,
-    reference: &Reference,
+    reference: &RegistryReference,
     request: &OpenRequest<'_>,
-) -> Result<(Digest, ImageManifest), ImageError> {
+) -> Result<FoundManifest, ImageError> {
     let name = client.written.as_str();
     let mut digest = reference.digest().map(manifest::parse_digest).transpose()?;
     let mut size = None;
@@ -42,7 +40,7 @@ pub(super) fn fetch_manifest(
             .map(ToString::to_string)
             .or_else(|| reference.tag().map(str::to_owned))
             .unwrap_or_else(|| "latest".to_owned());
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let arrived = retry_attempts(&client.patience, || attempt(client, &wanted, limit))?;
         let what = format!("manifest {wanted} of {name}");
         let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
@@ -51,11 +49,17 @@ pub(super) fn fetch_manifest(
             None => computed(&what, &bytes, arrived.claimed.as_deref())?,
         };
         match manifest::read_manifest(name, &bytes)? {
-            ManifestDocument::Manifest(manifest) => return Ok((found, *manifest)),
+            ManifestDocument::Manifest(manifest) => {
+                return Ok(FoundManifest {
+                    digest: found,
+                    manifest,
+                    bytes,
+                });
+            }
             ManifestDocument::Index(entries) => {
                 let chosen = manifest::choose_manifest(name, &entries, request.platform)?;
-                digest = Some(chosen.digest().clone());
-                size = Some(chosen.size());
+                digest = Some(chosen.digest.clone());
+                size = Some(chosen.size);
             }
         }
     }
@@ -79,7 +83,7 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
     }
     let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote_error)?;
     hasher.update(bytes);
-    manifest::parse_digest(&hasher.finish())
+    Ok(hasher.finish())
 }
 
 /// Fetches one document, at most `limit` bytes and one.
