@@ -13,7 +13,7 @@ use crate::knowledge::advice::InstallSource;
 use crate::knowledge::host_conditions::HostCondition;
 
 /// A report that is the same in text and in Markdown but for its layout.
-pub struct ReportPage<'a>(pub(super) Vec<Block<'a>>);
+pub(crate) struct ReportPage<'a>(pub(super) Vec<Block<'a>>);
 
 /// A part of a page. In Markdown an empty line stands between two of them.
 pub(super) enum Block<'a> {
@@ -56,7 +56,7 @@ pub(super) struct TableRow {
 
 impl ReportPage<'_> {
     /// The page for a terminal that is `width` columns wide.
-    pub fn text(&self, width: usize) -> String {
+    pub(crate) fn text(&self, width: usize) -> String {
         let mut out = String::new();
         for block in &self.0 {
             block.write_text(&mut out, width);
@@ -65,7 +65,8 @@ impl ReportPage<'_> {
     }
 
     /// The page in Markdown.
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
+        // Each block ends its last line, so that joining them leaves the empty line that Markdown wants.
         let blocks: Vec<String> = self.0.iter().filter_map(Block::markdown).collect();
         blocks.join("\n")
     }
@@ -77,6 +78,7 @@ impl Block<'_> {
         match self {
             Self::Title(_) => {}
             Self::Answer(style, text) => {
+                // Wrapped before it is styled: a terminal sequence has no width, but textwrap would count it.
                 let text = wrap_paragraph("", text, width);
                 *out += &(styled(*style, text.trim_end()) + "\n");
             }

@@ -8,12 +8,12 @@ use std::io;
 use super::ReportWriter;
 use super::words::{gap_words, image_name, layer_words};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::rule::{Finding, Severity};
 use image_linkage::escape;
 
 /// Annotations on the run, the gravest first for each image.
-pub struct GitHubAnnotations;
+pub(crate) struct GitHubAnnotations;
 
 impl ReportWriter for GitHubAnnotations {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
@@ -23,6 +23,7 @@ impl ReportWriter for GitHubAnnotations {
             let command = match finding.severity {
                 Severity::Error => "error",
                 Severity::Warning => "warning",
+                // GitHub's word for the least of its three levels.
                 Severity::Note => "notice",
             };
             let title = format!("{}: {image}", finding.rule);
@@ -39,10 +40,6 @@ impl ReportWriter for GitHubAnnotations {
             &image,
             &format!("not audited: {}", unread.why),
         ))
-    }
-
-    fn end(&mut self, _: RunExit) -> io::Result<String> {
-        Ok(String::new())
     }
 }
 
@@ -67,12 +64,14 @@ fn annotation(command: &str, title: &str, words: &str) -> String {
 }
 
 fn message(text: &str) -> String {
+    // The percent sign first: later it would escape the escapes of the others.
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {
+    // A comma ends a property, a colon all of them.
     message(text).replace(':', "%3A").replace(',', "%2C")
 }
 

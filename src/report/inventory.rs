@@ -21,6 +21,7 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
         .copies
         .iter()
         .partition(|copy| layout.verbose || !copy.decoy);
+    // A tool such as Nsight Systems brings copies that nobody else gets; a line for all of them is enough.
     if shown.is_empty() && decoys.is_empty() {
         return;
     }
@@ -57,6 +58,7 @@ fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts) {
 
 /// Who gets to a copy, in words.
 fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
+    // The stage is that of a plain dlopen, which no object asked for: there is none to name.
     let how = copy.how.map(|how| trace_text::stage_text(how, &[]));
     let found = how.unwrap_or_default();
     let users = user_names(copy, facts).join(", ");
@@ -83,6 +85,7 @@ fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
             let once = "only once the container runtime has run ldconfig";
             (DOUBTFUL, "loadable", format!(" {once}{used}"))
         }
+        // By search paths of their own, as PyTorch's libraries do.
         (false, false) if !users.is_empty() => (
             GOOD,
             "loaded",
@@ -111,6 +114,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             let lacks = styled(BAD, "symbols the copy lacks");
             let _ = writeln!(out, "    {lacks}: {symbols}");
         }
+        // The first failure is told above. The loader stops there, but whoever mends it meets the others next.
         for failure in &gets.other_failures {
             let _ = writeln!(
                 out,
@@ -154,6 +158,7 @@ fn outcome(consumer: &CuptiConsumer) -> String {
 pub(super) fn write_layers_and_loader(out: &mut String, facts: &ImageFacts) {
     let _ = writeln!(out, "{}", styled(BOLD, "layers"));
     for (number, (layer, size)) in facts.image.layers.iter().zip(&facts.layers).enumerate() {
+        // The archives of Docker before 25 name no blobs: their layers have a diff id alone.
         let digest = layer.digest.as_ref().or(layer.diff_id.as_ref());
         let digest = digest.map(ToString::to_string).unwrap_or_default();
         let (stored, bytes) = (format_size(size.compressed), format_size(size.bytes));

@@ -14,14 +14,14 @@ use super::words::{
     suppression_words,
 };
 use crate::judge::facts::{CuptiConsumer, ImageFacts};
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::plan::Plan;
 use crate::judge::rule::{Evidence, Finding, Severity};
 use crate::size::format_size;
 use image_linkage::escape;
 
 /// The images one after the other, each under a heading.
-pub struct MarkdownReport;
+pub(crate) struct MarkdownReport;
 
 impl ReportWriter for MarkdownReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
@@ -34,6 +34,7 @@ impl ReportWriter for MarkdownReport {
             let gap = escape_markdown(&format!("{}: {}", gap.what, gap.why));
             let _ = writeln!(out, "- **not checked:** {gap}");
         }
+        // A comment is made of the reports of several images: one empty line stands between them.
         Ok(out.trim_end().to_owned() + "\n\n")
     }
 
@@ -43,10 +44,6 @@ impl ReportWriter for MarkdownReport {
             "## ✗ {image} was not audited\n\n{}\n\n",
             escape_markdown(&unread.why)
         ))
-    }
-
-    fn end(&mut self, _: RunExit) -> io::Result<String> {
-        Ok(String::new())
     }
 }
 
@@ -88,10 +85,12 @@ fn findings(out: &mut String, audit: &AuditedImage) {
 
 fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
     let (rule, message) = (&finding.rule, escape_markdown(&finding.message));
+    // The empty line ends the block of HTML (CommonMark, section 4.6), and Markdown begins again.
     let _ = writeln!(
         out,
         "<details><summary><code>{rule}</code> {message}</summary>\n"
     );
+    // A suppressed finding stays in the page: whoever reviews the change sees what was set aside, and why.
     if let Some(suppressed) = &finding.suppressed {
         let why = escape_markdown(&suppression_words(suppressed));
         let _ = writeln!(out, "- **suppressed:** {why}");
@@ -106,6 +105,7 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
     let _ = writeln!(out, "- **fix:** {}\n", escape_markdown(&finding.fix));
     let evidence: Vec<String> = finding.evidence.iter().map(Evidence::text).collect();
     if !evidence.is_empty() {
+        // In a fence the columns of a search stay below each other, and nothing is markup.
         let fence = fence(&evidence);
         let _ = writeln!(out, "{fence}text\n{}\n{fence}\n", evidence.join("\n"));
     }

@@ -12,6 +12,7 @@ use crate::size::format_size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.
 pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
+    // Whoever names a phase wants to know what to change for it; else the verdicts are enough.
     if audit.phases.is_empty() {
         table(out, &audit.plans);
         return;
@@ -35,7 +36,8 @@ fn table(out: &mut String, plans: &[Plan]) {
         let verdict = verdict(plan);
         let _ = write!(out, "  {:name$}  {verdict}", plan.phase);
         if !words.is_empty() {
-            // The style around the verdict has no width, but format would count it.
+            // The longest verdict, `unknown`, and two spaces. The style around the verdict has no width, but format
+            // would count it.
             let room = 9_usize.saturating_sub(plan.verdict.name().len());
             let _ = write!(out, "{:room$}{}", "", styled(DIM, words.join("; ")));
         }
@@ -77,6 +79,7 @@ fn kinds(out: &mut String, word: &str, items: &[PlanItem]) {
     let mut kinds: Vec<(&str, Vec<&PlanItem>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
+        // The heaviest file stands for its kind: a toolkit has thousands, and -v shows them.
         let what = dead_weight::find_kind(kind).map_or(kind, |kind| &kind.what);
         let (size, files) = (
             format_size(weight(&items)),
@@ -102,6 +105,7 @@ fn one(out: &mut String, word: &str, item: &PlanItem) {
 
 /// A line below the path of a file.
 fn below(out: &mut String, words: &str) {
+    // Below the path: two spaces, 6 for the word, 8 for the size, and two between each.
     let _ = writeln!(out, "                    {}", styled(DIM, words));
 }
 

@@ -30,7 +30,7 @@ use image_linkage::escape;
 use image_source::SourceKind;
 
 /// One document over all images.
-pub struct SarifReport {
+pub(crate) struct SarifReport {
     rules: Vec<ReportingDescriptor>,
     bases: BTreeMap<String, UriBase>,
     images: Vec<ImageProperties>,
@@ -43,7 +43,7 @@ pub struct SarifReport {
 
 impl SarifReport {
     /// An empty report of a run with these rules.
-    pub fn new(rules: &[Rule]) -> Self {
+    pub(crate) fn new(rules: &[Rule]) -> Self {
         Self {
             rules: rules.iter().map(descriptor).collect(),
             bases: BTreeMap::new(),
@@ -57,6 +57,8 @@ impl SarifReport {
 
     fn result(&mut self, finding: &Finding, facts: &ImageFacts, base: &str) -> SarifResult {
         let fingerprint = fingerprint(finding, facts);
+        // Two results of one fingerprint would be one alert, so they are numbered, in the form of CodeQL's own:
+        // 16 digits, a colon, a number.
         let number = self.seen.entry(fingerprint.clone()).or_default();
         *number += 1;
         let rule = self.rules.iter().position(|rule| rule.id == finding.rule);
@@ -96,6 +98,8 @@ fn suppression(suppressed: &SuppressionMark) -> SarifSuppression {
 impl ReportWriter for SarifReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
+        // Images have files of the same names. A base for each keeps an alert on one apart from that on another; it has
+        // no URI, for nobody who reads the report has the image at a known place.
         let base = format!("IMAGE{}", self.images.len() + 1);
         let reference = image_name(facts);
         let root = format!("the root of {reference}, {}", facts.image.platform);
@@ -126,6 +130,7 @@ impl ReportWriter for SarifReport {
     }
 
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
+        // What was gathered moves into the document; a report of many images is large.
         let take = std::mem::replace(self, Self::new(&[]));
         let log = SarifLog {
             schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -175,6 +180,7 @@ fn descriptor(rule: &Rule) -> ReportingDescriptor {
     for reference in &rule.references {
         let _ = write!(markdown, "\n- <{reference}>");
     }
+    // The level of a run without a phase; each result has its own.
     let level = rule.severity.name();
     ReportingDescriptor {
         id: rule.id.clone(),
@@ -235,6 +241,7 @@ fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<SarifLoca
             .layer
             .map(|layer| SarifMessage::plain(&layer_words(facts, layer))),
     };
+    // GitHub drops a result without a place: the image's own name stands for it.
     if finding.locations.is_empty() {
         return vec![SarifLocation {
             physical_location: at(ArtifactLocation {
@@ -289,23 +296,26 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
         facts.image.platform.to_string().as_bytes(),
     ] {
         hash.update(part);
+        // No part can hold a NUL, so that other parts never make the same bytes.
         hash.update([0]);
     }
     for location in &finding.locations {
         hash.update(location.path.as_bytes());
         hash.update([0]);
     }
-    // Eight bytes are enough to tell the findings of one repository apart.
+    // The 16 digits of CodeQL's form; eight bytes tell the findings of one repository apart.
     let hash = hash.finalize();
     to_hex(hash.get(..8).unwrap_or(&hash))
 }
 
 /// The name of an image without its digest and tag; a file or folder is its own name.
 fn name(reference: &str, source: SourceKind) -> &str {
+    // In the name of an archive or a folder a colon or an `@` can be part of the file's own name.
     match source {
         SourceKind::Docker | SourceKind::DockerDaemon | SourceKind::Podman => {}
         _ => return reference,
     }
+    // The digest goes first: its own colon would be taken for that of a tag.
     let name = reference.split('@').next().unwrap_or(reference);
     match name.rsplit_once(':') {
         // A port, a scheme, or the engine's own prefix is no tag.

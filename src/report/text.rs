@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-pub use super::text_layout::TextLayout;
+pub(crate) use super::text_layout::TextLayout;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
 use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence,
@@ -11,18 +11,18 @@ use super::words::{
 };
 use super::{ReportWriter, inventory, phases};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
 
 /// The report for people: the images one after the other, an empty line between them.
-pub struct TextReport {
+pub(crate) struct TextReport {
     layout: TextLayout,
     begun: bool,
 }
 
 impl TextReport {
-    /// An empty report.
-    pub fn new(layout: TextLayout) -> Self {
+    /// A report without images, laid out as told.
+    pub(crate) fn new(layout: TextLayout) -> Self {
         Self {
             layout,
             begun: false,
@@ -32,18 +32,10 @@ impl TextReport {
 
 impl ReportWriter for TextReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
+        // Images are written as they are read, so that nobody knows here whether another one follows.
         let between = if self.begun { "\n" } else { "" };
         self.begun = true;
         Ok(between.to_owned() + &report(audit, self.layout))
-    }
-
-    /// Standard error says it already.
-    fn unread(&mut self, _: &UnreadImage) -> io::Result<String> {
-        Ok(String::new())
-    }
-
-    fn end(&mut self, _: RunExit) -> io::Result<String> {
-        Ok(String::new())
     }
 }
 
@@ -68,6 +60,7 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
 
 fn headline(out: &mut String, facts: &ImageFacts) {
     let name = styled(BOLD, image_name(facts));
+    // The digest has a line of its own: with it the line would be wider than most terminals.
     let (platform, layers) = (platform_name(facts), layers_words(facts));
     let _ = writeln!(out, "{name}  {platform}  {layers}");
     if let Some(digest) = &facts.image.digest {
@@ -75,8 +68,9 @@ fn headline(out: &mut String, facts: &ImageFacts) {
     }
 }
 
-/// What is wrong in full; a note is a line, where not all is asked for. What is suppressed comes last.
+/// What is wrong, in full; what is suppressed comes last.
 fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
+    // Nearly every image has notes. In full they would push what must be done off the screen.
     let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit
         .counting()
         .partition(|finding| is_short(finding, layout));
@@ -132,6 +126,7 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
             let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
         }
     }
+    // What the loader says at the end of its search is the short answer: it stands above the search.
     let (said, searched) = split_evidence(finding);
     for words in said {
         out.push_str(&wrap_paragraph("  says ", words, layout.width));
@@ -156,6 +151,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
             number => words.push(count_words(number, severity.name())),
         }
     }
+    // Findings that are suppressed are counted apart, so that nobody takes silence for a clean image.
     if words.is_empty() {
         words.push("no findings".to_owned());
     }
@@ -164,6 +160,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         suppressed => words.push(format!("{suppressed} suppressed")),
     }
     let words = words.join(", ");
+    // Only hints that lead somewhere: a rule to explain, notes that were cut short.
     let mut hint = String::new();
     if !audit.findings.is_empty() {
         hint.push_str("; cupti-audit rules explain ID says more");

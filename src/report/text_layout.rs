@@ -11,7 +11,7 @@ use image_linkage::loader::trace_text::TraceLine;
 
 /// How the report of an audit is laid out.
 #[derive(Debug, Clone, Copy)]
-pub struct TextLayout {
+pub(crate) struct TextLayout {
     /// The width of the terminal in columns; paragraphs are broken at it, tables never.
     pub width: usize,
     /// Whether to show notes in full, the layers, the loader and every search.

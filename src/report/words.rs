@@ -162,6 +162,7 @@ pub(super) fn owner_words(copy: &CuptiCopy) -> String {
     if owner.name.is_empty() {
         return "owner unknown".to_owned();
     }
+    // A tool that brings a copy for itself is known by its folder, which tells no version.
     let version = owner.version.as_deref().unwrap_or_default();
     let words = format!("{} {} {version}", owner.kind.name(), owner.name);
     escape::escape_bytes(words.trim_end().as_bytes())

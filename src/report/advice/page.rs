@@ -9,15 +9,17 @@ use crate::report::blocks::{Block, ReportPage, TableRow};
 use crate::report::profilers::{cupti_need_words, overhead_words};
 use crate::report::text_layout::{BOLD, DIM, GOOD, REMARK, styled};
 
-/// The answer.
-pub fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
+/// The answer to what was asked, without an image.
+pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
     let style = if advice.needs_cupti() { REMARK } else { GOOD };
+    // A table has room for what is compared; why, without and besides stand in text alone.
     let columns = &["tool", "CUPTI", "APIs", "gives", "overhead", "instead"];
     let tools = advice.tools.iter().map(|tool| self::tool(advice, tool));
     let mut blocks = vec![
         Block::Answer(style, verdict(advice)),
         Block::Table(columns, tools.collect()),
     ];
+    // Where no tool needs CUPTI in the image there are no files to bring.
     if let Some(chosen) = &advice.release {
         blocks.push(Block::Heading("files"));
         blocks.push(Block::Paragraph("  ", release(chosen)));
@@ -72,6 +74,7 @@ fn tool(advice: &ToolAdvice<'_>, tool: &Profiler) -> TableRow {
 }
 
 fn files(files: &[FileNeed]) -> Vec<TableRow> {
+    // Names of files are known and short; a column as wide as the widest needs no limit.
     let widest = files.iter().map(|file| file.name.len()).max().unwrap_or(0);
     let row = |file: &FileNeed| {
         let options = if file.optional { "options: " } else { "" };
@@ -96,7 +99,7 @@ fn host(advice: &ToolAdvice<'_>) -> Vec<&'static HostCondition> {
 }
 
 /// The tools that can be asked about.
-pub fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
+pub(crate) fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
     let widest = tools.iter().map(|tool| tool.id.len()).max().unwrap_or(0);
     let head = format!("{:widest$}  {:14}  gives", "tool", "CUPTI");
     let row = |tool: &Profiler| {

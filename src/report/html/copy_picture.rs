@@ -15,7 +15,7 @@ use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, RequestOutcome};
 use image_linkage::path::RootPath;
 
-/// What somebody who asks gets: a copy, a copy in the other world alone, or nothing.
+/// What somebody who asks gets: a copy, a copy under the container runtime alone, or nothing.
 struct AskedLibrary<'a> {
     row: usize,
     wants: String,
@@ -54,6 +54,8 @@ impl BoxPicture {
             lines: vec![(format!("dlopen(\"{wants}\")"), KeptEnd::First)],
             words: format!("any program that opens {wants} by its name alone"),
         });
+        // A line leads to the copy that is opened even where that then fails for what it needs itself: the picture
+        // shows on the right why.
         let root = |open: &'a PlainOpen| Some(&facts::opened_object(&open.resolution)?.real_path);
         let gets = match (root(plain), root(nvidia)) {
             (Some(path), _) if plain.resolution.loads() => Some((path, ReportTone::Good)),
@@ -114,12 +116,14 @@ impl BoxPicture {
     ) -> Vec<(usize, &'a CuptiCopy)> {
         let mut by_path = BTreeMap::new();
         let mut copies = Vec::new();
+        // A decoy has a box where somebody gets it: a line must end somewhere.
         let shown = |copy: &&CuptiCopy| !copy.decoy || !copy.used_by.is_empty();
         for copy in facts.copies.iter().filter(shown) {
             let row = self.row(copy_row(copy));
             by_path.insert(&copy.real_path, row);
             copies.push((row, copy));
         }
+        // Askers of the same name share the box of what is missing.
         let mut missing = BTreeMap::new();
         for one in asked {
             let got = one
@@ -140,6 +144,7 @@ impl BoxPicture {
     }
 
     fn needs(&mut self, copies: &[(usize, &CuptiCopy)]) {
+        // By name and tone: one copy can find what another one misses, and then the need has two boxes.
         let mut rows: BTreeMap<(String, ReportTone), (&str, Vec<usize>)> = BTreeMap::new();
         for (row, copy) in copies {
             for (name, tone, words) in needs(&copy.by_path.as_is) {
@@ -209,6 +214,7 @@ fn needs(resolution: &LoadResolution) -> Vec<(String, ReportTone, &'static str)>
             .iter()
             .find(|missing| missing.name == *name);
         let (tone, words) = match (answer, fate.map(|missing| missing.outcome)) {
+            // libcuda is never in an image; that it is missing there is no fault.
             (_, Some(RequestOutcome::ProvidedAtRuntime)) => {
                 (ReportTone::Remark, "comes with the driver")
             }

@@ -34,6 +34,7 @@ pub(super) fn image_section(
                 (entry.platform) " · " (layers_words(facts))
                 @if let Some(digest) = &facts.image.digest { br; code { (digest) } }
             }
+            // Above all else: what could not be checked may change what follows.
             (gaps(facts))
             h3 { "Phases" }
             div.cards { @for plan in &audit.plans { (phase(plan, audit)) } }
@@ -66,6 +67,7 @@ fn gaps(facts: &ImageFacts) -> Markup {
 }
 
 fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
+    // What is not known has the colour of a doubt, but nothing to warn of.
     let tone = ReportTone::of_phase(plan.verdict);
     let class = tone.class();
     let mark = if plan.verdict == Verdict::Unknown {
@@ -95,6 +97,7 @@ fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
 fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
     const SHOWN: usize = 50;
     let mut largest: Vec<&PlanItem> = items.iter().collect();
+    // The path breaks ties, so that the page of an image is the same each time.
     largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     html! {
         @if !items.is_empty() {
@@ -112,6 +115,7 @@ fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
 }
 
 fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>) -> Markup {
+    // A finding that does not count has no colour that calls for somebody.
     let class = match &finding.suppressed {
         Some(_) => ReportTone::Remark.class(),
         None => ReportTone::of_severity(finding.severity).class(),
@@ -141,6 +145,7 @@ fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>
     }
 }
 
+/// The search is folded away: it has a line for each directory.
 fn search(lines: &[&TraceLine]) -> Markup {
     html! {
         @if !lines.is_empty() {

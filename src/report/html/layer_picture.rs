@@ -27,6 +27,7 @@ pub(super) fn draw_layers(audit: &AuditedImage, number: usize) -> Markup {
     let facts = &audit.facts;
     let plan = plan(audit);
     let shares = shares(facts, plan);
+    // The largest layer is as wide as the picture: sizes of layers differ by more than any fixed scale could show.
     let largest = shares.iter().map(|share| share.all).max().unwrap_or(0);
     let height = LEGEND + ROW * shares.len();
     let phase = plan.map(|plan| plan.phase.as_str()).unwrap_or_default();
@@ -88,7 +89,8 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
     let made = facts.image.layers.get(at);
     let made = made.and_then(|layer| layer.created_by.as_deref());
     let made = escape::escape_bytes(made.unwrap_or_default().trim().as_bytes());
-    // Docker's classic builder puts its shell, or `#(nop)` for what runs nothing, before each instruction.
+    // BuildKit puts the shell before what stands in the Dockerfile, and Docker's classic builder `#(nop)` before what
+    // runs nothing. A bar has no room for either.
     let made = made
         .trim_start_matches("RUN /bin/sh -c ")
         .trim_start_matches("/bin/sh -c #(nop) ");
@@ -109,11 +111,12 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
     }
 }
 
-/// A length for a number of bytes: at least 2 where there are any.
+/// The length of the bar of `bytes` where that of `largest` is as wide as the picture.
 fn part(bytes: u64, largest: u64) -> usize {
     // Sizes are of the image's making: their product with a width need not fit 64 bits.
     let width = u128::from(bytes) * (WIDTH as u128) / u128::from(largest.max(1));
     let width = usize::try_from(width).unwrap_or(WIDTH).min(WIDTH);
+    // What is there is seen, and can be pointed at, however small it is.
     if bytes > 0 { width.max(2) } else { 0 }
 }
 

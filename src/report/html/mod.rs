@@ -1,7 +1,7 @@
 //! One page in HTML that needs nothing beside itself: no script, no font, no network.
 //!
-//! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A policy in
-//! the head keeps a browser from loading or running anything, whatever the page holds.
+//! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A
+//! policy in the head keeps a browser from loading or running anything, whatever the page holds.
 
 mod box_picture;
 mod copy_picture;
@@ -21,12 +21,14 @@ use crate::judge::rule::Rule;
 use image_linkage::escape;
 
 const STYLE: &str = include_str!("style.css");
+/// Nothing is loaded and nothing runs. The style sheet stands in the page, hence `unsafe-inline`.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// One page over all images.
-pub struct HtmlReport {
+pub(crate) struct HtmlReport {
     rules: BTreeMap<String, Rule>,
     summary: Vec<ImageEntry>,
+    /// The sections as text, since no image is held while the next one is read.
     sections: Vec<String>,
 }
 
@@ -39,8 +41,8 @@ struct ImageEntry {
 }
 
 impl HtmlReport {
-    /// An empty page of a run with these rules.
-    pub fn new(rules: &[Rule]) -> Self {
+    /// A page without images, of a run with these rules.
+    pub(crate) fn new(rules: &[Rule]) -> Self {
         let by_id = |rule: &Rule| (rule.id.clone(), rule.clone());
         Self {
             rules: rules.iter().map(by_id).collect(),
@@ -69,6 +71,7 @@ impl HtmlReport {
                     header { h1 { "CUPTI audit" } }
                     main {
                         @if self.summary.len() != 1 { (self.contents()) }
+                        // They were escaped when they were made.
                         @for section in &self.sections { (PreEscaped(section)) }
                     }
                     footer {

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-/// The width of a picture in its own units: a phone's page of 390 without its margins.
+/// The width of a picture in its own units.
 pub(super) const WIDTH: usize = 360;
 
 /// The width of a character of the smaller text, which is monospaced, in tenths.
@@ -26,7 +26,8 @@ pub(super) struct FittedText<'a> {
 impl FittedText<'_> {
     pub(super) fn draw(&self) -> Markup {
         let text = cut(self.words, self.width * 10 / CHARACTER, self.keep);
-        // An inner svg clips at its edges: 13 is the rise of the larger font over its base line, 18 its line height.
+        // The width of a text is known to the browser alone; an inner svg cuts off what runs over it. 13 above the base
+        // line and 5 below it hold every letter of the fonts of style.css.
         html! {
             svg x=(self.x) y=(self.y.saturating_sub(13)) width=(self.width) height="18" {
                 text.(self.class) x="0" y="13" { (text) }

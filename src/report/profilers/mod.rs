@@ -1,8 +1,8 @@
 //! Which profiling tools would work in an image: for people, in text and Markdown ([`page`]), and for programs
 //! ([`json`]).
 
-pub mod json;
-pub mod page;
+pub(crate) mod json;
+pub(crate) mod page;
 
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::host_notes::HostNotes;
@@ -10,10 +10,10 @@ use crate::judge::plan::profilers::{ApiUse, FallbackTool, ReadinessState, ToolAs
 use crate::knowledge::CuptiNeed;
 
 /// What is said of the tools of one image.
-pub struct ProfilerMatrix<'a> {
-    /// The image.
+pub(crate) struct ProfilerMatrix<'a> {
+    /// For the image's name and for what could not be checked.
     pub facts: &'a ImageFacts,
-    /// The tools.
+    /// Every tool that is known, also those that have nothing to look at in this image.
     pub entries: Vec<ToolAssessment<'a>>,
     /// The notes on the host.
     pub host: HostNotes,
@@ -62,6 +62,7 @@ fn instead<'e, 'p>(entry: &'e ToolAssessment<'p>) -> Vec<&'e FallbackTool<'p>> {
             .filter(|fallback| fallback.state == wanted)
             .collect()
     };
+    // What is not applicable or not known is no way out.
     match of(ReadinessState::Ready) {
         ready if ready.is_empty() => of(ReadinessState::NotReady),
         ready => ready,

@@ -7,7 +7,7 @@ use crate::report::blocks::{Block, ReportPage, TableRow};
 use crate::report::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, styled};
 use crate::report::words::{image_name, platform_name};
 
-/// The column of the names in text.
+/// The width of the column of names in text, enough for the longest one of the program.
 const NAMES: usize = 36;
 
 /// The states in the order in which the tools are told.
@@ -19,7 +19,7 @@ const STATES: [ReadinessState; 4] = [
 ];
 
 /// The report of one image.
-pub fn profilers_page<'a>(matrix: &'a ProfilerMatrix<'_>) -> ReportPage<'a> {
+pub(crate) fn profilers_page<'a>(matrix: &'a ProfilerMatrix<'_>) -> ReportPage<'a> {
     let name = image_name(matrix.facts);
     let host = &matrix.host;
     let columns = &[
@@ -73,6 +73,7 @@ fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
 fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
     let in_order = STATES.map(|state| in_state(matrix, state));
     let mut rows: Vec<TableRow> = in_order.into_iter().flatten().map(row).collect();
+    // They are the last, and the only ones without a line so far.
     let beside = rows.iter().position(|row| row.line.is_empty());
     if let Some(first) = beside.and_then(|first| rows.get_mut(first)) {
         first.line = "\nnot applicable".to_owned();
