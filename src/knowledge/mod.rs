@@ -11,6 +11,7 @@ pub mod dead_weight;
 pub mod driver_libraries;
 pub mod file_interest;
 pub mod host_conditions;
+mod library_release;
 pub mod minimum_driver;
 pub mod packages;
 mod phase;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use catalog::DataFile;
+pub use library_release::{LibraryRelease, has_api};
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{
     CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead,
@@ -181,6 +183,12 @@ fn profilers(catalog: &mut DataCatalog) -> Vec<Profiler> {
     catalog.read(DataKind::Profiler, |entry| {
         Profiler::read(&entry.id, &entry.document, known)
     })
+}
+
+/// The numbers of a version, for comparing; empty for what is no version.
+pub fn version_numbers(version: &str) -> Vec<u32> {
+    let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
+    numbers.unwrap_or_default()
 }
 
 /// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.

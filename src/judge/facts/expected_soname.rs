@@ -3,6 +3,7 @@
 use super::consumers::CuptiConsumer;
 use super::copies::{CuptiFiles, is_cupti_name};
 use super::release_files;
+use crate::knowledge::LibraryRelease;
 use image_linkage::elf::ByteString;
 use image_linkage::rootfs::Rootfs;
 use image_source::Image;
@@ -62,12 +63,8 @@ pub fn expected_sonames(
 pub fn cupti_soname(version: &str) -> Option<ByteString> {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let (major, minor) = (parts.next()??, parts.next()??);
-    let name = if major >= 12 {
-        format!("libcupti.so.{major}")
-    } else {
-        format!("libcupti.so.{major}.{minor}")
-    };
-    Some(name.into_bytes().into())
+    let release = LibraryRelease::of_cuda((major, minor), None);
+    Some(release.soname.into_bytes().into())
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use crate::knowledge::version_numbers;
+
 /// Where a version is known from, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VersionSource {
@@ -93,12 +95,6 @@ pub fn files_of_release(version: &str, arch: &str) -> BTreeMap<&'static str, u64
     let ours = |release: &&ReleaseFile| release.arch == arch && release.versions.contains(&version);
     let files = RELEASES.values().filter(ours);
     files.map(|release| (release.file, release.bytes)).collect()
-}
-
-/// The numbers of a version, for comparing; empty for what is no version.
-pub fn version_numbers(version: &str) -> Vec<u32> {
-    let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
-    numbers.unwrap_or_default()
 }
 
 /// The CUDA version that the name of a libcupti carries: `libcupti.so.2024.1.1` is of 12.4,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::judge::facts::release_files;
 use crate::knowledge::advice::{self, InstallSource};
 use crate::knowledge::api::{self, CuptiApi};
-use crate::knowledge::{CuptiNeed, Phase, Profiler};
+use crate::knowledge::{CuptiNeed, LibraryRelease, Phase, Profiler, version_numbers};
 
 /// The processor whose sizes are told.
 pub const ARCH: &str = "x86_64";
@@ -29,15 +29,13 @@ pub struct ToolAdvice<'p> {
     pub sources: Vec<InstallSource>,
 }
 
-/// A release of CUPTI.
+/// The release of CUPTI that the answer is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvisedRelease {
-    /// Major and minor version of CUDA.
-    pub cuda: (u32, u32),
-    /// The release that the sizes are of.
+    /// The release, its whole version only where that is one of this version of CUDA.
+    pub release: LibraryRelease,
+    /// The release that the sizes are of: this one, else the nearest older one that is known, or the oldest.
     pub sizes_of: &'static str,
-    /// Whether that is a release of this version of CUDA; else it is the nearest older one, or the oldest.
-    pub exact: bool,
     /// Whether nobody named a version.
     pub assumed: bool,
 }
@@ -124,7 +122,7 @@ pub fn advise_on_tools<'p>(
 
 fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
     let versions = release_files::known_release_versions(ARCH);
-    let of = |version: &str| match release_files::version_numbers(version).as_slice() {
+    let of = |version: &str| match version_numbers(version).as_slice() {
         [major, minor, ..] => Some((*major, *minor)),
         _ => None,
     };
@@ -149,38 +147,13 @@ fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
     let sizes_of = not_newer.next_back().or(versions.first()).copied();
     let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
     Ok(AdvisedRelease {
-        cuda: wanted,
+        release: LibraryRelease::of_cuda(
+            wanted,
+            (of(sizes_of) == Some(wanted)).then(|| sizes_of.to_owned()),
+        ),
         sizes_of,
-        exact: of(sizes_of) == Some(wanted),
         assumed: cuda.is_none(),
     })
-}
-
-impl AdvisedRelease {
-    /// Whether the release has an API.
-    fn has(&self, api: &CuptiApi) -> bool {
-        let since = api.since.as_deref().map(release_files::version_numbers);
-        let (major, minor) = self.cuda;
-        since.is_none_or(|since| since <= vec![major, minor])
-    }
-
-    /// The soname of its libcupti, which has lost its minor version with CUDA 12.
-    pub fn soname(&self) -> String {
-        match self.cuda {
-            (major, minor) if major < 12 => format!("{major}.{minor}"),
-            (major, _) => major.to_string(),
-        }
-    }
-
-    /// The version of its package, as precise as it is known.
-    pub fn package_version(&self) -> String {
-        let (major, minor) = self.cuda;
-        if self.exact {
-            self.sizes_of.to_owned()
-        } else {
-            format!("{major}.{minor}.*")
-        }
-    }
 }
 
 fn files(tools: &[&Profiler], chosen: &AdvisedRelease) -> (Vec<FileNeed>, Vec<&'static CuptiApi>) {
@@ -188,16 +161,13 @@ fn files(tools: &[&Profiler], chosen: &AdvisedRelease) -> (Vec<FileNeed>, Vec<&'
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
     let mut too_new: Vec<&'static CuptiApi> = Vec::new();
     for (api, optional) in apis(tools) {
-        if !chosen.has(api) {
+        if !chosen.release.has(api) {
             if !too_new.contains(&api) {
                 too_new.push(api);
             }
             continue;
         }
-        let cupti = (
-            "libcupti.so".to_owned(),
-            format!("libcupti.so.{}", chosen.soname()),
-        );
+        let cupti = ("libcupti.so".to_owned(), chosen.release.soname.clone());
         let libraries = api.libraries.iter().map(|library| {
             let stem = library.stem().to_owned();
             (stem.clone(), stem)
@@ -233,19 +203,21 @@ fn apis(tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> 
 }
 
 fn sources(chosen: &AdvisedRelease) -> Vec<InstallSource> {
-    let (major, minor) = chosen.cuda;
+    let (major, minor) = chosen.release.cuda;
     let cuda = format!("{major}.{minor}");
     let has = |source: &&InstallSource| {
         source.major.is_none_or(|of| of == major)
             && source.cuda.as_ref().is_none_or(|of| *of == cuda)
     };
+    let soname = &chosen.release.soname;
+    let number = soname.strip_prefix("libcupti.so.").unwrap_or(soname);
     let fill = |source: &InstallSource| InstallSource {
         command: source
             .command
             .replace("{major}", &major.to_string())
             .replace("{minor}", &minor.to_string())
-            .replace("{version}", &chosen.package_version())
-            .replace("{soname}", &chosen.soname()),
+            .replace("{version}", &chosen.release.wheel())
+            .replace("{soname}", number),
         ..source.clone()
     };
     advice::install_sources()

@@ -59,8 +59,9 @@ pub fn choose_builder_stage(
     }
     let system = read_image_system(target);
     let release = choose_release(target, own, asked);
-    let release =
-        release.ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
+    let release = release
+        .map(|target| target.release)
+        .ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
     let from = devel_image_name(target, &system, release.cuda);
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
@@ -72,7 +73,7 @@ pub fn choose_builder_stage(
             .map(|folder| RootPath::from(format!("usr/local/cuda/{folder}/cupti.h").as_str()))
             .collect(),
         loader: escape::escape_bytes(&own.path),
-        soname: release.soname(),
+        soname: release.soname,
         has_apt: system.apt,
     })
 }

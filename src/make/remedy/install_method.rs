@@ -1,7 +1,7 @@
 //! The ways of getting CUPTI into an image, and what each would take.
 
 use super::copy_plan::CopyPlan;
-use super::target_release::TargetRelease;
+use crate::knowledge::LibraryRelease;
 use image_linkage::path::RootPath;
 
 /// A way that can be asked for.
@@ -51,7 +51,7 @@ pub enum InstallMethod {
         /// The folder in it.
         folder: RootPath,
         /// The release.
-        release: TargetRelease,
+        release: LibraryRelease,
     },
     /// A package is installed.
     Package(PackageInstall),
@@ -160,7 +160,7 @@ impl InstallMethod {
         match self {
             Self::Place(place) => image_linkage::escape::escape_bytes(&place.bring.soname),
             Self::Copy { bring, .. } => image_linkage::escape::escape_bytes(&bring.soname),
-            Self::Devel { release, .. } => release.soname(),
+            Self::Devel { release, .. } => release.soname.clone(),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),
             Self::Conda(conda) => conda.soname.clone(),

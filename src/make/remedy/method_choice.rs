@@ -11,8 +11,8 @@ use super::required_libraries::{self, CUPTI, RequiredLibrary};
 use super::target_release::TargetRelease;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::judge::facts::{ImageFacts, soname_of_cuda};
-use crate::knowledge::Phase;
 use crate::knowledge::packages::cupti_packages;
+use crate::knowledge::{LibraryRelease, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
@@ -154,16 +154,15 @@ pub fn choose_method(
 impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
     pub fn needs(&self, cuda: (u32, u32)) -> Vec<RequiredLibrary> {
-        required_libraries::list_required_libraries(
-            self.phase,
-            &self.target.consumers,
-            required_libraries::released_by(cuda),
-        )
+        required_libraries::list_required_libraries(self.phase, &self.target.consumers, |api| {
+            has_api(cuda, api)
+        })
     }
 
-    fn release(&self) -> Result<&TargetRelease, String> {
+    fn release(&self) -> Result<&LibraryRelease, String> {
         let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
-        self.release.as_ref().ok_or_else(|| nothing.to_owned())
+        let target = self.release.as_ref().ok_or_else(|| nothing.to_owned())?;
+        Ok(&target.release)
     }
 
     fn is_arm(&self) -> bool {
@@ -233,9 +232,9 @@ fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let has = bring.release.as_deref().and_then(parse_cuda_version);
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
     if let (Some(has), Some(wanted)) = (has, wanted)
-        && has != wanted.cuda
+        && has != wanted.release.cuda
     {
-        let (major, minor) = wanted.cuda;
+        let (major, minor) = wanted.release.cuda;
         let because = &wanted.because;
         return Err(format!(
             "{from} has CUPTI of CUDA {}.{}, and {major}.{minor} is wanted: {because}",
@@ -290,7 +289,7 @@ fn pip_into(
         interpreter: python.interpreter.clone(),
         name: name.to_owned(),
         version: release.wheel(),
-        soname: release.soname(),
+        soname: release.soname.clone(),
         folder: python.site.join(folder.as_bytes()),
         is_listed: listed.any(|dist| dist.site == python.site && dist.name == name),
         is_managed: python.is_managed,
@@ -313,9 +312,9 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     if let Some(release) = question
         .release
         .as_ref()
-        .filter(|release| Some(release.cuda) != cuda)
+        .filter(|target| Some(target.release.cuda) != cuda)
     {
-        let (major, minor) = release.cuda;
+        let (major, minor) = release.release.cuda;
         let (name, has, because) = (&own.package, &own.cuda, &release.because);
         return Err(format!(
             "{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}"
@@ -367,14 +366,15 @@ fn package(question: &InstallContext<'_>, manager: &'static str) -> Result<Insta
     let system = &question.system;
     let release = question.release()?;
     let (major, minor) = release.cuda;
-    let exact = release.exact.as_ref().filter(|_| release.is_toolkit);
+    let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
+    let exact = release.exact.as_ref().filter(|_| of_toolkit);
     let any = || format!("{major}.{minor}.*");
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
     Ok(InstallMethod::Package(PackageInstall {
         manager,
         name: format!("cuda-cupti-{major}-{minor}"),
         version,
-        soname: release.soname(),
+        soname: release.soname.clone(),
         setup: repository(question, system)?,
         is_default_folder: false,
     }))
@@ -424,7 +424,7 @@ fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
         packages: names
             .map(|name| format!("{name}={major}.{minor}.*"))
             .collect(),
-        soname: release.soname(),
+        soname: release.soname.clone(),
     }))
 }
 

@@ -15,7 +15,7 @@ use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{ImageFacts, release_files};
 use crate::judge::plan::{Plan, Verdict};
 use crate::judge::rule::{Rule, RuleCure};
-use crate::knowledge::Phase;
+use crate::knowledge::{Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
@@ -82,12 +82,10 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
     let is_installed = |id: &String| cure(id) == Some(RuleCure::InstallCupti);
     let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(is_installed);
     let release = choose_release(target, linker, request.cuda);
-    let cuda = release.map_or((12, 0), |release| release.cuda);
-    let needs = required_libraries::list_required_libraries(
-        phase,
-        &target.consumers,
-        required_libraries::released_by(cuda),
-    );
+    let cuda = release.map_or((12, 0), |target| target.release.cuda);
+    let needs = required_libraries::list_required_libraries(phase, &target.consumers, |api| {
+        has_api(cuda, api)
+    });
     let removes = phase.baggage.removes == Some(true);
     let mut recipe = PhaseRecipe {
         choice: None,
@@ -140,7 +138,7 @@ fn bring_in(
         .via
         .or(request.source.as_ref().map(|_| MethodKind::Copy));
     let choice = choose_method(&question, via)?;
-    let cuda = cuda_of(&choice.way).or(release.as_ref().map(|release| release.cuda));
+    let cuda = cuda_of(&choice.way).or(release.as_ref().map(|target| target.release.cuda));
     recipe.needs = match &choice.way {
         InstallMethod::Place(super::install_method::InPlaceFiles { bring, .. })
         | InstallMethod::Copy { bring, .. } => needs_of(bring),
@@ -153,7 +151,7 @@ fn bring_in(
         .copied()
         .collect();
     recipe.leaves.extend(cuda.iter().flat_map(|cuda| {
-        required_libraries::apis_newer_than_release(phase, required_libraries::released_by(*cuda))
+        required_libraries::apis_newer_than_release(phase, |api| has_api(*cuda, api))
     }));
     recipe.release = said(&choice.way, release);
     recipe.adds = adds(&choice.way, recipe, linker);
@@ -210,7 +208,7 @@ fn said(
         InstallMethod::Package(package) => Some(package.version.clone()),
         InstallMethod::Pip(pip) => Some(pip.version.clone()),
         InstallMethod::Conda(_) | InstallMethod::Devel { .. } => {
-            release.map(|release| release.wheel())
+            release.map(|target| target.release.wheel())
         }
     };
     let nothing = || "nothing in the image asks for another".to_owned();

@@ -103,33 +103,24 @@ pub fn apis_newer_than_release(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -
     said.collect()
 }
 
-/// Whether the release of CUDA `(major, minor)` has an API, by the table.
-pub fn released_by(cuda: (u32, u32)) -> impl Fn(&CuptiApi) -> bool {
-    move |api| {
-        let since = api
-            .since
-            .as_deref()
-            .map(crate::judge::facts::release_files::version_numbers);
-        since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{apis_newer_than_release, list_required_libraries, released_by};
-    use crate::knowledge::Knowledge;
+    use super::{apis_newer_than_release, list_required_libraries};
+    use crate::knowledge::{Knowledge, has_api};
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
-        let needs = list_required_libraries(known.phase(phase).unwrap(), &[], released_by(cuda));
+        let needs =
+            list_required_libraries(known.phase(phase).unwrap(), &[], |api| has_api(cuda, api));
         needs.iter().map(|need| need.stem).collect()
     }
 
     #[test]
     fn what_a_release_is_too_old_for_is_named() {
         let known = Knowledge::built_in();
-        let said =
-            |cuda| apis_newer_than_release(known.phase("profiling").unwrap(), released_by(cuda));
+        let said = |cuda| {
+            apis_newer_than_release(known.phase("profiling").unwrap(), |api| has_api(cuda, api))
+        };
         assert_eq!(
             said((11, 8)),
             ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]

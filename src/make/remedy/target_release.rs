@@ -3,41 +3,20 @@
 use super::wanted_cupti::{WantedCupti, find_wanted_cupti};
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{ImageFacts, release_files};
+use crate::knowledge::LibraryRelease;
 use image_linkage::loader::DynamicLoader;
 
-/// A release of CUPTI.
+/// The release of CUPTI that an image is to be given, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetRelease {
-    /// The major and minor version of CUDA.
-    pub cuda: CudaVersion,
-    /// The whole version, such as `12.4.127`, where one is known for certain.
-    pub exact: Option<String>,
+    /// The release.
+    pub release: LibraryRelease,
     /// Whether the CUDA runtime of the image has this very version: the toolkit's packages then have it too.
     pub is_toolkit: bool,
     /// Whether only its soname is certain.
     pub is_guess: bool,
     /// What says that it is this one.
     pub because: String,
-}
-
-impl TargetRelease {
-    /// The soname of its libcupti.
-    pub fn soname(&self) -> String {
-        let (major, minor) = self.cuda;
-        if major >= 12 {
-            format!("libcupti.so.{major}")
-        } else {
-            format!("libcupti.so.{major}.{minor}")
-        }
-    }
-
-    /// The version of a package of Python's, as precise as it is known.
-    pub fn wheel(&self) -> String {
-        let (major, minor) = self.cuda;
-        self.exact
-            .clone()
-            .unwrap_or_else(|| format!("{major}.{minor}.*"))
-    }
 }
 
 /// The release that the image is to be given: the one that was asked for, that a distribution of Python's pins, that
@@ -57,8 +36,7 @@ pub fn choose_release(
         same.next().map(|version| (*version).to_owned())
     };
     let by_version = |cuda: CudaVersion, because: String| TargetRelease {
-        cuda,
-        exact: of(cuda),
+        release: LibraryRelease::of_cuda(cuda, of(cuda)),
         is_toolkit: false,
         is_guess: false,
         because,
@@ -81,8 +59,7 @@ fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
     let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
     let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with("nvidia-cuda-cupti"))?;
     Some(TargetRelease {
-        cuda: parse_cuda_version(pin)?,
-        exact: Some(pin.clone()),
+        release: LibraryRelease::of_cuda(parse_cuda_version(pin)?, Some(pin.clone())),
         is_toolkit: false,
         is_guess: false,
         because: format!("{} {} asks for it", dist.name, dist.version),
@@ -103,10 +80,9 @@ fn of_runtime(
         |runtime| format!("the CUDA runtime in the image is {}", runtime.version),
     );
     Some(TargetRelease {
-        cuda,
         is_toolkit: exact.is_some() && exact.as_ref() == runtime.map(|runtime| &runtime.version),
         is_guess: false,
-        exact,
+        release: LibraryRelease::of_cuda(cuda, exact),
         because,
     })
 }
@@ -116,19 +92,18 @@ fn of_soname(wanted: &WantedCupti, known: &[&str]) -> Option<TargetRelease> {
     let soname = wanted.soname.as_deref()?;
     let all = known.iter().rev().filter_map(|known| {
         let release = TargetRelease {
-            cuda: parse_cuda_version(known)?,
-            exact: Some((*known).to_owned()),
+            release: LibraryRelease::of_cuda(parse_cuda_version(known)?, Some((*known).to_owned())),
             is_toolkit: false,
             is_guess: true,
             because: String::new(),
         };
-        (release.soname().as_bytes() == soname).then_some(release)
+        (release.release.soname.as_bytes() == soname).then_some(release)
     });
     let by = wanted.by.as_deref().unwrap_or("the image");
     all.take(1).next().map(|release| TargetRelease {
         because: format!(
             "{by} asks for {} and nothing says the minor version: it is the newest that is known",
-            release.soname()
+            release.release.soname
         ),
         ..release
     })

@@ -143,12 +143,12 @@ fn tool(tool: &Profiler) -> ToolReport<'_> {
 }
 
 fn release(chosen: &AdvisedRelease) -> ReleaseReport<'_> {
-    let (major, minor) = chosen.cuda;
+    let (major, minor) = chosen.release.cuda;
     ReleaseReport {
         cuda: format!("{major}.{minor}"),
         assumed: chosen.assumed,
         sizes_of: chosen.sizes_of,
-        sizes_exact: chosen.exact,
+        sizes_exact: chosen.release.exact.is_some(),
         arch: ARCH,
     }
 }

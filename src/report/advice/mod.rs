@@ -46,9 +46,9 @@ fn apis(tool: &Profiler) -> String {
 
 /// The release that the sizes are of, and why that one.
 fn release(chosen: &AdvisedRelease) -> String {
-    let (major, minor) = chosen.cuda;
+    let (major, minor) = chosen.release.cuda;
     let sizes = chosen.sizes_of;
-    match (chosen.exact, chosen.assumed) {
+    match (chosen.release.exact.is_some(), chosen.assumed) {
         (true, true) => format!(
             "CUDA {major}.{minor} is assumed, the newest 12.x that is known; sizes of {sizes}, {ARCH}"
         ),

@@ -148,7 +148,7 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
             release,
         } => MethodPage::Copy {
             from: from.clone(),
-            files: of_devel(folder, &release.soname(), recipe)?,
+            files: of_devel(folder, &release.soname, recipe)?,
             links: Vec::new(),
         },
         InstallMethod::Package(package) => MethodPage::Package {

@@ -1,0 +1,73 @@
+//! A release of a library by the CUDA that it is of: its soname, the version of its wheel, the APIs that it has.
+
+use super::api::CuptiApi;
+
+/// A release of a library of CUDA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LibraryRelease {
+    /// The major and minor version of CUDA.
+    pub cuda: (u32, u32),
+    /// The whole version, such as `12.4.127`, where one is known for certain.
+    pub exact: Option<String>,
+    /// The soname of the library, such as `libcupti.so.12`.
+    pub soname: String,
+}
+
+impl LibraryRelease {
+    /// The release of CUPTI that belongs to a version of CUDA.
+    pub fn of_cuda(cuda: (u32, u32), exact: Option<String>) -> Self {
+        let (major, minor) = cuda;
+        // NVIDIA took the minor version out of the soname with CUDA 12; file names carry another number since 11.
+        let soname = if major >= 12 {
+            format!("libcupti.so.{major}")
+        } else {
+            format!("libcupti.so.{major}.{minor}")
+        };
+        Self {
+            cuda,
+            exact,
+            soname,
+        }
+    }
+
+    /// The version of its Python package, as precise as it is known; pip takes the final `*`.
+    pub fn wheel(&self) -> String {
+        let (major, minor) = self.cuda;
+        self.exact
+            .clone()
+            .unwrap_or_else(|| format!("{major}.{minor}.*"))
+    }
+
+    /// Whether the release has an API, by the table.
+    pub fn has(&self, api: &CuptiApi) -> bool {
+        has_api(self.cuda, api)
+    }
+}
+
+/// Whether the release of a CUDA has an API. One older than the table is in all of them.
+pub fn has_api(cuda: (u32, u32), api: &CuptiApi) -> bool {
+    let since = api.since.as_deref().map(super::version_numbers);
+    since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LibraryRelease;
+
+    #[test]
+    fn the_soname_lost_its_minor_version_with_cuda_12() {
+        let soname = |cuda| LibraryRelease::of_cuda(cuda, None).soname;
+        assert_eq!(soname((12, 4)), "libcupti.so.12");
+        assert_eq!(soname((11, 8)), "libcupti.so.11.8");
+        assert_eq!(soname((13, 0)), "libcupti.so.13");
+    }
+
+    #[test]
+    fn a_wheel_is_named_as_precisely_as_it_is_known() {
+        let wheel = |exact: Option<&str>| {
+            LibraryRelease::of_cuda((12, 4), exact.map(str::to_owned)).wheel()
+        };
+        assert_eq!(wheel(Some("12.4.127")), "12.4.127");
+        assert_eq!(wheel(None), "12.4.*");
+    }
+}
