@@ -41,8 +41,8 @@ pub fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>>
     Some(out)
 }
 
-/// The length of the token `name` at the start of `text`, braces included; an identifier that goes on is
-/// another token (`is_dst`).
+/// The length of the token `name` at the start of `text`, braces included;
+/// an identifier that goes on is another token (`is_dst`).
 fn token_length(text: &[u8], name: &[u8]) -> Option<usize> {
     let braced = text.first() == Some(&b'{');
     let inner = if braced { text.get(1..)? } else { text };

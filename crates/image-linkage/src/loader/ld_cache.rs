@@ -80,8 +80,8 @@ impl LdCache {
         entries.map(|(name, entry)| (&**name, entry))
     }
 
-    /// Puts the entries of each name into the order of a file: those with the most hardware first
-    /// (elf/cache.c, `compare`).
+    /// Puts the entries of each name into the order of a file:
+    /// those with the most hardware first (elf/cache.c, `compare`).
     pub fn sort(&mut self) {
         for entries in self.entries.values_mut() {
             entries.sort_by_key(|(_, entry)| {
@@ -127,8 +127,8 @@ impl LdCache {
     }
 }
 
-/// A name as the cache compares it: numbers count by their value, so without zeros in front (elf/dl-cache.c,
-/// `_dl_cache_libcmp`).
+/// A name as the cache compares it: numbers count by their value, so without
+/// zeros in front (elf/dl-cache.c, `_dl_cache_libcmp`).
 fn compared(name: &[u8]) -> ByteString {
     let mut out: Vec<u8> = Vec::with_capacity(name.len());
     for (at, &byte) in name.iter().enumerate() {

@@ -236,6 +236,7 @@ impl<'f> CacheReader<'f> {
             isa_level: 0,
         };
         if table.entry == NEW_ENTRY {
+            // The loader compares it with the kernel that runs, which no image shows.
             if field(12)? > KERNEL {
                 return Err("asks for a kernel");
             }
@@ -251,8 +252,8 @@ impl<'f> CacheReader<'f> {
         Ok((name, Some(entry)))
     }
 
-    /// The extensions of the header at `new`; none where any of their sections does not fit
-    /// (sysdeps/generic/dl-cache.h, `cache_extension_load`).
+    /// The extensions of the header at `new`; none where any of their sections
+    /// does not fit (sysdeps/generic/dl-cache.h, `cache_extension_load`).
     fn extensions(&self, new: usize) -> Option<CacheExtensions<'f>> {
         let at = wide(self.number(new + 32)?);
         if at == 0 || !at.is_multiple_of(4) || self.number(at)? != EXTENSIONS {

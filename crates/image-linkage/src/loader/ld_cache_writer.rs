@@ -1,8 +1,8 @@
 //! Writes `/etc/ld.so.cache` (glibc elf/cache.c, `save_cache`; sysdeps/generic/dl-cache.h).
 //!
-//! The form is the new one, which every loader since glibc 2.2 reads; older loaders pass over the extensions, as they
-//! lie in fields that had no use. Entries stand in the order in which `ldconfig` writes them, because the loader
-//! searches by halves.
+//! The form is the new one, which every loader since glibc 2.2 reads; older loaders pass over the
+//! extensions, which lie in fields that had no use. The entries have the order in which `ldconfig` writes them, because
+//! the loader searches by halves.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

@@ -93,8 +93,8 @@ pub fn apply_link_changes(rootfs: &Rootfs, regenerated: &LdconfigOutcome, layer:
     changed
 }
 
-/// The loader's default directories; before one that ends in `/lib64` its 32-bit twin (`add_system_dir` in
-/// glibc sysdeps/unix/sysv/linux/x86_64/dl-cache.h).
+/// The loader's default directories; before one that ends in `/lib64` its 32-bit twin
+/// (`add_system_dir` in glibc sysdeps/unix/sysv/linux/x86_64/dl-cache.h).
 fn built_in(linker: &DynamicLoader) -> Vec<ByteString> {
     let mut directories = Vec::new();
     for directory in &linker.default_dirs {
@@ -144,7 +144,7 @@ impl LdconfigRun<'_> {
         let Ok(found) = self.rootfs.lookup(&base) else {
             return;
         };
-        // The loader cannot look up a name with a colon.
+        // The loader cannot look up a name with a colon, which divides its list of subdirectories.
         let levels: Vec<ByteString> = self
             .rootfs
             .children(found.node)
@@ -303,10 +303,12 @@ impl LdconfigRun<'_> {
             let (file, there) = (self.rootfs.file(&at(file))?, self.rootfs.file(&at(soname))?);
             Some(std::ptr::eq(file, there))
         };
+        // "… is not a symbolic link": a file that has the soname of another one stays.
         if !is_link || same() == Some(true) {
             return;
         }
         let rootfs = self.rootfs.to_mut();
+        // The links of a run belong to no layer; `apply_link_changes` gives them one.
         rootfs.add_link(directory.node, soname, file, usize::MAX);
         let link = (directory.node, soname.clone(), file.clone());
         self.out.links.push(link);
@@ -333,6 +335,7 @@ fn isa_level(facts: &FileFacts) -> u32 {
 /// The soname, or the file name where there is none, and the cache flags of a library; nothing for what is
 /// none, or is for a processor that this `ldconfig` does not know.
 fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(ByteString, i32)> {
+    // "… is not a shared object file (Type: …)" (elf/readelflib.c)
     let elf = facts
         .elf
         .as_ref()

@@ -53,6 +53,8 @@ impl LegacyHwcaps {
             .chain(&self.capabilities)
             .collect();
         let mut all: Vec<ByteString> = Vec::new();
+        // With `tls` as the highest bit, to count the subsets downwards gives the loader's order. The bound keeps
+        // their number small; a processor has three or four names.
         for subset in (1..1_u32 << names.len().min(8)).rev() {
             let last = names.len() - 1;
             let chosen = names
@@ -77,8 +79,7 @@ impl LegacyHwcaps {
     }
 }
 
-/// Whether the loader of this processor searches such subdirectories; since glibc 2.37 none does (NEWS for
-/// version 2.37).
+/// Whether the loader of this processor searches such subdirectories; since 2.37 none does (glibc, NEWS).
 pub(super) fn searches_hwcaps(arch: &Arch, libc: Libc) -> bool {
     let old = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
     old && matches!(arch.name, "x86-64" | "aarch64")

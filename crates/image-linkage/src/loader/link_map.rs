@@ -95,6 +95,7 @@ impl LinkMap {
     }
 
     pub fn answers_to(&self, name: &[u8]) -> bool {
+        // What led to an object once is its name from then on, and so is its soname (`_dl_name_match_p`).
         *self.path == *name
             || self.names.iter().any(|own| **own == *name)
             || self.elf().soname.as_deref() == Some(name)
@@ -151,6 +152,7 @@ impl<'a> LinkMaps<'a> {
 
     /// Maps an object behind the others.
     pub fn push(&mut self, hit: SearchHit, requester: Option<usize>) -> usize {
+        // `$ORIGIN` comes from the path as it was opened, links and all (elf/dl-object.c, `_dl_new_object`).
         let absolute = self.absolute(&hit.path);
         self.maps.push(LinkMap {
             origin: directory_of(&absolute).into(),

@@ -1,5 +1,5 @@
-//! What differs between processors: names, directories and cache flags (glibc sysdeps/*/dl-cache.h,
-//! sysdeps/*/ldconfig.h).
+//! What differs between processors: names, directories and cache flags
+//! (glibc sysdeps/*/dl-cache.h, sysdeps/*/ldconfig.h).
 
 /// A processor and word size that glibc knows.
 #[derive(Debug, PartialEq, Eq)]

@@ -36,8 +36,8 @@ pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> 
     }
 }
 
-/// A system error in the words of its phase: the loader alone knows no more than five of them (glibc
-/// elf/dl-minimal.c, `__strerror_r`).
+/// A system error in the words of its phase: the loader alone knows no more than
+/// five of them (glibc elf/dl-minimal.c, `__strerror_r`).
 pub(super) fn system_words(error: LookupError, phase: LoadPhase) -> String {
     let number = match error {
         LookupError::NotFound => return error.to_string(),

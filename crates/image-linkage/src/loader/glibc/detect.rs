@@ -100,8 +100,8 @@ fn version(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The directories compiled into `ld.so`: the first run of NUL-separated absolute paths that end in `/`
-/// (`system_dirs` in elf/dl-load.c).
+/// The directories compiled into `ld.so`: the first run of NUL-separated absolute paths
+/// that end in `/` (`system_dirs` in elf/dl-load.c).
 fn default_dirs(bytes: &[u8]) -> Vec<ByteString> {
     let is_dir = |text: &[u8]| {
         text.len() > 2

@@ -57,6 +57,7 @@ impl LibrarySearch for GlibcSearch {
         needed
             .chain(filters)
             .filter_map(|(name, kind)| {
+                // Every token has a value here, so that none of them drops a name.
                 let name = dynamic_tokens::expand_tokens(name, &tokens)?;
                 Some((name.into_boxed_slice(), kind))
             })

@@ -1,5 +1,5 @@
-//! What glibc checks before it maps a file (elf/dl-load.c, `open_verify` and `_dl_map_object_from_fd`), in its own
-//! words.
+//! What glibc checks before it maps a file, in its own words
+//! (elf/dl-load.c, `open_verify` and `_dl_map_object_from_fd`).
 
 use crate::elf::ElfFacts;
 use crate::layer::FileFacts;

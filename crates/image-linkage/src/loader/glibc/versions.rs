@@ -35,6 +35,7 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
         else {
             continue;
         };
+        // "If it was a weak reference it is not fatal" (`match_symbol`).
         for version in need
             .versions
             .iter()

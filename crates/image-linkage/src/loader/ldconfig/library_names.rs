@@ -33,6 +33,7 @@ pub(super) fn is_temporary(name: &[u8], libc: Libc) -> bool {
 pub(super) fn path_hardware(path: &[u8]) -> u64 {
     path.rsplit(|&byte| byte == b'/')
         .map_while(legacy_hwcaps::capability_bit)
+        // Added, not joined: a name that stands twice carries into the next bit, as it does in `path_hwcap`.
         .fold(0, u64::wrapping_add)
 }
 

@@ -81,6 +81,7 @@ fn search_directories(
     lists.push((SearchStage::Default, maps.setup.linker.default_dirs.clone()));
     for (how, directories) in lists {
         if how == SearchStage::Default {
+            // The path file is read by the first search that gets this far, and its error is remembered.
             ask_for_defaults(maps, memory);
         }
         for directory in directories {
@@ -114,8 +115,8 @@ pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> Sear
     lists
 }
 
-/// The directories of `DT_RUNPATH`, which takes the place of `DT_RPATH`; nothing where a `$` begins something
-/// else than `$ORIGIN`.
+/// The directories of `DT_RUNPATH`, which takes the place of `DT_RPATH`; nothing where a `$`
+/// begins something else than `$ORIGIN`.
 fn own_path(
     maps: &LinkMaps<'_>,
     number: usize,
