@@ -7,6 +7,7 @@
 
 mod byte_store;
 pub mod mentions;
+mod range;
 pub mod stream;
 mod string_table;
 mod tables;
@@ -45,8 +46,6 @@ pub struct ElfFacts {
     pub rpath: Option<ByteString>,
     /// `DT_RUNPATH`.
     pub runpath: Option<ByteString>,
-    /// `DT_FLAGS`.
-    pub flags: u64,
     /// `DT_FLAGS_1`.
     pub flags_1: u64,
     /// `DT_VERNEED`, in order.

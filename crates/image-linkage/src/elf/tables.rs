@@ -13,7 +13,7 @@ use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
 use super::mentions::NameMatcher;
-use super::stream::{ElfEncoding, ElfRange};
+use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::{
     ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole,
@@ -45,7 +45,6 @@ pub(super) struct DynamicSection {
     soname: Option<u64>,
     rpath: Option<u64>,
     runpath: Option<u64>,
-    flags: u64,
     flags_1: u64,
     need_count: u64,
     definition_count: u64,
@@ -102,7 +101,6 @@ pub(super) fn read_dynamic(
             abi::DT_SONAME => dynamic.soname = Some(value),
             abi::DT_RPATH => dynamic.rpath = Some(value),
             abi::DT_RUNPATH => dynamic.runpath = Some(value),
-            abi::DT_FLAGS => dynamic.flags = value,
             abi::DT_FLAGS_1 => dynamic.flags_1 = value,
             abi::DT_VERNEEDNUM => dynamic.need_count = value,
             abi::DT_VERDEFNUM => dynamic.definition_count = value,
@@ -201,7 +199,6 @@ pub(super) fn read_strings(
         .iter()
         .filter_map(|&(offset, kind)| Some((read(offset)?, kind)))
         .collect();
-    facts.flags = dynamic.flags;
     facts.flags_1 = dynamic.flags_1;
     if lost {
         facts.problems.push(ElfProblem::Malformed {
