@@ -218,6 +218,7 @@ impl<'a> ElfStream<'a> {
         for piece in bytes.chunks(STEP) {
             self.held.push(piece);
             self.scanner.push(piece);
+            // Places are worked out piece by piece: what is found in one may begin in it, and is held only for two.
             self.advance();
         }
     }
@@ -264,6 +265,7 @@ impl<'a> ElfStream<'a> {
 
     fn problem(&mut self, problem: ElfProblem) {
         let problems = &self.facts.problems;
+        // A table is asked for in several steps, and a damaged file may have thousands of segments.
         if problems.len() < PROBLEMS && !problems.contains(&problem) {
             self.facts.problems.push(problem);
         }
@@ -414,6 +416,7 @@ impl<'a> ElfStream<'a> {
 
     fn table_facts(&mut self, layout: &TableLayout) {
         self.lost(layout.dynamic.ranges());
+        // The symbol table of a large library takes longest to read; without a byte of a wanted name it holds none.
         let wants_symbols = self.scanner.saw_symbols();
         let get = |table: DynamicTable| {
             layout

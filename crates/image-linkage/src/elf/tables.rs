@@ -93,6 +93,7 @@ pub(super) fn read_dynamic(
         .take(DYNAMIC_ENTRIES)
         .take_while(|entry| entry.d_tag != abi::DT_NULL)
     {
+        // As in ld.so, the last entry of a tag that may stand only once counts (glibc elf/get-dynamic-info.h).
         let value = entry.d_val();
         match entry.d_tag {
             abi::DT_NEEDED => dynamic.needed.push(value),
@@ -110,6 +111,7 @@ pub(super) fn read_dynamic(
             abi::DT_VERSYM => places.push((DynamicTable::VersionIndexes, value)),
             abi::DT_VERNEED => places.push((DynamicTable::VersionNeeds, value)),
             abi::DT_VERDEF => places.push((DynamicTable::VersionDefinitions, value)),
+            // Not read: they only tell where the table in front of them has to end.
             abi::DT_HASH
             | abi::DT_GNU_HASH
             | abi::DT_RELA
@@ -294,6 +296,7 @@ pub(super) fn read_symbols<'a>(
         })
         .take(SYMBOLS)
         .collect();
+    // The table may be read past its end, where its size is only bounded from above, and names a symbol again.
     symbols.sort();
     symbols.dedup();
     facts.symbols = symbols;
@@ -348,6 +351,7 @@ pub(super) fn read_notes(
     bytes: &[u8],
     facts: &mut ElfFacts,
 ) -> Result<(), ElfProblem> {
+    // 64-bit property notes are padded to eight bytes and say so; all others to four, whatever the word size.
     let align = if segment.p_align == 8 { 8 } else { 4 };
     for note in NoteIterator::new(encoding.endian, encoding.class, align, bytes) {
         let Note::Unknown(note) = note else { continue };

@@ -8,12 +8,9 @@ const NAME: FieldRange = 0..100;
 const LINK: FieldRange = 157..257;
 const PREFIX: FieldRange = 345..500;
 
-/// What changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeaderChange<'a> {
-    /// The new name.
     pub name: Option<&'a [u8]>,
-    /// The new target of a link.
     pub link: Option<&'a [u8]>,
 }
 

@@ -69,9 +69,9 @@ const HARDLINK_DEPTH: usize = 40;
 /// What lies at one path of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LayerEntry {
-    /// A directory.
+    /// A directory; its mode and owner are nothing to the loader.
     Directory,
-    /// A regular file.
+    /// A regular file, and what was read from it.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
     Symlink(Box<[u8]>),

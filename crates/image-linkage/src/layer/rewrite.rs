@@ -59,6 +59,7 @@ impl LayerCut {
                     .heirs
                     .entry(file.clone())
                     .or_insert_with(|| path.clone());
+                // The first link by name becomes the file; the others lead to it.
                 if heir != path {
                     cut.relinked.insert(path.clone(), heir.clone());
                 }

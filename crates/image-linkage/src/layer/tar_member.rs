@@ -25,7 +25,7 @@ pub(super) fn tar_parser(limits: &Limits) -> Parser {
 pub(super) struct TarMember {
     /// The name, as written.
     pub name: Vec<u8>,
-    /// What it is.
+    /// What it is, by its type flag.
     pub kind: EntryType,
     /// The target of a link, as written.
     pub link: Vec<u8>,

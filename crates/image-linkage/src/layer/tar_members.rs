@@ -31,15 +31,12 @@ pub(super) struct TarMembers<'a, R> {
 
 /// One member, or what stands between two.
 pub(super) enum TarItem {
-    /// A member.
     Member(Box<RawMember>),
     /// A global header, as it is written.
     Global(Vec<u8>),
-    /// The end.
     End,
 }
 
-/// A member.
 pub(super) struct RawMember {
     /// Where it lies in the layer's tree; `None` for a name that cannot lie anywhere.
     pub path: Option<RootPath>,
@@ -81,7 +78,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
         }
     }
 
-    /// The next member.
+    /// The next member or global header.
     ///
     /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
     pub fn next(&mut self) -> Result<TarItem, String> {

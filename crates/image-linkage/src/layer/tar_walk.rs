@@ -39,6 +39,7 @@ pub fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Ch
     // A sibling whose name sorts into a directory makes the directory count twice.
     let directories = limits.layer_entries.saturating_mul(2);
     walk.changeset.check_directories(directories)?;
+    // The digest is that of all bytes, those behind the end marker included.
     walk.input.drain()?;
     Ok(walk.changeset)
 }
@@ -125,6 +126,7 @@ impl<R: BufRead> TarWalk<'_, R> {
                 self.limits.layer_entries
             ));
         }
+        // Before the member is read: paths and facts that are held count, content that passes does not.
         self.changeset.check_held()?;
         let after = member.padding();
         let placed =
