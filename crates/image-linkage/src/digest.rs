@@ -140,7 +140,7 @@ impl DigestHasher {
         }
     }
 
-    /// Takes in `bytes`.
+    /// Takes in the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha256(hasher) => hasher.update(bytes),
@@ -162,7 +162,7 @@ impl DigestHasher {
     }
 }
 
-/// Lowercase hexadecimal.
+/// The bytes in lowercase hexadecimal, two digits each.
 pub fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes

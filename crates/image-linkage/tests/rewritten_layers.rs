@@ -213,7 +213,8 @@ fn files_are_taken_out_by_where_they_lie() {
     let expected = expected.map(|(path, bytes)| (path.to_owned(), bytes.to_vec()));
     assert_eq!(found, BTreeMap::from(expected));
     let layer = index(&layer.tar());
-    let also = resolve_hardlink(&layer, &RootPath::from("also"));
+    let also = RootPath::from("also");
+    let also = resolve_hardlink(&layer, &also);
     assert_eq!(also, Some(&RootPath::from("usr/lib/x")));
 }
 

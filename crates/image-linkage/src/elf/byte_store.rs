@@ -38,6 +38,7 @@ impl ByteStore {
                 &mut self.open
             };
             let (taken, rest) = bytes.split_at(space.min(bytes.len()).min(*room));
+            // Once a byte is let go, what follows would stand at a wrong place: nothing more is taken.
             self.full = taken.is_empty();
             target.extend_from_slice(taken);
             *room -= taken.len();

@@ -41,7 +41,7 @@ impl NameMatcher {
 }
 
 impl Default for NameMatcher {
-    /// Looks for nothing.
+    /// A matcher that finds nothing in any object.
     fn default() -> Self {
         Self::new::<&str>([], [])
     }
@@ -111,6 +111,7 @@ impl<'a> MentionScanner<'a> {
         let limit = self.window.len().saturating_sub(margin);
         for hit in self.interest.needles.find_iter(&self.window) {
             let offset = self.start + hit.start() as u64;
+            // Set by a hit near the edge as well, which is seen again with the next bytes.
             self.symbols = true;
             if offset < self.done || hit.start() >= limit {
                 continue;

@@ -7,6 +7,7 @@
 
 mod byte_store;
 pub mod mentions;
+mod range;
 pub mod stream;
 mod string_table;
 mod tables;
@@ -25,9 +26,9 @@ pub struct ElfFacts {
     pub kind: u16,
     /// `e_machine`: 62 is `x86-64`, 183 is `AArch64`.
     pub machine: u16,
-    /// `e_version`.
+    /// `e_version`; glibc maps nothing but 1 (`EV_CURRENT`).
     pub version: u32,
-    /// `e_phentsize`.
+    /// `e_phentsize`, the bytes of one program header as the file states them.
     pub phentsize: u16,
     /// The number of `PT_LOAD` segments.
     pub loads: u32,
@@ -35,21 +36,19 @@ pub struct ElfFacts {
     pub dynamic: bool,
     /// `PT_INTERP`, without the final NUL.
     pub interp: Option<ByteString>,
-    /// `DT_SONAME`.
+    /// `DT_SONAME`; the last one where there are several.
     pub soname: Option<ByteString>,
-    /// `DT_NEEDED`, in order.
+    /// `DT_NEEDED` in the order of the dynamic section, which is the order of loading.
     pub needed: Vec<ByteString>,
     /// `DT_AUXILIARY` and `DT_FILTER`, in order.
     pub filters: Vec<(ByteString, FilterKind)>,
     /// `DT_RPATH`, also where a `DT_RUNPATH` makes the loader ignore it.
     pub rpath: Option<ByteString>,
-    /// `DT_RUNPATH`.
+    /// `DT_RUNPATH`, with its tokens as written.
     pub runpath: Option<ByteString>,
-    /// `DT_FLAGS`.
-    pub flags: u64,
-    /// `DT_FLAGS_1`.
+    /// `DT_FLAGS_1`, such as `DF_1_NODEFLIB` and `DF_1_PIE`.
     pub flags_1: u64,
-    /// `DT_VERNEED`, in order.
+    /// `DT_VERNEED`, one per file, in the order of its chain.
     pub verneed: Vec<VersionNeed>,
     /// The names that `DT_VERDEF` defines, in order; the first is usually the soname.
     pub verdef: Vec<ByteString>,
@@ -70,7 +69,7 @@ pub struct ElfFacts {
 pub struct VersionNeed {
     /// The file, by the name it has in `DT_NEEDED`.
     pub file: ByteString,
-    /// The versions.
+    /// The versions that have to be defined there, in order.
     pub versions: Vec<NeededVersion>,
 }
 
@@ -92,10 +91,10 @@ pub enum FilterKind {
     Auxiliary,
 }
 
-/// One dynamic symbol.
+/// A symbol of the dynamic symbol table whose name was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DynamicSymbol {
-    /// The name.
+    /// The name without its version.
     pub name: ByteString,
     /// The version, where the object uses versions.
     pub version: Option<ByteString>,
@@ -110,7 +109,7 @@ pub enum SymbolRole {
     Import,
     /// Undefined here, and resolved to nothing when absent (`STB_WEAK`).
     WeakImport,
-    /// Defined here.
+    /// Defined here, so that others can bind to it.
     Export,
 }
 
@@ -130,13 +129,13 @@ pub enum ElfProblem {
     /// A table holds what no such table may hold.
     #[error("malformed {what}")]
     Malformed {
-        /// The table.
+        /// What the table holds, in words.
         what: &'static str,
     },
     /// A table lies between the part that is held and the point where its place becomes known.
     #[error("{what} at byte {offset} had passed before its place was known")]
     OutOfReach {
-        /// The table.
+        /// What the table holds, in words.
         what: &'static str,
         /// Its place in the file.
         offset: u64,
@@ -144,11 +143,11 @@ pub enum ElfProblem {
     /// A table is larger than the bound on it.
     #[error("{what} of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
-        /// The table.
+        /// What the table holds, in words.
         what: &'static str,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
-        /// The bound.
+        /// The most that is read, in bytes.
         limit: u64,
     },
 }

@@ -17,6 +17,7 @@ use elf::segment::ProgramHeader;
 
 use super::byte_store::ByteStore;
 use super::mentions::{MentionScanner, NameMatcher};
+use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::tables::{self, DynamicSection, DynamicTable};
 use super::{ElfFacts, ElfProblem};
@@ -41,13 +42,6 @@ enum ReadStage {
     Stopped,
 }
 
-/// The byte order and word size that every table is read with.
-#[derive(Clone, Copy)]
-pub(super) struct ElfEncoding {
-    pub endian: AnyEndian,
-    pub class: Class,
-}
-
 struct ElfHeader {
     encoding: ElfEncoding,
     segments: ElfRange,
@@ -57,24 +51,6 @@ struct TableLayout {
     encoding: ElfEncoding,
     segments: Vec<ProgramHeader>,
     dynamic: DynamicSection,
-}
-
-/// A range of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ElfRange {
-    pub what: &'static str,
-    pub offset: u64,
-    pub bytes: u64,
-}
-
-impl ElfRange {
-    fn end(&self) -> u64 {
-        self.offset.saturating_add(self.bytes)
-    }
-
-    fn holds(&self, other: &Self) -> bool {
-        self.offset <= other.offset && other.end() <= self.end()
-    }
 }
 
 /// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
@@ -242,6 +218,7 @@ impl<'a> ElfStream<'a> {
         for piece in bytes.chunks(STEP) {
             self.held.push(piece);
             self.scanner.push(piece);
+            // Places are worked out piece by piece: what is found in one may begin in it, and is held only for two.
             self.advance();
         }
     }
@@ -288,6 +265,7 @@ impl<'a> ElfStream<'a> {
 
     fn problem(&mut self, problem: ElfProblem) {
         let problems = &self.facts.problems;
+        // A table is asked for in several steps, and a damaged file may have thousands of segments.
         if problems.len() < PROBLEMS && !problems.contains(&problem) {
             self.facts.problems.push(problem);
         }
@@ -438,6 +416,7 @@ impl<'a> ElfStream<'a> {
 
     fn table_facts(&mut self, layout: &TableLayout) {
         self.lost(layout.dynamic.ranges());
+        // The symbol table of a large library takes longest to read; without a byte of a wanted name it holds none.
         let wants_symbols = self.scanner.saw_symbols();
         let get = |table: DynamicTable| {
             layout

@@ -13,7 +13,7 @@ use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
 use super::mentions::NameMatcher;
-use super::stream::{ElfEncoding, ElfRange};
+use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::{
     ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole,
@@ -45,7 +45,6 @@ pub(super) struct DynamicSection {
     soname: Option<u64>,
     rpath: Option<u64>,
     runpath: Option<u64>,
-    flags: u64,
     flags_1: u64,
     need_count: u64,
     definition_count: u64,
@@ -94,6 +93,7 @@ pub(super) fn read_dynamic(
         .take(DYNAMIC_ENTRIES)
         .take_while(|entry| entry.d_tag != abi::DT_NULL)
     {
+        // As in ld.so, the last entry of a tag that may stand only once counts (glibc elf/get-dynamic-info.h).
         let value = entry.d_val();
         match entry.d_tag {
             abi::DT_NEEDED => dynamic.needed.push(value),
@@ -102,7 +102,6 @@ pub(super) fn read_dynamic(
             abi::DT_SONAME => dynamic.soname = Some(value),
             abi::DT_RPATH => dynamic.rpath = Some(value),
             abi::DT_RUNPATH => dynamic.runpath = Some(value),
-            abi::DT_FLAGS => dynamic.flags = value,
             abi::DT_FLAGS_1 => dynamic.flags_1 = value,
             abi::DT_VERNEEDNUM => dynamic.need_count = value,
             abi::DT_VERDEFNUM => dynamic.definition_count = value,
@@ -112,6 +111,7 @@ pub(super) fn read_dynamic(
             abi::DT_VERSYM => places.push((DynamicTable::VersionIndexes, value)),
             abi::DT_VERNEED => places.push((DynamicTable::VersionNeeds, value)),
             abi::DT_VERDEF => places.push((DynamicTable::VersionDefinitions, value)),
+            // Not read: they only tell where the table in front of them has to end.
             abi::DT_HASH
             | abi::DT_GNU_HASH
             | abi::DT_RELA
@@ -201,7 +201,6 @@ pub(super) fn read_strings(
         .iter()
         .filter_map(|&(offset, kind)| Some((read(offset)?, kind)))
         .collect();
-    facts.flags = dynamic.flags;
     facts.flags_1 = dynamic.flags_1;
     if lost {
         facts.problems.push(ElfProblem::Malformed {
@@ -297,6 +296,7 @@ pub(super) fn read_symbols<'a>(
         })
         .take(SYMBOLS)
         .collect();
+    // The table may be read past its end, where its size is only bounded from above, and names a symbol again.
     symbols.sort();
     symbols.dedup();
     facts.symbols = symbols;
@@ -351,6 +351,7 @@ pub(super) fn read_notes(
     bytes: &[u8],
     facts: &mut ElfFacts,
 ) -> Result<(), ElfProblem> {
+    // 64-bit property notes are padded to eight bytes and say so; all others to four, whatever the word size.
     let align = if segment.p_align == 8 { 8 } else { 4 };
     for note in NoteIterator::new(encoding.endian, encoding.class, align, bytes) {
         let Note::Unknown(note) = note else { continue };

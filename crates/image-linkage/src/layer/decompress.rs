@@ -9,11 +9,11 @@ use flate2::bufread::GzDecoder;
 /// How a blob is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// The tar as it is.
     None,
-    /// gzip, RFC 1952.
+    /// gzip, of one or more members (RFC 1952).
     Gzip,
-    /// zstd, RFC 8878.
+    /// zstd, of one or more frames (RFC 8878).
     Zstd,
 }
 

@@ -55,6 +55,7 @@ impl<'a> FileReader<'a> {
         if let Some(kept) = self
             .kept
             .as_mut()
+            // One piece past the limit is kept, which tells "too large" from "just fits".
             .filter(|kept| (kept.len() as u64) <= self.kept_limit)
         {
             kept.extend_from_slice(bytes);

@@ -1,23 +1,16 @@
 //! The headers of one member, written anew with another name or another link target; all else stays as it is.
 
 use super::pax;
+use super::tar_header::{BLOCK, FieldRange, KIND, MAGIC, SIZE, SUM, VERSION, member_size};
 
-const BLOCK: usize = 512;
-/// The places of the fields in a header (POSIX.1-2017, pax, "ustar Interchange Format").
-const NAME: std::ops::Range<usize> = 0..100;
-const SIZE: std::ops::Range<usize> = 124..136;
-const SUM: std::ops::Range<usize> = 148..156;
-const KIND: usize = 156;
-const LINK: std::ops::Range<usize> = 157..257;
-const MAGIC: std::ops::Range<usize> = 257..265;
-const PREFIX: std::ops::Range<usize> = 345..500;
+/// The fields of names (POSIX.1-2017, pax, "ustar Interchange Format").
+const NAME: FieldRange = 0..100;
+const LINK: FieldRange = 157..257;
+const PREFIX: FieldRange = 345..500;
 
-/// What changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeaderChange<'a> {
-    /// The new name.
     pub name: Option<&'a [u8]>,
-    /// The new target of a link.
     pub link: Option<&'a [u8]>,
 }
 
@@ -35,11 +28,11 @@ pub fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result
             .get(at..)
             .and_then(<[u8]>::first_chunk)
             .ok_or_else(broken)?;
-        let bytes = usize::try_from(super::tar_header::member_size(header).ok_or_else(broken)?)
+        let bytes = usize::try_from(member_size(header).ok_or_else(broken)?)
             .map_err(|_too_large| broken())?;
         let whole = BLOCK + bytes.next_multiple_of(BLOCK);
         let content = raw.get(at + BLOCK..at + BLOCK + bytes).ok_or_else(broken)?;
-        match header.get(KIND) {
+        match header.get(KIND.start) {
             Some(b'x') => records.extend(kept(content, change)?),
             Some(b'L') if change.name.is_some() => {}
             Some(b'K') if change.link.is_some() => {}
@@ -111,8 +104,9 @@ fn extended(records: &[u8]) -> Vec<u8> {
         SIZE,
         format!("{:011o}", records.len()).as_bytes(),
     );
-    put(&mut header, KIND..KIND + 1, b"x");
-    put(&mut header, MAGIC, b"ustar\x0000");
+    put(&mut header, KIND, b"x");
+    put(&mut header, MAGIC, b"ustar");
+    put(&mut header, VERSION, b"00");
     sum(&mut header);
     let mut out = [&header, records].concat();
     out.resize(out.len().next_multiple_of(BLOCK), 0);
@@ -120,7 +114,7 @@ fn extended(records: &[u8]) -> Vec<u8> {
 }
 
 /// Writes as much of `text` as fits into a field; the rest of the field is empty.
-fn put(block: &mut [u8; BLOCK], place: std::ops::Range<usize>, text: &[u8]) {
+fn put(block: &mut [u8; BLOCK], place: FieldRange, text: &[u8]) {
     let field = block.get_mut(place).unwrap_or_default();
     field.fill(0);
     for (to, from) in field.iter_mut().zip(text) {

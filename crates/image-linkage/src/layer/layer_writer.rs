@@ -100,7 +100,7 @@ impl<W: Write> LayerWriter<W> {
         Ok(())
     }
 
-    /// A symbolic link.
+    /// Writes a symbolic link to `target`, as written.
     pub fn symlink(&mut self, path: &RootPath, target: &[u8]) -> io::Result<()> {
         let shape = MemberHeader {
             kind: EntryType::Symlink,
@@ -136,6 +136,7 @@ impl<W: Write> LayerWriter<W> {
         header.set_mode(shape.mode);
         header.set_uid(0);
         header.set_gid(0);
+        // No clock: the same files have to give the same digest.
         header.set_mtime(0);
         header.set_size(shape.bytes);
         put(&mut header.as_old_mut().name, name);

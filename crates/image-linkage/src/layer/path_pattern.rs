@@ -33,8 +33,13 @@ impl PathPattern {
             && self.folder.as_ref().is_none_or(|pattern| {
                 let parent = path.parent();
                 let parts: Vec<&[u8]> = parent.split_components().collect();
-                let any = |part: &Box<[u8]>| **part == *b"**";
-                matches_units(pattern, &parts, any, |part, name| matches_name(part, name))
+                let wildcard = b"**".as_slice();
+                matches_units(
+                    pattern,
+                    &parts,
+                    |part| part.as_ref() == wildcard,
+                    |part, name| matches_name(part, name),
+                )
             })
     }
 }

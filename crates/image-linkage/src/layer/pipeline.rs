@@ -74,9 +74,9 @@ fn read(
             ));
         }
         Ok(LayerIndex {
-            digest: digest,
+            digest,
             compressed_bytes,
-            diff_id: diff_id,
+            diff_id,
             bytes,
             problems: changeset.take_problems(),
             entries: changeset.entries,

@@ -15,9 +15,6 @@ use super::{LayerEntry, LayerIndex};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// Hard links that lead to hard links are followed this far.
-const HARDLINK_DEPTH: usize = 40;
-
 /// What is left out of a layer, and what that makes of its hard links.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LayerCut {
@@ -62,6 +59,7 @@ impl LayerCut {
                     .heirs
                     .entry(file.clone())
                     .or_insert_with(|| path.clone());
+                // The first link by name becomes the file; the others lead to it.
                 if heir != path {
                     cut.relinked.insert(path.clone(), heir.clone());
                 }
@@ -97,15 +95,9 @@ impl LayerCut {
 }
 
 /// The member of the layer that holds the bytes to which a hard link leads; `None` when it lies in a layer below.
-pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &RootPath) -> Option<&'l RootPath> {
-    let mut target = target;
-    for _ in 0..HARDLINK_DEPTH {
-        match layer.entries.get_key_value(target)? {
-            (_, LayerEntry::Hardlink(next)) => target = next,
-            (path, _) => return Some(path),
-        }
-    }
-    None
+pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &'l RootPath) -> Option<&'l RootPath> {
+    let (path, entry) = layer.follow_hardlink(target);
+    entry.map(|_| path)
 }
 
 /// Writes the tar that `reader` gives to `out`, without what `cut` leaves out.

@@ -5,7 +5,9 @@
 //! reads it; what readers take for different members is an error.
 
 /// The size of a tar block.
-const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
+/// The same, for places in the stream.
+pub(super) const BLOCK_BYTES: u64 = BLOCK as u64;
 
 /// The headers before the next entry that have been seen so far. One value serves one entry.
 #[derive(Debug, Default)]
@@ -88,14 +90,14 @@ impl HeaderScan {
 
 /// The place of a field in a header: the first byte, and the first byte behind it (POSIX.1-2017, pax,
 /// "ustar Interchange Format").
-type FieldRange = std::ops::Range<usize>;
+pub(super) type FieldRange = std::ops::Range<usize>;
 const OWNER: FieldRange = 108..124;
-const SIZE: FieldRange = 124..136;
+pub(super) const SIZE: FieldRange = 124..136;
 const TIME: FieldRange = 136..148;
-const SUM: FieldRange = 148..156;
-const KIND: FieldRange = 156..157;
-const MAGIC: FieldRange = 257..263;
-const VERSION: FieldRange = 263..265;
+pub(super) const SUM: FieldRange = 148..156;
+pub(super) const KIND: FieldRange = 156..157;
+pub(super) const MAGIC: FieldRange = 257..263;
+pub(super) const VERSION: FieldRange = 263..265;
 const DEVICE: FieldRange = 329..345;
 
 fn field<const N: usize>(block: &[u8; BLOCK], place: FieldRange) -> [u8; N] {

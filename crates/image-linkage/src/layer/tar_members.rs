@@ -1,6 +1,6 @@
 //! The members of a layer's tar one after the other, each with its headers as they are written.
 //!
-//! For who writes a layer again or takes files out of it; what a layer says is gathered in `walk`.
+//! For who writes a layer again or takes files out of it; what a layer says is gathered in `tar_walk`.
 
 use std::io::{BufReader, Read};
 
@@ -9,14 +9,12 @@ use tar_core::parse::{ParseEvent, Parser};
 
 use super::LayerEntry;
 use super::changeset::Changeset;
-use super::tar_header::HeaderScan;
+use super::tar_header::{BLOCK_BYTES, HeaderScan};
 use super::tar_input::TarInput;
-use super::tar_walk::{TarMember, tar_parser};
+use super::tar_member::{TarMember, describe_damage, tar_parser};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// The size of a tar block.
-const BLOCK: u64 = 512;
 /// The bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
 /// The bytes that are first looked at for a header: with its extensions, nearly every one is shorter.
@@ -33,15 +31,12 @@ pub(super) struct TarMembers<'a, R> {
 
 /// One member, or what stands between two.
 pub(super) enum TarItem {
-    /// A member.
     Member(Box<RawMember>),
     /// A global header, as it is written.
     Global(Vec<u8>),
-    /// The end.
     End,
 }
 
-/// A member.
 pub(super) struct RawMember {
     /// Where it lies in the layer's tree; `None` for a name that cannot lie anywhere.
     pub path: Option<RootPath>,
@@ -56,12 +51,12 @@ pub(super) struct RawMember {
 impl RawMember {
     /// The bytes that follow the headers: content and padding.
     pub fn bytes(&self) -> u64 {
-        self.member.stored + self.member.stored.wrapping_neg() % BLOCK
+        self.member.stored + self.member.padding()
     }
 
     /// Whether there are headers behind its own, or a map in its content.
     pub fn is_sparse(&self) -> bool {
-        self.member.is_sparse() || self.raw.len() as u64 > self.own as u64 + BLOCK
+        self.member.is_sparse() || self.raw.len() as u64 > self.own as u64 + BLOCK_BYTES
     }
 }
 
@@ -83,7 +78,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
         }
     }
 
-    /// The next member.
+    /// The next member or global header.
     ///
     /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
     pub fn next(&mut self) -> Result<TarItem, String> {
@@ -166,7 +161,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
                     real_size,
                 } => {
                     let own = headers.entry_at();
-                    let map = (consumed - own) as u64 - BLOCK;
+                    let map = (consumed - own) as u64 - BLOCK_BYTES;
                     let member =
                         TarMember::new(&entry, Some((sparse_map, real_size)), &headers, map)?;
                     return Ok(ParsedHeaders::Member(member, consumed, own));
@@ -182,8 +177,4 @@ impl<'a, R: Read> TarMembers<'a, R> {
         self.input.consume(bytes);
         raw
     }
-}
-
-pub(super) fn describe_damage(at: u64, error: &dyn std::fmt::Display) -> String {
-    format!("damaged tar header at byte {at} of the uncompressed layer: {error}")
 }

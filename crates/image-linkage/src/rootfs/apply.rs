@@ -23,9 +23,6 @@ pub struct ApplyProblem {
     pub kind: ProblemKind,
 }
 
-/// Hard links that lead to hard links are followed this far.
-const HARDLINK_DEPTH: usize = 40;
-
 /// Applies the layers, lowest first.
 pub fn merge_layers<'a>(
     layers: impl IntoIterator<Item = &'a LayerIndex>,
@@ -81,18 +78,15 @@ impl Rootfs {
 
     /// What a hard link of `layer` to `target` names: content of the same layer first.
     fn hardlink(&self, layer: &LayerIndex, target: &RootPath) -> Option<NodeKind> {
-        let mut target = target;
-        for _ in 0..HARDLINK_DEPTH {
-            match layer.entries.get(target) {
-                Some(LayerEntry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
-                Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
-                Some(LayerEntry::Special) => return Some(NodeKind::Special),
-                Some(LayerEntry::Hardlink(next)) => target = next,
-                Some(LayerEntry::Directory) => return None,
-                None => break,
-            }
+        let (path, entry) = layer.follow_hardlink(target);
+        match entry {
+            Some(LayerEntry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
+            Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
+            Some(LayerEntry::Special) => return Some(NodeKind::Special),
+            Some(LayerEntry::Directory) => return None,
+            Some(LayerEntry::Hardlink(_)) | None => {}
         }
-        match &self.node(self.exact(target)?).kind {
+        match &self.node(self.exact(path)?).kind {
             NodeKind::Directory(_) => None,
             kind => Some(kind.clone()),
         }

@@ -13,7 +13,7 @@ const NAME: usize = 255;
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedPath {
-    /// The node.
+    /// The node at the end of all links.
     pub node: NodeId,
     /// The path without links.
     pub path: RootPath,
@@ -24,16 +24,16 @@ pub struct ResolvedPath {
 /// Why a path leads nowhere, in the system's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// `ENOENT`.
+    /// A component is not there (`ENOENT`).
     #[error("No such file or directory")]
     NotFound,
-    /// `ENOTDIR`.
+    /// A component that is no directory has one behind it (`ENOTDIR`).
     #[error("Not a directory")]
     NotDirectory,
-    /// `ELOOP`.
+    /// More symbolic links than Linux follows (`ELOOP`).
     #[error("Too many levels of symbolic links")]
     Loop,
-    /// `ENAMETOOLONG`.
+    /// A path or a name longer than Linux takes (`ENAMETOOLONG`).
     #[error("File name too long")]
     TooLong,
 }

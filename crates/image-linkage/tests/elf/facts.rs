@@ -75,7 +75,6 @@ fn expected() -> ElfFacts {
         ],
         rpath: Some(bytes("$ORIGIN")),
         runpath: Some(bytes("$ORIGIN/../../nvidia/cuda_cupti/lib:")),
-        flags: 9,
         flags_1: 0x880,
         verneed: vec![
             need("libcupti.so.12", &[("libcupti.so.12", false)]),

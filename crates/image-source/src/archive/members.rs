@@ -9,6 +9,7 @@ use tar_core::parse::{Limits as HeaderLimits, ParseEvent, ParsedEntry, Parser};
 
 use crate::ImageError;
 use image_linkage::escape;
+use image_linkage::layer::has_no_content;
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -327,8 +328,7 @@ impl<R: Read> Read for ArchiveMembers<R> {
     }
 }
 
-/// The header of `entry`. Links, directories and devices have no content whatever their size says, as Go
-/// reads them, which every engine is written in.
+/// The header of `entry`.
 fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
     let name = RootPath::new(&entry.path);
     let target = entry.link_target.as_deref().unwrap_or_default();
@@ -341,19 +341,14 @@ fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
         EntryType::Symlink => MemberKind::Link(name.parent().join(target)),
         _ => MemberKind::Other,
     };
-    let header_only = matches!(
-        entry.entry_type,
-        EntryType::Link
-            | EntryType::Symlink
-            | EntryType::Char
-            | EntryType::Block
-            | EntryType::Directory
-            | EntryType::Fifo
-    );
     ArchiveMember {
         name,
         kind,
         offset: 0,
-        size: if header_only { 0 } else { entry.size },
+        size: if has_no_content(entry.entry_type) {
+            0
+        } else {
+            entry.size
+        },
     }
 }

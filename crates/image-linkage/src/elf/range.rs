@@ -1,0 +1,29 @@
+//! Where the tables of an object lie in its file, and how they are encoded.
+
+use elf::endian::AnyEndian;
+use elf::file::Class;
+
+/// The byte order and word size that every table is read with.
+#[derive(Clone, Copy)]
+pub(super) struct ElfEncoding {
+    pub endian: AnyEndian,
+    pub class: Class,
+}
+
+/// A run of bytes of the file, named in problems by what should stand there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ElfRange {
+    pub what: &'static str,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+impl ElfRange {
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.bytes)
+    }
+
+    pub fn holds(&self, other: &Self) -> bool {
+        self.offset <= other.offset && other.end() <= self.end()
+    }
+}

@@ -1,0 +1,138 @@
+//! What a layer says: its entries, what it hides of the layers below, and what is odd about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::digest::{Digest, DigestHasher};
+use crate::elf::ElfFacts;
+use crate::path::RootPath;
+
+/// What one layer says: its entries and what it hides of the layers below.
+///
+/// The order of the tar means nothing: whiteouts and opaque marks hide lower layers only, and the last entry
+/// of a path wins (image-spec, layer.md).
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerIndex {
+    /// The digest of the blob as stored.
+    pub digest: Digest,
+    /// The bytes of the blob as stored.
+    pub compressed_bytes: u64,
+    /// The digest of the uncompressed tar.
+    pub diff_id: Digest,
+    /// The bytes of the uncompressed tar.
+    pub bytes: u64,
+    /// What lies at each path.
+    pub entries: BTreeMap<RootPath, LayerEntry>,
+    /// Paths of lower layers that are deleted.
+    pub whiteouts: BTreeSet<RootPath>,
+    /// Directories whose content in lower layers is hidden.
+    pub opaque: BTreeSet<RootPath>,
+    /// Damage and oddities, in the order of the stream.
+    pub problems: Vec<LayerProblem>,
+}
+
+impl LayerIndex {
+    /// A layer that holds nothing and was read from nothing: its digests are those of no bytes.
+    pub fn empty() -> Self {
+        let nothing = DigestHasher::default().finish();
+        Self {
+            digest: nothing.clone(),
+            compressed_bytes: 0,
+            diff_id: nothing,
+            bytes: 0,
+            entries: BTreeMap::new(),
+            whiteouts: BTreeSet::new(),
+            opaque: BTreeSet::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Where a hard link to `target` ends, and what the layer holds there: nothing where the file is one of a layer below.
+    pub(crate) fn follow_hardlink<'l>(
+        &'l self,
+        mut target: &'l RootPath,
+    ) -> (&'l RootPath, Option<&'l LayerEntry>) {
+        for _ in 0..HARDLINK_DEPTH {
+            match self.entries.get(target) {
+                Some(LayerEntry::Hardlink(next)) => target = next,
+                found => return (target, found),
+            }
+        }
+        (target, None)
+    }
+}
+
+/// Hard links that lead to hard links are followed this far. No tar needs more than one; two that lead to each other
+/// would be followed for ever.
+const HARDLINK_DEPTH: usize = 40;
+
+/// What lies at one path of a layer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LayerEntry {
+    /// A directory; its mode and owner are nothing to the loader.
+    Directory,
+    /// A regular file, and what was read from it.
+    File(Arc<FileFacts>),
+    /// A symbolic link and its target, as written.
+    Symlink(Box<[u8]>),
+    /// Another name for a file of this layer, or of a lower one.
+    Hardlink(RootPath),
+    /// A device, a FIFO or a socket.
+    Special,
+}
+
+/// What was read from a regular file as it passed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FileFacts {
+    /// The size in bytes, holes of sparse files included.
+    pub bytes: u64,
+    /// The permission bits, with set-user-ID and set-group-ID.
+    pub mode: u16,
+    /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
+    pub elf: Option<Box<ElfFacts>>,
+    /// The whole content of a small file that a later stage reads.
+    pub kept: Option<Box<[u8]>>,
+    /// The SHA-256 in hexadecimal, of files whose identity matters.
+    pub sha256: Option<Box<str>>,
+}
+
+/// Damage or an oddity in a layer that does not stop the audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerProblem {
+    /// The member it concerns.
+    pub path: RootPath,
+    /// What is odd about it, as a sentence fragment.
+    pub what: String,
+    /// What it means for a verdict.
+    pub kind: ProblemKind,
+}
+
+/// What a problem means for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProblemKind {
+    /// Worth a word; everything was read.
+    Odd,
+    /// Something was not read that a later stage would have looked at: a gap.
+    Unread,
+}
+
+/// What a blob is compared with. `None` where the source does not say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExpectedBlob<'a> {
+    /// The digest of the blob as stored.
+    pub digest: Option<&'a Digest>,
+    /// The size of the blob as stored, in bytes.
+    pub size: Option<u64>,
+    /// The digest of the uncompressed tar.
+    pub diff_id: Option<&'a Digest>,
+}
+
+/// Why a layer could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("layer {layer}: {reason}")]
+pub struct LayerError {
+    /// The digest or name of the layer.
+    pub layer: String,
+    /// What is wrong, where, and what to do.
+    pub reason: String,
+}
