@@ -60,6 +60,7 @@ impl OriginalImage {
             }
             _ => None,
         };
+        // A layer is read several times: to judge it, to write it again, and to put it into its place.
         let (target, kept) = make_reopenable(target, written, options, folder)?;
         let opened = image_reading::open_image(target, written, options)?;
         let OpenedLayers::Blobs(blobs) = opened.layers else {
