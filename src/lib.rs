@@ -11,4 +11,4 @@ mod make;
 pub mod report;
 
 pub mod cli;
-pub mod size;
+mod size;

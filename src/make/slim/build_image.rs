@@ -11,7 +11,7 @@ use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
 use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, sha256_digest};
-use super::original_image::{OriginalImage, is_saved_plain};
+use super::original_image::OriginalImage;
 use super::provenance::SlimProvenance;
 use super::staging_files::{create_staging_file, io_error};
 use crate::size::format_size;
@@ -76,7 +76,7 @@ impl<'a> ImageBuilder<'a> {
         // What an engine saved as a plain tar was compressed in its registry, and is to be again.
         let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
-            && is_saved_plain(self.original.image.source);
+            && self.original.image.source.saves_plain_layers();
         let media_type = match (stored, self.original.documents.manifest.as_ref()) {
             _ if squeeze => family.gzip_layer_type(),
             (_, Some(_)) => described.media_type.clone(),

@@ -48,12 +48,6 @@ pub(crate) struct ContentOrigin {
 impl ContentOrigin {
     /// An image. Its name is left out where it is a path of this host.
     pub(crate) fn image(image: &Image) -> Self {
-        use image_source::SourceKind as Kind;
-        // Archives and folders are named by a path of this host.
-        let named = matches!(
-            image.source,
-            Kind::Docker | Kind::DockerDaemon | Kind::Podman
-        );
         let diff_ids = match image.digest {
             // The digest of the manifest stands for all layers.
             Some(_) => Vec::new(),
@@ -65,8 +59,11 @@ impl ContentOrigin {
                 .collect(),
         };
         Self {
-            kind: image.source.name().to_owned(),
-            name: named.then(|| image.reference.clone()),
+            kind: image.source.scheme().to_owned(),
+            name: image
+                .source
+                .is_named_everywhere()
+                .then(|| image.reference.clone()),
             digest: image.digest.as_ref().map(ToString::to_string),
             diff_ids,
         }

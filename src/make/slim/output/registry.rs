@@ -86,6 +86,6 @@ fn of_image(error: SlimError) -> ImageError {
 
 /// The repository of the same registry that an image was made of.
 fn home<'o>(original: &'o OriginalImage, reference: &RegistryReference) -> Option<&'o str> {
-    let (registry, repository) = original.home.as_ref()?;
-    (registry == reference.registry()).then_some(repository)
+    let home = original.home.as_ref()?;
+    (home.registry() == reference.registry()).then_some(home.repository())
 }
