@@ -5,8 +5,8 @@ use crate::make::remedy::RemedyError;
 use image_source::ImageConfig;
 use image_source::config::Healthcheck;
 
-/// The instructions, in the order in which Docker writes a config. `library_path` stands in for the value of
-/// `LD_LIBRARY_PATH`.
+/// The instructions, in the order in which Docker writes a config. `library_path` stands in for the value that
+/// `LD_LIBRARY_PATH` has in it.
 ///
 /// Errors: [`RemedyError::Name`], for a value with a line break, which no Dockerfile can hold.
 pub(crate) fn config_instructions(

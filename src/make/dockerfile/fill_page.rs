@@ -251,6 +251,7 @@ fn fresh(fresh: &RemovalPlan) -> RemovalPage {
             .iter()
             .partition(|path| quote::is_writable(path.as_bytes()));
         unwritable += cannot.len();
+        // What can be written is UTF-8: nothing is lost.
         let text = |path: &&RootPath| String::from_utf8_lossy(&path.absolute()).into_owned();
         groups.push(RemovalGroupPage {
             kind: group.kind,

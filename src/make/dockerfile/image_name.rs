@@ -15,6 +15,7 @@ pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, Remed
     let name = image.source.bare_name(&image.reference);
     let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
+        // A registry is asked by digest; what an engine has under a digest, FROM does not find.
         Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {
             format!("{name}@{digest}")
         }

@@ -105,7 +105,7 @@ impl ProjectDockerfile {
         builder.chain(phases).collect()
     }
 
-    /// The file.
+    /// The Dockerfile with a target for each phase.
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
     pub(crate) fn dockerfile(
@@ -124,6 +124,7 @@ impl ProjectDockerfile {
         for page in &self.pages {
             let page = self.shared(page, before.as_ref());
             sections.push(section(templates, &page)?);
+            // All later targets stand on the first, not on one another.
             before = before.or(Some(page));
         }
         let builder = match &self.builder {
@@ -148,8 +149,8 @@ impl ProjectDockerfile {
         Ok(tidy(&templates.render("all.j2", all)?))
     }
 
-    /// A page whose files come out of the stage that all share, on top of the first target where that has some of
-    /// them already.
+    /// A page whose files come out of the stage that all share, on top of the first target where that has
+    /// some of them already.
     fn shared(&self, page: &PhasePage, first: Option<&PhasePage>) -> PhasePage {
         let mut page = gathered(page);
         let builds = self

@@ -71,7 +71,7 @@ impl DockerfileTemplates {
         Ok(Self(environment))
     }
 
-    /// Renders a template.
+    /// Fills a template with what a page says.
     ///
     /// Errors: [`TemplateError::Render`], as when a template names what there is not.
     pub(crate) fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::RemedyError;
 use super::copy_source::CopySource;
+use super::file_ways::devel_image_name;
 use super::image_system::read_image_system;
-use super::method_choice::devel_image_name;
 use super::target::require_glibc_linker;
 use super::target_release::choose_release;
 use crate::judge::facts::ImageFacts;

@@ -83,6 +83,7 @@ pub(crate) fn plan_copy(
         let from = place(source, copy, need)?;
         files.push(file(source, from, &search.folder, need.because.clone()));
     }
+    // Behind libcupti, which is known by being the first.
     files.extend(dependencies(source, target, &files, &search.folder));
     for file in &mut files {
         fits_glibc(source, target, linker, file)?;

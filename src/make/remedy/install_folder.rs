@@ -76,6 +76,7 @@ pub(super) fn choose_install_folder(
 fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
     let there = |folder: &ByteString| Some(rootfs.lookup(folder).ok()?.path);
     let mut folders: Vec<RootPath> = linker.default_dirs.iter().filter_map(there).collect();
+    // Links are followed by now: where /lib is a folder of its own, packages put libraries below /usr.
     folders.sort_by_key(|folder| !folder.as_bytes().starts_with(b"usr/"));
     folders
         .into_iter()

@@ -7,10 +7,11 @@ use super::build_check::{self, BuildCheck, names_to_check};
 use super::copy_plan::CopyPlan;
 use super::copy_source::CopySource;
 use super::image_system::{ImageSystem, read_image_system};
+use super::install_context::InstallContext;
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
 use super::install_method::{InPlaceFiles, InstallMethod, MethodKind};
 use super::library_stems::{COMPANIONS, CUPTI};
-use super::method_choice::{InstallContext, MethodChoice, choose_method};
+use super::method_choice::{MethodChoice, choose_method};
 use super::removal::{RemovalPlan, plan_removal};
 use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{
@@ -168,6 +169,7 @@ fn bring_in(
         None => question.needs(cuda.unwrap_or(UNKNOWN_CUDA)),
     };
     let needed = |stem: &&&'static str| recipe.needs.iter().any(|need| need.stem == **stem);
+    // A package brings all of them; what nothing needs is removed in the same layer.
     recipe.spare = COMPANIONS
         .iter()
         .filter(|stem| !needed(stem))

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::build_check::names_to_check;
+use super::install_context::InstallContext;
 use super::install_folder::{
     CacheUpdate, FOLDER, FolderDiscovery, InstallFolder, choose_install_folder,
 };
 use super::install_method::{InstallMethod, PipInstall};
-use super::method_choice::InstallContext;
 use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::ImageFacts;
 use image_linkage::loader::{SearchStage, SearchStep, TriedFile};
@@ -51,16 +51,17 @@ pub(super) fn set_up_search_path(
         return SearchPathSetup::Nothing(format!("{because}: {folder}"));
     };
     let because_shared = "other libraries lie there too, and are not to be found by everybody";
+    let name_folder = |folder: &RootPath| SearchPathSetup::Folder {
+        conf: conf.clone(),
+        folder: folder.clone(),
+        because: because.clone(),
+    };
     match way {
         InstallMethod::Package(package) if package.is_default_folder => SearchPathSetup::Nothing(
             "the package puts its files where the loader looks by itself".to_owned(),
         ),
         InstallMethod::Package(_) => SearchPathSetup::Listed { conf },
-        InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => SearchPathSetup::Folder {
-            conf,
-            folder,
-            because,
-        },
+        InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => name_folder(&folder),
         InstallMethod::Place(place) if place.is_shared => SearchPathSetup::Links {
             links: place
                 .bring
@@ -71,16 +72,10 @@ pub(super) fn set_up_search_path(
             conf,
             because: because_shared.to_owned(),
         },
-        InstallMethod::Place(place) => SearchPathSetup::Folder {
-            folder: place
-                .bring
-                .files
-                .first()
-                .map(|file| file.from.parent())
-                .unwrap_or_default(),
-            conf,
-            because,
-        },
+        InstallMethod::Place(place) => {
+            let first = place.bring.files.first();
+            name_folder(&first.map(|file| file.from.parent()).unwrap_or_default())
+        }
         // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
         InstallMethod::Pip(pip) if question.phase.apis.accepted_ids().next().is_none() => {
             SearchPathSetup::Nothing(format!(
@@ -92,11 +87,7 @@ pub(super) fn set_up_search_path(
             folder,
             is_shared: false,
             ..
-        }) => SearchPathSetup::Folder {
-            conf,
-            folder: folder.clone(),
-            because,
-        },
+        }) => name_folder(folder),
         InstallMethod::Pip(PipInstall { folder, .. }) => {
             links(way, needs, conf, folder, because_shared)
         }
@@ -120,6 +111,7 @@ fn links(
     because: &str,
 ) -> SearchPathSetup {
     let names = names_to_check(way, needs);
+    // A folder in which nothing lies but these links.
     let own = RootPath::from(FOLDER);
     let link = |name: &String| (own.join(name.as_bytes()), folder.join(name.as_bytes()));
     SearchPathSetup::Links {

@@ -40,6 +40,7 @@ pub(crate) fn choose_release(
         is_guess: false,
         because,
     };
+    // The surest first: what the user says, what pip insists on, what lies there, what a soname leaves open.
     asked
         .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
         .or_else(|| pinned(target))
@@ -56,6 +57,7 @@ pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
 fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
     let distributions = target.around.distributions.iter();
     let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
+    // Up to CUDA 12 the name of the wheel ends in the major version, as in nvidia-cuda-cupti-cu12.
     let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with("nvidia-cuda-cupti"))?;
     Some(TargetRelease {
         release: LibraryRelease::of_cuda(parse_cuda_version(pin)?, Some(pin.clone())),

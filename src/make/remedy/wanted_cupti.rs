@@ -34,6 +34,7 @@ impl WantedCupti {
 
 /// What the image would have libcupti be.
 pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
+    // A bare libcupti.so says nothing of a release.
     let numbered = |name: &ByteString| name.len() > CUPTI.len();
     let mut consumers = target.consumers.iter().filter(|it| numbered(&it.wants));
     let asked = consumers.next();
@@ -60,6 +61,7 @@ fn cuda_of(target: &ImageFacts) -> Option<cuda_runtime::CudaVersion> {
         .collect();
     versions.sort_unstable();
     versions.dedup();
+    // Of several runtimes none says which CUPTI is wanted; a variable of the image may.
     match versions.as_slice() {
         [only] => Some(*only),
         _ => cuda_runtime::parse_cuda_version(target.image.config.env("CUDA_VERSION")?),
@@ -74,6 +76,7 @@ pub(super) fn choose_source_copy<'s>(
 ) -> Result<&'s CuptiCopy, RemedyError> {
     let wanted = find_wanted_cupti(target);
     let from = || source.image.reference.clone();
+    // Without a soname the loader would not take it for another of that name; with problems it may be cut off.
     let whole = |copy: &&CuptiCopy| copy.problems.is_empty() && copy.soname.is_some();
     let copies: Vec<&CuptiCopy> = source.own_copies().filter(whole).collect();
     if copies.is_empty() {
@@ -132,6 +135,7 @@ fn has(copies: &[&CuptiCopy]) -> String {
             copy.machine.as_deref().unwrap_or("no processor")
         )
     };
+    // One release may lie in several places.
     let mut words: Vec<String> = copies.iter().map(one).collect();
     words.sort();
     words.dedup();

@@ -124,6 +124,7 @@ impl AddedLayer {
             return Ok(());
         };
         let wanted: BTreeSet<RootPath> = bring.files.iter().map(|file| file.from.clone()).collect();
+        // All at once, so that each layer of the source is read one time.
         let taken = supplier.extract_files(&wanted, &making.index.limits, making.folder)?;
         for file in &bring.files {
             let one = same(&taken, file)?;
@@ -149,6 +150,7 @@ impl AddedLayer {
         for link in &bring.links {
             self.link(rootfs, &link.at, &link.to, &link.because)?;
         }
+        // The cache alone would not last: the container runtime makes it anew when the container starts.
         if let FolderDiscovery::Conf(conf) = &bring.search.by {
             let content = with_line(rootfs.content(&conf.absolute()), &bring.search.folder);
             self.write(rootfs, conf, content, &bring.search.because)?;
@@ -162,11 +164,13 @@ impl AddedLayer {
         let added = self.index(making)?;
         let (rootfs, _) = rootfs::merge_layers(making.below.iter().chain([&added]));
         let regenerated = ldconfig::run_ldconfig(&rootfs, linker);
+        // A cache that lacks a library hides it from every program.
         if let Some(problem) = regenerated.problems.first() {
             return Err(SlimError::Cannot(format!(
                 "the loader's cache cannot be made: {problem}"
             )));
         }
+        // What the image's own ldconfig would make at its next run.
         for (link, target) in &regenerated.relinked.made {
             let because = "ldconfig makes it: the soname of the file that it leads to";
             self.link(&rootfs, &RootPath::new(link), target, because)?;

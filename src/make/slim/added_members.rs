@@ -85,7 +85,7 @@ impl AddedMembers {
         Ok(at)
     }
 
-    /// Writes the tar.
+    /// Writes the members as a layer's tar.
     ///
     /// Errors: What `out` gives, or the files that are copied.
     pub(crate) fn write(&self, out: impl Write) -> io::Result<()> {

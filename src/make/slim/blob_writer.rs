@@ -53,7 +53,7 @@ impl BlobWriter {
         Ok(Self(HashedWriter::new(encoder)?))
     }
 
-    /// Ends the blob.
+    /// Ends the blob, and says what was written.
     ///
     /// Errors: What the file gives.
     pub(crate) fn finish(self) -> Result<WrittenBlob, ImageError> {

@@ -66,6 +66,7 @@ impl<'a> ImageBuilder<'a> {
         ) else {
             return Ok(());
         };
+        // image-spec, layer.md, "Non-Distributable Layers": an archive does not hold such a blob.
         if described.is_foreign() {
             let text = format!("layer {} is foreign: its bytes are elsewhere", index.digest);
             return Err(SlimError::Cannot(text));

@@ -137,8 +137,8 @@ fn linked_from_above(
     needed
 }
 
-/// Where a directory of a layer below comes to light in the place of a file that goes, it is deleted as the file had
-/// deleted it.
+/// Where a directory of a layer below comes to light in the place of a file that goes, it is deleted
+/// as the file had deleted it.
 fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet<RootPath>) {
     if gone.is_empty() {
         return;

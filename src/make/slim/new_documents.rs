@@ -20,8 +20,8 @@ pub(crate) struct LayerHistory {
     pub comment: String,
 }
 
-/// The config with other layers: `diff_ids` are those of all layers, `added` says of the last one what it is where it
-/// is new.
+/// The config with other layers: `diff_ids` are those of all layers, `added` says of the last one what it is
+/// where it is new.
 ///
 /// Errors: What is wrong with the config.
 pub(crate) fn write_config(
@@ -72,14 +72,15 @@ fn created(document: &Map<String, Value>) -> Value {
 }
 
 fn makes_layer(entry: &Value) -> bool {
+    // image-spec, config.md: an entry of an empty layer, such as ENV, has no diff_id.
     entry.get("empty_layer").and_then(Value::as_bool) != Some(true)
 }
 
 /// A layer of the new manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManifestLayer {
-    /// The layer of the original manifest whose descriptor stays as it is written, counted from 0; `None` for another
-    /// blob.
+pub(crate) struct ManifestLayer {
+    /// The layer of the original manifest whose descriptor stays as it is written, counted from 0; `None`
+    /// for another blob.
     pub kept: Option<usize>,
     /// Its media type, where no manifest says it.
     pub media_type: String,

@@ -69,6 +69,7 @@ impl NewImage<'_> {
             LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(
                 open_staging_file(path)?,
             ))),
+            // Such layers are made only for places that take tars, and have no blob.
             LayerOrigin::Again(..) => Err(SlimError::Cannot(
                 "a layer that is written again is no blob yet".to_owned(),
             )),

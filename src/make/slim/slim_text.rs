@@ -96,6 +96,7 @@ pub(crate) fn describe_result(
     let bytes: u64 = layers.iter().map(|layer| layer.bytes).sum();
     let (stored_now, bytes_now) = made.sizes();
     let mut sizes = vec![("unpacked", bytes, bytes_now)];
+    // Plain tars are as large stored as they are unpacked.
     if made.form == LayerStorage::Blobs {
         sizes.push(("stored", stored, stored_now));
     }

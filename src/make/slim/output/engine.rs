@@ -40,6 +40,7 @@ pub(super) fn load_image(
         io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
     let engine = engine(name, reach);
     let (written, loaded) = std::thread::scope(|scope| {
+        // The pipe moves in, so that the engine sees its end when the archive is written.
         let write = move || {
             let mut out = BufWriter::with_capacity(256 << 10, writer);
             archive::write_docker_tar(made, Some(name), &mut out)?;

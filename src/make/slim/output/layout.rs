@@ -1,5 +1,5 @@
-//! An OCI image layout in a folder: a new folder is put into its place as a whole, and in one that is there the index is
-//! replaced last.
+//! An OCI image layout in a folder: a new folder is put into its place as a whole, and in one that is there the
+//! index is replaced last.
 #![expect(
     clippy::disallowed_methods,
     reason = "the image is written where the user wants it"
@@ -90,6 +90,7 @@ pub(super) fn place_layout(
     let index = build_index(made, &manifest, tag, others).to_string();
     file(&new.join("index.json"), index.as_bytes())?;
     file(&new.join("oci-layout"), LAYOUT)?;
+    // The last moment at which stopping leaves nothing behind.
     interrupt::check_interrupt().map_err(|error| io_error(dir, error))?;
     // An empty folder is replaced by this; one that holds something is not.
     match fs::rename(&new, dir) {

@@ -50,8 +50,8 @@ pub(super) fn push_image(
             })?;
             made.open_blob(layer).map_err(of_image)
         };
-        // A layer that the same registry has in another repository is mounted, not sent
-        // (distribution-spec, "Mounting").
+        // A layer that the registry has in another repository is mounted, not sent (distribution-spec, "Mounting a blob
+        // from another repository").
         let is_kept = matches!(layer.origin, LayerOrigin::Kept(_));
         let (digest, size) = (&layer.blob.digest, layer.blob.size);
         let pushed = if is_kept {

@@ -1,0 +1,128 @@
+//! The ways that need no package: files that are in the image, or are copied out of another.
+
+use super::MethodObstacle;
+use super::copy_plan::{CopyPlan, plan_copy};
+use super::copy_source::CopySource;
+use super::image_system::ImageSystem;
+use super::install_context::InstallContext;
+use super::install_folder::CacheUpdate;
+use super::install_method::{InPlaceFiles, InstallMethod};
+use super::library_stems::{COMPANIONS, CUPTI};
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::knowledge::packages::cupti_packages;
+use image_linkage::path::RootPath;
+
+pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let target = question.target;
+    if target.own_copies().next().is_none() {
+        return Err("the image holds no libcupti".into());
+    }
+    question.require_shell()?;
+    // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
+    let bring = plan_copy(target, question.phase, target, CacheUpdate::Build)?;
+    let cupti = bring.files.first().map(|file| &file.from);
+    // That the files are there says nothing of what they need in turn, and a search path does not bring it.
+    let copy = target
+        .own_copies()
+        .find(|copy| Some(&copy.real_path) == cupti);
+    if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
+        let failure = crate::judge::facts::unresolved_objects(&copy.by_path.as_is).next();
+        let words = failure.map(|failure| failure.message.as_str());
+        return Err(format!(
+            "the copy there cannot be loaded: {}",
+            words.unwrap_or_default()
+        )
+        .into());
+    }
+    Ok(InstallMethod::Place(InPlaceFiles {
+        is_shared: is_shared(target, &bring),
+        bring,
+    }))
+}
+
+/// Whether other libraries lie beside what is needed.
+fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
+    let rootfs = &target.grounds.as_is.rootfs;
+    let folders: Vec<RootPath> = bring.files.iter().map(|file| file.from.parent()).collect();
+    let Some(first) = folders.first() else {
+        return false;
+    };
+    let of_cupti = |name: &[u8]| {
+        COMPANIONS
+            .iter()
+            .chain(&[CUPTI])
+            .any(|stem| name.starts_with(stem.as_bytes()))
+    };
+    let found = rootfs.lookup(&first.absolute()).ok();
+    let mut names = found
+        .iter()
+        .flat_map(|found| rootfs.children(found.node))
+        .map(|(name, _)| name);
+    let is_library = |name: &[u8]| name.windows(3).any(|part| part == b".so");
+    // Files in several folders are led to as those in a shared one are: by links.
+    folders.iter().any(|folder| folder != first)
+        || names.any(|name| is_library(name) && !of_cupti(name))
+}
+
+pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let source = question.source;
+    let CopySource { name: from, facts } =
+        source.ok_or("no image to copy from was named with --from")?;
+    let bring = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
+    let has = bring.release.as_deref().and_then(parse_cuda_version);
+    // A release that was guessed from a soname has no say in the minor version of files that were read.
+    let wanted = question.release.as_ref().filter(|it| !it.is_guess);
+    if let (Some(has), Some(wanted)) = (has, wanted)
+        && has != wanted.release.cuda
+    {
+        let (major, minor) = wanted.release.cuda;
+        let because = &wanted.because;
+        return Err(format!(
+            "{from} has CUPTI of CUDA {}.{}, and {major}.{minor} is wanted: {because}",
+            has.0, has.1
+        )
+        .into());
+    }
+    Ok(InstallMethod::Copy {
+        from: from.to_owned(),
+        bring,
+    })
+}
+
+/// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
+/// its CUDA is not known.
+pub(super) fn devel_image_name(
+    target: &ImageFacts,
+    system: &ImageSystem,
+    cuda: CudaVersion,
+) -> Option<String> {
+    let known = cupti_packages().nvidia_repository(&system.id, &system.version)?;
+    let exact = target.image.config.env("CUDA_VERSION")?;
+    // The value comes from the image and becomes part of a name behind FROM.
+    let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let suffix = known
+        .devel
+        .as_ref()
+        .filter(|_| is_number && parse_cuda_version(exact) == Some(cuda))?;
+    Some(format!("nvidia/cuda:{exact}-devel-{suffix}"))
+}
+
+pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    if question.source.is_some() {
+        return Err("--from names the image to copy from".into());
+    }
+    let release = question.release()?;
+    let from = devel_image_name(question.target, &question.system, release.cuda);
+    let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
+    let from = from.ok_or(which)?;
+    let (major, minor) = release.cuda;
+    let machine = question.nvidia_machine();
+    Ok(InstallMethod::Devel {
+        from,
+        folder: RootPath::from(
+            format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str(),
+        ),
+        release: release.clone(),
+    })
+}

@@ -1,0 +1,55 @@
+//! What every way of getting CUPTI is asked: for which image, which phase and which release.
+
+use super::MethodObstacle;
+use super::copy_source::CopySource;
+use super::image_system::ImageSystem;
+use super::required_libraries::{self, RequiredLibrary};
+use super::target_release::TargetRelease;
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::cuda_runtime::CudaVersion;
+use crate::knowledge::{LibraryRelease, Phase, has_api};
+use image_linkage::loader::DynamicLoader;
+
+/// What a way has to bring, and into what.
+pub(crate) struct InstallContext<'a> {
+    pub target: &'a ImageFacts,
+    pub linker: &'a DynamicLoader,
+    pub system: ImageSystem,
+    pub phase: &'a Phase,
+    /// The release that it is to be given, where anything says it.
+    pub release: Option<TargetRelease>,
+    pub source: Option<CopySource<'a>>,
+}
+
+impl InstallContext<'_> {
+    /// The libraries that the phase needs, of the release.
+    pub(super) fn needs(&self, cuda: CudaVersion) -> Vec<RequiredLibrary> {
+        required_libraries::list_required_libraries(self.phase, &self.target.consumers, |api| {
+            has_api(cuda, api)
+        })
+    }
+
+    pub(super) fn release(&self) -> Result<&LibraryRelease, MethodObstacle> {
+        let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
+        Ok(&self.release.as_ref().ok_or(nothing)?.release)
+    }
+
+    /// The processor in NVIDIA's repositories and in the folders of its toolkit.
+    pub(super) fn nvidia_machine(&self) -> &'static str {
+        match self.linker.arch.name {
+            // For server Arm; NVIDIA keeps "aarch64" for its Jetson boards.
+            "aarch64" => "sbsa",
+            _ => "x86_64",
+        }
+    }
+
+    pub(super) fn require_shell(&self) -> Result<(), MethodObstacle> {
+        let has = self.system.shell.then_some(());
+        Ok(has.ok_or("the image has no shell that could install anything")?)
+    }
+
+    pub(super) fn require_apt(&self) -> Result<(), MethodObstacle> {
+        let has = self.system.apt.then_some(());
+        Ok(has.ok_or("the image has no apt-get")?)
+    }
+}

@@ -1,0 +1,198 @@
+//! The ways that install a package: of the distribution, of NVIDIA's repository, of Python's index, of conda-forge.
+
+use super::MethodObstacle;
+use super::image_system::{self, ImageSystem, PackageManager, PythonEnvironment};
+use super::install_context::InstallContext;
+use super::install_method::{
+    CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup,
+};
+use super::library_stems::CUPTI;
+use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
+use crate::judge::facts::soname_of_cuda;
+use crate::knowledge::packages::cupti_packages;
+use image_linkage::path::RootPath;
+
+pub(super) fn pip_of_consumer(
+    question: &InstallContext<'_>,
+) -> Result<InstallMethod, MethodObstacle> {
+    let consumers = question.target.consumers.iter();
+    let mut sites = consumers
+        .filter_map(|consumer| site_packages_of(&consumer.object))
+        .peekable();
+    if sites.peek().is_none() {
+        return Err("no Python environment of the image asks for CUPTI".into());
+    }
+    let python =
+        sites.find_map(|site| image_system::find_python_environment(question.target, &site));
+    let without = "the Python environment that asks for CUPTI has no pip";
+    pip_into(question, &python.ok_or(without)?)
+}
+
+pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let distributions = question.target.around.distributions.iter();
+    let mut sites: Vec<&RootPath> = distributions.map(|dist| &dist.site).collect();
+    sites.dedup();
+    let python = sites
+        .iter()
+        .find_map(|site| image_system::find_python_environment(question.target, site));
+    let without = "the image has no Python environment with pip";
+    pip_into(question, &python.ok_or(without)?)
+}
+
+fn pip_into(
+    question: &InstallContext<'_>,
+    python: &PythonEnvironment,
+) -> Result<InstallMethod, MethodObstacle> {
+    question.require_shell()?;
+    let release = question.release()?;
+    // As the wheels are published. Since CUDA 13 the libraries of all of them lie in one folder.
+    let (name, folder) = match release.cuda.0 {
+        11 => ("nvidia-cuda-cupti-cu11", "nvidia/cuda_cupti/lib"),
+        12 => ("nvidia-cuda-cupti-cu12", "nvidia/cuda_cupti/lib"),
+        13 => ("nvidia-cuda-cupti", "nvidia/cu13/lib"),
+        other => return Err(format!("there is no wheel of CUPTI for CUDA {other}").into()),
+    };
+    // pip leaves alone what it finds listed, though its files may be gone.
+    let mut listed = question.target.around.distributions.iter();
+    Ok(InstallMethod::Pip(PipInstall {
+        interpreter: python.interpreter.clone(),
+        name: name.to_owned(),
+        version: release.wheel(),
+        soname: release.soname.clone(),
+        folder: python.site.join(folder.as_bytes()),
+        is_listed: listed.any(|dist| dist.site == python.site && dist.name == name),
+        is_managed: python.is_managed,
+        is_shared: release.cuda.0 >= 13,
+    }))
+}
+
+pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let system = &question.system;
+    question.require_apt()?;
+    question.require_shell()?;
+    let own = cupti_packages().distro_package(&system.id, &system.version);
+    let own = own.ok_or_else(|| {
+        format!(
+            "no package of {} {} is known to hold CUPTI",
+            system.id, system.version
+        )
+    })?;
+    let cuda = parse_cuda_version(&own.cuda);
+    // Where nothing says which release is wanted, that of the distribution will do.
+    if let Some(release) = question
+        .release
+        .as_ref()
+        .filter(|target| Some(target.release.cuda) != cuda)
+    {
+        let (major, minor) = release.release.cuda;
+        let (name, has, because) = (&own.package, &own.cuda, &release.because);
+        return Err(
+            format!("{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}").into(),
+        );
+    }
+    let soname = soname_of_cuda(&own.cuda).unwrap_or_default();
+    Ok(InstallMethod::Package(PackageInstall {
+        manager: PackageManager::AptGet,
+        name: own.package.clone(),
+        version: format!("{}.*", own.cuda),
+        cuda,
+        soname: image_linkage::escape::escape_bytes(&soname),
+        setup: component(system, &own.component),
+        is_default_folder: true,
+    }))
+}
+
+/// The component, where no list of sources names it.
+fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
+    let names = |text: &str, word: &str| text.split_whitespace().any(|other| other == word);
+    // A component that one list names is set up, whichever list that is.
+    if system.sources.values().any(|text| names(text, component)) {
+        return None;
+    }
+    let mut archives = system.sources.iter();
+    // Components of one archive share its address and its key: the list is copied with another component.
+    let (file, _) = archives.find(|(_, text)| names(text, "main"))?;
+    Some(RepositorySetup::Component {
+        component: component.to_owned(),
+        file: file.clone(),
+    })
+}
+
+pub(super) fn apt(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    question.require_apt()?;
+    package(question, PackageManager::AptGet)
+}
+
+pub(super) fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let manager = question.system.dnf.ok_or("the image has no dnf")?;
+    package(question, manager)
+}
+
+fn package(
+    question: &InstallContext<'_>,
+    manager: PackageManager,
+) -> Result<InstallMethod, MethodObstacle> {
+    question.require_shell()?;
+    let release = question.release()?;
+    let (major, minor) = release.cuda;
+    let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
+    // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
+    let exact = release.exact.as_ref().filter(|_| of_toolkit);
+    let any = || format!("{major}.{minor}.*");
+    // Behind the dash stands the package's own revision.
+    let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
+    Ok(InstallMethod::Package(PackageInstall {
+        manager,
+        name: format!("cuda-cupti-{major}-{minor}"),
+        version,
+        cuda: Some(release.cuda),
+        soname: release.soname.clone(),
+        setup: repository(question)?,
+        is_default_folder: false,
+    }))
+}
+
+/// NVIDIA's repository, where none is set up.
+fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, MethodObstacle> {
+    let system = &question.system;
+    if system.nvidia.is_some() {
+        return Ok(None);
+    }
+    let (id, version) = (&system.id, &system.version);
+    let known = cupti_packages().nvidia_repository(id, version);
+    let known =
+        known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
+    let url = cupti_packages()
+        .url
+        .replace("{repository}", &known.repository);
+    Ok(Some(RepositorySetup::Repository {
+        url: url.replace("{machine}", question.nvidia_machine()),
+        file: format!("cuda-{}.repo", known.repository),
+        keyring: cupti_packages().keyring.clone(),
+        certificates: !system.certificates,
+    }))
+}
+
+pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let found = question.system.conda.clone();
+    let environment = found.ok_or("the image has no conda")?;
+    question.require_shell()?;
+    let release = question.release()?;
+    let (major, minor) = release.cuda;
+    // The packages by component begin with CUDA 12; before there was one cudatoolkit.
+    if major < 12 {
+        return Err(format!("conda-forge has no cuda-cupti of CUDA {major}.{minor}").into());
+    }
+    let needs = question.needs(release.cuda);
+    let more = needs.iter().any(|need| need.stem != CUPTI);
+    // The libraries beside libcupti come with the package for development.
+    let names = ["cuda-cupti", "cuda-cupti-dev"];
+    let names = names.iter().take(if more { 2 } else { 1 });
+    Ok(InstallMethod::Conda(CondaInstall {
+        environment,
+        packages: names
+            .map(|name| format!("{name}={major}.{minor}.*"))
+            .collect(),
+        soname: release.soname.clone(),
+    }))
+}
