@@ -12,8 +12,8 @@ use cupti_audit::knowledge::Phase;
 use cupti_audit::make::remedy::copy_plan::{CacheUpdate, CopyPlan, plan_copy};
 use cupti_audit::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::loader::CpuLevel;
+use image_source::NoProgress;
 use image_source::registry::RegistryOptions;
-use image_source::source::NoProgress;
 
 fn facts(image: &str) -> ImageFacts {
     let options = ReadOptions {

@@ -20,9 +20,9 @@ use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;
 use image_linkage::loader::CpuLevel;
+use image_source::NoProgress;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
-use image_source::source::NoProgress;
 use testkit::spec::Sources;
 
 /// Where no phase was asked for, and each phase.

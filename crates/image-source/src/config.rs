@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Digest, ImageError, Platform};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use image_linkage::digest::Digest;
 
 /// The parts of an image config that decide what the loader does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

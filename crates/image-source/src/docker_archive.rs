@@ -3,8 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::archive::{self, DecompressedArchive, PreferredDocument, WantedImage};
-use super::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind};
+use crate::archive::{self, DecompressedArchive, PreferredDocument, WantedImage};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
+use crate::source_kind::SourceKind;
 
 /// An image in a file that `docker save`, `podman save`, skopeo or `docker buildx` wrote, compressed or not.
 #[derive(Debug, Clone)]

@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use crate::config::ImageConfig;
 use crate::image::LayerDescriptor;
+use crate::image_error::ImageError;
 use crate::platform::Platform;
-use crate::source::ImageError;
+
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
 

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::archive::{self, PreferredDocument, WantedImage};
-use super::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind};
+use crate::archive::{self, PreferredDocument, WantedImage};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
+use crate::source_kind::SourceKind;
 
 /// An image in such an archive, compressed or not.
 #[derive(Debug, Clone)]

@@ -5,14 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::archive::{
+use crate::archive::{
     DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_layout_image,
     list_layout_platforms, missing_member,
 };
-use super::{
-    BlobStore, ImageError, ImageSource, KeepFile, LayerDescriptor, OpenRequest, OpenedImage,
-    OpenedLayers, Platform, SourceKind,
-};
+use crate::image::LayerDescriptor;
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{BlobStore, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
+use crate::source_kind::SourceKind;
 use image_linkage::path::RootPath;
 
 /// An image in a folder.

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::image_error::ImageError;
 use crate::registry_reference::RegistryReference;
-use crate::source::ImageError;
+
 use crate::source_kind::SourceKind;
 
 /// The source that a reference names.

@@ -8,10 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{
-    Image, ImageConfig, ImageDocuments, ImageError, ImageSource, KeepFile, LayerDescriptor,
-    OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
+use crate::config::ImageConfig;
+use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{
+    ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers,
 };
+use crate::source_kind::SourceKind;
 use image_linkage::layer::{
     FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };

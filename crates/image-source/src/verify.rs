@@ -4,7 +4,7 @@ use std::io::Read;
 
 use image_linkage::digest::{Digest, DigestHasher};
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// Reads a whole small document and verifies it against `digest` and `size`, where they are given.
 ///

@@ -26,6 +26,7 @@ use std::sync::Arc;
 pub use file_facts::{KeptBudget, read_file_facts};
 pub use interest::{FileInterest, IndexOptions, WantedFiles};
 pub use pipeline::index_layer;
+pub use tar_walk::has_no_content;
 
 use crate::digest::Digest;
 use crate::elf::ElfFacts;

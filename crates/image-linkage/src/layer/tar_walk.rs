@@ -141,7 +141,7 @@ fn kind(entry: &ParsedEntry<'_>) -> EntryType {
 
 /// Whether a member of this kind has no content even where its header gives a size: a hard link, for one, may
 /// carry the size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
-fn has_no_content(kind: EntryType) -> bool {
+pub fn has_no_content(kind: EntryType) -> bool {
     matches!(
         kind,
         EntryType::Link

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 

@@ -8,11 +8,15 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, digest_of_name};
-use super::{ChosenImage, WantedImage, not_found, oci_index, same_name};
-use crate::{
-    Digest, Image, ImageConfig, ImageError, LayerDescriptor, OpenRequest, Platform, config,
-    manifest,
-};
+use super::oci_index;
+use super::wanted_image::{ChosenImage, WantedImage, not_found, same_name};
+use crate::config::ImageConfig;
+use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::OpenRequest;
+use crate::{config, manifest};
+use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
 
 /// What `docker save` writes: layers as plain tar archives, unless their magic bytes say otherwise.

@@ -7,13 +7,17 @@ use std::io::{self, BufReader, Read, Seek};
 use tar_core::EntryType;
 use tar_core::parse::{Limits as HeaderLimits, ParseEvent, ParsedEntry, Parser};
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 use image_linkage::escape;
+use image_linkage::layer::has_no_content;
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
 /// Members of one archive. An image of a thousand layers has some four thousand.
 const MAX_MEMBERS: usize = 100_000;
+
+/// Bytes of a header, to whose multiple contents are padded.
+const BLOCK: usize = 512;
 
 /// One member's header.
 pub(crate) struct ArchiveMember {
@@ -169,7 +173,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
     /// is no tar archive or has too many members.
     pub fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
         self.pass_content()?;
-        let mut need = 512;
+        let mut need = BLOCK;
         loop {
             if need > self.header_limit {
                 return Err(self.not_a_tar(&format!(
@@ -199,7 +203,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
             };
             self.ahead.drain(..consumed.min(self.ahead.len()));
             self.position += consumed as u64;
-            need = 512;
+            need = BLOCK;
             if let Some(member) = member {
                 return self.enter(member).map(Some);
             }
@@ -220,7 +224,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
         }
         member.offset = self.position;
         self.content = member.size;
-        self.padding = (512 - member.size % 512) % 512;
+        self.padding = member.size.wrapping_neg() % BLOCK as u64;
         self.current = member.name.clone();
         Ok(member)
     }
@@ -241,7 +245,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
                 _ => Ok(false),
             };
         }
-        if self.position == 0 && need == 512 {
+        if self.position == 0 && need == BLOCK {
             return Err(self.not_a_tar("it is no tar archive"));
         }
         Err(self.cut_short("in the header after"))
@@ -341,19 +345,14 @@ fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
         EntryType::Symlink => MemberKind::Link(name.parent().join(target)),
         _ => MemberKind::Other,
     };
-    let header_only = matches!(
-        entry.entry_type,
-        EntryType::Link
-            | EntryType::Symlink
-            | EntryType::Char
-            | EntryType::Block
-            | EntryType::Directory
-            | EntryType::Fifo
-    );
     ArchiveMember {
         name,
         kind,
         offset: 0,
-        size: if header_only { 0 } else { entry.size },
+        size: if has_no_content(entry.entry_type) {
+            0
+        } else {
+            entry.size
+        },
     }
 }

@@ -7,11 +7,16 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, blob_name};
-use super::{ChosenImage, WantedImage, not_found};
+use super::wanted_image::{self, ChosenImage, WantedImage, not_found};
+use crate::config::ImageConfig;
+use crate::image::Image;
+use crate::image_error::ImageError;
 use crate::manifest::{Descriptor, FoundManifest};
-use crate::{
-    Digest, Image, ImageConfig, ImageError, OpenRequest, Platform, SourceKind, config, manifest,
-};
+use crate::platform::Platform;
+use crate::source::OpenRequest;
+use crate::source_kind::SourceKind;
+use crate::{config, manifest};
+use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
 
 /// Indexes in indexes, `index.json` included.
@@ -174,7 +179,9 @@ fn is_named(descriptor: &Descriptor, name: &str) -> bool {
         || annotations
             .iter()
             .filter_map(|key| annotation(descriptor, key))
-            .any(|found| found == name || tag(found) == Some(name) || super::same_name(found, name))
+            .any(|found| {
+                found == name || tag(found) == Some(name) || wanted_image::same_name(found, name)
+            })
 }
 
 /// The most complete name of `descriptor`. Docker and containerd write only the tag into the annotation of

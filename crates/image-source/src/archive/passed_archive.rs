@@ -10,13 +10,15 @@ use super::decompressed_archive::DecompressedArchive;
 use super::documents::{
     DocumentStore, OpenedDocument, digest_of_name, missing_member, name_member,
 };
-use super::{
-    ArchiveMembers, MemberKind, SkipStream, WantedImage, choose_image, list_archive_platforms,
-};
+use super::image_choice::{choose_image, list_archive_platforms};
+use super::members::{ArchiveMembers, MemberKind, SkipStream};
+use super::wanted_image::{WantedImage, sparse_reason};
+use crate::image::LayerDescriptor;
+use crate::image_error::ImageError;
+use crate::platform::Platform;
 use crate::source::ProgressReader;
-use crate::{
-    Digest, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, Platform,
-};
+use crate::source::{OpenRequest, OpenedImage, OpenedLayers};
+use image_linkage::digest::Digest;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
@@ -249,7 +251,7 @@ fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, Image
         Some(MemberContent::Document(_)) => Err(layer_error(
             "it is a JSON document and no tar archive".to_owned(),
         )),
-        Some(MemberContent::Sparse) => Err(layer_error(super::sparse_reason(name))),
+        Some(MemberContent::Sparse) => Err(layer_error(sparse_reason(name))),
         None => Err(missing_member(passed.what(), name)),
     }
 }
@@ -296,7 +298,7 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Layer(_)) => {
                 "it is no JSON document within the limit of bytes".to_owned()
             }
-            Some(MemberContent::Sparse) => super::sparse_reason(name),
+            Some(MemberContent::Sparse) => sparse_reason(name),
         };
         Err(ImageError::NotAnImage {
             what: name_member(self, name),

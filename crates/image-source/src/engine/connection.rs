@@ -11,9 +11,9 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Identity};
 use serde::Deserialize;
 
-use super::EngineKind;
-use crate::ImageError;
+use super::kind::EngineKind;
 use crate::http_client::client_builder;
+use crate::image_error::ImageError;
 use image_linkage::escape;
 
 /// The environment variables that say where an engine listens; an empty value counts as none.

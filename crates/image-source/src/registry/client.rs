@@ -9,11 +9,11 @@ use reqwest::{Method, StatusCode};
 
 use super::credential_files::{self, CredentialSource};
 use super::credentials::Credential;
+use super::options::RegistryOptions;
 use super::request_errors::{connection_failure, is_no_tls, read_error_body, remote_error};
 use super::retry::{AttemptFailure, RetryPolicy};
 use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, asked_wait};
-use super::{RegistryOptions, address_guard};
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// What requests are signed with, and where the credentials behind it were found.
 #[derive(Clone, PartialEq, Eq)]
@@ -314,9 +314,4 @@ pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailur
         ))
         .into(),
     }
-}
-
-/// Host and port for errors about the token server.
-pub(super) fn url_authority(url: &Url) -> String {
-    address_guard::url_authority(url)
 }

@@ -9,12 +9,14 @@ use reqwest::blocking::{Body, Response};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
 
-use super::RegistryOptions;
 use super::client::{RepositoryClient, status_failure};
+use super::options::RegistryOptions;
 use super::request_errors::{read_error_body, remote_error};
 use super::retry::{AttemptFailure, retry_attempts};
 use super::transport::{FinalResponse, without_user};
-use crate::{Digest, ImageError, RegistryReference};
+use crate::image_error::ImageError;
+use crate::registry_reference::RegistryReference;
+use image_linkage::digest::Digest;
 
 /// Opens a blob at its start.
 pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;

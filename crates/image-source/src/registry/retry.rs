@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// How patient the client is. A test shortens the waits; a user needs no other values.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use reqwest::{Certificate, Method, Url};
 use super::address_guard;
 use super::request_errors::{connection_failure, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy};
-use crate::ImageError;
 use crate::http_client::client_builder;
+use crate::image_error::ImageError;
 
 /// Redirects that are followed for one request.
 const REDIRECTS: usize = 10;
