@@ -14,7 +14,7 @@ use crate::source_kind::SourceKind;
 pub struct DockerArchive {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The file.
+    /// A path of the host.
     pub file: PathBuf,
     /// The name or id of the image; needed only when there are several.
     pub name: Option<String>,

@@ -29,7 +29,7 @@ pub struct EngineImage {
     pub reference: String,
     /// The image's name or id.
     pub name: String,
-    /// Whose engine.
+    /// Which sockets are tried, and what errors advise.
     pub brand: EngineKind,
     /// Where engines are looked for.
     pub environment: EngineEnvironment,

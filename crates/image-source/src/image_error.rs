@@ -35,7 +35,7 @@ pub enum ImageError {
     NotAnImage {
         /// The document or file.
         what: String,
-        /// Why not.
+        /// What it is instead, or what is wrong with it.
         reason: String,
     },
     /// The index has no image for the platform.
@@ -53,7 +53,7 @@ pub enum ImageError {
         "{what}: expected digest {expected}, found {found}; the source is damaged or was tampered with"
     )]
     Digest {
-        /// The blob.
+        /// The blob or document, and where it lies.
         what: String,
         /// The digest in the descriptor.
         expected: Digest,
@@ -65,17 +65,17 @@ pub enum ImageError {
         "{what}: expected {expected} bytes, read {found}; the source is damaged or was cut short"
     )]
     Size {
-        /// The blob.
+        /// The blob or document, and where it lies.
         what: String,
         /// The size in the descriptor.
         expected: u64,
-        /// The bytes read.
+        /// The bytes read until the end, or until one too many.
         found: u64,
     },
     /// A document is larger than its limit.
     #[error("{what} is larger than the limit of {limit} bytes")]
     TooLarge {
-        /// The document.
+        /// The document, or several together.
         what: String,
         /// The limit in bytes.
         limit: u64,

@@ -13,7 +13,7 @@ use crate::source_kind::SourceKind;
 pub struct OciArchive {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The file.
+    /// A path of the host.
     pub file: PathBuf,
     /// The tag, name or digest of the image; needed only when there are several.
     pub tag: Option<String>,

@@ -21,7 +21,7 @@ use image_linkage::path::RootPath;
 pub struct OciLayout {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The folder.
+    /// A path of the host, where `oci-layout` lies.
     pub dir: PathBuf,
     /// The tag, name or digest of the image; needed only when there are several.
     pub tag: Option<String>,
@@ -97,6 +97,7 @@ impl LayoutFolder {
 }
 
 fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
+    // Each folder on the way is looked at by itself: `blobs` could be a link, too.
     let mut path = dir.to_owned();
     let mut components = name.split_components().peekable();
     while let Some(component) = components.next() {

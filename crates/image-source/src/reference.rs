@@ -18,7 +18,7 @@ pub enum ImageReference {
     Podman(String),
     /// The output of `docker save`.
     DockerArchive {
-        /// The file.
+        /// A path of the host.
         file: PathBuf,
         /// The image in it; needed only when there are several.
         reference: Option<String>,
@@ -27,14 +27,14 @@ pub enum ImageReference {
     Stdin,
     /// An OCI image layout in a folder.
     Oci {
-        /// The folder.
+        /// A path of the host, where `oci-layout` lies.
         dir: PathBuf,
         /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
         tag: Option<String>,
     },
     /// An OCI image layout in a tar archive.
     OciArchive {
-        /// The file.
+        /// A path of the host.
         file: PathBuf,
         /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
         tag: Option<String>,
@@ -48,7 +48,7 @@ pub enum ImageReference {
 pub enum PathKind {
     /// A folder with an `oci-layout` file.
     OciLayout,
-    /// Any other folder.
+    /// A folder without one, read as a root file system.
     Folder,
     /// A tar archive with a `manifest.json`.
     DockerArchive,
@@ -146,7 +146,7 @@ fn schemed(
     }
 }
 
-/// Splits `PATH[:TAG]`. A path that exists as a whole is a path; else the first colon splits, as in skopeo.
+/// Splits `PATH[:TAG]` at the first colon, as skopeo does; a path that exists as a whole, colons and all, is a path.
 fn split_tag<'a>(
     rest: &'a str,
     look: &impl Fn(&str) -> Option<PathKind>,

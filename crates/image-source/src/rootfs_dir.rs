@@ -27,7 +27,7 @@ use image_linkage::path::RootPath;
 pub struct RootfsDir {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The folder.
+    /// A path of the host, which is `/` of the image.
     pub dir: PathBuf,
 }
 
@@ -141,6 +141,7 @@ impl FolderWalk<'_> {
         let metadata = entry.metadata()?;
         let kind = metadata.file_type();
         let found = if kind.is_dir() {
+            // A root file system that is in use has them mounted: endless, and nothing of the image.
             if is_kernels(path) && metadata.dev() != self.device {
                 return Ok(());
             }

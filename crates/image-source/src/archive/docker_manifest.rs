@@ -147,6 +147,7 @@ fn name(entry: &SavedImage) -> &str {
 
 /// Whether `id` is the digest of the entry's config, or a beginning of it as engines show it.
 fn has_id(entry: &SavedImage, id: &str) -> bool {
+    // Four digits, as a shorter beginning would match by chance.
     let hex = id.strip_prefix("sha256:").unwrap_or(id);
     hex.len() >= 4
         && digest_of_name(&RootPath::from(entry.config.as_str()))

@@ -19,11 +19,9 @@ const MAX_MEMBERS: usize = 100_000;
 /// Bytes of a header, to whose multiple contents are padded.
 const BLOCK: usize = 512;
 
-/// One member's header.
+/// What a header says, as far as an image archive needs it.
 pub(crate) struct ArchiveMember {
-    /// Its normalised name.
     pub name: RootPath,
-    /// What it is.
     pub kind: MemberKind,
     /// Where its content begins in the archive, in bytes.
     pub offset: u64,
@@ -33,7 +31,6 @@ pub(crate) struct ArchiveMember {
 
 /// What a member is, as far as an image archive needs to know.
 pub(crate) enum MemberKind {
-    /// A regular file.
     File,
     /// A symbolic or hard link to another member.
     Link(RootPath),

@@ -175,6 +175,7 @@ fn is_named(descriptor: &Descriptor, name: &str) -> bool {
         "org.opencontainers.image.ref.name",
         "io.containerd.image.name",
     ];
+    // By the tool that wrote it, ref.name holds the tag alone or the whole name.
     descriptor.digest.as_ref() == name
         || annotations
             .iter()
@@ -286,6 +287,7 @@ pub(super) fn manifest_of_config(
     let mut seen = BTreeSet::new();
     let mut found: Option<FoundManifest> = None;
     while let Some((descriptor, depth)) = queue.pop() {
+        // An index may name itself, or the same manifest under many tags.
         if !seen.insert(descriptor.digest.clone()) || seen.len() > MAX_MANIFESTS {
             continue;
         }

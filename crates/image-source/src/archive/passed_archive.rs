@@ -105,6 +105,7 @@ fn pass<R: Read + Send>(
             MemberKind::File => {
                 let start = peek(what, members)?;
                 if is_document(&start, member.size, limits) {
+                    // Documents are held until the end: an archive of many small ones could fill the memory.
                     kept += member.size;
                     if kept > limits.kept_total {
                         return Err(ImageError::TooLarge {
@@ -229,6 +230,7 @@ fn collect(
     }
     let mut indexes: Vec<LayerIndex> = Vec::with_capacity(names.len());
     for (at, (name, layer)) in stored.iter().zip(layers).enumerate() {
+        // An image may have the same layer twice, which the archive then holds once.
         let earlier = stored.iter().take(at).position(|other| other == name);
         let index = match earlier.and_then(|earlier| indexes.get(earlier)) {
             Some(index) => index.clone(),

@@ -34,7 +34,7 @@ impl FileRange {
     }
 }
 
-/// A scanned archive.
+/// An archive of which every header was read and no content.
 struct ScannedArchive<'a> {
     path: &'a Path,
     /// `None` for a sparse file, whose content is not what is stored.

@@ -91,6 +91,7 @@ impl RetryWaits {
             AttemptFailure::Passing { error, wait } => (error, wait),
         };
         match self.backoff.next() {
+            // The registry knows better than the backoff when its limit ends.
             Some(own) if asked.is_none_or(|asked| asked <= self.longest) => {
                 std::thread::sleep(asked.unwrap_or(own));
                 Ok(())

@@ -29,7 +29,6 @@ const UPLOAD: Duration = Duration::from_hours(6);
 /// What proves who asks. It never prints itself.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Authorization {
-    /// A token.
     Bearer(String),
     /// User name and password.
     Basic(String, String),
@@ -279,7 +278,7 @@ impl HttpTransport {
 pub(super) enum SendError {
     /// The first address did not answer; whether to try another way is up to the caller.
     NoAnswer(reqwest::Error),
-    /// Everything else.
+    /// A failure that another scheme would not cure.
     Failed(AttemptFailure),
 }
 
