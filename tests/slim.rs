@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
 use testkit::oci::{Image, Layout};
+use testkit::spec::Sources;
 
 /// A fixture, as the program is given it.
 fn fixture(name: &str) -> String {
@@ -248,6 +250,63 @@ fn what_can_go_is_no_longer_in_any_layer() {
     let before = audit(&image, &[]);
     assert_eq!(after["phases"]["inference"]["drop"], json!([]));
     assert_ne!(before["phases"]["inference"]["drop"], json!([]));
+}
+
+/// What a program needs stays, by whatever search path it gets there.
+#[test]
+fn a_library_behind_tokens_of_a_search_path_stays() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let lib = "opt/lib/x86_64-linux-gnu/nv";
+    // The search path, whether it is the program's or the environment's, the library's folder, whether it stays.
+    let cases = [
+        ("/opt/$LIB/nv", "rpath", lib, true),
+        ("/opt/$LIB/nv", "runpath", lib, true),
+        ("/opt/$LIB/nv", "environment", lib, true),
+        ("/none:/opt/${LIB}/nv/", "rpath", lib, true),
+        (
+            "/opt/a${LIB}b/nv",
+            "rpath",
+            "opt/alib/x86_64-linux-gnub/nv",
+            true,
+        ),
+        ("/opt/nv-${PLATFORM}-12", "rpath", "opt/nv-x86_64-12", true),
+        ("/opt/nv-$PLATFORM", "environment", "opt/nv-x86_64", true),
+        (
+            "$ORIGIN/../$LIB/nv",
+            "runpath",
+            "opt/lib/x86_64-linux-gnu/nv",
+            true,
+        ),
+        ("/opt/nv", "rpath", "opt/nv/glibc-hwcaps/x86-64-v2", true),
+        ("/opt/$LIBRARY/nv", "rpath", lib, false),
+        ("/opt/lib64/nv", "rpath", lib, false),
+    ];
+    for (path, by, folder, stays) in cases {
+        let program = Elf::executable().needed("libnvperf_host.so");
+        let (program, environment) = match by {
+            "rpath" => (program.rpath(path), None),
+            "runpath" => (program.runpath(path), None),
+            _ => (program, Some(path)),
+        };
+        let library = Elf::library("libnvperf_host.so").build();
+        let layer = Layer::new()
+            .file(format!("{folder}/libnvperf_host.so"), library)
+            .executable("opt/bin/program", program.build());
+        let mut image = base[0].clone();
+        if let Some(path) = environment {
+            image = image.env("LD_LIBRARY_PATH", path);
+        }
+        let image = image.layer("COPY opt /opt", &layer, Compression::None);
+        let place = Place::new();
+        let mut layout = Layout::new();
+        layout.add("1", &[image]);
+        layout.write_to(&place.path().join("from")).unwrap();
+        let from = place.of("oci", "from");
+        let plan = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        let goes = plan.contains(&format!("{folder}/libnvperf_host.so"));
+        assert_eq!(!goes, stays, "{path} of the {by}: {plan}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use image_source::{Image, SourceKind};
 /// registry is pinned by the digest of what was read.
 ///
 /// Errors: [`RemedyError::Name`], for a name that means more than itself.
-pub fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
+pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
     if !image.source.is_named_everywhere() {
         return Ok(None);
     }
@@ -25,7 +25,7 @@ pub fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError>
 /// The name that a user gives.
 ///
 /// Errors: [`RemedyError::Name`], for a name that means more than itself.
-pub fn check_image_name(name: &str) -> Result<String, RemedyError> {
+pub(crate) fn check_image_name(name: &str) -> Result<String, RemedyError> {
     quote::require_plain("the name of an image", name.as_bytes())
 }
 

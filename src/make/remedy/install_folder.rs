@@ -1,32 +1,40 @@
 //! The search path that leads to what is brought.
 
-use super::copy_plan::CacheUpdate;
+use super::image_system::has_program;
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
+use image_linkage::loader::ldconfig::LdSoConf;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::Rootfs;
 
 /// The folder that the files are put into, where it is not one of the loader's own.
-pub const FOLDER: &str = "opt/cupti/lib";
+pub(crate) const FOLDER: &str = "opt/cupti/lib";
 /// The file that names the folder. It sorts before those of CUDA's packages, so that of two libraries with one
 /// soname the one that was brought wins.
-pub const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
+pub(crate) const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
+
+/// How what is brought gets onto the search path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheUpdate {
+    /// `ld.so.cache` is written along with the files.
+    Cache,
+    /// The image's own programs do it, as far as it has them.
+    Build,
+}
 
 /// The search path that leads to what is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstallFolder {
-    /// The folder.
+pub(crate) struct InstallFolder {
     pub folder: RootPath,
     /// How the loader comes to look there.
     pub by: FolderDiscovery,
-    /// Why in this way.
     pub because: String,
 }
 
 /// How the loader comes to look in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FolderDiscovery {
+pub(crate) enum FolderDiscovery {
     /// This file names it, and `ldconfig` puts its libraries into the cache.
     Conf(RootPath),
     /// It is compiled into the loader.
@@ -34,12 +42,13 @@ pub enum FolderDiscovery {
 }
 
 /// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
-pub fn choose_install_folder(
+pub(super) fn choose_install_folder(
     target: &ImageFacts,
     linker: &DynamicLoader,
     means: CacheUpdate,
 ) -> InstallFolder {
     let rootfs = &target.grounds.as_is.rootfs;
+    // RUN takes a shell, and without ldconfig no cache would ever name the folder.
     if means == CacheUpdate::Build
         && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh"))
     {
@@ -51,9 +60,8 @@ pub fn choose_install_folder(
                     .to_owned(),
         };
     }
-    let reads_folder = rootfs
-        .content(b"/etc/ld.so.conf")
-        .is_some_and(|conf| conf.split(|&byte| byte == b'\n').any(includes_folder));
+    let reads_folder = LdSoConf::read(rootfs).includes(&RootPath::from(CONF));
+    // ldconfig reads ld.so.conf alone; the folder counts where that includes it, as Debian's and Red Hat's do.
     let file = if reads_folder { CONF } else { "etc/ld.so.conf" };
     InstallFolder {
         folder: RootPath::from(FOLDER),
@@ -62,14 +70,6 @@ pub fn choose_install_folder(
                   LD_LIBRARY_PATH in somebody's environment does not"
             .to_owned(),
     }
-}
-
-/// Whether a line of `ld.so.conf` includes the files of its folder.
-fn includes_folder(line: &[u8]) -> bool {
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    words.next() == Some(b"include") && words.any(|word| word.ends_with(b"ld.so.conf.d/*.conf"))
 }
 
 /// The folder by which the loader finds libraries of its own accord: the first that is there and is its distribution's.
@@ -81,19 +81,4 @@ fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
         .into_iter()
         .next()
         .unwrap_or_else(|| RootPath::from("usr/lib"))
-}
-
-/// Whether a program is where the system's programs are.
-pub fn has_program(rootfs: &Rootfs, name: &str) -> bool {
-    let folders = [
-        "/sbin/",
-        "/usr/sbin/",
-        "/bin/",
-        "/usr/bin/",
-        "/usr/local/bin/",
-    ];
-    folders.iter().any(|folder| {
-        let found = rootfs.lookup(&[folder.as_bytes(), name.as_bytes()].concat());
-        found.is_ok_and(|found| matches!(&rootfs.node(found.node).kind, NodeKind::File(_)))
-    })
 }

@@ -22,7 +22,7 @@ use image_source::{
 const CHUNK: usize = 128 << 10;
 
 /// An image that was read, and its blobs.
-pub struct OriginalImage {
+pub(crate) struct OriginalImage {
     /// What the manifest and the config say.
     pub image: Image,
     /// The documents that say it.
@@ -40,7 +40,7 @@ impl OriginalImage {
     /// Reads the image that `written` names; what can be read only once is kept in `folder`.
     ///
     /// Errors: As a source says, and for a folder, which has no layers.
-    pub fn read(
+    pub(crate) fn read(
         written: &str,
         options: &ReadOptions<'_>,
         folder: &Path,
@@ -89,8 +89,7 @@ impl OriginalImage {
         })
     }
 
-    /// The facts of the image.
-    pub fn facts(&self, conditions: &GatherOptions) -> ImageFacts {
+    pub(crate) fn facts(&self, conditions: &GatherOptions) -> ImageFacts {
         let layers = self.layers.iter().cloned().map(Ok).collect();
         facts::gather_facts(self.image.clone(), ReadLayers { layers }, conditions)
     }
@@ -98,7 +97,7 @@ impl OriginalImage {
     /// The blob of a layer as it is stored; it fails at its end if it is not what was read before.
     ///
     /// Errors: Why it cannot be opened.
-    pub fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
+    pub(crate) fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
         let (Some(layer), Some(index)) = (self.image.layers.get(number), self.layers.get(number))
         else {
             return Err(SlimError::Cannot(format!(
@@ -118,7 +117,7 @@ impl OriginalImage {
     /// The tar of a layer; it fails when there is more of it than before.
     ///
     /// Errors: As [`OriginalImage::blob`].
-    pub fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
+    pub(crate) fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
         let blob = BufReader::with_capacity(CHUNK, self.blob(number)?);
         Ok(SizedTar {
             inner: DecompressedReader::new(blob),
@@ -127,7 +126,7 @@ impl OriginalImage {
     }
 
     /// Where the bytes of a file of the merged file system lie: in which layer, at which path of it.
-    pub fn locate_file(&self, path: &RootPath) -> Option<(usize, RootPath)> {
+    pub(crate) fn locate_file(&self, path: &RootPath) -> Option<(usize, RootPath)> {
         let (merged, _) = rootfs::merge_layers(&self.layers);
         let found = merged.lookup_link(&path.absolute()).ok()?;
         let mut number = merged.node(found.node).layer;

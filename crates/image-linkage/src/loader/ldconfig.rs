@@ -3,15 +3,21 @@
 //! Directories come in the order of `/etc/ld.so.conf` and its includes, then the built-in ones; the first
 //! directory that holds a soname wins. Missing soname links are made, dangling ones are removed.
 
+mod configuration;
 mod glob;
 mod library_names;
+
+pub use configuration::{LdSoConf, directories};
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::dynamic_loader::DynamicLoader;
 use super::ld_cache::{CacheEntry, LdCache};
-use super::{Arch, DynamicLoader, Libc, legacy_hwcaps};
+use super::legacy_hwcaps;
+use super::machine::{Arch, Libc};
+use super::object_check::ET_DYN;
 use crate::elf::{ByteString, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
@@ -19,7 +25,7 @@ use crate::rootfs::{NodeId, NodeKind, Rootfs};
 /// What a run of `ldconfig` leaves behind.
 #[derive(Debug, Clone, Default)]
 pub struct LdconfigOutcome {
-    /// The cache.
+    /// The cache that it would write.
     pub cache: LdCache,
     /// The soname links it makes: in which directory, of which name, to which file.
     pub links: Vec<(NodeId, ByteString, ByteString)>,
@@ -42,24 +48,19 @@ pub struct LinkChanges {
     pub removed: Vec<ByteString>,
 }
 
-/// Configuration files that are included, at most.
-const FILES: usize = 256;
-/// Includes within includes.
-const DEPTH: usize = 8;
 /// Directories that are searched, at most.
 const DIRECTORIES: usize = 1024;
 
 /// Runs `ldconfig` on the file system.
 pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
     let mut out = LdconfigOutcome::default();
-    let mut configuration = LdSoConf {
-        rootfs,
-        directories: Vec::new(),
-        files: 0,
-        problems: &mut out.problems,
-    };
-    configuration.read(b"/etc/ld.so.conf", 0);
-    let mut directories = configuration.directories;
+    let LdSoConf {
+        mut directories,
+        problems,
+        ..
+    } = LdSoConf::read(rootfs);
+    out.problems = problems;
+    // `add_system_dir` comes behind `parse_conf`: of two libraries with one soname the configured one wins.
     directories.extend(built_in(linker));
     let mut run = LdconfigRun {
         rootfs: Cow::Borrowed(rootfs),
@@ -70,6 +71,7 @@ pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome 
     for path in directories {
         run.add(path);
     }
+    // A directory may queue others while it is searched: those of its hardware.
     let mut next = 0;
     while let Some(directory) = run.directories.get(next).cloned() {
         next += 1;
@@ -103,93 +105,6 @@ fn built_in(linker: &DynamicLoader) -> Vec<ByteString> {
         directories.push(directory.into());
     }
     directories
-}
-
-struct LdSoConf<'a> {
-    rootfs: &'a Rootfs,
-    directories: Vec<ByteString>,
-    files: usize,
-    problems: &'a mut Vec<String>,
-}
-
-impl LdSoConf<'_> {
-    /// Reads one file (`parse_conf`): a directory a line, `include` with a pattern, `#` begins a comment.
-    fn read(&mut self, path: &[u8], depth: usize) {
-        self.files += 1;
-        if depth > DEPTH || self.files > FILES {
-            self.problems.push(format!(
-                "the includes of /etc/ld.so.conf go deeper than {DEPTH} or are more than {FILES}"
-            ));
-            return;
-        }
-        let Some(content) = self.rootfs.content(path) else {
-            if self.rootfs.file(path).is_some() {
-                let path = crate::escape::escape_bytes(path);
-                self.problems.push(format!(
-                    "{path} is part of the configuration of ldconfig and was not read"
-                ));
-            }
-            return;
-        };
-        for line in content.split(|&byte| byte == b'\n') {
-            let line = line
-                .split(|&byte| byte == b'#')
-                .next()
-                .unwrap_or_default()
-                .trim_ascii();
-            if let Some(patterns) = word_after(line, b"include") {
-                for pattern in patterns
-                    .split(u8::is_ascii_whitespace)
-                    .filter(|pattern| !pattern.is_empty())
-                {
-                    self.include(pattern, path, depth);
-                }
-            } else if !line.is_empty() && !is_hwcap_line(line) {
-                let directory = line
-                    .split(|&byte| byte == b'=')
-                    .next()
-                    .unwrap_or_default()
-                    .trim_ascii_end();
-                let length = directory
-                    .iter()
-                    .rposition(|&byte| byte != b'/')
-                    .map_or(0, |last| last + 1);
-                let directory: ByteString = directory.get(..length).unwrap_or_default().into();
-                // A relative one counts from the root, where `ldconfig` runs.
-                if !directory.is_empty() {
-                    self.directories.push(directory);
-                }
-            }
-        }
-    }
-
-    fn include(&mut self, pattern: &[u8], from: &[u8], depth: usize) {
-        let base = from
-            .iter()
-            .rposition(|&byte| byte == b'/')
-            .and_then(|at| from.get(..at))
-            .unwrap_or_default();
-        let pattern = if pattern.starts_with(b"/") {
-            pattern.to_vec()
-        } else {
-            [base, b"/", pattern].concat()
-        };
-        for file in glob::expand_pattern(self.rootfs, &pattern) {
-            self.read(&file, depth + 1);
-        }
-    }
-}
-
-/// What follows `word` and white space.
-fn word_after<'l>(line: &'l [u8], word: &[u8]) -> Option<&'l [u8]> {
-    line.strip_prefix(word)
-        .filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))
-        .map(<[u8]>::trim_ascii_start)
-}
-
-/// Whether a line is the `hwcap` directive, in any case of letters, which is ignored.
-fn is_hwcap_line(line: &[u8]) -> bool {
-    word_after(&line.to_ascii_lowercase(), b"hwcap").is_some()
 }
 
 /// A directory to be searched.
@@ -247,6 +162,7 @@ impl LdconfigRun<'_> {
             return false;
         };
         let known = |known: &SearchedDirectory| known.node == found.node;
+        // By inode, as `add_single_dir` does: /lib and /usr/lib are one directory in most images.
         let is_directory = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
         if !is_directory
             || self.directories.len() >= DIRECTORIES
@@ -297,6 +213,7 @@ impl LdconfigRun<'_> {
     ) -> Option<(ByteString, DirectoryLibrary)> {
         let is_symlink = matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_));
         let is_hardware = directory.level.is_none() && self.has_hardware(name);
+        // In a `glibc-hwcaps` subdirectory the test of the name passes over regular files alone (`search_dir`).
         let is_odd_link = directory.level.is_some() && is_symlink;
         if !(library_names::is_library(name) || is_hardware || is_odd_link)
             || library_names::is_temporary(name, self.linker.libc)
@@ -305,6 +222,7 @@ impl LdconfigRun<'_> {
         }
         let path = [&*directory.path, b"/", name].concat();
         let Ok(found) = self.rootfs.lookup(&path) else {
+            // "Remove stale symlinks", those with `.so.` in their names alone (`search_dir`).
             if is_symlink && name.windows(4).any(|part| part == b".so.") {
                 self.rootfs.to_mut().remove_link(directory.node, name);
                 self.out.removed.push((directory.node, name.clone()));
@@ -418,7 +336,7 @@ fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(ByteString, 
     let elf = facts
         .elf
         .as_ref()
-        .filter(|elf| elf.dynamic && elf.kind == 3)?;
+        .filter(|elf| elf.dynamic && elf.kind == ET_DYN)?;
     // "file … is truncated": the tables that it reads; that a loaded segment is cut it does not see.
     let cut = |problem: &ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
     if elf.problems.iter().any(cut) {

@@ -1,0 +1,96 @@
+//! Checks that each needed version is defined (glibc elf/dl-version.c, `_dl_check_map_versions`), and that
+//! the processor has the level an object asks for (sysdeps/x86/dl-prop.h).
+
+use crate::escape;
+use crate::loader::link_map::{LinkMap, LinkMaps};
+use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
+
+/// The version needs of the maps in `order` that are not met, in the loader's words.
+pub(super) fn check_versions(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
+    let listed = order
+        .iter()
+        .filter_map(|&number| Some((number, maps.get(number)?)));
+    listed
+        .flat_map(|(number, map)| {
+            versions(maps, number, map)
+                .into_iter()
+                .chain(level(maps, number, map))
+        })
+        .collect()
+}
+
+fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<UnresolvedRequest> {
+    let mut missing = Vec::new();
+    for need in &map.elf().verneed {
+        let answers = |candidate: &&LinkMap| {
+            *candidate.path == *need.file
+                || candidate.names.contains(&need.file)
+                || candidate.elf().soname.as_ref() == Some(&need.file)
+        };
+        // An object without definitions is accepted with a warning; one that is missing is reported already.
+        let Some(found) = maps
+            .iter()
+            .find(answers)
+            .filter(|found| !found.elf().verdef.is_empty())
+        else {
+            continue;
+        };
+        for version in need
+            .versions
+            .iter()
+            .filter(|version| !version.weak && !found.elf().verdef.contains(&version.name))
+        {
+            missing.push(UnresolvedRequest {
+                name: need.file.clone(),
+                requested_by: Some(number),
+                outcome: RequestOutcome::Refused,
+                message: format!(
+                    "{}: version `{}' not found (required by {})",
+                    escape::escape_bytes(&found.path),
+                    escape::escape_bytes(&version.name),
+                    escape::escape_bytes(&map.path)
+                ),
+                missing_version: Some(version.name.clone()),
+                trace: Vec::new(),
+            });
+        }
+    }
+    missing
+}
+
+fn level(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<UnresolvedRequest> {
+    let lacks = map.elf().isa_needed & !maps.setup.cpu.isa_bits() != 0;
+    (lacks && maps.setup.linker.arch.has_levels()).then(|| UnresolvedRequest {
+        name: map.path.clone(),
+        requested_by: Some(number),
+        outcome: RequestOutcome::Refused,
+        message: format!(
+            "{}: CPU ISA level is lower than required",
+            escape::escape_bytes(&map.path)
+        ),
+        missing_version: None,
+        trace: Vec::new(),
+    })
+}
+
+/// The major and minor number in the name of a symbol version of glibc, such as `GLIBC_2.25`; `None` for every
+/// other version, `GLIBC_PRIVATE` among them.
+pub fn glibc_version(name: &[u8]) -> Option<(u32, u32)> {
+    let number = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?;
+    let mut parts = number.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glibc_version;
+
+    #[test]
+    fn only_a_version_of_glibc_with_a_number_is_one() {
+        assert_eq!(glibc_version(b"GLIBC_2.25"), Some((2, 25)));
+        assert_eq!(glibc_version(b"GLIBC_2.2.5"), Some((2, 2)));
+        assert_eq!(glibc_version(b"GLIBC_PRIVATE"), None);
+        assert_eq!(glibc_version(b"GLIBCXX_3.4.30"), None);
+        assert_eq!(glibc_version(b"libcupti.so.12"), None);
+    }
+}

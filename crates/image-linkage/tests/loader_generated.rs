@@ -1,0 +1,166 @@
+//! Do our loader and the real one agree on file systems that nobody thought of?
+//!
+//! A seed makes a small root file system with an environment and a program. The real `ld.so` and `ldconfig`
+//! of a Debian run in it; ours reads the same files. What they load, in which order, from where, what they
+//! miss and the words they say about it have to be the same. A case that differs is made small and kept in
+//! `testdata/loader/`; `CUPTI_AUDIT_CASES=FIRST-LAST` runs other seeds than the usual.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the judge is the real loader, run in a root; tests may panic"
+)]
+
+#[path = "support/loader_case.rs"]
+mod loader_case;
+#[path = "support/loader_compare.rs"]
+mod loader_compare;
+#[path = "support/loader_coverage.rs"]
+mod loader_coverage;
+#[path = "support/loader_generate.rs"]
+mod loader_generate;
+#[path = "support/loader_judge.rs"]
+mod loader_judge;
+#[path = "support/loader_kept.rs"]
+mod loader_kept;
+#[path = "support/loader_objects.rs"]
+mod loader_objects;
+#[path = "support/loader_ours.rs"]
+mod loader_ours;
+#[path = "support/loader_random.rs"]
+mod loader_random;
+#[path = "support/loader_seeds.rs"]
+mod loader_seeds;
+#[path = "support/loader_shrink.rs"]
+mod loader_shrink;
+#[path = "support/loader_tools.rs"]
+mod loader_tools;
+#[path = "support/loader_tree.rs"]
+mod loader_tree;
+#[path = "support/loader_world.rs"]
+mod loader_world;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::parts as support;
+
+use loader_case::Case;
+use loader_compare::{Difference, End, compare};
+use loader_coverage::Coverage;
+use loader_world::{WORLD, World};
+
+/// The cases of a run that are made small and kept when they differ: each takes a while.
+const KEPT: usize = 3;
+/// How many of the generated cases have each feature, at least.
+const CASES_WITH_FEATURE: usize = 20;
+/// The same for the cases that open.
+const OPENS_WITH_FEATURE: usize = 20;
+
+#[test]
+fn generated_cases_agree_with_the_real_loader() {
+    let Some(world) = &*WORLD else { return };
+    let (first, last) = loader_seeds::asked().unwrap_or((1, 2000));
+    let cases: Vec<Case> = (first..=last).map(loader_generate::make).collect();
+    let run = run(world, &cases);
+    let ldconfigs = cases.iter().filter(|case| case.ldconfig.is_some()).count();
+    let ends = |end| run.ends.get(&end).copied().unwrap_or(0);
+    println!(
+        "{} of {} generated cases agree ({} load, {} miss something, {} meet a refused file, {} lack a version), ldconfig {} of {ldconfigs}",
+        cases.len() - run.failures.len(),
+        cases.len(),
+        ends(End::Loads),
+        ends(End::Misses),
+        ends(End::MeetsRefused),
+        ends(End::LacksVersion),
+        ldconfigs - run.failed_in(loader_compare::Step::Ldconfig),
+    );
+    report(world, &cases, &run);
+    if loader_seeds::asked().is_none() {
+        Coverage::of(&cases).check("of the generated cases", CASES_WITH_FEATURE);
+    }
+}
+
+#[test]
+fn generated_dlopens_agree_with_the_real_loader() {
+    let Some(world) = &*WORLD else { return };
+    let (first, last) = loader_seeds::asked().unwrap_or((1, 500));
+    let cases: Vec<Case> = (first..=last).map(loader_generate::make_open).collect();
+    let run = run(world, &cases);
+    println!(
+        "{} of {} generated dlopens agree ({} open everything)",
+        cases.len() - run.failures.len(),
+        cases.len(),
+        run.ends.get(&End::Loads).copied().unwrap_or(0)
+    );
+    report(world, &cases, &run);
+    if loader_seeds::asked().is_none() {
+        Coverage::of_opens(&cases).check("of the generated dlopens", OPENS_WITH_FEATURE);
+    }
+}
+
+/// What came of many cases.
+struct Run {
+    ends: BTreeMap<End, usize>,
+    /// By the number of the case.
+    failures: BTreeMap<usize, Difference>,
+}
+
+impl Run {
+    fn failed_in(&self, step: loader_compare::Step) -> usize {
+        let failures = self.failures.values();
+        failures
+            .filter(|difference| difference.step == step)
+            .count()
+    }
+}
+
+/// Compares all cases, on every processor.
+fn run(world: &World, cases: &[Case]) -> Run {
+    let next = AtomicU64::new(0);
+    let run = Mutex::new(Run {
+        ends: BTreeMap::new(),
+        failures: BTreeMap::new(),
+    });
+    let work = || {
+        loop {
+            let number = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
+            let Some(case) = cases.get(number) else { break };
+            let result = compare(world, case);
+            let mut run = run.lock().unwrap();
+            match result {
+                Ok(end) => *run.ends.entry(end).or_default() += 1,
+                Err(difference) => drop(run.failures.insert(number, difference)),
+            }
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(work);
+        }
+    });
+    run.into_inner().unwrap()
+}
+
+/// Fails where cases differ, with the first few made small and kept, and the seeds of all.
+fn report(world: &World, cases: &[Case], run: &Run) {
+    let mut text = String::new();
+    for (number, difference) in run.failures.iter().take(KEPT) {
+        let kept = loader_kept::keep(world, &cases[*number], difference);
+        let _ = writeln!(text, "{kept}\n");
+    }
+    let failures = run.failures.iter();
+    let seeds: Vec<String> = failures
+        .map(|(number, difference)| format!("{} {:?}", cases[*number].seed, difference.step))
+        .collect();
+    assert!(
+        seeds.is_empty(),
+        "{text}{} cases differ: {}",
+        seeds.len(),
+        seeds.join(", ")
+    );
+}

@@ -1,0 +1,295 @@
+//! Fills a page from a recipe.
+
+use super::phase_page::{
+    BuildCheckPage, ComponentPage, FilePage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage,
+    RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
+};
+use super::quote;
+use crate::judge::facts::ImageFacts;
+use crate::judge::plan::Plan;
+use crate::make::remedy::RemedyError;
+use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
+use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
+use crate::make::remedy::install_folder::FOLDER;
+use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
+use crate::make::remedy::library_stems::loaded_name;
+use crate::make::remedy::method_choice::MethodChoice;
+use crate::make::remedy::recipe::PhaseRecipe;
+use crate::make::remedy::removal::RemovalPlan;
+use crate::make::remedy::required_libraries::RequiredLibrary;
+use crate::make::remedy::search_path_setup::SearchPathSetup;
+use image_linkage::escape;
+use image_linkage::path::RootPath;
+
+/// What there is to say of a recipe.
+///
+/// Errors: [`RemedyError::Name`], when a name of the image cannot be written into a Dockerfile.
+pub(crate) fn fill_page(
+    facts: &ImageFacts,
+    plan: &Plan,
+    recipe: &PhaseRecipe,
+    base: &str,
+) -> Result<PhasePage, RemedyError> {
+    let user = facts.image.config.user.as_deref();
+    // A group may stand behind a colon (image-spec, config.md, "User"). Who is root already need not become it.
+    let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
+    let considered = recipe.choice.iter().flat_map(|choice| &choice.considered);
+    let own_path = facts.image.config.env("LD_LIBRARY_PATH");
+    let search_path = recipe.library_path.as_ref();
+    let search_path = search_path.map(|path| path.value.as_str());
+    let search_path = search_path.or(own_path).unwrap_or_default();
+    let search_path = quote::require_writable("LD_LIBRARY_PATH", search_path)?;
+    Ok(PhasePage {
+        phase: plan.phase.clone(),
+        image: escape::escape_bytes(facts.image.reference.as_bytes()),
+        summary: plan.summary.clone(),
+        verdict: plan.verdict.name(),
+        because: plan.because.clone(),
+        base: base.to_owned(),
+        considered: considered.cloned().collect(),
+        release: recipe.release.clone(),
+        adds: recipe.adds,
+        leaves: recipe.leaves.iter().map(ToString::to_string).collect(),
+        user: user
+            .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
+            .transpose()?,
+        shell: recipe.system.shell,
+        way: recipe
+            .choice
+            .as_ref()
+            .map(|choice| way(choice, recipe))
+            .transpose()?,
+        needs: recipe
+            .needs
+            .iter()
+            .map(|need| NeedPage {
+                name: need.stem,
+                because: need.because.to_string(),
+            })
+            .collect(),
+        spare: recipe.spare.clone(),
+        lead: lead(&recipe.lead)?,
+        library_path: recipe.library_path.clone(),
+        search_path: search_path.to_owned(),
+        fresh: recipe.fresh.as_ref().map(fresh),
+        pytorch: false,
+        soname: recipe
+            .choice
+            .as_ref()
+            .map(|choice| choice.way.soname())
+            .unwrap_or_default(),
+        folder: path(&recipe.folder)?,
+        config: Vec::new(),
+        proof: proof(facts, &recipe.proof)?,
+    })
+}
+
+fn path(path: &RootPath) -> Result<String, RemedyError> {
+    quote::require_plain("a path", &path.absolute())
+}
+
+fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
+    let file = |file: &CopiedFile| {
+        Ok(FilePage {
+            from: path(&file.from)?,
+            to: path(&file.to)?,
+            because: format!("{}: {}", escape::escape_bytes(&file.name), file.because),
+        })
+    };
+    bring.files.iter().map(file).collect()
+}
+
+fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
+    let link = |link: &CreatedLink| {
+        Ok(LinkPage {
+            at: path(&link.at)?,
+            name: escape::escape_bytes(link.at.name()),
+            to: quote::require_plain("a link", &link.to)?,
+            because: link.because.clone(),
+        })
+    };
+    bring.links.iter().map(link).collect()
+}
+
+fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, RemedyError> {
+    Ok(match &choice.way {
+        InstallMethod::Place(place) => MethodPage::Place {
+            files: files(&place.bring)?,
+        },
+        InstallMethod::Copy { from, bring } => MethodPage::Copy {
+            from: from.clone(),
+            files: files(bring)?,
+            // Without a shell nothing makes links, and the files have the names that are asked for.
+            links: if recipe.system.shell {
+                links(bring)?
+            } else {
+                Vec::new()
+            },
+        },
+        InstallMethod::Devel {
+            from,
+            folder,
+            release,
+        } => MethodPage::Copy {
+            from: from.clone(),
+            files: of_devel(folder, &release.soname, recipe)?,
+            links: Vec::new(),
+        },
+        InstallMethod::Package(package) => MethodPage::Package {
+            manager: package.manager.program(),
+            name: package.name.clone(),
+            version: package.version.clone(),
+            repository: package.setup.as_ref().and_then(repository),
+            component: package.setup.as_ref().map(component).transpose()?.flatten(),
+        },
+        InstallMethod::Pip(pip) => MethodPage::Pip {
+            interpreter: path(&pip.interpreter)?,
+            name: pip.name.clone(),
+            version: pip.version.clone(),
+            folder: path(&pip.folder)?,
+            listed: pip.is_listed,
+            managed: pip.is_managed,
+        },
+        InstallMethod::Conda(conda) => MethodPage::Conda {
+            program: path(&conda.environment.program)?,
+            prefix: path(&conda.environment.prefix)?,
+            packages: conda.packages.clone(),
+        },
+    })
+}
+
+/// The files of a devel image by their sonames: `COPY` follows the links, so that each is a file of that name.
+fn of_devel(
+    folder: &RootPath,
+    soname: &str,
+    recipe: &PhaseRecipe,
+) -> Result<Vec<FilePage>, RemedyError> {
+    let own = &recipe.folder;
+    let file = |need: &RequiredLibrary| {
+        let name = loaded_name(need.stem, soname);
+        Ok(FilePage {
+            from: path(&folder.join(name.as_bytes()))?,
+            to: path(&own.join(name.as_bytes()))?,
+            because: format!("{name}: {}", need.because),
+        })
+    };
+    recipe.needs.iter().map(file).collect()
+}
+
+fn repository(setup: &RepositorySetup) -> Option<RepositoryPage> {
+    match setup {
+        RepositorySetup::Repository {
+            url,
+            file,
+            keyring,
+            certificates,
+        } => Some(RepositoryPage {
+            file: file.clone(),
+            url: url.clone(),
+            keyring: keyring.clone(),
+            certificates: *certificates,
+        }),
+        RepositorySetup::Component { .. } => None,
+    }
+}
+
+fn component(setup: &RepositorySetup) -> Result<Option<ComponentPage>, RemedyError> {
+    Ok(match setup {
+        RepositorySetup::Component { component, file } => Some(ComponentPage {
+            name: component.clone(),
+            deb822: file.name().ends_with(b".sources"),
+            file: path(file)?,
+        }),
+        RepositorySetup::Repository { .. } => None,
+    })
+}
+
+fn lead(lead: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
+    Ok(match lead {
+        SearchPathSetup::Nothing(because) => SearchPathPage::Nothing {
+            because: because.clone(),
+        },
+        SearchPathSetup::Folder {
+            conf,
+            folder,
+            because,
+        } => SearchPathPage::Folder {
+            conf: path(conf)?,
+            folder: path(folder)?,
+            because: because.clone(),
+        },
+        SearchPathSetup::Links {
+            conf,
+            links,
+            because,
+        } => SearchPathPage::Links {
+            conf: path(conf)?,
+            folder: format!("/{FOLDER}"),
+            links: links.iter().map(link).collect::<Result<_, _>>()?,
+            because: because.clone(),
+        },
+        SearchPathSetup::Listed { conf } => SearchPathPage::Listed { conf: path(conf)? },
+    })
+}
+
+fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, RemedyError> {
+    Ok(LinkPage {
+        name: escape::escape_bytes(at.name()),
+        at: path(at)?,
+        to: path(to)?,
+        because: String::new(),
+    })
+}
+
+fn fresh(fresh: &RemovalPlan) -> RemovalPage {
+    let mut unwritable = 0;
+    let mut groups = Vec::new();
+    for group in &fresh.groups {
+        // A line break in a name would end the instruction. Such a file stays, and the page says how many do.
+        let (can, cannot): (Vec<&RootPath>, Vec<&RootPath>) = group
+            .paths
+            .iter()
+            .partition(|path| quote::is_writable(path.as_bytes()));
+        unwritable += cannot.len();
+        let text = |path: &&RootPath| String::from_utf8_lossy(&path.absolute()).into_owned();
+        groups.push(RemovalGroupPage {
+            kind: group.kind,
+            bytes: group.bytes,
+            because: group.because.clone(),
+            paths: can.iter().map(text).collect(),
+        });
+    }
+    groups.retain(|group| !group.paths.is_empty());
+    RemovalPage {
+        groups,
+        unwritable,
+        before: fresh.before,
+        after: fresh.after,
+        layers: fresh.layers,
+    }
+}
+
+fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
+    let rootfs = &facts.grounds.as_is.rootfs;
+    let linked = |it: &LinkedObject| {
+        Ok(LinkedPage {
+            name: it.name.clone(),
+            object: path(&it.object)?,
+            program: it
+                .program
+                .as_ref()
+                // The loader cannot list a program that is not there; the object alone is listed then.
+                .filter(|it| rootfs.lookup(&it.absolute()).is_ok())
+                .map(path)
+                .transpose()?,
+            wants: quote::require_plain("the name of a library", &it.wants)?,
+        })
+    };
+    Ok(BuildCheckPage {
+        loader: quote::require_plain("the path of the loader", &proof.loader)?,
+        names: proof.names.clone(),
+        linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,
+        libc: quote::require_plain("the path of the C library", &proof.libc)?,
+        elsewhere: proof.elsewhere,
+    })
+}

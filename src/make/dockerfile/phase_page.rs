@@ -1,0 +1,197 @@
+//! What the templates have to say: a recipe as text, every name in it checked.
+
+use serde::Serialize;
+
+use crate::make::remedy::method_choice::ConsideredMethod;
+use crate::make::remedy::recipe::BroughtRelease;
+use crate::make::remedy::search_path_setup::ChangedLibraryPath;
+
+/// What is said of one phase of an image.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PhasePage {
+    /// The phase, and the name of its stage.
+    pub phase: String,
+    /// The image as the user named it.
+    pub image: String,
+    /// What is done in the phase.
+    pub summary: String,
+    /// What the image makes of the phase now.
+    pub verdict: &'static str,
+    /// The rules that say so.
+    pub because: Vec<String>,
+    /// The name of the image for `FROM`.
+    pub base: String,
+    /// The ways that were looked at; the last is taken.
+    pub considered: Vec<ConsideredMethod>,
+    pub release: Option<BroughtRelease>,
+    pub adds: Option<u64>,
+    /// The rules that stay unsatisfied.
+    pub leaves: Vec<String>,
+    /// The image's own user, where that is not root.
+    pub user: Option<String>,
+    pub shell: bool,
+    /// How CUPTI comes in.
+    pub way: Option<MethodPage>,
+    /// The soname of the libcupti that comes in; empty where none does.
+    pub soname: String,
+    /// The folder that files are copied into.
+    pub folder: String,
+    pub needs: Vec<NeedPage>,
+    /// The libraries of a package that are not.
+    pub spare: Vec<&'static str>,
+    /// How the loader comes to find it.
+    pub lead: SearchPathPage,
+    pub library_path: Option<ChangedLibraryPath>,
+    /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
+    pub search_path: String,
+    pub fresh: Option<RemovalPage>,
+    /// Whether the PyTorch of the builder is taken over.
+    pub pytorch: bool,
+    /// The lines that set what a copy of the files does not bring along.
+    pub config: Vec<String>,
+    /// What is asked of the image's own loader.
+    pub proof: BuildCheckPage,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct NeedPage {
+    /// Its name up to the number of its soname.
+    pub name: &'static str,
+    pub because: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FilePage {
+    pub from: String,
+    pub to: String,
+    pub because: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LinkPage {
+    pub at: String,
+    pub name: String,
+    /// What it leads to.
+    pub to: String,
+    pub because: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum MethodPage {
+    Place {
+        files: Vec<FilePage>,
+    },
+    /// Files of another image.
+    Copy {
+        from: String,
+        files: Vec<FilePage>,
+        links: Vec<LinkPage>,
+    },
+    Package {
+        manager: &'static str,
+        name: String,
+        version: String,
+        repository: Option<RepositoryPage>,
+        component: Option<ComponentPage>,
+    },
+    Pip {
+        interpreter: String,
+        name: String,
+        version: String,
+        folder: String,
+        listed: bool,
+        managed: bool,
+    },
+    Conda {
+        program: String,
+        prefix: String,
+        packages: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RepositoryPage {
+    pub url: String,
+    /// The package with its key, for apt.
+    pub keyring: String,
+    /// The file that names it, for dnf.
+    pub file: String,
+    pub certificates: bool,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ComponentPage {
+    pub name: String,
+    pub file: String,
+    /// Whether the file is of the newer form.
+    pub deb822: bool,
+}
+
+/// How the loader comes to find it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum SearchPathPage {
+    Nothing {
+        because: String,
+    },
+    /// A folder is named.
+    Folder {
+        conf: String,
+        folder: String,
+        because: String,
+    },
+    /// Links are made in a folder that is named.
+    Links {
+        conf: String,
+        folder: String,
+        links: Vec<LinkPage>,
+        because: String,
+    },
+    /// The folder is named already, and holds more.
+    Again,
+    /// The folders of a package are named.
+    Listed {
+        conf: String,
+    },
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RemovalPage {
+    pub groups: Vec<RemovalGroupPage>,
+    /// The paths with names that no Dockerfile can hold.
+    pub unwritable: usize,
+    pub before: u64,
+    pub after: u64,
+    pub layers: usize,
+}
+
+/// Paths that are removed for one reason.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RemovalGroupPage {
+    pub kind: &'static str,
+    pub bytes: u64,
+    pub because: String,
+    pub paths: Vec<String>,
+}
+
+/// What is asked of the image's own loader.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct BuildCheckPage {
+    pub loader: String,
+    pub names: Vec<String>,
+    /// The objects that are linked with libcupti.
+    pub linked: Vec<LinkedPage>,
+    pub libc: String,
+    /// Whether the image that is copied from has a shell.
+    pub elsewhere: bool,
+}
+
+/// An object that is linked with libcupti.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LinkedPage {
+    pub name: String,
+    pub object: String,
+    pub program: Option<String>,
+    pub wants: String,
+}

@@ -1,0 +1,109 @@
+//! What is brought into an image, from where, and why not?
+
+use std::fmt::Write as _;
+
+use crate::judge::facts::{GatherOptions, ImageFacts};
+use crate::judge::image_reading::{self, ReadOptions};
+use crate::knowledge::file_interest::cupti_options;
+use crate::knowledge::{Knowledge, Phase};
+use crate::make::remedy::copy_plan::{CopyPlan, plan_copy};
+use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
+use image_linkage::loader::CpuLevel;
+use image_source::NoProgress;
+use image_source::registry::RegistryOptions;
+
+fn facts(image: &str) -> ImageFacts {
+    let options = ReadOptions {
+        platform: None,
+        registry: RegistryOptions::default(),
+        conditions: GatherOptions {
+            environment: Vec::new(),
+            cpu: CpuLevel::V3,
+            consumers: Knowledge::built_in().consumers,
+        },
+        index: cupti_options(),
+        progress: &NoProgress,
+    };
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let mut facts =
+        image_reading::read_image(&format!("oci:{folder}/testdata/images/{image}"), &options)
+            .unwrap();
+    image.clone_into(&mut facts.image.reference);
+    facts
+}
+
+fn phase(name: &str) -> Phase {
+    Knowledge::built_in().phase(name).unwrap().clone()
+}
+
+fn said(bring: &CopyPlan) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let release = bring.release.as_deref().unwrap_or("?");
+    let mut out = format!("{} of {release}\n", text(&bring.soname));
+    for file in &bring.files {
+        let (from, to, mode, because) = (&file.from, &file.to, file.mode, &file.because);
+        let _ = writeln!(out, "{from} -> {to} {mode:o}: {because}");
+    }
+    for link in &bring.links {
+        let (at, because) = (&link.at, &link.because);
+        let _ = writeln!(out, "{at} -> {}: {because}", text(&link.to));
+    }
+    let by = match &bring.search.by {
+        FolderDiscovery::Conf(file) => format!("named in {file}"),
+        FolderDiscovery::Default => "a default folder".to_owned(),
+    };
+    let _ = write!(
+        out,
+        "{}: {by}, because {}",
+        bring.search.folder, bring.search.because
+    );
+    out
+}
+
+/// What is brought from one image into another for a phase, or why nothing is.
+fn brought(from: &str, name: &str, to: &str, means: CacheUpdate) -> String {
+    match plan_copy(&facts(from), &phase(name), &facts(to), means) {
+        Ok(bring) => said(&bring),
+        Err(refusal) => refusal.to_string(),
+    }
+}
+
+#[test]
+fn only_the_files_of_the_phase_are_brought_with_their_links_and_reasons() {
+    let of_toolkit = |phase| brought("devel", phase, "headers-only", CacheUpdate::Cache);
+    insta::assert_snapshot!("training", of_toolkit("training"));
+    insta::assert_snapshot!("profiling", of_toolkit("profiling"));
+    let wheel = brought(
+        "pip-torch",
+        "inference",
+        "pip-torch-broken",
+        CacheUpdate::Cache,
+    );
+    insta::assert_snapshot!("inference", wheel);
+}
+
+#[test]
+fn an_image_without_libgcc_and_ldconfig_gets_both_ways_made_good() {
+    let made = brought("devel", "training", "missing-libgcc", CacheUpdate::Build);
+    insta::assert_snapshot!(made);
+}
+
+#[test]
+fn what_cannot_help_is_refused_in_one_sentence() {
+    let refused = [
+        ("devel", "training", "musl"),
+        ("devel", "training", "empty"),
+        ("devel", "inference", "no-cupti"),
+        ("headers-only", "training", "no-cupti"),
+        ("no-cupti", "training", "headers-only"),
+        ("dangling-link", "training", "no-cupti"),
+        ("arm64", "training", "headers-only"),
+        ("tool-for-newer-cupti", "training", "old-glibc"),
+    ];
+    let mut out = String::new();
+    for (from, phase, to) in refused {
+        let said = brought(from, phase, to, CacheUpdate::Cache);
+        let _ = writeln!(out, "{from} into {to} for {phase}:\n  {said}");
+    }
+    insta::assert_snapshot!(out);
+}
