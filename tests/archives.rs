@@ -15,16 +15,16 @@ use std::path::Path;
 use image_archive::{Archive, blobs, classic, config, entry, index, layer, layout, named, sha256};
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
-use image_source::archive::{PreferredDocument, WantedImage, open_stream};
-use image_source::docker_archive::DockerArchive;
-use image_source::host_path_kind::path_kind;
-use image_source::oci_archive::OciArchive;
-use image_source::oci_layout::OciLayout;
-use image_source::reference::PathKind;
-use image_source::source::NoProgress;
+use image_source::DockerArchive;
+use image_source::NoProgress;
+use image_source::OciArchive;
+use image_source::OciLayout;
+use image_source::PathKind;
+use image_source::path_kind;
 use image_source::{
     ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
 };
+use image_source::{PreferredDocument, WantedImage, open_stream};
 
 /// What is asked of an archive.
 #[derive(Clone, Copy, Default)]

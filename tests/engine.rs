@@ -21,17 +21,17 @@ use std::process::Command;
 use docker::{Dockerd, Podman};
 use image_archive::{Archive, classic, layer};
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_source::archive::{PreferredDocument, WantedImage, open_stream};
-use image_source::docker_archive::DockerArchive;
+use image_source::DockerArchive;
+use image_source::NoProgress;
+use image_source::OciArchive;
+use image_source::OciLayout;
+use image_source::PathKind;
 use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
-use image_source::host_path_kind::path_kind;
-use image_source::oci_archive::OciArchive;
-use image_source::oci_layout::OciLayout;
-use image_source::reference::PathKind;
-use image_source::source::NoProgress;
+use image_source::path_kind;
 use image_source::{
     ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
 };
+use image_source::{PreferredDocument, WantedImage, open_stream};
 use support::have;
 
 /// The layers of the image, as names of files; the third is the first again, which `docker save` links.

@@ -30,8 +30,8 @@ use cupti_audit::knowledge::Knowledge;
 use docker::Dockerd;
 use environment::{Environment, SITE, World};
 use image_linkage::loader::CpuLevel;
+use image_source::NoProgress;
 use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
-use image_source::source::NoProgress;
 use image_source::{ImageSource, OpenRequest, OpenedLayers};
 use serde_json::Value;
 

@@ -16,8 +16,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use image_linkage::digest::to_hex;
+use image_source::NoProgress;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource};
-use image_source::source::NoProgress;
 use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
 use registry_parts::{Guarded, Registry, certificates, run};
 use serde_json::json;

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use image_source::NoProgress;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource, RetryPolicy};
-use image_source::source::NoProgress;
 use image_source::{ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform};
 use registry_server::{Pushed, Reply, Request, Server, descriptor, digest};
 use serde_json::json;

@@ -92,6 +92,14 @@ fn the_json_report_is_what_its_schema_tells() {
     );
 }
 
+#[test]
+fn the_schema_knows_every_kind_of_source() {
+    let schema: Value = serde_json::from_slice(&run(&["schema"]).stdout).unwrap();
+    let kinds = image_source::SourceKind::ALL.map(image_source::SourceKind::scheme);
+    let listed = schema.pointer("/$defs/image/properties/source/enum");
+    assert_eq!(listed, Some(&json!(kinds)));
+}
+
 /// What judges by SARIF's published schema.
 fn sarif_validator() -> jsonschema::Validator {
     let schema = fs::read_to_string("testdata/schemas/sarif-2.1.0.json").unwrap();

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use super::option_values::PlatformArg;
 use image_linkage::loader::CpuLevel;
-use image_source::config;
 
 /// What every command takes that reads an image.
 #[derive(Debug, Args)]
@@ -104,7 +103,7 @@ pub enum ColorArg {
 
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, _)) if !key.is_empty() => Ok(config::split_env(text)),
+        Some((key, _)) if !key.is_empty() => Ok(image_source::split_env(text)),
         _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
     }
 }

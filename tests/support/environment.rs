@@ -13,8 +13,8 @@ use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::loader::{CpuLevel, RequestOutcome};
-use image_source::rootfs_dir::RootfsDir;
-use image_source::source::NoProgress;
+use image_source::NoProgress;
+use image_source::RootfsDir;
 use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
 use testkit::layer::{Compression, Layer};
 

@@ -19,8 +19,8 @@ use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ProcessContext};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::{CpuLevel, LoadResolution};
+use image_source::NoProgress;
 use image_source::registry::RegistryOptions;
-use image_source::source::NoProgress;
 
 use crate::loader_ours;
 use crate::session::Session;

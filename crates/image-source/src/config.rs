@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Digest, ImageError, Platform};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use image_linkage::digest::Digest;
 
 /// The parts of an image config that decide what the loader does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,23 +31,23 @@ pub struct ImageConfig {
 /// The rest of an image config's `config`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerSettings {
-    /// `Entrypoint`.
+    /// `Entrypoint`: the program and its first arguments.
     pub entrypoint: Vec<String>,
-    /// `Cmd`.
+    /// `Cmd`: the arguments that a user may replace, or the whole command.
     pub cmd: Vec<String>,
-    /// `Labels`.
+    /// `Labels`, those with text as their value.
     pub labels: BTreeMap<String, String>,
     /// The keys of `ExposedPorts`.
     pub ports: Vec<String>,
     /// The keys of `Volumes`.
     pub volumes: Vec<String>,
-    /// `StopSignal`.
+    /// `StopSignal`: a name or a number.
     pub stop_signal: Option<String>,
-    /// `Shell` (Docker's).
+    /// `Shell` (Docker's): what the shell form of an instruction is given to.
     pub shell: Vec<String>,
-    /// `Healthcheck` (Docker's).
+    /// `Healthcheck` (Docker's); `None` where an image inherits that of its base.
     pub healthcheck: Option<Healthcheck>,
-    /// `OnBuild` (Docker's).
+    /// `OnBuild` (Docker's): instructions that a build on this image runs first.
     pub on_build: Vec<String>,
 }
 
@@ -207,6 +209,7 @@ pub fn split_env(pair: &str) -> (String, String) {
 
 /// What made a layer; `None` for a history entry that made none.
 fn layer_history(history: HistoryEntry) -> Option<String> {
+    // An `ENV` or `CMD` step changes the config alone.
     if history.empty_layer == Some(true) {
         return None;
     }

@@ -3,15 +3,18 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::archive::{self, DecompressedArchive, PreferredDocument, WantedImage};
-use super::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind};
+use crate::archive::{self, DecompressedArchive, PreferredDocument, WantedImage};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
+use crate::source_kind::SourceKind;
 
 /// An image in a file that `docker save`, `podman save`, skopeo or `docker buildx` wrote, compressed or not.
 #[derive(Debug, Clone)]
 pub struct DockerArchive {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The file.
+    /// A path of the host.
     pub file: PathBuf,
     /// The name or id of the image; needed only when there are several.
     pub name: Option<String>,

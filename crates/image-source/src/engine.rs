@@ -5,8 +5,10 @@
 
 mod connection;
 mod image_load;
+mod kind;
 
 pub use connection::EngineEnvironment;
+pub use kind::EngineKind;
 
 use reqwest::StatusCode;
 use reqwest::blocking::Response;
@@ -14,10 +16,11 @@ use serde::Deserialize;
 
 use connection::{EngineConnection, connect_engine};
 
-use super::archive::{self, PreferredDocument, WantedImage};
-use super::{
-    ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind, manifest,
-};
+use crate::archive::{self, PreferredDocument, WantedImage};
+use crate::image_error::ImageError;
+use crate::manifest;
+use crate::platform::Platform;
+use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 
 /// An image of an engine on this machine, or of one that `DOCKER_HOST` or `CONTAINER_HOST` names.
 #[derive(Debug, Clone)]
@@ -26,56 +29,10 @@ pub struct EngineImage {
     pub reference: String,
     /// The image's name or id.
     pub name: String,
-    /// Whose engine.
+    /// Which sockets are tried, and what errors advise.
     pub brand: EngineKind,
     /// Where engines are looked for.
     pub environment: EngineEnvironment,
-}
-
-/// The engines that are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EngineKind {
-    /// Docker's.
-    Docker,
-    /// Podman's.
-    Podman,
-}
-
-impl EngineKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Docker => "the Docker Engine",
-            Self::Podman => "Podman",
-        }
-    }
-
-    fn command(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-        }
-    }
-
-    fn kind(self) -> SourceKind {
-        match self {
-            Self::Docker => SourceKind::DockerDaemon,
-            Self::Podman => SourceKind::Podman,
-        }
-    }
-
-    fn variable(self) -> &'static str {
-        match self {
-            Self::Docker => "DOCKER_HOST",
-            Self::Podman => "CONTAINER_HOST",
-        }
-    }
-
-    fn how_to_start(self) -> &'static str {
-        match self {
-            Self::Docker => "is it running, and may this user open its socket?",
-            Self::Podman => "start it with: systemctl --user start podman.socket",
-        }
-    }
 }
 
 impl ImageSource for EngineImage {

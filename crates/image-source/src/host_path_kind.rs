@@ -8,11 +8,11 @@ use std::fs::{self, File};
 use std::io::Seek;
 use std::path::Path;
 
-use super::ImageError;
-use super::archive::{
+use crate::archive::{
     ArchiveMembers, DecompressedArchive, SeekFile, SkipRead, SkipStream, is_compressed,
 };
-use super::reference::PathKind;
+use crate::image_error::ImageError;
+use crate::reference::PathKind;
 use image_linkage::limits::Limits;
 
 /// Says what lies at `path`; `None` where nothing does. A file that cannot be read is [`PathKind::Other`].

@@ -3,36 +3,45 @@
 //! Every source gives the same view: an [`Image`], and either blobs that can be opened in any order or, where
 //! the source can be read only once, layers that were indexed while they passed.
 
-pub mod archive;
-pub mod config;
-pub mod docker_archive;
+mod archive;
+mod config;
+mod docker_archive;
 pub mod engine;
-pub mod host_path_kind;
+mod host_path_kind;
 mod http_client;
 mod image;
+mod image_error;
 mod manifest;
-pub mod oci_archive;
-pub mod oci_layout;
+mod oci_archive;
+mod oci_layout;
 mod open_image;
 mod platform;
 mod read_layers;
-pub mod reference;
+mod reference;
 pub mod registry;
 mod registry_reference;
-pub mod rootfs_dir;
-pub mod source;
+mod rootfs_dir;
+mod source;
 mod source_kind;
 mod verify;
 
-pub use config::ImageConfig;
+pub use archive::{PreferredDocument, WantedImage, open_stream};
+pub use config::{ContainerSettings, Healthcheck, ImageConfig, read_image_config, split_env};
+pub use docker_archive::DockerArchive;
+pub use host_path_kind::path_kind;
 pub use image::{Image, LayerDescriptor};
+pub use image_error::ImageError;
 pub use image_linkage::digest::Digest;
+pub use oci_archive::OciArchive;
+pub use oci_layout::OciLayout;
 pub use open_image::{list_platforms, open_image, open_reopenable_image};
 pub use platform::Platform;
 pub use read_layers::{UnreadLayer, read_layers};
+pub use reference::PathKind;
 pub use registry_reference::RegistryReference;
+pub use rootfs_dir::RootfsDir;
 pub use source::{
-    BlobStore, ImageDocuments, ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage,
+    BlobStore, ImageDocuments, ImageSource, KeepFile, NoProgress, OpenRequest, OpenedImage,
     OpenedLayers, ReadProgress,
 };
 pub use source_kind::SourceKind;

@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use crate::config::ImageConfig;
 use crate::image::LayerDescriptor;
+use crate::image_error::ImageError;
 use crate::platform::Platform;
-use crate::source::ImageError;
+
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
 
@@ -20,7 +21,6 @@ pub(crate) struct ImageManifest {
     #[serde(rename = "schemaVersion")]
     _schema_version: u32,
     pub config: Descriptor,
-    /// Lowest first.
     pub layers: Vec<Descriptor>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct FoundManifest {
 
 /// What a manifest document turned out to be.
 pub(crate) enum ManifestDocument {
-    /// One image.
+    /// One image, of one platform.
     Manifest(ImageManifest),
     /// Images for several platforms, or an index of indexes.
     Index(Vec<Descriptor>),
@@ -73,6 +73,8 @@ pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument
         ))
     })?;
     let has = |key: &str| value.get(key).is_some_and(|value| !value.is_null());
+    // A document that is both was read as one by one client and as the other by the next, so that what one checked was
+    // not what another ran (CVE-2021-41190).
     let is_index = has("manifests");
     let is_manifest = has("config") || has("layers");
     if is_index && is_manifest {
@@ -190,6 +192,7 @@ pub(crate) fn expect_platform(
     wanted: Option<&Platform>,
 ) -> Result<(), ImageError> {
     match wanted {
+        // A config without an architecture is that of an old or hand-made image, and cannot be told to be another.
         Some(wanted) if !found.architecture.is_empty() && !wanted.accepts(found) => {
             Err(ImageError::Platform {
                 what: what.to_owned(),

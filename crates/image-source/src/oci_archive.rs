@@ -2,15 +2,18 @@
 
 use std::path::PathBuf;
 
-use super::archive::{self, PreferredDocument, WantedImage};
-use super::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind};
+use crate::archive::{self, PreferredDocument, WantedImage};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
+use crate::source_kind::SourceKind;
 
 /// An image in such an archive, compressed or not.
 #[derive(Debug, Clone)]
 pub struct OciArchive {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The file.
+    /// A path of the host.
     pub file: PathBuf,
     /// The tag, name or digest of the image; needed only when there are several.
     pub tag: Option<String>,

@@ -5,14 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::archive::{
+use crate::archive::{
     DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_layout_image,
     list_layout_platforms, missing_member,
 };
-use super::{
-    BlobStore, ImageError, ImageSource, KeepFile, LayerDescriptor, OpenRequest, OpenedImage,
-    OpenedLayers, Platform, SourceKind,
-};
+use crate::image::LayerDescriptor;
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{BlobStore, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
+use crate::source_kind::SourceKind;
 use image_linkage::path::RootPath;
 
 /// An image in a folder.
@@ -20,7 +21,7 @@ use image_linkage::path::RootPath;
 pub struct OciLayout {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The folder.
+    /// A path of the host, where `oci-layout` lies.
     pub dir: PathBuf,
     /// The tag, name or digest of the image; needed only when there are several.
     pub tag: Option<String>,
@@ -96,6 +97,7 @@ impl LayoutFolder {
 }
 
 fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
+    // Each folder on the way is looked at by itself: `blobs` could be a link, too.
     let mut path = dir.to_owned();
     let mut components = name.split_components().peekable();
     while let Some(component) = components.next() {

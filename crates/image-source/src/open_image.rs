@@ -3,13 +3,14 @@
 use crate::docker_archive::{DockerArchive, StdinArchive};
 use crate::engine::{EngineEnvironment, EngineImage, EngineKind};
 use crate::host_path_kind::path_kind;
+use crate::image_error::ImageError;
 use crate::oci_archive::OciArchive;
 use crate::oci_layout::OciLayout;
 use crate::platform::Platform;
 use crate::reference::{ImageReference, parse_reference};
 use crate::registry::{RegistryOptions, RegistrySource};
 use crate::rootfs_dir::RootfsDir;
-use crate::source::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage};
+use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 
 /// Opens the image that the user wrote as `written`.
 ///

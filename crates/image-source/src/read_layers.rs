@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 
 use crate::image::{Image, LayerDescriptor};
-use crate::source::{BlobStore, ImageError, OpenRequest, ProgressReader};
+use crate::image_error::ImageError;
+use crate::source::{BlobStore, OpenRequest, ProgressReader};
 
 /// The layers that are read at a time. Each takes three threads, of which one decompresses.
 const WORKERS: usize = 2;

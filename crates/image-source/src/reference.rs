@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::image_error::ImageError;
 use crate::registry_reference::RegistryReference;
-use crate::source::ImageError;
+
 use crate::source_kind::SourceKind;
 
 /// The source that a reference names.
@@ -17,7 +18,7 @@ pub enum ImageReference {
     Podman(String),
     /// The output of `docker save`.
     DockerArchive {
-        /// The file.
+        /// A path of the host.
         file: PathBuf,
         /// The image in it; needed only when there are several.
         reference: Option<String>,
@@ -26,14 +27,14 @@ pub enum ImageReference {
     Stdin,
     /// An OCI image layout in a folder.
     Oci {
-        /// The folder.
+        /// A path of the host, where `oci-layout` lies.
         dir: PathBuf,
         /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
         tag: Option<String>,
     },
     /// An OCI image layout in a tar archive.
     OciArchive {
-        /// The file.
+        /// A path of the host.
         file: PathBuf,
         /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
         tag: Option<String>,
@@ -47,7 +48,7 @@ pub enum ImageReference {
 pub enum PathKind {
     /// A folder with an `oci-layout` file.
     OciLayout,
-    /// Any other folder.
+    /// A folder without one, read as a root file system.
     Folder,
     /// A tar archive with a `manifest.json`.
     DockerArchive,
@@ -145,7 +146,7 @@ fn schemed(
     }
 }
 
-/// Splits `PATH[:TAG]`. A path that exists as a whole is a path; else the first colon splits, as in skopeo.
+/// Splits `PATH[:TAG]` at the first colon, as skopeo does; a path that exists as a whole, colons and all, is a path.
 fn split_tag<'a>(
     rest: &'a str,
     look: &impl Fn(&str) -> Option<PathKind>,

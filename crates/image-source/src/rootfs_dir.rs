@@ -8,10 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{
-    Image, ImageConfig, ImageDocuments, ImageError, ImageSource, KeepFile, LayerDescriptor,
-    OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
+use crate::config::ImageConfig;
+use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{
+    ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers,
 };
+use crate::source_kind::SourceKind;
 use image_linkage::layer::{
     FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };
@@ -23,7 +27,7 @@ use image_linkage::path::RootPath;
 pub struct RootfsDir {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// The folder.
+    /// A path of the host, which is `/` of the image.
     pub dir: PathBuf,
 }
 
@@ -137,6 +141,7 @@ impl FolderWalk<'_> {
         let metadata = entry.metadata()?;
         let kind = metadata.file_type();
         let found = if kind.is_dir() {
+            // A root file system that is in use has them mounted: endless, and nothing of the image.
             if is_kernels(path) && metadata.dev() != self.device {
                 return Ok(());
             }

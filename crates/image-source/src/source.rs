@@ -4,10 +4,10 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
-use image_linkage::digest::Digest;
-use image_linkage::layer::{IndexOptions, LayerError, LayerIndex};
+use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 
 /// A place an image comes from.
@@ -123,84 +123,4 @@ impl ReadProgress for NoProgress {
     fn start(&self, _layer: usize, _bytes: Option<u64>) {}
     fn advance(&self, _layer: usize, _bytes: u64) {}
     fn finish(&self, _layer: usize) {}
-}
-
-/// Why an image could not be opened. Each text is one sentence fragment that says what, where, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum ImageError {
-    /// The reference cannot be understood.
-    #[error("invalid reference {reference:?}: {reason}")]
-    Reference {
-        /// The reference as written.
-        reference: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The host could not be read: a file, a folder, a socket.
-    #[error("{what}: {source}")]
-    Io {
-        /// The file or socket.
-        what: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A registry or an engine answered with a refusal, or could not be reached.
-    #[error("{0}")]
-    Remote(String),
-    /// The image, or the tag of it, is not there.
-    #[error("{0}")]
-    NotFound(String),
-    /// What was read is not a container image.
-    #[error("{what} is not a container image: {reason}")]
-    NotAnImage {
-        /// The document or file.
-        what: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The index has no image for the platform.
-    #[error("no image for platform {wanted} in {what}; it offers {}; choose one with --platform", offered.join(", "))]
-    Platform {
-        /// The reference or index.
-        what: String,
-        /// The platform asked for.
-        wanted: String,
-        /// The platforms the index lists.
-        offered: Vec<String>,
-    },
-    /// Bytes differ from the digest that names them.
-    #[error(
-        "{what}: expected digest {expected}, found {found}; the source is damaged or was tampered with"
-    )]
-    Digest {
-        /// The blob.
-        what: String,
-        /// The digest in the descriptor.
-        expected: Digest,
-        /// The digest of the bytes.
-        found: String,
-    },
-    /// More or fewer bytes than the descriptor says.
-    #[error(
-        "{what}: expected {expected} bytes, read {found}; the source is damaged or was cut short"
-    )]
-    Size {
-        /// The blob.
-        what: String,
-        /// The size in the descriptor.
-        expected: u64,
-        /// The bytes read.
-        found: u64,
-    },
-    /// A document is larger than its limit.
-    #[error("{what} is larger than the limit of {limit} bytes")]
-    TooLarge {
-        /// The document.
-        what: String,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// A layer that passed in one pass could not be read.
-    #[error(transparent)]
-    Layer(#[from] LayerError),
 }

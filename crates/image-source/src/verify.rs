@@ -4,7 +4,7 @@ use std::io::Read;
 
 use image_linkage::digest::{Digest, DigestHasher};
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// Reads a whole small document and verifies it against `digest` and `size`, where they are given.
 ///
@@ -18,6 +18,7 @@ pub fn read_document(
     limit: u64,
 ) -> Result<Vec<u8>, ImageError> {
     let mut bytes = Vec::new();
+    // One byte more than the limit tells a document that is too large from one that just fits.
     reader
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)

@@ -10,7 +10,6 @@ use crate::mistake::{TextPosition, YamlMistake, escape_text};
 /// A value and its place.
 #[derive(Debug, Clone)]
 pub(super) struct YamlNode {
-    /// Where it begins.
     pub place: TextPosition,
     pub value: YamlValue,
 }
@@ -18,7 +17,6 @@ pub(super) struct YamlNode {
 /// A key and its place.
 #[derive(Debug, Clone)]
 pub(super) struct YamlKey {
-    /// Where it begins.
     pub place: TextPosition,
     pub text: String,
 }
@@ -148,6 +146,7 @@ fn node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
         ),
     };
     YamlNode {
+        // Where an alias stands, not the anchor that it repeats: there the reader has to change something.
         place: place(raw.referenced),
         value,
     }

@@ -2,8 +2,8 @@
 
 use super::quote::{quote_env, require_plain, require_writable};
 use crate::make::remedy::RemedyError;
+use image_source::Healthcheck;
 use image_source::ImageConfig;
-use image_source::config::Healthcheck;
 
 /// The instructions, in the order in which Docker writes a config. `library_path` stands in for the value that
 /// `LD_LIBRARY_PATH` has in it.
@@ -116,7 +116,7 @@ fn array(words: &[String]) -> String {
 mod tests {
     use super::config_instructions;
     use image_source::ImageConfig;
-    use image_source::config::{ContainerSettings, Healthcheck};
+    use image_source::{ContainerSettings, Healthcheck};
 
     #[test]
     fn a_config_is_written_so_that_nothing_in_it_is_replaced() {

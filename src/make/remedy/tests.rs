@@ -9,8 +9,8 @@ use crate::knowledge::{Knowledge, Phase};
 use crate::make::remedy::copy_plan::{CopyPlan, plan_copy};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
 use image_linkage::loader::CpuLevel;
+use image_source::NoProgress;
 use image_source::registry::RegistryOptions;
-use image_source::source::NoProgress;
 
 fn facts(image: &str) -> ImageFacts {
     let options = ReadOptions {

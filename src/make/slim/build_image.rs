@@ -18,7 +18,7 @@ use crate::size::format_size;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::layer::{self as layers, ExpectedBlob, IndexOptions, LayerIndex};
-use image_source::{Digest, config};
+use image_source::Digest;
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
 ///
@@ -244,7 +244,7 @@ impl<'a> ImageBuilder<'a> {
             new_documents::write_manifest(described, (&config_digest, config.len()), &layers);
         let manifest = written.map_err(SlimError::Cannot)?;
         let mut image = original.image.clone();
-        let (platform, read) = config::read_image_config("the new image", &config)?;
+        let (platform, read) = image_source::read_image_config("the new image", &config)?;
         image.platform = platform;
         image.digest = Some(sha256_digest(&manifest)?);
         image.layers = descriptors(&self.layers, &read);

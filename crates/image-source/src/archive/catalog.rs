@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
@@ -40,7 +40,7 @@ impl<T> MemberCatalog<T> {
         self.members.insert(name, ArchiveNode::Stored(member));
     }
 
-    /// Enters a link.
+    /// Enters a link to the member `target`, which may come later or never.
     pub fn link(&mut self, name: RootPath, target: RootPath) {
         self.members.insert(name, ArchiveNode::Link(target));
     }

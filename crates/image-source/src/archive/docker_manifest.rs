@@ -8,11 +8,15 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, digest_of_name};
-use super::{ChosenImage, WantedImage, not_found, oci_index, same_name};
-use crate::{
-    Digest, Image, ImageConfig, ImageError, LayerDescriptor, OpenRequest, Platform, config,
-    manifest,
-};
+use super::oci_index;
+use super::wanted_image::{ChosenImage, WantedImage, not_found, same_name};
+use crate::config::ImageConfig;
+use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::OpenRequest;
+use crate::{config, manifest};
+use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
 
 /// What `docker save` writes: layers as plain tar archives, unless their magic bytes say otherwise.
@@ -143,6 +147,7 @@ fn name(entry: &SavedImage) -> &str {
 
 /// Whether `id` is the digest of the entry's config, or a beginning of it as engines show it.
 fn has_id(entry: &SavedImage, id: &str) -> bool {
+    // Four digits, as a shorter beginning would match by chance.
     let hex = id.strip_prefix("sha256:").unwrap_or(id);
     hex.len() >= 4
         && digest_of_name(&RootPath::from(entry.config.as_str()))

@@ -2,7 +2,9 @@
 
 use std::io::Read;
 
-use crate::{Digest, ImageError, verify};
+use crate::image_error::ImageError;
+use crate::verify;
+use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
 
 /// An opened document: its bytes and how many they are.

@@ -7,7 +7,7 @@ use std::io::{self, BufReader, Read, Seek};
 use tar_core::EntryType;
 use tar_core::parse::{Limits as HeaderLimits, ParseEvent, ParsedEntry, Parser};
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 use image_linkage::escape;
 use image_linkage::layer::has_no_content;
 use image_linkage::limits::Limits;
@@ -16,11 +16,12 @@ use image_linkage::path::RootPath;
 /// Members of one archive. An image of a thousand layers has some four thousand.
 const MAX_MEMBERS: usize = 100_000;
 
-/// One member's header.
+/// Bytes of a header, to whose multiple contents are padded.
+const BLOCK: usize = 512;
+
+/// What a header says, as far as an image archive needs it.
 pub(crate) struct ArchiveMember {
-    /// Its normalised name.
     pub name: RootPath,
-    /// What it is.
     pub kind: MemberKind,
     /// Where its content begins in the archive, in bytes.
     pub offset: u64,
@@ -30,7 +31,6 @@ pub(crate) struct ArchiveMember {
 
 /// What a member is, as far as an image archive needs to know.
 pub(crate) enum MemberKind {
-    /// A regular file.
     File,
     /// A symbolic or hard link to another member.
     Link(RootPath),
@@ -170,7 +170,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
     /// is no tar archive or has too many members.
     pub fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
         self.pass_content()?;
-        let mut need = 512;
+        let mut need = BLOCK;
         loop {
             if need > self.header_limit {
                 return Err(self.not_a_tar(&format!(
@@ -200,7 +200,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
             };
             self.ahead.drain(..consumed.min(self.ahead.len()));
             self.position += consumed as u64;
-            need = 512;
+            need = BLOCK;
             if let Some(member) = member {
                 return self.enter(member).map(Some);
             }
@@ -221,7 +221,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
         }
         member.offset = self.position;
         self.content = member.size;
-        self.padding = (512 - member.size % 512) % 512;
+        self.padding = member.size.wrapping_neg() % BLOCK as u64;
         self.current = member.name.clone();
         Ok(member)
     }
@@ -242,7 +242,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
                 _ => Ok(false),
             };
         }
-        if self.position == 0 && need == 512 {
+        if self.position == 0 && need == BLOCK {
             return Err(self.not_a_tar("it is no tar archive"));
         }
         Err(self.cut_short("in the header after"))

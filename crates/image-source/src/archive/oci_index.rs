@@ -7,11 +7,16 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, blob_name};
-use super::{ChosenImage, WantedImage, not_found};
+use super::wanted_image::{self, ChosenImage, WantedImage, not_found};
+use crate::config::ImageConfig;
+use crate::image::Image;
+use crate::image_error::ImageError;
 use crate::manifest::{Descriptor, FoundManifest};
-use crate::{
-    Digest, Image, ImageConfig, ImageError, OpenRequest, Platform, SourceKind, config, manifest,
-};
+use crate::platform::Platform;
+use crate::source::OpenRequest;
+use crate::source_kind::SourceKind;
+use crate::{config, manifest};
+use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
 
 /// Indexes in indexes, `index.json` included.
@@ -170,11 +175,14 @@ fn is_named(descriptor: &Descriptor, name: &str) -> bool {
         "org.opencontainers.image.ref.name",
         "io.containerd.image.name",
     ];
+    // By the tool that wrote it, ref.name holds the tag alone or the whole name.
     descriptor.digest.as_ref() == name
         || annotations
             .iter()
             .filter_map(|key| annotation(descriptor, key))
-            .any(|found| found == name || tag(found) == Some(name) || super::same_name(found, name))
+            .any(|found| {
+                found == name || tag(found) == Some(name) || wanted_image::same_name(found, name)
+            })
 }
 
 /// The most complete name of `descriptor`. Docker and containerd write only the tag into the annotation of
@@ -279,6 +287,7 @@ pub(super) fn manifest_of_config(
     let mut seen = BTreeSet::new();
     let mut found: Option<FoundManifest> = None;
     while let Some((descriptor, depth)) = queue.pop() {
+        // An index may name itself, or the same manifest under many tags.
         if !seen.insert(descriptor.digest.clone()) || seen.len() > MAX_MANIFESTS {
             continue;
         }

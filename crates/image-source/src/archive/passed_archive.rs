@@ -10,13 +10,15 @@ use super::decompressed_archive::DecompressedArchive;
 use super::documents::{
     DocumentStore, OpenedDocument, digest_of_name, missing_member, name_member,
 };
-use super::{
-    ArchiveMembers, MemberKind, SkipStream, WantedImage, choose_image, list_archive_platforms,
-};
+use super::image_choice::{choose_image, list_archive_platforms};
+use super::members::{ArchiveMembers, MemberKind, SkipStream};
+use super::wanted_image::{WantedImage, sparse_reason};
+use crate::image::LayerDescriptor;
+use crate::image_error::ImageError;
+use crate::platform::Platform;
 use crate::source::ProgressReader;
-use crate::{
-    Digest, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, Platform,
-};
+use crate::source::{OpenRequest, OpenedImage, OpenedLayers};
+use image_linkage::digest::Digest;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
@@ -103,6 +105,7 @@ fn pass<R: Read + Send>(
             MemberKind::File => {
                 let start = peek(what, members)?;
                 if is_document(&start, member.size, limits) {
+                    // Documents are held until the end: an archive of many small ones could fill the memory.
                     kept += member.size;
                     if kept > limits.kept_total {
                         return Err(ImageError::TooLarge {
@@ -227,6 +230,7 @@ fn collect(
     }
     let mut indexes: Vec<LayerIndex> = Vec::with_capacity(names.len());
     for (at, (name, layer)) in stored.iter().zip(layers).enumerate() {
+        // An image may have the same layer twice, which the archive then holds once.
         let earlier = stored.iter().take(at).position(|other| other == name);
         let index = match earlier.and_then(|earlier| indexes.get(earlier)) {
             Some(index) => index.clone(),
@@ -249,7 +253,7 @@ fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, Image
         Some(MemberContent::Document(_)) => Err(layer_error(
             "it is a JSON document and no tar archive".to_owned(),
         )),
-        Some(MemberContent::Sparse) => Err(layer_error(super::sparse_reason(name))),
+        Some(MemberContent::Sparse) => Err(layer_error(sparse_reason(name))),
         None => Err(missing_member(passed.what(), name)),
     }
 }
@@ -296,7 +300,7 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Layer(_)) => {
                 "it is no JSON document within the limit of bytes".to_owned()
             }
-            Some(MemberContent::Sparse) => super::sparse_reason(name),
+            Some(MemberContent::Sparse) => sparse_reason(name),
         };
         Err(ImageError::NotAnImage {
             what: name_member(self, name),

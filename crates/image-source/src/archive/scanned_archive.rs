@@ -6,15 +6,16 @@ use std::io::{self, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
 use super::catalog::MemberCatalog;
+use super::decompressed_archive::{DecompressedArchive, is_compressed};
 use super::documents::{DocumentStore, OpenedDocument, missing_member, name_member};
-use super::{
-    ArchiveMembers, DecompressedArchive, MemberKind, SeekFile, WantedImage, choose_image,
-    is_compressed, list_archive_platforms, passed_archive,
-};
-use crate::{
-    BlobStore, ImageError, KeepFile, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers,
-    Platform,
-};
+use super::image_choice::{choose_image, list_archive_platforms};
+use super::members::{ArchiveMembers, MemberKind, SeekFile};
+use super::passed_archive;
+use super::wanted_image::{WantedImage, sparse_reason};
+use crate::image::LayerDescriptor;
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{BlobStore, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -33,7 +34,7 @@ impl FileRange {
     }
 }
 
-/// A scanned archive.
+/// An archive of which every header was read and no content.
 struct ScannedArchive<'a> {
     path: &'a Path,
     /// `None` for a sparse file, whose content is not what is stored.
@@ -202,7 +203,7 @@ fn locate(
 fn sparse(documents: &dyn DocumentStore, name: &RootPath) -> ImageError {
     ImageError::NotAnImage {
         what: documents.what().to_owned(),
-        reason: super::sparse_reason(name),
+        reason: sparse_reason(name),
     }
 }
 

@@ -11,25 +11,25 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{Certificate, Identity};
 use serde::Deserialize;
 
-use super::EngineKind;
-use crate::ImageError;
+use super::kind::EngineKind;
 use crate::http_client::client_builder;
+use crate::image_error::ImageError;
 use image_linkage::escape;
 
 /// The environment variables that say where an engine listens; an empty value counts as none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EngineEnvironment {
-    /// `DOCKER_HOST`.
+    /// `DOCKER_HOST`: an address such as `unix:///run/docker.sock` or `tcp://HOST:PORT`.
     pub docker_host: Option<String>,
     /// `DOCKER_TLS_VERIFY`: any value asks for TLS.
     pub docker_tls_verify: Option<String>,
     /// `DOCKER_CERT_PATH`, the folder of `ca.pem`, `cert.pem` and `key.pem`.
     pub docker_cert_path: Option<PathBuf>,
-    /// `CONTAINER_HOST`.
+    /// `CONTAINER_HOST`, Podman's own, in the same form.
     pub container_host: Option<String>,
-    /// `XDG_RUNTIME_DIR`.
+    /// `XDG_RUNTIME_DIR`, below which engines without root listen.
     pub xdg_runtime_dir: Option<PathBuf>,
-    /// `HOME`.
+    /// `HOME`, below which Docker Desktop listens and certificates lie.
     pub home: Option<PathBuf>,
 }
 
@@ -65,6 +65,7 @@ impl EngineEnvironment {
                 runtime.map(|dir| dir.join("docker.sock")),
                 home.map(|dir| dir.join(".docker/run/docker.sock")),
             ],
+            // A user's own service comes before root's, whose socket takes rights to open.
             EngineKind::Podman => [
                 runtime.map(|dir| dir.join("podman/podman.sock")),
                 Some(PathBuf::from("/run/podman/podman.sock")),
@@ -210,7 +211,7 @@ struct EngineRefusal {
 }
 
 impl EngineConnection {
-    /// Asks for `path`.
+    /// Gets `path` below the API's root, without a version: an engine then answers by its newest.
     ///
     /// Errors: [`ImageError::Remote`] when the engine cannot be reached.
     pub fn get(&self, path: &str) -> Result<Response, ImageError> {
@@ -244,6 +245,7 @@ impl EngineConnection {
             return Ok(response);
         }
         let mut bytes = Vec::new();
+        // Half a message says more than none.
         let _ = response.take(limit).read_to_end(&mut bytes);
         let message =
             serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::connection::connect_engine;
 use super::{EngineImage, check_name};
-use crate::ImageError;
+use crate::image_error::ImageError;
 use image_linkage::escape;
 use image_linkage::limits::Limits;
 

@@ -13,7 +13,8 @@ use reqwest::header::{CONTENT_RANGE, HeaderMap};
 use super::client::RepositoryClient;
 use super::request_errors::remote_error;
 use super::retry::{AttemptFailure, RetryWaits};
-use crate::{Digest, ImageError};
+use crate::image_error::ImageError;
+use image_linkage::digest::Digest;
 
 /// The bytes that must arrive before broken connections are counted anew: a server that breaks each one
 /// after a few bytes does not get to go on for ever.

@@ -9,16 +9,15 @@ use reqwest::{Method, StatusCode};
 
 use super::credential_files::{self, CredentialSource};
 use super::credentials::Credential;
+use super::options::RegistryOptions;
 use super::request_errors::{connection_failure, is_no_tls, read_error_body, remote_error};
 use super::retry::{AttemptFailure, RetryPolicy};
 use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, asked_wait};
-use super::{RegistryOptions, address_guard};
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// What requests are signed with, and where the credentials behind it were found.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct RequestAuthorization {
-    /// What is sent.
     pub(super) authorization: Authorization,
     /// The file, and the helper it names; `None` for a token that anybody gets.
     pub(super) found_in: Option<String>,
@@ -99,11 +98,13 @@ impl RepositoryClient {
                 .map_err(|error| remote_error(error.to_string()))?;
             headers.insert(RANGE, range);
         }
+        // The first request goes out unsigned: only the challenge says which token is wanted, and from where.
         let used = self.current_authorization();
         let answer = self.ask(part, &headers, used.as_ref())?;
         if answer.response.status() != StatusCode::UNAUTHORIZED || !answer.same_origin {
             return self.judge(answer, used.as_ref());
         }
+        // Once: a registry that refuses a token it has just named the server of would refuse the next one, too.
         let fresh = self.authorize(&answer, used.as_ref())?;
         let answer = self.ask(part, &headers, Some(&fresh))?;
         self.judge(answer, Some(&fresh))
@@ -121,6 +122,7 @@ impl RepositoryClient {
         let own = self.own_url("")?;
         let is_own = own.origin() == url.origin();
         let send = |pass: Option<&RequestAuthorization>| {
+            // An upload may be sent to another host, which gets no credentials.
             let pass = pass.filter(|_| is_own).map(|pass| &pass.authorization);
             self.transport.send(method, url, headers, pass, body()?)
         };
@@ -314,9 +316,4 @@ pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailur
         ))
         .into(),
     }
-}
-
-/// Host and port for errors about the token server.
-pub(super) fn url_authority(url: &Url) -> String {
-    address_guard::url_authority(url)
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::credentials::{self, Credential};
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// Where credentials are looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -19,7 +19,7 @@ const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 
 /// Proof of who the user is, with the place it was found in. It never prints itself.
 pub(super) struct Credential {
-    /// The proof.
+    /// What proves who asks.
     pub(super) secret: CredentialSecret,
     /// The file, and the helper it names.
     pub(super) found_in: String,

@@ -8,8 +8,11 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use super::client::RepositoryClient;
 use super::request_errors::{media_type, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
+use crate::image_error::ImageError;
 use crate::manifest::{self, Descriptor, FoundManifest, ManifestDocument};
-use crate::{Digest, ImageError, RegistryReference, verify};
+use crate::registry_reference::RegistryReference;
+use crate::verify;
+use image_linkage::digest::Digest;
 
 /// Indexes within indexes that are followed.
 const DEPTH: usize = 3;

@@ -11,6 +11,7 @@ mod client;
 mod credential_files;
 mod credentials;
 mod manifest;
+mod options;
 mod push;
 mod request_errors;
 mod retry;
@@ -20,36 +21,27 @@ mod transport;
 use std::convert::Infallible;
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::manifest::{
+use crate::config::ImageConfig;
+use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
+use crate::manifest::{
     Descriptor, ImageManifest, choose_manifest, describe_layers, expect_platform, index_platforms,
     known_platform,
 };
-use super::{
-    BlobStore, Image, ImageConfig, ImageDocuments, ImageError, ImageSource, KeepFile,
-    LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, Platform, RegistryReference,
-    SourceKind, config, verify,
+use crate::platform::Platform;
+use crate::registry_reference::RegistryReference;
+use crate::source::{
+    BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers,
 };
+use crate::source_kind::SourceKind;
+use crate::{config, verify};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
+pub use options::RegistryOptions;
 pub use push::{PushOutcome, RegistryPush};
 pub use retry::RetryPolicy;
-
-/// How a registry is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RegistryOptions {
-    /// Hosts, as `HOST` or `HOST:PORT`, that may be asked by plain HTTP and whose certificate is not checked.
-    /// This machine may be asked by plain HTTP without being named.
-    pub insecure: Vec<String>,
-    /// A PEM file of certificates that are trusted besides the system's.
-    pub ca_cert: Option<PathBuf>,
-    /// Where credentials are looked up, once the registry asks for them.
-    pub credentials: CredentialSource,
-    /// How long and how often to try.
-    pub patience: RetryPolicy,
-}
 
 /// An image in a registry.
 pub struct RegistrySource {

@@ -9,12 +9,14 @@ use reqwest::blocking::{Body, Response};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
 
-use super::RegistryOptions;
 use super::client::{RepositoryClient, status_failure};
+use super::options::RegistryOptions;
 use super::request_errors::{read_error_body, remote_error};
 use super::retry::{AttemptFailure, retry_attempts};
 use super::transport::{FinalResponse, without_user};
-use crate::{Digest, ImageError, RegistryReference};
+use crate::image_error::ImageError;
+use crate::registry_reference::RegistryReference;
+use image_linkage::digest::Digest;
 
 /// Opens a blob at its start.
 pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
@@ -22,11 +24,11 @@ pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>
 /// What was done to have a blob in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PushOutcome {
-    /// It was there.
+    /// A blob of this digest was there before.
     There,
     /// It was mounted from another repository.
     Mounted,
-    /// It was sent.
+    /// Its bytes were sent.
     Sent,
 }
 
@@ -142,7 +144,7 @@ impl RegistryPush {
             .client
             .send_change(&Method::HEAD, &there, &headers, &nothing)?;
         let status = answer.response.status();
-        // A redirection leads to where the blob is stored.
+        // A registry that keeps blobs in a bucket redirects to one that is there.
         if status == StatusCode::OK || status.is_redirection() {
             return Ok(PushOutcome::There);
         }

@@ -11,7 +11,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 
 use super::retry::AttemptFailure;
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// The bytes of an error's body that are read.
 const ERROR_BODY: u64 = 64 << 10;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-use crate::ImageError;
+use crate::image_error::ImageError;
 
 /// How patient the client is. A test shortens the waits; a user needs no other values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +91,7 @@ impl RetryWaits {
             AttemptFailure::Passing { error, wait } => (error, wait),
         };
         match self.backoff.next() {
+            // The registry knows better than the backoff when its limit ends.
             Some(own) if asked.is_none_or(|asked| asked <= self.longest) => {
                 std::thread::sleep(asked.unwrap_or(own));
                 Ok(())

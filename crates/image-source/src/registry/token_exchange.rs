@@ -6,8 +6,9 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
+use super::address_guard::url_authority;
 use super::challenge::{self, Challenge};
-use super::client::{RepositoryClient, RequestAuthorization, status_failure, url_authority};
+use super::client::{RepositoryClient, RequestAuthorization, status_failure};
 use super::credentials::{Credential, CredentialSecret};
 use super::request_errors::{connection_failure, remote_error, shorten_text};
 use super::retry::AttemptFailure;

@@ -17,8 +17,8 @@ use reqwest::{Certificate, Method, Url};
 use super::address_guard;
 use super::request_errors::{connection_failure, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy};
-use crate::ImageError;
 use crate::http_client::client_builder;
+use crate::image_error::ImageError;
 
 /// Redirects that are followed for one request.
 const REDIRECTS: usize = 10;
@@ -29,7 +29,6 @@ const UPLOAD: Duration = Duration::from_hours(6);
 /// What proves who asks. It never prints itself.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Authorization {
-    /// A token.
     Bearer(String),
     /// User name and password.
     Basic(String, String),
@@ -279,7 +278,7 @@ impl HttpTransport {
 pub(super) enum SendError {
     /// The first address did not answer; whether to try another way is up to the caller.
     NoAnswer(reqwest::Error),
-    /// Everything else.
+    /// A failure that another scheme would not cure.
     Failed(AttemptFailure),
 }
 

@@ -1,0 +1,20 @@
+//! What a user may choose of how registries are spoken to.
+
+use std::path::PathBuf;
+
+use super::credential_files::CredentialSource;
+use super::retry::RetryPolicy;
+
+/// How a registry is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RegistryOptions {
+    /// Hosts, as `HOST` or `HOST:PORT`, that may be asked by plain HTTP and whose certificate is not checked.
+    /// This machine may be asked by plain HTTP without being named.
+    pub insecure: Vec<String>,
+    /// A PEM file of certificates that are trusted besides the system's.
+    pub ca_cert: Option<PathBuf>,
+    /// Where credentials are looked up, once the registry asks for them.
+    pub credentials: CredentialSource,
+    /// How long and how often to try.
+    pub patience: RetryPolicy,
+}
