@@ -35,7 +35,7 @@ impl<'a> From<&'a image_source::Image> for ImageIdentity<'a> {
     fn from(image: &'a image_source::Image) -> Self {
         Self {
             reference: &image.reference,
-            source: image.source.name(),
+            source: image.source.scheme(),
             digest: image.digest.as_ref().map(ToString::to_string),
             platform: image.platform.to_string(),
         }

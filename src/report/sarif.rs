@@ -309,15 +309,15 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
 
 /// The name of an image without its digest and tag; a file or folder is its own name.
 fn name(reference: &str, source: SourceKind) -> &str {
-    match source {
-        SourceKind::Docker | SourceKind::DockerDaemon | SourceKind::Podman => {}
-        _ => return reference,
+    if !source.is_named_everywhere() {
+        return reference;
     }
     let name = reference.split('@').next().unwrap_or(reference);
-    match name.rsplit_once(':') {
-        // A port, a scheme, or the engine's own prefix is no tag.
-        Some((name, tag)) if !tag.contains('/') && !["docker-daemon", "podman"].contains(&name) => {
-            name
+    // Neither what follows an engine's scheme nor what follows a host's colon, up to a slash, is a tag.
+    match source.bare_name(name).rsplit_once(':') {
+        Some((_, tag)) if !tag.contains('/') => {
+            let before = name.strip_suffix(tag).unwrap_or(name);
+            before.strip_suffix(':').unwrap_or(before)
         }
         _ => name,
     }

@@ -9,10 +9,10 @@ use serde::Serialize;
 use cache::CacheReport;
 
 use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
-use crate::judge::facts::{self, ByWorld, ProcessContext};
+use crate::judge::facts::{self, ByWorld, ProcessContext, World};
 use image_linkage::escape;
 use image_linkage::loader::{
-    LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, World, trace_text,
+    LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, trace_text,
 };
 
 /// The identifier of the JSON contract.

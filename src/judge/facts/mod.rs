@@ -20,6 +20,7 @@ mod related_software;
 pub mod release_files;
 pub mod release_mismatch;
 pub mod search_path;
+mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,12 +35,13 @@ pub use file_references::{FileReference, FileReferrer, ReferenceKind, retained_f
 pub use process_context::ProcessContext;
 pub use related_software::RelatedSoftware;
 pub use release_files::VersionSource;
+pub use world::{ByWorld, World};
 
 use image_linkage::elf::ByteString;
 use image_linkage::layer::{LayerIndex, ProblemKind};
 pub use image_linkage::loader::RequestOutcome;
 use image_linkage::loader::{
-    CpuLevel, LoadResolution, LoadedObject, LoaderEnvironment, UnresolvedRequest, World,
+    CpuLevel, LoadResolution, LoadedObject, LoaderEnvironment, UnresolvedRequest,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{ApplyProblem, Rootfs};
@@ -66,36 +68,6 @@ impl CuptiStatus {
             Self::Unloadable => "unloadable",
             Self::HeadersOnly => "headers-only",
             Self::Absent => "absent",
-        }
-    }
-}
-
-/// A value for each world.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ByWorld<T> {
-    /// The image as it is.
-    pub as_is: T,
-    /// Under the NVIDIA container runtime.
-    pub nvidia: T,
-}
-
-impl<T> ByWorld<T> {
-    /// The value of one world.
-    pub fn get(&self, world: World) -> &T {
-        match world {
-            World::AsIs => &self.as_is,
-            World::Nvidia => &self.nvidia,
-        }
-    }
-
-    /// Computes the value in both worlds.
-    pub fn map<'g>(
-        grounds: &'g ByWorld<ProcessContext>,
-        compute: impl Fn(&'g ProcessContext) -> T,
-    ) -> Self {
-        Self {
-            as_is: compute(&grounds.as_is),
-            nvidia: compute(&grounds.nvidia),
         }
     }
 }

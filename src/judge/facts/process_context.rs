@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{ByWorld, GatherOptions};
-use crate::knowledge::driver_libraries;
+use super::{ByWorld, GatherOptions, World};
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
-    SimulatedProcess, StartMode, World, ldconfig,
+    SimulatedProcess, StartMode, ldconfig,
 };
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
@@ -56,17 +55,19 @@ pub fn build_contexts(
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
     };
-    let nvidia = after_ldconfig(&as_is, image.layers.len());
+    let nvidia = in_world(World::Nvidia, &as_is, image.layers.len());
     ByWorld { as_is, nvidia }
 }
 
-/// The same ground after the container runtime has run `ldconfig`.
-fn after_ldconfig(as_is: &ProcessContext, layers: usize) -> ProcessContext {
+/// The same image in another world; the links that `ldconfig` makes are of the layer with the number `layers`.
+fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessContext {
     let mut ground = ProcessContext {
-        world: World::Nvidia,
+        world,
         ..as_is.clone()
     };
-    if let Some(linker) = &mut ground.linker {
+    if world.remakes_cache()
+        && let Some(linker) = &mut ground.linker
+    {
         let made = ldconfig::run_ldconfig(&as_is.rootfs, linker);
         if made.relinked != LinkChanges::default() {
             ground.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
@@ -88,8 +89,7 @@ impl ProcessContext {
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
-        let from_driver =
-            |name: &[u8]| driver_libraries::provides_library(name, self.capabilities.as_deref());
+        let from_driver = |name: &[u8]| self.world.provides(name, self.capabilities.as_deref());
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {
                 rootfs: &self.rootfs,

@@ -9,13 +9,10 @@ use image_source::{Image, SourceKind};
 ///
 /// Errors: [`RemedyError::Name`], for a name that means more than itself.
 pub fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
-    let written = image.reference.as_str();
-    let name = match image.source {
-        SourceKind::Docker => written.strip_prefix("docker://").unwrap_or(written),
-        SourceKind::DockerDaemon => written.strip_prefix("docker-daemon:").unwrap_or(written),
-        SourceKind::Podman => written.strip_prefix("podman:").unwrap_or(written),
-        _ => return Ok(None),
-    };
+    if !image.source.is_named_everywhere() {
+        return Ok(None);
+    }
+    let name = image.source.bare_name(&image.reference);
     let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
         Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {

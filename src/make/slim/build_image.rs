@@ -10,7 +10,7 @@ use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
 use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, sha256_digest};
-use super::original_image::{OriginalImage, is_saved_plain};
+use super::original_image::OriginalImage;
 use super::staging_files::{create_staging_file, io_error};
 use crate::size::format_size;
 use image_linkage::layer::decompress::{Compression, detect_compression};
@@ -73,7 +73,7 @@ impl<'a> ImageBuilder<'a> {
         let family = self.family();
         let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
-            && is_saved_plain(self.original.image.source);
+            && self.original.image.source.saves_plain_layers();
         let media_type = match (stored, self.original.documents.manifest.as_ref()) {
             _ if squeeze => family.gzip_layer_type(),
             (_, Some(_)) => described.media_type.clone(),

@@ -49,11 +49,6 @@ pub struct ContentOrigin {
 impl ContentOrigin {
     /// An image. Its name is left out where it is a path of this host.
     pub fn image(image: &Image) -> Self {
-        use image_source::SourceKind as Kind;
-        let named = matches!(
-            image.source,
-            Kind::Docker | Kind::DockerDaemon | Kind::Podman
-        );
         let diff_ids = match image.digest {
             Some(_) => Vec::new(),
             None => image
@@ -64,8 +59,11 @@ impl ContentOrigin {
                 .collect(),
         };
         Self {
-            kind: image.source.name().to_owned(),
-            name: named.then(|| image.reference.clone()),
+            kind: image.source.scheme().to_owned(),
+            name: image
+                .source
+                .is_named_everywhere()
+                .then(|| image.reference.clone()),
             digest: image.digest.as_ref().map(ToString::to_string),
             diff_ids,
         }

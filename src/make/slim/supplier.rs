@@ -15,11 +15,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::SlimError;
 use super::interrupt;
-use super::original_image::OriginalImage;
+use super::original_image::{self, OriginalImage};
 use super::provenance::ContentOrigin;
 use super::staging_files::{create_staging_file, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
-use crate::judge::image_reading::{self, ReadOptions};
+use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::to_hex;
 use image_linkage::layer::rewrite::extract_files;
 use image_linkage::layer::{
@@ -27,9 +27,8 @@ use image_linkage::layer::{
 };
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
-use image_source::reference::{self, ImageReference};
 use image_source::{
-    Image, ImageConfig, LayerDescriptor, OpenedLayers, Platform, SourceKind, host_path_kind,
+    Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind,
 };
 
 /// The bytes that a wheel's files may have for each of its own; the largest seen have 4.
@@ -74,31 +73,26 @@ impl CuptiSupplier {
         if is_wheel && Path::new(written).is_file() {
             return Self::wheel(Path::new(written), options);
         }
-        if let ImageReference::Rootfs(dir) =
-            reference::parse_reference(written, host_path_kind::path_kind)?
-        {
-            return Self::folder(dir, written, options);
+        let (opened, kept) = original_image::open_reopenable(written, options, folder)?;
+        match opened.layers {
+            OpenedLayers::Folder(dir, index) => {
+                let (image, layers) = (opened.image, vec![Ok(*index)]);
+                Ok(Self {
+                    facts: facts::gather_facts(image, ReadLayers { layers }, &options.conditions),
+                    from: ContentOrigin::folder(),
+                    kind: SupplierKind::Folder(dir),
+                })
+            }
+            layers @ (OpenedLayers::Blobs(_) | OpenedLayers::Indexed(_)) => {
+                let opened = OpenedImage { layers, ..opened };
+                let original = OriginalImage::new(opened, kept, options)?;
+                Ok(Self {
+                    facts: original.facts(&options.conditions),
+                    from: ContentOrigin::image(&original.image),
+                    kind: SupplierKind::Image(Box::new(original)),
+                })
+            }
         }
-        let original = OriginalImage::read(written, options, folder)?;
-        Ok(Self {
-            facts: original.facts(&options.conditions),
-            from: ContentOrigin::image(&original.image),
-            kind: SupplierKind::Image(Box::new(original)),
-        })
-    }
-
-    fn folder(dir: PathBuf, written: &str, options: &ReadOptions<'_>) -> Result<Self, SlimError> {
-        let opened =
-            image_reading::open_image(ImageReference::Rootfs(dir.clone()), written, options)?;
-        let OpenedLayers::Indexed(layers) = opened.layers else {
-            return Err(SlimError::Cannot(format!("{written} is no folder")));
-        };
-        let layers = layers.into_iter().map(Ok).collect();
-        Ok(Self {
-            facts: facts::gather_facts(opened.image, ReadLayers { layers }, &options.conditions),
-            from: ContentOrigin::folder(),
-            kind: SupplierKind::Folder(dir),
-        })
     }
 
     fn wheel(path: &Path, options: &ReadOptions<'_>) -> Result<Self, SlimError> {

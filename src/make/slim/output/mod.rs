@@ -247,8 +247,8 @@ fn tagged(name: &str) -> Result<String, String> {
 
 /// The repository of the same registry that an image was made of.
 fn home<'o>(original: &'o OriginalImage, reference: &RegistryReference) -> Option<&'o str> {
-    let (registry, repository) = original.home.as_ref()?;
-    (registry == reference.registry()).then_some(repository)
+    let home = original.home.as_ref()?;
+    (home.registry() == reference.registry()).then_some(home.repository())
 }
 
 #[cfg(test)]
