@@ -15,7 +15,7 @@ pub const ARCH: &str = "x86_64";
 pub struct ToolAdvice<'p> {
     /// The phase that was asked about.
     pub phase: Option<String>,
-    /// The tools that were asked about, in that order.
+    /// The tools that were named, in that order, or those of the phase.
     pub tools: Vec<&'p Profiler>,
     /// The tools that there are.
     pub known: &'p [Profiler],
@@ -43,7 +43,7 @@ pub struct AdvisedRelease {
 /// A file of CUPTI and what needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileNeed {
-    /// The name by which the page is cited.
+    /// The soname of CUPTI, or the bare name by which CUPTI opens a library beside it.
     pub name: String,
     /// The size in bytes, where it is known.
     pub bytes: Option<u64>,
