@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use cupti_audit::cli::config::SUPPRESSION_RULES;
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan;
+use cupti_audit::judge::rule::suppression::SUPPRESSION_RULES;
 use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;

@@ -1,7 +1,7 @@
 //! The command line: what may be asked, and nothing of how it is answered.
 
 mod command;
-pub mod config;
+mod config;
 mod progress;
 
 mod audit;

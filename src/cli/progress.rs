@@ -19,7 +19,7 @@ pub struct ProgressBars {
 pub enum BarVisibility {
     /// Where standard error is a terminal.
     OnTerminal,
-    /// Never.
+    /// Not even there, as with `--quiet`.
     Never,
 }
 
@@ -44,6 +44,7 @@ impl ProgressBars {
         let _ = self.all.clear();
     }
 
+    // Bars are only drawn: what a thread that panicked left in the map does no harm, so a poisoned lock is taken.
     fn with(&self, layer: usize, act: impl FnOnce(&ProgressBar)) {
         if let Some(bar) = self
             .bars

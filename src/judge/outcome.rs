@@ -8,7 +8,7 @@ use super::rule::{Finding, Severity};
 
 /// An audited image: the facts and what the rules say of them.
 pub struct AuditedImage {
-    /// The facts.
+    /// What was found in its layers, and the gaps.
     pub facts: ImageFacts,
     /// The findings, the gravest first; those that are suppressed come last.
     pub findings: Vec<Finding>,
@@ -22,7 +22,7 @@ pub struct AuditedImage {
 pub struct UnreadImage {
     /// The image as the user named it.
     pub image: String,
-    /// Why.
+    /// The error, in a sentence.
     pub why: String,
 }
 
@@ -31,7 +31,7 @@ pub struct UnreadImage {
 pub enum FailOn {
     /// Findings of this severity or a graver one.
     Severity(Severity),
-    /// No finding.
+    /// No finding fails the run, and no gap.
     Never,
 }
 
@@ -40,7 +40,7 @@ pub enum FailOn {
 pub enum RunExit {
     /// Nothing at or above the threshold.
     Clean = 0,
-    /// Findings.
+    /// At least one finding at or above the threshold.
     Findings = 1,
     /// It could not be done, or gaps leave the verdict open.
     Open = 2,
@@ -78,6 +78,7 @@ impl AuditedImage {
     /// What this audit comes to. A gap keeps a run from passing, never from failing.
     pub fn exit(&self, fail_on: FailOn) -> RunExit {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
+        // What was found does not go away by what was not seen.
         match () {
             () if fails => RunExit::Findings,
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => RunExit::Open,
@@ -121,6 +122,7 @@ impl AuditedImage {
             .filter(|consumer| fits(consumer.outcome.as_is.outcome))
             .map(|consumer| consumer.name.as_str())
             .collect();
+        // The objects of one program stand side by side.
         names.dedup();
         names.join(", ")
     }

@@ -128,14 +128,18 @@ fn code_of(text: &str) -> String {
 
 fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -> FileImports {
     let mut imports = FileImports::default();
-    // A `use` begins a statement; what stands before it on its line says whether it passes the name on.
-    let statements = text.split(';').filter_map(|part| part.rsplit_once("use "));
-    for (before, tree) in statements {
-        let visibility = before.rsplit(['\n', '}']).next().unwrap_or_default().trim();
+    let mut rest = String::new();
+    for statement in text.split(';') {
+        // What stands before `use` on its line says whether the module passes the name on.
+        let (before, tree) = statement.rsplit_once("use ").unwrap_or((statement, ""));
+        let visibility = before.rsplit(['\n', '}']).next().unwrap_or_default();
+        let visibility = visibility.trim();
         let public = visibility.starts_with("pub");
-        if !(public || visibility.is_empty()) {
+        if tree.is_empty() || !(public || visibility.is_empty()) {
+            rest.push_str(statement);
             continue;
         }
+        rest.push_str(before);
         for path in expand(tree) {
             let Some(path) = from_root(module, &path, modules) else {
                 continue;
@@ -151,7 +155,7 @@ fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -
         }
     }
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    for word in text.split(|c| !is_word(c)) {
+    for word in rest.split(|c| !is_word(c)) {
         let path: ModulePath = word.split("::").map(str::to_owned).collect();
         let first = path.first().map(String::as_str);
         if path.len() > 1 && !matches!(first, Some("Self" | "self")) {

@@ -35,7 +35,7 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> RunExit {
 enum CommandError {
     /// It was said already.
     Said(RunExit),
-    /// This is why.
+    /// A sentence that is still to be said.
     Why(String),
 }
 

@@ -60,6 +60,7 @@ impl ImageReader {
         image: &str,
         platform: Option<&Platform>,
     ) -> Result<ImageFacts, ImageError> {
+        // Bars that are left would stand between the lines of the report.
         let facts = image_reading::read_image(image, &self.options(platform));
         self.bars.clear();
         facts

@@ -57,6 +57,7 @@ pub fn load_knowledge(
     for folder in given(&args.profiles, |file| &file.config.profiles) {
         folders.add_profiles(&folder);
     }
+    // Mistakes of folders and of files are told together, so that one run shows them all.
     let mut mistakes = folders.mistakes;
     match Knowledge::with_user_files(folders.files) {
         Ok(knowledge) if mistakes.is_empty() => {

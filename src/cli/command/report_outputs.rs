@@ -67,6 +67,7 @@ impl ReportOutputs {
         outputs.add(format, ReportDestination::Stdout, args, rules);
         let mut taken = BTreeSet::new();
         for output in files {
+            // Two spellings of one file would write over each other.
             let file = settle(&output.file);
             if !taken.insert(file.clone()) {
                 return Err(format!(
@@ -137,6 +138,7 @@ impl ReportOutputs {
     pub fn close(mut self) -> RunExit {
         for output in std::mem::take(&mut self.outputs) {
             if let ReportDestination::File(file, content) = output.place
+                // Texts are made with colours, which are for terminals alone.
                 && let Err(error) = put(&file, &anstream::adapter::strip_str(&content).to_string())
             {
                 self.fail(&file, &error);
@@ -177,6 +179,7 @@ fn probe(file: &Path) -> io::Result<()> {
     if fs::metadata(file).is_ok_and(|found| found.is_dir()) {
         return Err(io::ErrorKind::IsADirectory.into());
     }
+    // Permissions, quotas and read-only mounts all show when a file is made, and not before.
     if !is_stream(file) {
         beside(file)?.close()?;
     }

@@ -60,6 +60,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     } = prepared;
     knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
     let options = reader.options(prepared.platform.as_ref());
+    // Before anything is read: an output that is taken would be found out after minutes.
     let place = SlimDestination::new(args, &options)?;
     let folder = match &place {
         Some(place) => place.output.create_staging_folder()?,
@@ -162,6 +163,7 @@ impl SlimRun<'_> {
             folder: self.folder,
         };
         let made = build_new_image(&self.original, &making, place.output.layer_storage())?;
+        // Nothing is put in place that was not audited from the bytes that were written.
         let after = self.check(&made, &decision, supplier)?;
         if let Some(plan) = after.plan(&self.args.phase) {
             text += &slim_text::describe_result(&said, &made, &after, plan);

@@ -15,6 +15,7 @@ use yaml_mistakes::YamlMistake;
 /// The config of the folder `start`, or of the nearest folder above it up to the root of the repository, the
 /// folder with `.git`; outside of a repository, of `start` alone.
 pub fn find_config(start: &Path) -> Option<PathBuf> {
+    // In a worktree `.git` is a file. A config that is a broken link is there too, so that reading it says what is wrong.
     let there = |folder: &Path, name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
     let root = start.ancestors().position(|folder| there(folder, ".git"));
     start

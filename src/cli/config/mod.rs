@@ -12,7 +12,7 @@ use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
-use crate::judge::rule::suppression::Suppression;
+use crate::judge::rule::suppression::{SUPPRESSION_RULES, Suppression};
 
 /// The name under which it is looked for.
 pub const FILE_NAME: &str = "cupti-audit.yaml";
@@ -20,21 +20,15 @@ pub const FILE_NAME: &str = "cupti-audit.yaml";
 /// What a config says. What it does not say is `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProjectConfig {
-    /// `fail-on`.
     pub fail_on: Option<FailOnArg>,
-    /// `phases`.
     pub phases: Vec<String>,
-    /// `platform`.
     pub platform: Option<PlatformArg>,
-    /// `format`.
     pub format: Option<ReportFormat>,
     /// `outputs`, each from the config's folder.
     pub outputs: Vec<OutputFile>,
-    /// `cpu`.
     pub cpu: Option<CpuLevel>,
-    /// `env`, by name.
+    /// By name: the order of a map in YAML means nothing.
     pub environment: Vec<(String, String)>,
-    /// `insecure-registries`.
     pub insecure_registries: Vec<String>,
     /// `ca-cert`, from the config's folder.
     pub ca_cert: Option<PathBuf>,
@@ -42,21 +36,16 @@ pub struct ProjectConfig {
     pub rules: Vec<PathBuf>,
     /// `profiles`, each from the config's folder.
     pub profiles: Vec<PathBuf>,
-    /// `suppress`.
     pub suppressions: Vec<Suppression>,
 }
 
 /// A config with the places of what it says.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
-    /// What it says.
     pub config: ProjectConfig,
     file: String,
     document: YamlDocument,
 }
-
-/// The findings that are about suppressions themselves.
-pub const SUPPRESSION_RULES: [&str; 2] = ["expired-suppression", "unused-suppression"];
 
 impl ConfigFile {
     /// Checks the names that only the rules and profiles know.

@@ -88,6 +88,7 @@ impl ConfigChecker<'_> {
         let outputs = self.each("outputs", &source.outputs, OutputFile::parse);
         let outputs = outputs.into_iter().map(|output| OutputFile {
             file: match output.file.as_os_str() {
+                // Standard output, not a file of that name in the config's folder.
                 dash if dash == "-" => output.file,
                 _ => folder.join(output.file),
             },

@@ -10,12 +10,12 @@ use crate::knowledge::{CuptiNeed, LibraryRelease, Phase, Profiler, version_numbe
 /// The processor whose sizes are told.
 pub const ARCH: &str = "x86_64";
 
-/// What is advised.
+/// What is advised on tools and a phase, without an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolAdvice<'p> {
     /// The phase that was asked about.
     pub phase: Option<String>,
-    /// The tools.
+    /// The tools that were named, in that order, or those of the phase.
     pub tools: Vec<&'p Profiler>,
     /// The tools that there are.
     pub known: &'p [Profiler],
@@ -43,7 +43,7 @@ pub struct AdvisedRelease {
 /// A file of CUPTI and what needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileNeed {
-    /// The name.
+    /// The soname of CUPTI, or the bare name by which CUPTI opens a library beside it.
     pub name: String,
     /// The size in bytes, where it is known.
     pub bytes: Option<u64>,

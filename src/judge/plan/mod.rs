@@ -16,13 +16,13 @@ use image_linkage::path::RootPath;
 /// Whether an image serves a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It does.
+    /// It does, with nothing to say but notes.
     Pass,
     /// It does, and something will be missing.
     Warn,
     /// Something could not be checked that may keep it from serving the phase.
     Unknown,
-    /// It does not.
+    /// It does not: a rule found an error.
     Fail,
 }
 
@@ -51,18 +51,18 @@ pub struct PlanItem {
     pub layer: usize,
     /// The links that lead to it: they go with it.
     pub links: Vec<RootPath>,
-    /// Why.
+    /// What keeps it, or that nothing is known to need it.
     pub because: String,
 }
 
 /// What a phase may expect of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The phase.
+    /// The name of the phase.
     pub phase: String,
     /// What is done in it, in one line.
     pub summary: String,
-    /// The verdict.
+    /// What the gravest finding and the gaps come to.
     pub verdict: Verdict,
     /// The rules whose findings made the verdict what it is.
     pub because: Vec<String>,
@@ -86,13 +86,13 @@ impl Plan {
 
 /// What is known of an image and judged by.
 pub struct PlanInput<'a> {
-    /// The facts.
+    /// What the image says.
     pub facts: &'a ImageFacts,
-    /// The rules.
+    /// All rules, by which every phase is judged.
     pub rules: &'a [Rule],
     /// The subjects of the facts.
     pub subjects: &'a [RuleSubject],
-    /// The profiling tools.
+    /// All profiling tools, in the image or not.
     pub profilers: &'a [Profiler],
     /// What the image makes of them.
     pub tools: &'a [profilers::ToolAssessment<'a>],
@@ -107,6 +107,7 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
+        // An error stands whatever else was not seen; a gap leaves everything below it open.
         _ if !facts.gaps.is_empty() => Verdict::Unknown,
         Some(Severity::Warning) => Verdict::Warn,
         Some(Severity::Note) | None => Verdict::Pass,

@@ -27,6 +27,7 @@ pub(super) fn split_dead_weight(
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
     let welcome = welcome_apis(profilers, phase);
     for file in &facts.baggage {
+        // The first reason that holds is the one that reports show.
         let why = allowed(phase, file).or_else(|| used(facts, file));
         if let Some(why) = why.or_else(|| asked_by_api(facts, &welcome, file)) {
             stays.insert(&file.path, why);
@@ -167,6 +168,7 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
         let file = at.ok().and_then(|at| facts.baggage.get(at));
         file.is_some_and(|file| phase.baggage.forbids.iter().any(|kind| *kind == file.kind))
     };
+    // A reference may stand before the one that keeps its referrer, so it takes rounds until nothing more stays.
     loop {
         let before = stays.len();
         for tie in &facts.ties {

@@ -98,6 +98,7 @@ fn no_api(facts: &ImageFacts, wish: &IdChoice) -> Option<UnmetNeed> {
             )
         })
     };
+    // Where the release has none of them, the last stands for the choice, so that there is a reason to give.
     let api = apis.iter().find(in_release).or(apis.last())?;
     if anybody(facts, api) {
         return None;

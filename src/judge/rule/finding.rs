@@ -7,17 +7,17 @@ use image_linkage::path::RootPath;
 /// What a rule found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The rule's id.
+    /// The id of the rule, the stem of its file.
     pub rule: String,
     /// How much it matters, for the phases that were asked for.
     pub severity: Severity,
     /// What is the matter.
     pub message: String,
-    /// Where.
+    /// Where it lies; none for the image as a whole.
     pub locations: Vec<FindingLocation>,
     /// What shows it: the loader's words and its search.
     pub evidence: Vec<Evidence>,
-    /// What to do.
+    /// What the user can do against it, in a sentence.
     pub fix: String,
     /// Why it does not count, where the project's config says so.
     pub suppressed: Option<SuppressionMark>,
@@ -35,7 +35,7 @@ pub struct SuppressionMark {
 /// A place in the image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FindingLocation {
-    /// The path.
+    /// The path in the image; of a link, its own.
     pub path: RootPath,
     /// The layer, counted from 0 at the bottom.
     pub layer: Option<usize>,

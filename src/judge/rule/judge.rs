@@ -17,6 +17,7 @@ pub fn judge_subjects(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]
         })
         .collect();
     sort_findings(&mut findings);
+    // Two subjects may come to the same words at the same place.
     findings.dedup();
     findings
 }
@@ -57,12 +58,14 @@ impl Rule {
         let on: Vec<&str> = columns
             .filter(|column| !self.off.phases.contains(*column))
             .collect();
+        // A rule that is off for every phase that was asked for has no gravest severity, and finds nothing.
         let base = if phases.is_empty() {
             (!self.off.unasked).then_some(self.severity)
         } else {
             let of = |column: &&str| self.phases.get(*column).copied().unwrap_or(self.severity);
             on.iter().map(of).max()
         }?;
+        // Where no phase was asked for, any may be meant: every raise holds.
         let holds = |raise: &&SeverityRaise| {
             raise.phases.is_empty()
                 || phases.is_empty()

@@ -19,7 +19,7 @@ use template::MessageTemplate;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// Good to know; nothing fails for it.
     Note,
     /// Something will be missing.
     Warning,
@@ -45,9 +45,9 @@ pub struct Rule {
     pub id: String,
     /// What it finds, in one line.
     pub summary: String,
-    /// Why that matters.
+    /// Why that matters, for who has not met it before.
     pub why: String,
-    /// What to do.
+    /// What to do against it, filled from the subject as the message is.
     pub fix: MessageTemplate,
     /// Where to read more.
     pub references: Vec<String>,
@@ -123,7 +123,7 @@ impl RuleCure {
 pub struct DisabledPhases {
     /// Where no phase was asked for: what is so of nearly every image, and matters for some purposes only.
     pub unasked: bool,
-    /// For these phases.
+    /// For these phases, by name.
     pub phases: BTreeSet<String>,
 }
 

@@ -49,7 +49,7 @@ pub enum SubjectKind {
 }
 
 impl SubjectKind {
-    /// All kinds.
+    /// All kinds, for who wants to see that each is in use.
     pub const ALL: [Self; 18] = [
         Self::Image,
         Self::Copy,
@@ -255,9 +255,9 @@ impl SubjectKind {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum FieldValue {
-    /// Yes or no.
+    /// `true` or `false` in a rule's file.
     Flag(bool),
-    /// A word.
+    /// A word, compared letter by letter.
     Text(String),
 }
 

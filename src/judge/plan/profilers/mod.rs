@@ -17,7 +17,7 @@ pub enum ReadinessState {
     Ready,
     /// An image does not show it.
     Unknown,
-    /// Something is missing.
+    /// Something that it needs is not in the image, or cannot be loaded.
     NotReady,
     /// There is nothing for it to look at.
     NotApplicable,
@@ -38,7 +38,7 @@ impl ReadinessState {
 /// A state and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolReadiness {
-    /// The state.
+    /// Whether it would work, as far as an image shows.
     pub state: ReadinessState,
     /// Why, one fact each.
     pub because: Vec<String>,
@@ -47,7 +47,7 @@ pub struct ToolReadiness {
 /// An API that a tool uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiUse {
-    /// The API.
+    /// One of those that the tool uses.
     pub api: &'static CuptiApi,
     /// Whether only some of the tool's options use it.
     pub optional: bool,
@@ -58,7 +58,7 @@ pub struct ApiUse {
 /// What is taken instead of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FallbackTool<'p> {
-    /// The tool.
+    /// The tool as its profile describes it.
     pub profiler: &'p Profiler,
     /// Its own state in the image as it is.
     pub state: ReadinessState,
@@ -67,7 +67,7 @@ pub struct FallbackTool<'p> {
 /// A tool and what an image makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolAssessment<'p> {
-    /// The tool.
+    /// The tool as its profile describes it.
     pub profiler: &'p Profiler,
     /// Whether it works here.
     pub here: ByWorld<ToolReadiness>,

@@ -9,7 +9,6 @@ use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::loader::{Arch, SearchStep, TriedFile};
 
-/// The copies.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let copies = facts.copies.iter();
     copies.map(|copy| subject(facts, copy)).collect()

@@ -7,7 +7,6 @@ use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
-/// The links.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let links = facts.dangling.iter();
     links

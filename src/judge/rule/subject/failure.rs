@@ -15,6 +15,7 @@ use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    // Where a plain dlopen gets a copy, another that no search leads to breaks nothing.
     let idle = |copy: &&facts::CuptiCopy| {
         facts.status.as_is == CuptiStatus::Loadable && copy.how.is_none()
     };

@@ -7,7 +7,6 @@ use crate::judge::facts::{CuptiStatus, FailureImpact, ImageFacts};
 use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 
-/// The image.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let broken = facts
         .consumers

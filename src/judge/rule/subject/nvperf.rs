@@ -8,7 +8,6 @@ use crate::knowledge::api::LibraryRequester;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_text;
 
-/// The library.
 const HOST: &str = "libnvperf_host.so";
 
 /// The processes that get libcupti and not the library.

@@ -10,13 +10,13 @@ use image_linkage::escape;
 /// Something a rule can speak of.
 #[derive(Debug, Clone)]
 pub struct RuleSubject {
-    /// Its kind.
+    /// What a rule names by `subject`.
     pub kind: SubjectKind,
-    /// Its fields.
+    /// One value for each name of [`SubjectKind::fields`].
     pub fields: BTreeMap<&'static str, FieldValue>,
-    /// Where it is.
+    /// Where it lies; none for the image as a whole.
     pub locations: Vec<FindingLocation>,
-    /// What shows it.
+    /// What shows it, for the reports; no rule asks for it.
     pub evidence: Vec<Evidence>,
 }
 

@@ -43,6 +43,7 @@ impl<'a> SuppressionGate<'a> {
             for finding in findings.iter_mut().filter(|found| suppression.fits(found)) {
                 state.used = true;
                 if !suppression.is_over(today) {
+                    // Of several for one finding, the first of the config gives the reason.
                     finding.suppressed.get_or_insert_with(|| suppression.mark());
                 }
             }

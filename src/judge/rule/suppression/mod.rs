@@ -11,6 +11,9 @@ use jiff::civil::Date;
 
 use crate::judge::rule::{Finding, SuppressionMark};
 
+/// The rules that are about suppressions themselves: no suppression is for their findings.
+pub const SUPPRESSION_RULES: [&str; 2] = ["expired-suppression", "unused-suppression"];
+
 /// A finding that is known and shall not fail a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
@@ -20,7 +23,7 @@ pub struct Suppression {
     pub image: Option<GlobPattern>,
     /// The paths it is for; with it, a finding matches when all its places do.
     pub path: Option<GlobPattern>,
-    /// Why.
+    /// Why the project lives with it; every report shows it.
     pub reason: String,
     /// The last day on which it holds.
     pub until: Option<Date>,
@@ -36,9 +39,7 @@ pub struct GlobPattern {
 }
 
 impl GlobPattern {
-    /// Reads a pattern.
-    ///
-    /// Errors: What is wrong with it.
+    /// Reads a pattern. Errors: What `globset` finds wrong with it, in its words.
     pub fn new(text: &str) -> Result<Self, String> {
         let glob = GlobBuilder::new(text).literal_separator(true).build();
         let glob = glob.map_err(|error| error.to_string())?;
@@ -78,12 +79,14 @@ impl Suppression {
 
     /// Whether its last day is over on the day `today`.
     pub fn is_over(&self, today: Date) -> bool {
+        // The last day itself still counts.
         self.until.is_some_and(|until| until < today)
     }
 
     /// Whether it is for a finding in an image that it is for.
     pub fn fits(&self, finding: &Finding) -> bool {
         let everywhere = |pattern: &GlobPattern| {
+            // What is said of the image as a whole lies nowhere, so that no path is for it.
             let mut places = finding.locations.iter();
             !finding.locations.is_empty()
                 && places.all(|place| pattern.fits(&place.path.to_string()))
