@@ -82,13 +82,13 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
     let options = ReadOptions {
         platform: Some(&platform),
         registry: RegistryOptions::default(),
+        knowledge: &Knowledge::built_in(),
         conditions: GatherOptions {
             environment: environment
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             cpu: CpuLevel::V3,
-            consumers: Knowledge::built_in().consumers,
         },
         limits: Limits::default(),
         progress: &NoProgress,

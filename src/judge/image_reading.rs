@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
+use crate::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
 use image_source::docker_archive::{DockerArchive, StdinArchive};
@@ -24,6 +25,8 @@ pub struct ReadOptions<'a> {
     pub platform: Option<&'a Platform>,
     /// How registries are spoken to.
     pub registry: RegistryOptions,
+    /// By what they are read.
+    pub knowledge: &'a Knowledge,
     /// What processes start with.
     pub conditions: GatherOptions,
     /// The bounds.
@@ -48,6 +51,7 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
     Ok(facts::gather_facts(
         opened.image,
         ReadLayers { layers },
+        options.knowledge,
         &options.conditions,
     ))
 }

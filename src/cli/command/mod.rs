@@ -20,7 +20,7 @@ use std::io::{self, Write as _};
 
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::{ColorArg, ImageArgs, PlatformArg, ReadArgs};
-use crate::judge::facts::{ConsumerProfile, GatherOptions, ImageFacts};
+use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
@@ -41,7 +41,7 @@ pub use tree::run_tree;
 /// How images are had, for the commands that read some.
 struct ImageReader {
     options: ImageArgs,
-    consumers: Vec<ConsumerProfile>,
+    knowledge: Knowledge,
     bars: ProgressBars,
 }
 
@@ -49,7 +49,7 @@ impl ImageReader {
     fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
         Self {
             options: args.image.clone(),
-            consumers: knowledge.consumers.clone(),
+            knowledge: knowledge.clone(),
             bars: ProgressBars::new(if args.output.quiet {
                 BarVisibility::Never
             } else {
@@ -67,10 +67,10 @@ impl ImageReader {
                 credentials: CredentialSource::Host,
                 ..RegistryOptions::default()
             },
+            knowledge: &self.knowledge,
             conditions: GatherOptions {
                 environment: self.options.environment.clone(),
                 cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
-                consumers: self.consumers.clone(),
             },
             limits: Limits::default(),
             progress: &self.bars,

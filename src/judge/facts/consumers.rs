@@ -5,11 +5,11 @@
 
 use serde::Deserialize;
 
-use super::copies::{CuptiFiles, contains_bytes, is_cupti_name, is_cupti_request};
+use super::copies::{CuptiFiles, contains_bytes};
 use super::cupti_access::{self, CompanionLookup, CompanionRequest};
 use super::file_references::NeededLookup;
 use super::{ByWorld, ProcessContext, file_owner, missing_symbols};
-use crate::knowledge;
+use crate::knowledge::{self, Knowledge, LibraryProfile};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
     Arch, LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SearchStage, SearchStep,
@@ -17,7 +17,7 @@ use image_linkage::loader::{
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
-use yaml_mistakes::{YamlDocument, YamlMistake};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,13 +132,24 @@ pub struct ConsumerProfile {
     pub names: Vec<String>,
     /// What breaks without it.
     pub required: FailureImpact,
+    /// The library that it asks for, by id.
+    #[serde(default = "default_library")]
+    pub library: String,
+}
+
+fn default_library() -> String {
+    knowledge::DEFAULT_LIBRARY.to_owned()
 }
 
 impl ConsumerProfile {
     /// Reads the profile `id` from its file.
     ///
     /// Errors: All mistakes in the file.
-    pub fn read(id: &str, document: &YamlDocument) -> Result<Self, Vec<YamlMistake>> {
+    pub fn read(
+        id: &str,
+        document: &YamlDocument,
+        libraries: &[String],
+    ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
             id.clone_into(&mut profile.id);
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
@@ -146,7 +157,13 @@ impl ConsumerProfile {
                 "" => Some(document.mistake(&["object"], what)),
                 _ => None,
             };
-            (profile, mistake.into_iter().collect())
+            let mut mistakes: Vec<YamlMistake> = mistake.into_iter().collect();
+            if !libraries.contains(&profile.library) {
+                let known: Vec<&str> = libraries.iter().map(String::as_str).collect();
+                let what = unknown_name("library", &profile.library, &known);
+                mistakes.push(document.mistake(&["library"], what));
+            }
+            (profile, mistakes)
         })
     }
 
@@ -166,31 +183,34 @@ pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
 pub(super) fn find_consumers(
     grounds: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
+    knowledge: &Knowledge,
     profiles: &[ConsumerProfile],
     wanted: &[CompanionRequest],
 ) -> Vec<CuptiConsumer> {
-    let is_asker =
-        |path: &&RootPath| opens_cupti(profiles, path.name()) || !file_owner::is_private_copy(path);
+    let is_asker = |path: &&RootPath| {
+        opens_cupti(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path)
+    };
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()
         .filter_map(|object| {
             let profile = profiles.iter().find(|profile| profile.fits(object.name()));
-            consumer(grounds, object, profile, wanted)
+            consumer(grounds, knowledge.library, object, profile, wanted)
         })
         .collect()
 }
 
 fn consumer(
     grounds: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
     object: RootPath,
     profile: Option<&ConsumerProfile>,
     wanted: &[CompanionRequest],
 ) -> Option<CuptiConsumer> {
     let rootfs = &grounds.as_is.rootfs;
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    let needed = elf.needed.iter().find(|name| is_cupti_request(name));
+    let needed = elf.needed.iter().find(|name| library.is_request(name));
     let asks = if needed.is_some() {
         RequestKind::Needed
     } else {
@@ -198,7 +218,7 @@ fn consumer(
     };
     let names = match needed {
         Some(name) => vec![name.clone()],
-        None => opened_names(rootfs, &object, profile),
+        None => opened_names(rootfs, library, &object, profile),
     };
     let wants = names
         .last()
@@ -214,7 +234,7 @@ fn consumer(
             names: &names,
             through: profile.and_then(|profile| profile.through.as_deref()),
         };
-        gets(ground, &asker, wanted)
+        gets(ground, library, &asker, wanted)
     });
     let file_name = image_linkage::escape::escape_bytes(object.name());
     Some(CuptiConsumer {
@@ -236,6 +256,7 @@ fn consumer(
 /// The names that an object opens: what its profile says, else the exact names that it holds.
 fn opened_names(
     rootfs: &Rootfs,
+    library: &LibraryProfile,
     object: &RootPath,
     profile: Option<&ConsumerProfile>,
 ) -> Vec<ByteString> {
@@ -245,7 +266,7 @@ fn opened_names(
             .and_then(|facts| facts.elf.as_ref());
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
         let exact = |text: &&ByteString| {
-            is_cupti_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ")
+            library.is_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ")
         };
         let mut names: Vec<ByteString> = mentions.iter().filter(exact).cloned().collect();
         // The most exact name is tried first, as dlopen callers do.
@@ -260,7 +281,7 @@ fn opened_names(
         .as_ref()
         .map(|folder| object.parent().join(folder.as_bytes()));
     let beside = folder
-        .map(|folder| folder.join(b"libcupti.so").absolute())
+        .map(|folder| folder.join(library.stem.as_bytes()).absolute())
         .filter(|path| rootfs.lookup(path).is_ok());
     let mut names: Vec<ByteString> = beside.map(Into::into).into_iter().collect();
     let held = if profile.beside.is_some() {
@@ -339,6 +360,7 @@ fn load(
 
 fn gets(
     ground: &ProcessContext,
+    library: &LibraryProfile,
     asker: &ConsumerRequest<'_>,
     wanted: &[CompanionRequest],
 ) -> ConsumerOutcome {
@@ -357,7 +379,8 @@ fn gets(
     let mut gets = ground.with_setup(run).unwrap_or_else(|| {
         ConsumerOutcome::not_found("the image has no dynamic loader".to_owned())
     });
-    gets.missing_symbols = missing_symbols::find_missing_symbols(&ground.rootfs, object, &gets);
+    gets.missing_symbols =
+        missing_symbols::find_missing_symbols(&ground.rootfs, library, object, &gets);
     gets
 }
 

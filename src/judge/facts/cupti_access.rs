@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::dead_weight::DeadWeightFile;
 use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, opened_object, unresolved_objects};
-use crate::knowledge::api::{self, CuptiApi, LibraryRequester};
+use crate::knowledge::api::{CuptiApi, LibraryRequester};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::loader::{
     LoadedObject, ProcessSetup, RequestOutcome, SearchStage, SearchStep, SimulatedProcess,
@@ -104,9 +104,9 @@ impl CuptiAccess {
         self.companions.iter().filter(asked)
     }
 
-    fn judged(mut self, rootfs: &Rootfs) -> Self {
-        let apis = api::cupti_apis().iter();
+    fn judged(mut self, rootfs: &Rootfs, apis: &'static [CuptiApi]) -> Self {
         self.apis = apis
+            .iter()
             .map(|api| (api.id.as_str(), self.judge(rootfs, api)))
             .collect();
         self
@@ -151,9 +151,10 @@ pub(super) struct CompanionRequest {
 /// The libraries that the APIs need, those whose name has a number once for each that is there.
 pub(super) fn companion_requests(
     rootfs: &Rootfs,
+    apis: &'static [CuptiApi],
     files: &[DeadWeightFile],
 ) -> Vec<CompanionRequest> {
-    let libraries = api::cupti_apis().iter().flat_map(|api| &api.libraries);
+    let libraries = apis.iter().flat_map(|api| &api.libraries);
     let mut wanted: Vec<CompanionRequest> = libraries
         .flat_map(|library| {
             let names = if library.is_numbered() {
@@ -246,6 +247,7 @@ fn companion(
 /// What each consumer, and a process without search paths, can use.
 pub(super) fn find_cupti_access(
     grounds: &ByWorld<ProcessContext>,
+    apis: &'static [CuptiApi],
     consumers: &[CuptiConsumer],
     plain: &ByWorld<PlainOpen>,
     wanted: &[CompanionRequest],
@@ -253,7 +255,7 @@ pub(super) fn find_cupti_access(
     let of_nobody = CuptiProcess {
         consumer: None,
         reach: ByWorld::map(grounds, |ground| {
-            of_plain(ground, plain.get(ground.world), wanted).judged(&ground.rootfs)
+            of_plain(ground, plain.get(ground.world), wanted).judged(&ground.rootfs, apis)
         }),
     };
     let of_consumer = |(number, consumer): (usize, &CuptiConsumer)| CuptiProcess {
@@ -268,7 +270,7 @@ pub(super) fn find_cupti_access(
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
-            reach.judged(&ground.rootfs)
+            reach.judged(&ground.rootfs, apis)
         }),
     };
     std::iter::once(of_nobody)

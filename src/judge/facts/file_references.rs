@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::dead_weight::DeadWeightFile;
 use super::{ByWorld, ConsumerProfile, CuptiConsumer, ProcessContext, opened_object};
 use super::{consumers, copies};
+use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
@@ -117,6 +118,7 @@ fn links_to(
 pub(super) fn find_references(
     image: &Image,
     grounds: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
     files: &[DeadWeightFile],
     inventory: &ObjectInventory,
     consumers: &[CuptiConsumer],
@@ -128,6 +130,7 @@ pub(super) fn find_references(
     let reached = reached(&grounds.as_is.rootfs, &names, inventory);
     let search = ReferenceSearch {
         grounds,
+        library,
         names: &names,
         reached: &reached,
         consumers,
@@ -235,6 +238,7 @@ fn expanded(element: &[u8], origin: &RootPath) -> Vec<u8> {
 
 /// What the search for a name has to work with.
 struct ReferenceSearch<'a> {
+    library: &'a LibraryProfile,
     grounds: &'a ByWorld<ProcessContext>,
     names: &'a NameIndex<'a>,
     reached: &'a BTreeSet<usize>,
@@ -348,7 +352,7 @@ impl ReferenceSearch<'_> {
             self.names.of(text).collect()
         };
         let own = self.names.at(path).map(|own| own.kind);
-        let is_cupti = |file: &DeadWeightFile| copies::is_cupti_name(file.path.name());
+        let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
         let opens = consumers::opens_cupti(self.profiles, path.name());
         let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
         let consumer = self

@@ -17,7 +17,6 @@ mod missing_symbols;
 mod process_context;
 pub mod python_distributions;
 mod related_software;
-pub mod release_files;
 pub mod release_mismatch;
 pub mod search_path;
 
@@ -25,16 +24,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use consumers::{ConsumerOutcome, ConsumerProfile, CuptiConsumer, FailureImpact, RequestKind};
-pub use copies::{CuptiCopy, DanglingLink};
+pub use copies::{CuptiCopy, DanglingLink, VersionSource};
 pub use cupti_access::{ApiAvailability, CompanionLookup, CuptiAccess, CuptiProcess};
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
-pub use expected_soname::cupti_soname as soname_of_cuda;
 pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{FileReference, FileReferrer, ReferenceKind, retained_files};
 pub use process_context::ProcessContext;
 pub use related_software::RelatedSoftware;
-pub use release_files::VersionSource;
 
+use crate::knowledge::{Knowledge, KnowledgeTables, LibraryProfile};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::{LayerIndex, ProblemKind};
 pub use image_linkage::loader::RequestOutcome;
@@ -120,6 +118,10 @@ pub struct Gap {
 
 /// All that is known of an image.
 pub struct ImageFacts {
+    /// The library that it was asked about.
+    pub library: &'static LibraryProfile,
+    /// What the facts were read by.
+    pub tables: &'static KnowledgeTables,
     /// The image.
     pub image: Image,
     /// The digests and sizes of the layers as read.
@@ -200,12 +202,16 @@ pub struct GatherOptions {
     pub environment: Vec<(String, String)>,
     /// The processor's level.
     pub cpu: CpuLevel,
-    /// How known programs ask for CUPTI; the first that fits an object counts.
-    pub consumers: Vec<ConsumerProfile>,
 }
 
-/// Gathers the facts of an image from its layers.
-pub fn gather_facts(image: Image, layers: ReadLayers, conditions: &GatherOptions) -> ImageFacts {
+/// Gathers the facts of an image from its layers, about the library that `knowledge` is to be asked about.
+pub fn gather_facts(
+    image: Image,
+    layers: ReadLayers,
+    knowledge: &Knowledge,
+    conditions: &GatherOptions,
+) -> ImageFacts {
+    let (library, tables) = (knowledge.library, knowledge.tables);
     let mut gaps: Vec<Gap> = layers
         .layers
         .iter()
@@ -221,32 +227,39 @@ pub fn gather_facts(image: Image, layers: ReadLayers, conditions: &GatherOptions
     let (rootfs, oddities) = merged(&indexes);
     drop(layers);
     let rootfs = Arc::new(rootfs);
-    let grounds = process_context::build_contexts(&image, &rootfs, conditions);
-    let profiles = conditions.consumers.as_slice();
+    let grounds = process_context::build_contexts(&image, &rootfs, tables, conditions);
+    // The first that fits an object counts.
+    let profiles = knowledge.library_consumers();
+    let profiles = profiles.as_slice();
     let RootfsScan {
         found,
         weight,
         inventory,
         around,
-    } = walk(&rootfs, profiles);
-    let weight = weight.finish(&image);
-    let wanted = cupti_access::companion_requests(&rootfs, &weight.files);
-    let consumers = consumers::find_consumers(&grounds, &found, profiles, &wanted);
-    let expected = expected_soname::expected_sonames(&image, &rootfs, &found, &consumers);
-    let plain = ByWorld::map(&grounds, |ground| plain_open(ground, &expected));
+    } = walk(&rootfs, knowledge, profiles);
+    let weight = weight.finish(&image, tables);
+    let wanted = cupti_access::companion_requests(&rootfs, knowledge.apis(), &weight.files);
+    let consumers = consumers::find_consumers(&grounds, &found, knowledge, profiles, &wanted);
+    let expected =
+        expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
+    let plain = ByWorld::map(&grounds, |ground| plain_open(ground, library, &expected));
     let status = ByWorld {
-        as_is: status_of(&plain.as_is, &found),
-        nvidia: status_of(&plain.nvidia, &found),
+        as_is: status_of(&plain.as_is, tables, &found),
+        nvidia: status_of(&plain.nvidia, tables, &found),
     };
-    let copies = copies::describe_copies(&rootfs, &grounds, &found, &plain, &consumers);
-    let apis = cupti_access::find_cupti_access(&grounds, &consumers, &plain, &wanted);
+    let copies = copies::describe_copies(knowledge, &grounds, &found, &plain, &consumers);
+    let apis =
+        cupti_access::find_cupti_access(&grounds, knowledge.apis(), &consumers, &plain, &wanted);
     let files = &weight.files;
-    let (links, ties) =
-        file_references::find_references(&image, &grounds, files, &inventory, &consumers, profiles);
+    let (links, ties) = file_references::find_references(
+        &image, &grounds, library, files, &inventory, &consumers, profiles,
+    );
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     gaps.sort();
     gaps.dedup();
     ImageFacts {
+        library,
+        tables,
         image,
         layers: sizes,
         grounds,
@@ -303,20 +316,31 @@ struct RootfsScan {
 }
 
 /// Goes once through the file system.
-fn walk(rootfs: &Rootfs, profiles: &[ConsumerProfile]) -> RootfsScan {
+fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> RootfsScan {
     let mut walked = RootfsScan::default();
     rootfs.visit(|path, _, node| {
-        copies::add_cupti_node(rootfs, profiles, &mut walked.found, path, node);
-        walked.weight.add_node(path, node);
+        copies::add_cupti_node(
+            rootfs,
+            knowledge.library,
+            profiles,
+            &mut walked.found,
+            path,
+            node,
+        );
+        walked.weight.add_node(knowledge.tables, path, node);
         walked.inventory.add_node(path, node);
-        walked.around.add_node(rootfs, path, node);
+        walked.around.add_node(rootfs, knowledge, path, node);
     });
     walked
 }
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens
 /// counts, else the first that is expected.
-fn plain_open(ground: &ProcessContext, sonames: &[ByteString]) -> PlainOpen {
+fn plain_open(
+    ground: &ProcessContext,
+    library: &LibraryProfile,
+    sonames: &[ByteString],
+) -> PlainOpen {
     let open = |name: &ByteString| PlainOpen {
         name: name.clone(),
         resolution: ground.open_plain(name),
@@ -324,7 +348,7 @@ fn plain_open(ground: &ProcessContext, sonames: &[ByteString]) -> PlainOpen {
     let mut opened = sonames.iter().map(open);
     let first = opened
         .next()
-        .unwrap_or_else(|| open(&ByteString::from(&b"libcupti.so"[..])));
+        .unwrap_or_else(|| open(&library.stem.as_bytes().into()));
     if first.resolution.loads() {
         return first;
     }
@@ -333,10 +357,16 @@ fn plain_open(ground: &ProcessContext, sonames: &[ByteString]) -> PlainOpen {
         .unwrap_or(first)
 }
 
-fn status_of(plain: &PlainOpen, found: &copies::CuptiFiles) -> CuptiStatus {
+fn status_of(
+    plain: &PlainOpen,
+    tables: &KnowledgeTables,
+    found: &copies::CuptiFiles,
+) -> CuptiStatus {
     match () {
         () if plain.resolution.loads() => CuptiStatus::Loadable,
-        () if found.own().next().is_some() || !found.dangling.is_empty() => CuptiStatus::Unloadable,
+        () if found.own(tables).next().is_some() || !found.dangling.is_empty() => {
+            CuptiStatus::Unloadable
+        }
         () if !found.headers.is_empty() => CuptiStatus::HeadersOnly,
         () => CuptiStatus::Absent,
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ByWorld, GatherOptions};
-use crate::knowledge::driver_libraries;
+use crate::knowledge::{KnowledgeTables, driver_libraries};
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
@@ -29,12 +29,15 @@ pub struct ProcessContext {
     pub cpu: CpuLevel,
     /// `NVIDIA_DRIVER_CAPABILITIES`.
     pub capabilities: Option<String>,
+    /// What the container runtime brings, among others.
+    pub tables: &'static KnowledgeTables,
 }
 
 /// The image in both worlds.
 pub fn build_contexts(
     image: &Image,
     rootfs: &Arc<Rootfs>,
+    tables: &'static KnowledgeTables,
     conditions: &GatherOptions,
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
@@ -55,6 +58,7 @@ pub fn build_contexts(
         environment: super::process_environment(image, conditions),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
+        tables,
     };
     let nvidia = after_ldconfig(&as_is, image.layers.len());
     ByWorld { as_is, nvidia }
@@ -88,8 +92,10 @@ impl ProcessContext {
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
-        let from_driver =
-            |name: &[u8]| driver_libraries::provides_library(name, self.capabilities.as_deref());
+        let table = &self.tables.driver_libraries;
+        let from_driver = |name: &[u8]| {
+            driver_libraries::provides_library(table, name, self.capabilities.as_deref())
+        };
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {
                 rootfs: &self.rootfs,

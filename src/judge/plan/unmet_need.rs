@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::facts::{ApiAvailability, CuptiProcess, ImageFacts};
 use crate::judge::rule::{Evidence, FieldValue, RuleSubject, SubjectKind};
-use crate::knowledge::api::{self, CuptiApi};
+use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase};
 use image_linkage::loader::trace_text;
 
@@ -61,7 +61,11 @@ pub fn find_unmet_needs(
         let tools = others.iter().filter_map(|wish| no_tool(tools, wish));
         subjects.extend(apis.chain(tools).map(|why| subject(phase, level, why)));
     }
-    let apis = phase.apis.forbids.iter().filter_map(|id| api::find_api(id));
+    let apis = phase
+        .apis
+        .forbids
+        .iter()
+        .filter_map(|id| facts.tables.find_api(id));
     let usable = apis.filter(|api| anybody(facts, api)).map(|api| UnmetNeed {
         what: format!("CUPTI's {} API", api.name),
         words: "it can be used here".to_owned(),
@@ -110,7 +114,7 @@ fn no_api(facts: &ImageFacts, wish: &IdChoice) -> Option<UnmetNeed> {
     let apis: Vec<&CuptiApi> = wish
         .ids()
         .iter()
-        .filter_map(|id| api::find_api(id))
+        .filter_map(|id| facts.tables.find_api(id))
         .collect();
     let in_release = |api: &&&CuptiApi| {
         let mut askers = facts.apis.iter();

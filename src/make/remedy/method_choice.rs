@@ -9,10 +9,9 @@ use super::install_method::{
 };
 use super::required_libraries::{self, CUPTI, RequiredLibrary};
 use super::target_release::TargetRelease;
+use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
-use crate::judge::facts::{ImageFacts, soname_of_cuda};
-use crate::knowledge::packages::cupti_packages;
-use crate::knowledge::{LibraryRelease, Phase, has_api};
+use crate::knowledge::{LibraryRelease, Phase, fill_version, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
@@ -154,9 +153,12 @@ pub fn choose_method(
 impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
     pub fn needs(&self, cuda: (u32, u32)) -> Vec<RequiredLibrary> {
-        required_libraries::list_required_libraries(self.phase, &self.target.consumers, |api| {
-            has_api(cuda, api)
-        })
+        required_libraries::list_required_libraries(
+            self.target.tables,
+            self.phase,
+            &self.target.consumers,
+            |api| has_api(cuda, api),
+        )
     }
 
     fn release(&self) -> Result<&LibraryRelease, String> {
@@ -209,9 +211,9 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
         return false;
     };
     let of_cupti = |name: &[u8]| {
-        super::COMPANIONS
-            .iter()
-            .chain(&[CUPTI])
+        let companions = target.library.companions();
+        companions
+            .chain([CUPTI])
             .any(|stem| name.starts_with(stem.as_bytes()))
     };
     let found = rootfs.lookup(&first.absolute()).ok();
@@ -278,22 +280,22 @@ fn pip_into(
 ) -> Result<InstallMethod, String> {
     question.shell()?;
     let release = question.release()?;
-    let (name, folder) = match release.cuda.0 {
-        11 => ("nvidia-cuda-cupti-cu11", "nvidia/cuda_cupti/lib"),
-        12 => ("nvidia-cuda-cupti-cu12", "nvidia/cuda_cupti/lib"),
-        13 => ("nvidia-cuda-cupti", "nvidia/cu13/lib"),
-        other => return Err(format!("there is no wheel of CUPTI for CUDA {other}")),
-    };
+    let library = question.target.library;
+    let mut wheels = library.wheels.install.iter();
+    let major = release.cuda.0;
+    let wheel = wheels.find(|wheel| wheel.major == major);
+    let wheel =
+        wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
     let mut listed = question.target.around.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
-        name: name.to_owned(),
+        name: wheel.name.clone(),
         version: release.wheel(),
         soname: release.soname.clone(),
-        folder: python.site.join(folder.as_bytes()),
-        is_listed: listed.any(|dist| dist.site == python.site && dist.name == name),
+        folder: python.site.join(wheel.folder.as_bytes()),
+        is_listed: listed.any(|dist| dist.site == python.site && dist.name == wheel.name),
         is_managed: python.is_managed,
-        is_shared: release.cuda.0 >= 13,
+        is_shared: wheel.shared,
     }))
 }
 
@@ -301,7 +303,9 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     let system = &question.system;
     apt_is_there(system)?;
     question.shell()?;
-    let own = cupti_packages().distro_package(&system.id, &system.version);
+    let library = question.target.library;
+    let packages = &question.target.tables.packages;
+    let own = packages.distro_package(&system.id, &system.version);
     let own = own.ok_or_else(|| {
         format!(
             "no package of {} {} is known to hold CUPTI",
@@ -320,12 +324,12 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
             "{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}"
         ));
     }
-    let soname = soname_of_cuda(&own.cuda).unwrap_or_default();
+    let soname = library.soname_of(&own.cuda).unwrap_or_default();
     Ok(InstallMethod::Package(PackageInstall {
         manager: "apt-get",
         name: own.package.clone(),
         version: format!("{}.*", own.cuda),
-        soname: image_linkage::escape::escape_bytes(&soname),
+        soname: image_linkage::escape::escape_bytes(soname.as_bytes()),
         setup: component(system, &own.component),
         is_default_folder: true,
     }))
@@ -367,12 +371,15 @@ fn package(question: &InstallContext<'_>, manager: &'static str) -> Result<Insta
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
+    let library = question.target.library;
+    let name = library.package.as_deref();
+    let name = name.ok_or_else(|| format!("no package of {} is known", library.name))?;
     let exact = release.exact.as_ref().filter(|_| of_toolkit);
     let any = || format!("{major}.{minor}.*");
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
     Ok(InstallMethod::Package(PackageInstall {
         manager,
-        name: format!("cuda-cupti-{major}-{minor}"),
+        name: fill_version(name, release.cuda),
         version,
         soname: release.soname.clone(),
         setup: repository(question, system)?,
@@ -389,16 +396,15 @@ fn repository(
         return Ok(None);
     }
     let (id, version) = (&system.id, &system.version);
-    let known = cupti_packages().nvidia_repository(id, version);
+    let packages = &question.target.tables.packages;
+    let known = packages.nvidia_repository(id, version);
     let known =
         known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
     let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
-    let url = cupti_packages()
-        .url
-        .replace("{repository}", &known.repository);
+    let url = packages.url.replace("{repository}", &known.repository);
     Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", machine),
-        keyring: cupti_packages().keyring.clone(),
+        keyring: packages.keyring.clone(),
         certificates: !system.certificates,
     }))
 }
@@ -435,7 +441,10 @@ pub fn devel_image_name(
     system: &ImageSystem,
     cuda: CudaVersion,
 ) -> Option<String> {
-    let known = cupti_packages().nvidia_repository(&system.id, &system.version)?;
+    let known = target
+        .tables
+        .packages
+        .nvidia_repository(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let suffix = known

@@ -14,14 +14,6 @@ pub mod search_path_setup;
 pub mod target_release;
 pub mod wanted_cupti;
 
-/// The libraries that come with libcupti in every package of CUPTI, by their stems.
-pub const COMPANIONS: [&str; 4] = [
-    "libnvperf_host.so",
-    "libnvperf_target.so",
-    "libpcsamplingutil.so",
-    "libcheckpoint.so",
-];
-
 /// Why an image cannot be helped, or not in the way that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemedyError {

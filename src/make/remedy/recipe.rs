@@ -11,8 +11,8 @@ use super::removal::{RemovalPlan, plan_removal};
 use super::required_libraries::{self, CUPTI, RequiredLibrary};
 use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
 use super::target_release::{choose_release, release_platform};
+use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::judge::facts::{ImageFacts, release_files};
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::{Phase, has_api};
 use image_linkage::loader::DynamicLoader;
@@ -98,9 +98,12 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
     let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
     let release = choose_release(target, linker, request.cuda);
     let cuda = release.map_or((12, 0), |target| target.release.cuda);
-    let needs = required_libraries::list_required_libraries(phase, &target.consumers, |api| {
-        has_api(cuda, api)
-    });
+    let needs = required_libraries::list_required_libraries(
+        target.tables,
+        phase,
+        &target.consumers,
+        |api| has_api(cuda, api),
+    );
     let mut recipe = PhaseRecipe {
         choice: None,
         release: None,
@@ -155,20 +158,17 @@ fn bring_in(
     let cuda = cuda_of(&choice.way).or(release.as_ref().map(|target| target.release.cuda));
     recipe.needs = match &choice.way {
         InstallMethod::Place(super::install_method::InPlaceFiles { bring, .. })
-        | InstallMethod::Copy { bring, .. } => needs_of(bring),
+        | InstallMethod::Copy { bring, .. } => needs_of(target, bring),
         _ => question.needs(cuda.unwrap_or((12, 0))),
     };
-    let needed = |stem: &&&'static str| recipe.needs.iter().any(|need| need.stem == **stem);
-    recipe.spare = super::COMPANIONS
-        .iter()
-        .filter(|stem| !needed(stem))
-        .copied()
-        .collect();
+    let needed = |stem: &&'static str| recipe.needs.iter().any(|need| need.stem == *stem);
+    let companions = target.library.companions();
+    recipe.spare = companions.filter(|stem| !needed(&stem)).collect();
     recipe.leaves.extend(cuda.iter().flat_map(|cuda| {
-        required_libraries::apis_newer_than_release(phase, |api| has_api(*cuda, api))
+        required_libraries::apis_newer_than_release(target.tables, phase, |api| has_api(*cuda, api))
     }));
     recipe.release = said(&choice.way, release);
-    recipe.adds = adds(&choice.way, recipe, linker);
+    recipe.adds = adds(target, &choice.way, recipe, linker);
     recipe.lead = set_up_search_path(&question, &choice.way, &recipe.needs);
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
         recipe.proof.names = names_to_check(&choice.way, &recipe.needs);
@@ -183,8 +183,8 @@ fn bring_in(
 }
 
 /// The needs that a list of files answers.
-fn needs_of(bring: &CopyPlan) -> Vec<RequiredLibrary> {
-    let stems = [CUPTI].into_iter().chain(super::COMPANIONS);
+fn needs_of(target: &ImageFacts, bring: &CopyPlan) -> Vec<RequiredLibrary> {
+    let stems = [CUPTI].into_iter().chain(target.library.companions());
     let need = |stem: &'static str| {
         let file = bring
             .files
@@ -230,19 +230,30 @@ fn said(
 }
 
 /// The bytes that a way adds.
-fn adds(way: &InstallMethod, recipe: &PhaseRecipe, linker: &DynamicLoader) -> Option<u64> {
+fn adds(
+    target: &ImageFacts,
+    way: &InstallMethod,
+    recipe: &PhaseRecipe,
+    linker: &DynamicLoader,
+) -> Option<u64> {
     match way {
         InstallMethod::Place(_) => Some(0),
         InstallMethod::Copy { bring, .. } => Some(bring.files.iter().map(|file| file.bytes).sum()),
         _ => {
             let (release, _) = recipe.release.as_ref()?;
             let cuda = parse_cuda_version(release)?;
-            let known = release_files::known_release_versions(release_platform(linker));
+            let known = target
+                .tables
+                .releases
+                .versions_for(release_platform(linker));
             let exact = known
                 .iter()
                 .rev()
                 .find(|known| parse_cuda_version(known) == Some(cuda))?;
-            let sizes = release_files::files_of_release(exact, release_platform(linker));
+            let sizes = target
+                .tables
+                .releases
+                .files_of(exact, release_platform(linker));
             let size = |need: &RequiredLibrary| {
                 let mut files = sizes.iter();
                 files

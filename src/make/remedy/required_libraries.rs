@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::judge::facts::CuptiConsumer;
-use crate::knowledge::Phase;
-use crate::knowledge::api::{self, CuptiApi};
+use crate::knowledge::api::CuptiApi;
+use crate::knowledge::{KnowledgeTables, Phase};
 
 /// The stem of libcupti's own names.
 pub const CUPTI: &str = "libcupti.so";
@@ -40,6 +40,7 @@ impl RequiredLibrary {
 /// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
 /// first. `has` says whether the release that is to be had has an API.
 pub fn list_required_libraries(
+    tables: &'static KnowledgeTables,
     phase: &Phase,
     consumers: &[CuptiConsumer],
     has: impl Fn(&CuptiApi) -> bool,
@@ -51,7 +52,7 @@ pub fn list_required_libraries(
             reasons.push(because);
         }
     };
-    for api in wanted_apis(phase, has) {
+    for api in wanted_apis(tables, phase, has) {
         let because = format!("CUPTI's {} API", api.name);
         if api.exports.is_some() {
             add(CUPTI, because.clone());
@@ -74,24 +75,32 @@ pub fn list_required_libraries(
 }
 
 /// The APIs that a phase needs or wants: of alternatives, the first that the release has.
-pub fn wanted_apis(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<&'static CuptiApi> {
+pub fn wanted_apis(
+    tables: &'static KnowledgeTables,
+    phase: &Phase,
+    has: impl Fn(&CuptiApi) -> bool,
+) -> Vec<&'static CuptiApi> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     wishes
         .filter_map(|wish| {
-            let mut apis = wish.ids().iter().filter_map(|id| api::find_api(id));
+            let mut apis = wish.ids().iter().filter_map(|id| tables.find_api(id));
             apis.find(|api| has(api))
         })
         .collect()
 }
 
 /// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
-pub fn apis_newer_than_release(phase: &Phase, has: impl Fn(&CuptiApi) -> bool) -> Vec<String> {
+pub fn apis_newer_than_release(
+    tables: &KnowledgeTables,
+    phase: &Phase,
+    has: impl Fn(&CuptiApi) -> bool,
+) -> Vec<String> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     let lacking = wishes.filter_map(|wish| {
         let apis: Vec<&CuptiApi> = wish
             .ids()
             .iter()
-            .filter_map(|id| api::find_api(id))
+            .filter_map(|id| tables.find_api(id))
             .collect();
         let none = !apis.iter().any(|api| has(api));
         apis.first().copied().filter(|_| none)
@@ -111,7 +120,9 @@ mod tests {
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
         let needs =
-            list_required_libraries(known.phase(phase).unwrap(), &[], |api| has_api(cuda, api));
+            list_required_libraries(known.tables, known.phase(phase).unwrap(), &[], |api| {
+                has_api(cuda, api)
+            });
         needs.iter().map(|need| need.stem).collect()
     }
 
@@ -119,7 +130,9 @@ mod tests {
     fn what_a_release_is_too_old_for_is_named() {
         let known = Knowledge::built_in();
         let said = |cuda| {
-            apis_newer_than_release(known.phase("profiling").unwrap(), |api| has_api(cuda, api))
+            apis_newer_than_release(known.tables, known.phase("profiling").unwrap(), |api| {
+                has_api(cuda, api)
+            })
         };
         assert_eq!(
             said((11, 8)),

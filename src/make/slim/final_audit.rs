@@ -26,7 +26,12 @@ pub fn audit_new_image(
 ) -> Result<AuditedImage, SlimError> {
     same_but(made, decision)?;
     let layers = made.indexes.iter().cloned().map(Ok).collect();
-    let facts = facts::gather_facts(made.image.clone(), ReadLayers { layers }, conditions);
+    let facts = facts::gather_facts(
+        made.image.clone(),
+        ReadLayers { layers },
+        knowledge,
+        conditions,
+    );
     let audit = judge_image(
         facts,
         knowledge,

@@ -81,7 +81,7 @@ impl CuptiSupplier {
         }
         let original = OriginalImage::read(written, options, folder)?;
         Ok(Self {
-            facts: original.facts(&options.conditions),
+            facts: original.facts(options),
             from: ContentOrigin::image(&original.image),
             kind: SupplierKind::Image(Box::new(original)),
         })
@@ -95,7 +95,12 @@ impl CuptiSupplier {
         };
         let layers = layers.into_iter().map(Ok).collect();
         Ok(Self {
-            facts: facts::gather_facts(opened.image, ReadLayers { layers }, &options.conditions),
+            facts: facts::gather_facts(
+                opened.image,
+                ReadLayers { layers },
+                options.knowledge,
+                &options.conditions,
+            ),
             from: ContentOrigin::folder(),
             kind: SupplierKind::Folder(dir),
         })
@@ -123,7 +128,12 @@ impl CuptiSupplier {
         let layers = vec![Ok(index)];
         let name = path.file_name().unwrap_or_default();
         Ok(Self {
-            facts: facts::gather_facts(image, ReadLayers { layers }, &options.conditions),
+            facts: facts::gather_facts(
+                image,
+                ReadLayers { layers },
+                options.knowledge,
+                &options.conditions,
+            ),
             from: ContentOrigin::wheel(
                 &image_linkage::escape::escape_bytes(name.as_bytes()),
                 &sha256,

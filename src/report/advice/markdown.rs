@@ -7,7 +7,6 @@ use super::super::profilers::{cupti_need_words, overhead_words};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict};
 use crate::judge::plan::advice::ToolAdvice;
 use crate::knowledge::Profiler;
-use crate::knowledge::advice::general_advice;
 
 /// The answer.
 pub fn advice_markdown(advice: &ToolAdvice<'_>) -> String {
@@ -21,7 +20,7 @@ pub fn advice_markdown(advice: &ToolAdvice<'_>) -> String {
             &[
                 &tool.said.name,
                 cupti_need_words(tool.said.cupti),
-                &apis(tool),
+                &apis(advice.knowledge.tables, tool),
                 &tool.said.gives,
                 &overhead_words(tool),
                 &instead(advice, tool),
@@ -45,7 +44,7 @@ pub fn advice_markdown(advice: &ToolAdvice<'_>) -> String {
         }
         sources(&mut out, advice);
     }
-    first(&mut out);
+    first(&mut out, advice);
     out
 }
 
@@ -68,8 +67,8 @@ fn sources(out: &mut String, advice: &ToolAdvice<'_>) {
     }
 }
 
-fn first(out: &mut String) {
-    let general = general_advice();
+fn first(out: &mut String, advice: &ToolAdvice<'_>) {
+    let general = &advice.knowledge.tables.advice;
     out.push_str("\n### What to do first\n\n");
     for (number, step) in general.order.iter().enumerate() {
         let _ = writeln!(out, "{}. {}", number + 1, escape_markdown(step));

@@ -6,8 +6,6 @@ use super::super::profilers::{cupti_need_words, overhead_words};
 use super::super::text_layout::{BOLD, DIM, GOOD, REMARK, styled, wrap_paragraph};
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict, why};
 use crate::judge::plan::advice::ToolAdvice;
-use crate::knowledge::advice::general_advice;
-use crate::knowledge::host_conditions;
 use crate::knowledge::{Profiler, SEVERITY_PHASES};
 
 /// The answer, `width` columns wide.
@@ -25,7 +23,7 @@ pub fn advice_text(advice: &ToolAdvice<'_>, width: usize) -> String {
         files(&mut out, advice, width);
         sources(&mut out, advice, width);
     }
-    first(&mut out, width);
+    first(&mut out, advice, width);
     on_the_host(&mut out, advice, width);
     out
 }
@@ -36,7 +34,7 @@ fn tool(out: &mut String, advice: &ToolAdvice<'_>, tool: &Profiler, width: usize
     let _ = writeln!(out, "\n{name}  CUPTI: {}", cupti_need_words(said.cupti));
     let lines = [
         ("why", why(tool).to_owned()),
-        ("APIs", apis(tool)),
+        ("APIs", apis(advice.knowledge.tables, tool)),
         ("gives", said.gives.clone()),
         ("without", said.without.clone()),
         ("besides", said.besides.join("; ")),
@@ -82,8 +80,8 @@ fn sources(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     }
 }
 
-fn first(out: &mut String, width: usize) {
-    let general = general_advice();
+fn first(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
+    let general = &advice.knowledge.tables.advice;
     let _ = writeln!(out, "\n{}", styled(BOLD, "what to do first"));
     for (number, step) in general.order.iter().enumerate() {
         out.push_str(&wrap_paragraph(&format!("  {}. ", number + 1), step, width));
@@ -103,7 +101,10 @@ fn first(out: &mut String, width: usize) {
 
 fn on_the_host(out: &mut String, advice: &ToolAdvice<'_>, width: usize) {
     let asked = |id: &String| advice.tools.iter().any(|tool| tool.said.host.contains(id));
-    let mut conditions = host_conditions::host_conditions()
+    let mut conditions = advice
+        .knowledge
+        .tables
+        .host
         .iter()
         .filter(|condition| asked(&condition.id))
         .peekable();

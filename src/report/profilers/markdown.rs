@@ -86,7 +86,7 @@ fn host(out: &mut String, matrix: &ProfilerMatrix<'_>) {
     }
     out.push_str("\n| CUDA | oldest driver | minor-version compatibility |\n|---|---|---|\n");
     for row in &matrix.host.drivers {
-        let branch = row.minor_compatibility.unwrap_or("–");
+        let branch = row.minor_compatibility.as_deref().unwrap_or("–");
         let _ = writeln!(out, "| {} | {} | {branch} |", row.cuda, row.driver);
     }
 }

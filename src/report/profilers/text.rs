@@ -158,6 +158,7 @@ fn host(out: &mut String, matrix: &ProfilerMatrix<'_>, width: usize) {
     for row in &notes.drivers {
         let branch = row
             .minor_compatibility
+            .as_ref()
             .map(|branch| format!("; {branch} or later by minor-version compatibility"));
         let _ = writeln!(
             out,
