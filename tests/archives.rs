@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use image_archive::{Archive, blobs, classic, config, entry, index, layer, layout, named, sha256};
-use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 use image_source::archive::{PreferredDocument, WantedImage, open_stream};
 use image_source::docker_archive::DockerArchive;
@@ -36,9 +36,13 @@ struct Ask<'a> {
 
 fn with_request<T>(ask: Ask<'_>, limits: &Limits, read: impl Fn(&OpenRequest<'_>) -> T) -> T {
     let platform = ask.platform.map(|text| Platform::parse(text).unwrap());
+    let index = IndexOptions {
+        limits: limits.clone(),
+        ..IndexOptions::default()
+    };
     read(&OpenRequest {
         platform: platform.as_ref(),
-        limits,
+        index: &index,
         progress: &NoProgress,
     })
 }
@@ -79,7 +83,7 @@ fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<Stri
                     "a layer",
                     blobs.open(layer)?,
                     &expected,
-                    &Limits::default(),
+                    &IndexOptions::default(),
                 )?;
                 Ok(names(&index))
             })

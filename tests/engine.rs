@@ -13,6 +13,7 @@ mod docker;
 #[path = "support/image_archive.rs"]
 mod image_archive;
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +21,6 @@ use std::process::Command;
 use docker::{Dockerd, Podman};
 use image_archive::{Archive, classic, layer};
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
 use image_source::archive::{PreferredDocument, WantedImage, open_stream};
 use image_source::docker_archive::DockerArchive;
 use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
@@ -42,10 +42,10 @@ const FILES: [&[&str]; 3] = [
 ];
 
 fn request<T>(platform: Option<&Platform>, read: impl Fn(&OpenRequest<'_>) -> T) -> T {
-    let limits = Limits::default();
+    let index = cupti_options();
     read(&OpenRequest {
         platform,
-        limits: &limits,
+        index: &index,
         progress: &NoProgress,
     })
 }
@@ -67,7 +67,7 @@ fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
                     diff_id: layer.diff_id.as_ref(),
                 };
                 let blob = blobs.open(layer).unwrap();
-                layer::index_layer("a layer", blob, &expected, &Limits::default()).unwrap()
+                layer::index_layer("a layer", blob, &expected, &cupti_options()).unwrap()
             })
             .collect(),
     };

@@ -20,6 +20,7 @@ mod real_objects;
 mod session;
 mod support;
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +28,6 @@ use std::process::Command;
 use chroot::Root;
 use cupti_parts::pip;
 use image_linkage::layer::{self, ExpectedBlob};
-use image_linkage::limits::Limits;
 use image_linkage::loader::ld_cache::CacheEntry;
 use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ldconfig};
 use image_linkage::rootfs::{self, Rootfs};
@@ -36,7 +36,7 @@ use testkit::layer::Layer;
 fn rootfs_of_tar(tar: &Path) -> Rootfs {
     let blob = File::open(tar).unwrap();
     let index =
-        layer::index_layer("debian", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
+        layer::index_layer("debian", blob, &ExpectedBlob::default(), &cupti_options()).unwrap();
     let (rootfs, problems) = rootfs::merge_layers([&index]);
     assert_eq!(problems, [], "a Debian applies without a problem");
     rootfs

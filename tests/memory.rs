@@ -15,8 +15,7 @@ use std::io::{self, Cursor, Read};
 use std::process::Command;
 
 use flate2::read::GzEncoder;
-use image_linkage::layer::{self, ExpectedBlob, LayerEntry, LayerIndex};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex};
 use image_linkage::rootfs;
 use raw::{BLOCK, Header};
 use testkit::elf::Elf;
@@ -62,7 +61,13 @@ fn high_water_mark() -> u64 {
 
 fn index(tar: impl Read + Send) -> LayerIndex {
     let blob = GzEncoder::new(tar, flate2::Compression::fast());
-    layer::index_layer("L", blob, &ExpectedBlob::default(), &Limits::default()).unwrap()
+    layer::index_layer(
+        "L",
+        blob,
+        &ExpectedBlob::default(),
+        &IndexOptions::default(),
+    )
+    .unwrap()
 }
 
 /// What lies between the first tables and the dynamic section of a large library.

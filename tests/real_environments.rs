@@ -21,6 +21,7 @@ mod real_objects;
 mod session;
 mod support;
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -28,7 +29,6 @@ use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use docker::Dockerd;
 use environment::{Environment, SITE, World};
-use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
 use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::source::NoProgress;
@@ -224,10 +224,10 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
             ..EngineEnvironment::default()
         },
     };
-    let limits = Limits::default();
+    let index = cupti_options();
     let request = OpenRequest {
         platform: None,
-        limits: &limits,
+        index: &index,
         progress: &NoProgress,
     };
     let opened = source.open(&request).unwrap();

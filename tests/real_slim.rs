@@ -16,6 +16,7 @@ mod docker;
 mod registry_parts;
 mod support;
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write};
@@ -25,7 +26,6 @@ use std::process::{Command, Output, Stdio};
 use docker::Dockerd;
 use image_linkage::digest::to_hex;
 use image_linkage::layer::{self, ExpectedBlob};
-use image_linkage::limits::Limits;
 use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ld_cache_writer, ldconfig};
 use image_linkage::rootfs;
 use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
@@ -445,7 +445,7 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
     };
     let tar = fs::File::open(tar).unwrap();
     let index =
-        layer::index_layer("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap();
+        layer::index_layer("debian", tar, &ExpectedBlob::default(), &cupti_options()).unwrap();
     let (rootfs, _) = rootfs::merge_layers([&index]);
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = DynamicLoader::find_default(&rootfs, arch, CpuLevel::V3).unwrap();

@@ -11,11 +11,11 @@
 mod registry_parts;
 mod support;
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use image_linkage::digest::to_hex;
-use image_linkage::limits::Limits;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource};
 use image_source::source::NoProgress;
 use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
@@ -38,7 +38,7 @@ fn pull(written: &str, options: RegistryOptions) -> Result<Pulled, String> {
     let source = RegistrySource::new(written.parse().unwrap(), written.to_owned(), options);
     let request = OpenRequest {
         platform: None,
-        limits: &Limits::default(),
+        index: &cupti_options(),
         progress: &NoProgress,
     };
     let opened = source.open(&request).map_err(|error| error.to_string())?;

@@ -11,13 +11,13 @@
 #[path = "support/registry_server.rs"]
 mod registry_server;
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use image_linkage::limits::Limits;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource, RetryPolicy};
 use image_source::source::NoProgress;
 use image_source::{ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform};
@@ -46,7 +46,7 @@ fn open_as(
     let source = RegistrySource::new(written.parse().unwrap(), written.to_owned(), options);
     let request = OpenRequest {
         platform: platform.as_ref(),
-        limits: &Limits::default(),
+        index: &cupti_options(),
         progress: &NoProgress,
     };
     source.open(&request).map_err(|error| error.to_string())

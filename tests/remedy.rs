@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fmt::Write as _;
 
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
@@ -10,7 +11,6 @@ use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;
 use cupti_audit::make::remedy::copy_plan::{CacheUpdate, CopyPlan, plan_copy};
 use cupti_audit::make::remedy::install_folder::FolderDiscovery;
-use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
 use image_source::source::NoProgress;
@@ -24,7 +24,7 @@ fn facts(image: &str) -> ImageFacts {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
         },
-        limits: Limits::default(),
+        index: cupti_options(),
         progress: &NoProgress,
     };
     let folder = env!("CARGO_MANIFEST_DIR");

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
 use image_linkage::layer::rewrite::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
-use image_linkage::layer::{self, ExpectedBlob, LayerEntry, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
@@ -25,7 +25,7 @@ use raw::{Header, Tar};
 use testkit::layer::Layer;
 
 fn index(tar: &[u8]) -> LayerIndex {
-    layer::index_layer("x", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
+    layer::index_layer("x", tar, &ExpectedBlob::default(), &IndexOptions::default()).unwrap()
 }
 
 fn paths(paths: &[&str]) -> BTreeSet<RootPath> {

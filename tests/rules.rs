@@ -7,6 +7,7 @@
     reason = "the tests read the fixtures, and may panic"
 )]
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -18,7 +19,6 @@ use cupti_audit::judge::plan;
 use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::Phase;
-use image_linkage::limits::Limits;
 use image_linkage::loader::CpuLevel;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
@@ -90,7 +90,7 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
                 .collect(),
             cpu: CpuLevel::V3,
         },
-        limits: Limits::default(),
+        index: cupti_options(),
         progress: &NoProgress,
     };
     let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");

@@ -5,8 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
-use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_source::docker_archive::{DockerArchive, StdinArchive};
 use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::oci_archive::OciArchive;
@@ -29,8 +28,8 @@ pub struct ReadOptions<'a> {
     pub knowledge: &'a Knowledge,
     /// What processes start with.
     pub conditions: GatherOptions,
-    /// The bounds.
-    pub limits: Limits,
+    /// The bounds on what is read, and what is looked for in layers.
+    pub index: IndexOptions,
     /// Told of what has been read.
     pub progress: &'a dyn ReadProgress,
 }
@@ -71,7 +70,7 @@ pub(crate) fn open_image(
 pub(crate) fn open_request<'o>(options: &'o ReadOptions<'_>) -> OpenRequest<'o> {
     OpenRequest {
         platform: options.platform,
-        limits: &options.limits,
+        index: &options.index,
         progress: options.progress,
     }
 }
@@ -106,7 +105,7 @@ pub fn list_platforms(
     };
     let request = OpenRequest {
         platform: Some(&nobodys),
-        limits: &options.limits,
+        index: &options.index,
         progress: options.progress,
     };
     match select_source(target, reference, options).open(&request) {
@@ -238,7 +237,7 @@ fn read_blob(
         size: layer.size,
         diff_id: layer.diff_id.as_ref(),
     };
-    let index = layer::index_layer(&name, counted, &expected, &options.limits)?;
+    let index = layer::index_layer(&name, counted, &expected, &options.index)?;
     options.progress.finish(number);
     Ok(Ok(index))
 }

@@ -9,6 +9,7 @@ mod catalog;
 pub(crate) mod data_files;
 pub mod dead_weight;
 pub mod driver_libraries;
+pub mod file_interest;
 pub mod host_conditions;
 mod library;
 mod library_release;

@@ -18,7 +18,7 @@ use image_linkage::elf::{ElfFacts, ElfStream};
 
 /// What the layer stage looks for, in short.
 static INTEREST: LazyLock<NameMatcher> =
-    LazyLock::new(|| NameMatcher::new(&["libcupti.so", "libnvperf_host.so"], &["cupti", "NVPW"]));
+    LazyLock::new(|| NameMatcher::new(["libcupti.so", "libnvperf_host.so"], ["cupti", "NVPW"]));
 
 fn facts(bytes: &[u8]) -> ElfFacts {
     ElfFacts::read_bytes(bytes, &INTEREST)

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::{self, ExpectedBlob, LayerEntry};
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry};
 use image_linkage::limits::Limits;
 use testkit::layer::{Compression, Layer, compress};
 
@@ -48,16 +48,20 @@ fn b03_an_extreme_ratio_is_an_error_once_the_layer_is_large() {
         .file("zeros", vec![0; 32 << 20])
         .blob(Compression::Zstd)
         .bytes;
-    let limits = |ratio_from| Limits {
-        layer_ratio: 100,
-        ratio_from,
-        ..Limits::default()
+    let limits = |ratio_from| IndexOptions {
+        limits: Limits {
+            layer_ratio: 100,
+            ratio_from,
+            ..Limits::default()
+        },
+        ..IndexOptions::default()
     };
     let expected = ExpectedBlob {
         size: Some(blob.len() as u64),
         ..ExpectedBlob::default()
     };
-    let read = |limits: &Limits| layer::index_layer("L", blob.as_slice(), &expected, limits);
+    let read =
+        |options: &IndexOptions| layer::index_layer("L", blob.as_slice(), &expected, options);
     assert!(read(&limits(64 << 20)).is_ok());
     let error = read(&limits(1 << 20)).unwrap_err().to_string();
     assert!(
@@ -84,7 +88,11 @@ fn b07_limits_are_counted_while_bytes_arrive() {
     for pattern in [&[0][..], &member] {
         let count = AtomicU64::new(0);
         let blob = Endless(pattern, &count);
-        let error = layer::index_layer("L", blob, &ExpectedBlob::default(), &small()).unwrap_err();
+        let options = IndexOptions {
+            limits: small(),
+            ..IndexOptions::default()
+        };
+        let error = layer::index_layer("L", blob, &ExpectedBlob::default(), &options).unwrap_err();
         assert!(error.to_string().contains("more than the limit"), "{error}");
         assert!(count.into_inner() < 16 << 20);
     }
@@ -94,7 +102,7 @@ fn b07_limits_are_counted_while_bytes_arrive() {
         ..ExpectedBlob::default()
     };
     let blob = Endless(&[0], &count);
-    let error = layer::index_layer("L", blob, &expected, &Limits::default()).unwrap_err();
+    let error = layer::index_layer("L", blob, &expected, &IndexOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "layer L: more than the expected 10000 bytes"

@@ -2,8 +2,7 @@
 
 use std::io::{self, Read};
 
-use image_linkage::layer::{self, ExpectedBlob};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions};
 use testkit::layer::{Blob, Compression, Layer, compress};
 
 use crate::raw::Tar;
@@ -28,7 +27,7 @@ fn verify(bytes: &[u8], digest: &str, size: u64, diff_id: &str) -> Result<u64, S
         size: Some(size),
         diff_id: Some(&diff_id),
     };
-    layer::index_layer("L", bytes, &expected, &Limits::default())
+    layer::index_layer("L", bytes, &expected, &IndexOptions::default())
         .map(|layer| layer.bytes)
         .map_err(|error| error.to_string())
 }
@@ -204,7 +203,8 @@ fn a_reader_that_fails_is_heard() {
         for end in [0, 5, blob.len() / 2, blob.len()] {
             let reader = Fails(&blob[..end]);
             let expected = ExpectedBlob::default();
-            let error = layer::index_layer("L", reader, &expected, &Limits::default()).unwrap_err();
+            let error =
+                layer::index_layer("L", reader, &expected, &IndexOptions::default()).unwrap_err();
             assert_eq!(error.to_string(), "layer L: the connection was closed");
         }
     }
@@ -226,7 +226,7 @@ fn a_blob_may_arrive_byte_by_byte() {
             "L",
             Drips(&blob.bytes),
             &ExpectedBlob::default(),
-            &Limits::default(),
+            &IndexOptions::default(),
         );
         assert_eq!(
             found.unwrap(),

@@ -16,7 +16,7 @@ mod headers;
 mod links;
 mod sparse;
 
-use image_linkage::layer::{self, ExpectedBlob, LayerEntry, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
 
@@ -26,7 +26,11 @@ fn index(blob: &[u8]) -> Result<LayerIndex, String> {
 }
 
 fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
-    layer::index_layer("L", blob, &ExpectedBlob::default(), limits)
+    let options = IndexOptions {
+        limits: limits.clone(),
+        ..IndexOptions::default()
+    };
+    layer::index_layer("L", blob, &ExpectedBlob::default(), &options)
         .map_err(|error| error.to_string())
 }
 

@@ -5,6 +5,7 @@
     reason = "each test target uses its own part of this module"
 )]
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
@@ -15,7 +16,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
 use tempfile::TempDir;
 use testkit::layer::{Entry, Kind, Layer};
 
@@ -47,7 +47,7 @@ pub enum Answer {
 /// The lowest layer, read once for all images.
 static DEBIAN: LazyLock<LayerIndex> = LazyLock::new(|| {
     let tar = File::open(support::parts().join("bookworm.tar")).unwrap();
-    layer::index_layer("debian", tar, &ExpectedBlob::default(), &Limits::default()).unwrap()
+    layer::index_layer("debian", tar, &ExpectedBlob::default(), &cupti_options()).unwrap()
 });
 
 /// The folders that the loader, ldconfig, dpkg and Python work with; the rest takes time to copy.
@@ -147,8 +147,7 @@ impl Root {
     fn index(&mut self, layer: &Layer) {
         let tar = layer.tar();
         let index =
-            layer::index_layer("added", &*tar, &ExpectedBlob::default(), &Limits::default())
-                .unwrap();
+            layer::index_layer("added", &*tar, &ExpectedBlob::default(), &cupti_options()).unwrap();
         self.layers.push(index);
     }
 

@@ -5,13 +5,13 @@
     reason = "each test target uses its own part of this module"
 )]
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
 use image_linkage::loader::{CpuLevel, RequestOutcome};
 use image_source::rootfs_dir::RootfsDir;
 use image_source::source::NoProgress;
@@ -61,14 +61,14 @@ pub enum World {
 impl Environment {
     /// Reads the files of a root file system.
     pub fn read(root: PathBuf) -> Self {
-        let limits = Limits::default();
+        let options = cupti_options();
         let source = RootfsDir {
             reference: format!("rootfs:{}", root.display()),
             dir: root.clone(),
         };
         let request = OpenRequest {
             platform: None,
-            limits: &limits,
+            index: &options,
             progress: &NoProgress,
         };
         let opened = source.open(&request).unwrap();
@@ -92,12 +92,11 @@ impl Environment {
             image.layers.extend(self.image.layers.clone());
             let gone = Layer::new().opaque(CUPTI.trim_start_matches('/'));
             let blob = gone.blob(Compression::None);
-            let limits = Limits::default();
             let index = layer::index_layer(
                 "gone",
                 blob.bytes.as_slice(),
                 &ExpectedBlob::default(),
-                &limits,
+                &cupti_options(),
             );
             layers.push(Ok(index.unwrap()));
         }

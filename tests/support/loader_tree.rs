@@ -6,8 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::rootfs::{self, Rootfs};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -178,12 +177,12 @@ pub fn read(root: &Path, without: &[&str]) -> LayerIndex {
 /// What the tool knows of a layer.
 pub fn index(layer: &Layer) -> LayerIndex {
     let blob = layer.blob(Compression::None);
-    let limits = Limits::default();
+    let options = IndexOptions::default();
     layer::index_layer(
         "case",
         blob.bytes.as_slice(),
         &ExpectedBlob::default(),
-        &limits,
+        &options,
     )
     .unwrap()
 }

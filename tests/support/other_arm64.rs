@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ldconfig};
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use testkit::elf::{Elf, Machine};
@@ -30,8 +29,13 @@ fn tarred(root: &Path, paths: &[&str]) -> LayerIndex {
     tar.arg("-C").arg(root).arg("-c").args(paths);
     let mut tar = tar.stdout(Stdio::piped()).spawn().unwrap();
     let blob = tar.stdout.take().unwrap();
-    let index =
-        layer::index_layer("arm64", blob, &ExpectedBlob::default(), &Limits::default()).unwrap();
+    let index = layer::index_layer(
+        "arm64",
+        blob,
+        &ExpectedBlob::default(),
+        &IndexOptions::default(),
+    )
+    .unwrap();
     assert!(tar.wait().unwrap().success());
     index
 }

@@ -8,6 +8,7 @@
     reason = "each test target uses its own part of this module"
 )]
 
+use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -17,7 +18,6 @@ use std::process::Stdio;
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ProcessContext};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
-use image_linkage::limits::Limits;
 use image_linkage::loader::{CpuLevel, LoadResolution};
 use image_source::registry::RegistryOptions;
 use image_source::source::NoProgress;
@@ -47,7 +47,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
             environment: Vec::new(),
             cpu,
         },
-        limits: Limits::default(),
+        index: cupti_options(),
         progress: &NoProgress,
     };
     image_reading::read_image(reference, &options).unwrap()

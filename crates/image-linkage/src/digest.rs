@@ -1,10 +1,112 @@
 //! Digests, and bytes checked against the digest and size that name them.
 
+use std::fmt;
 use std::io::{self, BufRead, Read};
+use std::str::FromStr;
 
-pub use oci_spec::image::Digest;
-use oci_spec::image::DigestAlgorithm;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
+
+/// The algorithms that image-spec registers, and the hexadecimal digits of a digest by each (descriptor.md,
+/// "Registered Algorithms").
+const REGISTERED: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
+
+/// A digest as a descriptor writes it, `algorithm:encoded` (image-spec, descriptor.md, "Digests").
+///
+/// A digest by a registered algorithm is always lowercase hexadecimal of the algorithm's length, so that it may become
+/// part of a file name. One by another algorithm is text of the specification's grammar and can be compared with
+/// another, but not computed: an index may list images that nobody asks for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(Box<str>);
+
+impl Digest {
+    /// The name before the colon, such as `sha256`.
+    pub fn algorithm(&self) -> &str {
+        self.parts().0
+    }
+
+    /// What stands behind the colon: hexadecimal digits for a registered algorithm.
+    pub fn digest(&self) -> &str {
+        self.parts().1
+    }
+
+    /// Whether the algorithm is one of sha256, sha384 and sha512: whether the digest can be computed.
+    pub fn is_registered(&self) -> bool {
+        REGISTERED.iter().any(|(name, _)| *name == self.algorithm())
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        self.0
+            .split_once(':')
+            .expect("what is parsed holds a colon")
+    }
+}
+
+impl FromStr for Digest {
+    /// What is wrong with the text.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (algorithm, encoded) = text.split_once(':').ok_or("missing ':' in digest")?;
+        for part in algorithm.split(['+', '.', '_', '-']) {
+            if part.is_empty() {
+                return Err("Empty algorithm component".to_owned());
+            }
+            if !part.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9')) {
+                return Err(format!("Invalid algorithm component: {part}"));
+            }
+        }
+        if encoded.is_empty() {
+            return Err("Empty algorithm value".to_owned());
+        }
+        let is_encoded = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'=' | b'_' | b'-');
+        if !encoded.bytes().all(is_encoded) {
+            return Err(format!("Invalid encoded value {encoded}"));
+        }
+        if let Some((_, expected)) = REGISTERED.iter().find(|(name, _)| *name == algorithm) {
+            let found = encoded.len();
+            if found != *expected {
+                return Err(format!("Invalid digest length {found} expected {expected}"));
+            }
+            // Digests are compared as text, so that uppercase would be another digest of the same bytes.
+            if !encoded
+                .bytes()
+                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+            {
+                return Err(format!(
+                    "Invalid non-hexadecimal character in digest: {encoded}"
+                ));
+            }
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for Digest {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 /// A running digest of one of the algorithms that image-spec registers (descriptor.md, "Registered
 /// Algorithms").
@@ -18,16 +120,23 @@ pub enum DigestHasher {
     Sha512(Sha512),
 }
 
+impl Default for DigestHasher {
+    /// SHA-256, which every engine and registry knows.
+    fn default() -> Self {
+        Self::Sha256(Sha256::new())
+    }
+}
+
 impl DigestHasher {
     /// A hasher for the algorithm of `digest`; SHA-256 when there is nothing to compare with.
     ///
     /// Errors: The algorithm, when it is not one of the registered ones.
     pub fn for_digest(digest: Option<&Digest>) -> Result<Self, String> {
-        match digest.map(Digest::algorithm) {
-            None | Some(DigestAlgorithm::Sha256) => Ok(Self::Sha256(Sha256::new())),
-            Some(DigestAlgorithm::Sha384) => Ok(Self::Sha384(Sha384::new())),
-            Some(DigestAlgorithm::Sha512) => Ok(Self::Sha512(Sha512::new())),
-            Some(other) => Err(other.to_string()),
+        match digest.map_or("sha256", Digest::algorithm) {
+            "sha256" => Ok(Self::Sha256(Sha256::new())),
+            "sha384" => Ok(Self::Sha384(Sha384::new())),
+            "sha512" => Ok(Self::Sha512(Sha512::new())),
+            other => Err(other.to_owned()),
         }
     }
 
@@ -40,13 +149,16 @@ impl DigestHasher {
         }
     }
 
-    /// The digest of everything taken in, as `algorithm:hex`.
-    pub fn finish(self) -> String {
-        match self {
-            Self::Sha256(hasher) => format!("sha256:{}", to_hex(&hasher.finalize())),
-            Self::Sha384(hasher) => format!("sha384:{}", to_hex(&hasher.finalize())),
-            Self::Sha512(hasher) => format!("sha512:{}", to_hex(&hasher.finalize())),
-        }
+    /// The digest of everything taken in.
+    pub fn finish(self) -> Digest {
+        Digest(
+            match self {
+                Self::Sha256(hasher) => format!("sha256:{}", to_hex(&hasher.finalize())),
+                Self::Sha384(hasher) => format!("sha384:{}", to_hex(&hasher.finalize())),
+                Self::Sha512(hasher) => format!("sha512:{}", to_hex(&hasher.finalize())),
+            }
+            .into(),
+        )
     }
 }
 
@@ -96,7 +208,7 @@ impl<R> HashingReader<R> {
     }
 
     /// The digest and the number of the bytes read.
-    pub fn finish(self) -> (String, u64) {
+    pub fn finish(self) -> (Digest, u64) {
         (self.hasher.finish(), self.read)
     }
 }
@@ -152,7 +264,7 @@ impl<R: Read> VerifiedReader<R> {
             return Ok(0);
         };
         let (found, size) = inner.finish();
-        if found == self.digest.to_string() && size == self.size {
+        if found == self.digest && size == self.size {
             return Ok(0);
         }
         Err(io::Error::new(
@@ -181,12 +293,12 @@ impl<R: Read> Read for VerifiedReader<R> {
 mod tests {
     use std::io::Read;
 
-    use super::{DigestHasher, VerifiedReader};
+    use super::{Digest, DigestHasher, VerifiedReader};
 
     fn read(bytes: &[u8], expected: &[u8]) -> Result<Vec<u8>, String> {
         let mut hasher = DigestHasher::for_digest(None).unwrap();
         hasher.update(expected);
-        let digest = hasher.finish().parse().unwrap();
+        let digest = hasher.finish();
         let size = expected.len() as u64;
         let mut reader = VerifiedReader::new(bytes, "blob".to_owned(), digest, size).unwrap();
         let mut out = Vec::new();
@@ -206,5 +318,31 @@ mod tests {
             read(b"contents", b"content").unwrap_err(),
             "more than the expected 7 bytes"
         );
+    }
+
+    #[test]
+    fn only_what_the_specification_allows_is_a_digest() {
+        let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let parsed = |text: &str| text.parse::<Digest>();
+        let digest = parsed(&format!("sha256:{hex}")).unwrap();
+        assert_eq!((digest.algorithm(), digest.digest()), ("sha256", hex));
+        assert!(digest.is_registered());
+        let other = parsed("multihash+base58:QmRZxt2b1FVZPNqd8hsiykDL3TdBDeTSPX9Kv46HmX4Gx8");
+        assert!(!other.unwrap().is_registered());
+        for text in [
+            hex,
+            ":abc",
+            "sha256:",
+            "sha256:abc",
+            "sha256+:abc",
+            "SHA256:abc",
+            "md5:a/b",
+            "md5:../x",
+            "md5:a:b",
+            &format!("sha512:{hex}"),
+            &format!("sha256:{}", hex.to_uppercase()),
+        ] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
     }
 }

@@ -103,7 +103,7 @@ impl EngineImage {
         facts.expect_platform(&self.reference, request.platform)?;
         let name = facts.one_image(&self.name);
         let response = connection.get(&format!("images/{name}/get"))?;
-        connection.accept(response, request.limits.document)
+        connection.accept(response, request.limits().document)
     }
 
     fn inspect(
@@ -121,7 +121,7 @@ impl EngineImage {
                 brand.kind().name(),
             )));
         }
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let response = connection.accept(response, limit)?;
         let bytes = super::verify::read_document(&connection.what, response, None, None, limit)?;
         serde_json::from_slice(&bytes).map_err(|error| {

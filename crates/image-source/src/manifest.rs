@@ -193,7 +193,7 @@ pub fn describe_layers(
                 )));
             }
             Ok(LayerDescriptor {
-                digest: Some(layer.digest().clone()),
+                digest: Some(own_digest(layer)),
                 diff_id: Some(diff_id.clone()),
                 media_type,
                 size: Some(layer.size()),
@@ -210,10 +210,17 @@ fn is_layer(media_type: &str) -> bool {
         || media_type.starts_with("application/vnd.docker.image.rootfs.")
 }
 
-/// The digest of a descriptor as our own type, for callers that hold only text.
+/// The digest of a descriptor as the engine's own type.
+pub(crate) fn own_digest(descriptor: &Descriptor) -> Digest {
+    let text = descriptor.digest().as_ref();
+    text.parse()
+        .expect("`oci-spec` reads digests by the same grammar")
+}
+
+/// The digest that `text` states.
 ///
 /// Errors: [`ImageError::Reference`] when `text` is not `algorithm:hex`.
-pub fn parse_digest(text: &str) -> Result<Digest, ImageError> {
+pub(crate) fn parse_digest(text: &str) -> Result<Digest, ImageError> {
     text.parse().map_err(|error| ImageError::Reference {
         reference: text.to_owned(),
         reason: format!("not a digest of the form algorithm:hex ({error})"),

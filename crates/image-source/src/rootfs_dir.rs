@@ -65,7 +65,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
         what: dir.display().to_string(),
         source,
     };
-    let limit = request.limits.layer_entries;
+    let limit = request.limits().layer_entries;
     let mut walk = FolderWalk {
         // A folder has no blob: its digests are those of no bytes.
         index: LayerIndex::empty(),
@@ -145,8 +145,8 @@ impl FolderWalk<'_> {
     }
 
     fn file(&mut self, path: &RootPath, mode: u16, mut file: File) -> io::Result<FileFacts> {
-        let limits = self.request.limits;
-        let (mut facts, too_large) = read_file_facts(path, mode, &mut file, limits)?;
+        let limits = self.request.limits();
+        let (mut facts, too_large) = read_file_facts(path, mode, &mut file, self.request.index)?;
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
         self.request.progress.advance(0, facts.bytes);
         if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {
@@ -194,17 +194,21 @@ mod tests {
     use super::RootfsDir;
     use crate::source::NoProgress;
     use crate::{ImageError, ImageSource, OpenRequest, OpenedLayers};
-    use image_linkage::layer::{LayerEntry, LayerIndex};
+    use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
     use image_linkage::limits::Limits;
 
-    fn open(dir: &Path, limits: &Limits) -> Result<LayerIndex, ImageError> {
+    fn open(dir: &Path, limits: Limits) -> Result<LayerIndex, ImageError> {
+        let index = IndexOptions {
+            limits,
+            ..IndexOptions::default()
+        };
         let source = RootfsDir {
             reference: format!("rootfs:{}", dir.display()),
             dir: dir.to_owned(),
         };
         let opened = source.open(&OpenRequest {
             platform: None,
-            limits,
+            index: &index,
             progress: &NoProgress,
         })?;
         let OpenedLayers::Indexed(mut indexes) = opened.layers else {
@@ -249,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_one_layer_and_links_are_not_followed() {
-        let index = open(folder().path(), &Limits::default()).unwrap();
+        let index = open(folder().path(), Limits::default()).unwrap();
         assert_eq!(
             shown(&index),
             [
@@ -270,7 +274,7 @@ mod tests {
             ..Limits::default()
         };
         assert_eq!(
-            open(dir.path(), &limits).unwrap_err().to_string(),
+            open(dir.path(), limits.clone()).unwrap_err().to_string(),
             format!(
                 "{} is not a container image: it holds more than the limit of 3 files and folders",
                 dir.path().display()
@@ -280,12 +284,12 @@ mod tests {
             kept_total: 4,
             ..Limits::default()
         };
-        let problems = open(dir.path(), &limits).unwrap().problems;
+        let problems = open(dir.path(), limits.clone()).unwrap().problems;
         assert_eq!(problems.len(), 1);
         assert_eq!(
             problems[0].what,
             "the files to be read exceed the limit of 4 bytes; it is not read"
         );
-        assert!(open(Path::new("/does/not/exist"), &limits).is_err());
+        assert!(open(Path::new("/does/not/exist"), limits).is_err());
     }
 }

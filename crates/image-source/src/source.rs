@@ -5,7 +5,7 @@ use std::io::Read;
 use oci_spec::image::ImageManifest;
 
 use super::{Digest, Image, LayerDescriptor, Platform};
-use image_linkage::layer::{LayerError, LayerIndex};
+use image_linkage::layer::{IndexOptions, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
 
 /// A place an image comes from.
@@ -21,10 +21,17 @@ pub struct OpenRequest<'a> {
     /// The platform to choose from an index; `None` means linux on the host's architecture, and any
     /// platform where the source holds only one.
     pub platform: Option<&'a Platform>,
-    /// The bounds on what is read.
-    pub limits: &'a Limits,
+    /// The bounds on what is read, and what is looked for in layers that a source indexes itself.
+    pub index: &'a IndexOptions,
     /// Told of the bytes of layers that a one-pass source reads.
     pub progress: &'a dyn ReadProgress,
+}
+
+impl<'a> OpenRequest<'a> {
+    /// The bounds on what is read.
+    pub(crate) fn limits(&self) -> &'a Limits {
+        &self.index.limits
+    }
 }
 
 /// An image and its layers.

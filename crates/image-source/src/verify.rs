@@ -56,13 +56,13 @@ pub fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), I
         })?;
     hasher.update(bytes);
     let found = hasher.finish();
-    if found == expected.to_string() {
+    if found == *expected {
         Ok(())
     } else {
         Err(ImageError::Digest {
             what: what.to_owned(),
             expected: expected.clone(),
-            found,
+            found: found.to_string(),
         })
     }
 }

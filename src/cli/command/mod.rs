@@ -24,7 +24,7 @@ use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
-use image_linkage::limits::Limits;
+use crate::knowledge::file_interest::library_options;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::{CredentialSource, RegistryOptions};
 use image_source::{ImageError, Platform};
@@ -72,7 +72,7 @@ impl ImageReader {
                 environment: self.options.environment.clone(),
                 cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
             },
-            limits: Limits::default(),
+            index: library_options(self.knowledge.library),
             progress: &self.bars,
         }
     }

@@ -162,7 +162,7 @@ impl SlimRun<'_> {
             supplier,
             below: &below,
             phase: &self.args.phase,
-            limits: &self.options.limits,
+            index: &self.options.index,
             folder: self.folder,
         };
         let made = build_new_image(&self.original, &making, place.output.layer_storage())?;

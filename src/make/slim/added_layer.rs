@@ -16,8 +16,7 @@ use crate::judge::facts::ImageFacts;
 use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::to_hex;
 use image_linkage::escape;
-use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
@@ -37,8 +36,8 @@ pub struct SlimInput<'a> {
     pub below: &'a [LayerIndex],
     /// The phase.
     pub phase: &'a str,
-    /// The bounds.
-    pub limits: &'a Limits,
+    /// The bounds on what is read, and what is looked for in layers.
+    pub index: &'a IndexOptions,
     /// A folder for what is written on the way.
     pub folder: &'a Path,
 }
@@ -130,7 +129,7 @@ impl AddedLayer {
             return Ok(());
         };
         let wanted: BTreeSet<RootPath> = bring.files.iter().map(|file| file.from.clone()).collect();
-        let taken = supplier.extract_files(&wanted, making.limits, making.folder)?;
+        let taken = supplier.extract_files(&wanted, &making.index.limits, making.folder)?;
         for file in &bring.files {
             let one = same(&taken, file)?;
             let member = AddedMember::Copied {
@@ -205,7 +204,7 @@ impl AddedLayer {
         let mut file = create_staging_file(&path)?;
         let written = self.members.write(&mut file).and_then(|()| file.flush());
         written.map_err(|error| io_error(&path, error))?;
-        index_written_tar(&path, making.limits)
+        index_written_tar(&path, making.index)
     }
 
     fn link(
@@ -279,8 +278,11 @@ fn with_line(content: Option<&[u8]>, folder: &RootPath) -> Vec<u8> {
 }
 
 /// Reads a tar that was written here.
-pub(super) fn index_written_tar(path: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
+pub(super) fn index_written_tar(
+    path: &Path,
+    options: &IndexOptions,
+) -> Result<LayerIndex, SlimError> {
     let file = staging_files::open_staging_file(path)?;
-    let index = layer::index_layer("that is added", file, &ExpectedBlob::default(), limits);
+    let index = layer::index_layer("that is added", file, &ExpectedBlob::default(), options);
     index.map_err(|error| SlimError::Image(error.into()))
 }

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 
 use image_linkage::digest::DigestHasher;
 use image_linkage::layer::decompress::Compression;
-use image_source::{Digest, ImageError, manifest};
+use image_source::{Digest, ImageError};
 
 /// The level of zstd; that of gzip is its own default.
 const ZSTD_LEVEL: i32 = 3;
@@ -90,9 +90,9 @@ impl BlobWriter {
             source,
         })?;
         Ok(WrittenBlob {
-            digest: manifest::parse_digest(&stored.hasher.finish())?,
+            digest: stored.hasher.finish(),
             size: stored.bytes,
-            diff_id: manifest::parse_digest(&self.hasher.finish())?,
+            diff_id: self.hasher.finish(),
             bytes: self.bytes,
         })
     }

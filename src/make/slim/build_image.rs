@@ -17,8 +17,7 @@ use super::staging_files::{create_staging_file, io_error};
 use crate::size::format_size;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
-use image_linkage::layer::{self as layers, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
+use image_linkage::layer::{self as layers, ExpectedBlob, IndexOptions, LayerIndex};
 use image_source::{Digest, config};
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
@@ -31,7 +30,7 @@ pub fn build_new_image<'a>(
 ) -> Result<NewImage<'a>, SlimError> {
     let mut work = ImageBuilder {
         original,
-        limits: making.limits,
+        index: making.index,
         folder: making.folder,
         form,
         layers: Vec::new(),
@@ -52,7 +51,7 @@ pub fn build_new_image<'a>(
 
 struct ImageBuilder<'a> {
     original: &'a OriginalImage,
-    limits: &'a Limits,
+    index: &'a IndexOptions,
     folder: &'a Path,
     form: LayerStorage,
     layers: Vec<StoredLayer>,
@@ -147,10 +146,15 @@ impl<'a> ImageBuilder<'a> {
         let path = self.folder.join(format!("layer-{number}"));
         let writer = BlobWriter::new(create_staging_file(&path)?, compression);
         let mut writer = writer.map_err(|error| io_error(&path, error))?;
-        let written = rewrite_layer(self.original.tar(number)?, cut, self.limits, &mut writer);
+        let written = rewrite_layer(
+            self.original.tar(number)?,
+            cut,
+            &self.index.limits,
+            &mut writer,
+        );
         written.map_err(|why| self.failed(number, &why))?;
         let blob = writer.finish()?;
-        let index = added_layer::index_written_tar(&path, self.limits)?;
+        let index = added_layer::index_written_tar(&path, self.index)?;
         Ok((blob, LayerOrigin::Staged(path), index))
     }
 
@@ -160,12 +164,13 @@ impl<'a> ImageBuilder<'a> {
         let (reader, mut writer) =
             io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
         let (written, index) = std::thread::scope(|scope| {
-            let writing = scope.spawn(move || rewrite_layer(tar, cut, self.limits, &mut writer));
+            let writing =
+                scope.spawn(move || rewrite_layer(tar, cut, &self.index.limits, &mut writer));
             let index = layers::index_layer(
                 "that is written again",
                 reader,
                 &ExpectedBlob::default(),
-                self.limits,
+                self.index,
             );
             (writing.join(), index)
         });
@@ -199,7 +204,7 @@ impl<'a> ImageBuilder<'a> {
         };
         let blob = write()?;
         self.indexes
-            .push(added_layer::index_written_tar(&path, self.limits)?);
+            .push(added_layer::index_written_tar(&path, self.index)?);
         self.layers.push(StoredLayer {
             blob,
             media_type: self.family().gzip_layer_type(),
@@ -258,7 +263,7 @@ impl<'a> ImageBuilder<'a> {
             manifest_type: MediaFamily::of_manifest(described).write_manifest(),
             form: self.form,
             added,
-            limits: self.limits,
+            limits: &self.index.limits,
         })
     }
 }

@@ -162,8 +162,7 @@ mod tests {
 
     use super::{SlimDecision, leave_out};
     use crate::judge::plan::{Plan, PlanItem, Verdict};
-    use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-    use image_linkage::limits::Limits;
+    use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
     use image_linkage::path::RootPath;
     use image_linkage::rootfs;
 
@@ -175,7 +174,7 @@ mod tests {
                 "x",
                 tar.as_slice(),
                 &ExpectedBlob::default(),
-                &Limits::default(),
+                &IndexOptions::default(),
             )
             .unwrap()
         };

@@ -147,9 +147,13 @@ pub fn write_manifest(
 ) -> Result<Vec<u8>, String> {
     let family = MediaFamily::of_manifest(original);
     let descriptor = |media_type: MediaType, digest: &Digest, size: u64| {
+        let digest: oci_spec::image::Digest = digest
+            .as_ref()
+            .parse()
+            .map_err(|error| format!("{error}"))?;
         DescriptorBuilder::default()
             .media_type(media_type)
-            .digest(digest.clone())
+            .digest(digest)
             .size(size)
             .build()
             .map_err(|error| error.to_string())

@@ -12,7 +12,7 @@ use image_linkage::digest::DigestHasher;
 use image_linkage::layer::LayerIndex;
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
-use image_source::{Digest, Image, manifest};
+use image_source::{Digest, Image};
 
 /// How layers are to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,5 +128,5 @@ impl NewImage<'_> {
 pub(super) fn sha256_digest(bytes: &[u8]) -> Result<Digest, SlimError> {
     let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
     hasher.update(bytes);
-    Ok(manifest::parse_digest(&hasher.finish())?)
+    Ok(hasher.finish())
 }

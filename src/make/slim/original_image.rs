@@ -202,13 +202,13 @@ fn make_reopenable(
             keep(&mut saved, written, folder)?
         }
         ImageReference::Stdin => {
-            let mut plain = DecompressedArchive::new(io::stdin(), &options.limits);
+            let mut plain = DecompressedArchive::new(io::stdin(), &options.index.limits);
             keep(&mut plain, written, folder)?
         }
         ImageReference::DockerArchive { file, .. } | ImageReference::OciArchive { file, .. } => {
             return match compressed(file)? {
                 Some(stream) => {
-                    let mut plain = DecompressedArchive::new(stream, &options.limits);
+                    let mut plain = DecompressedArchive::new(stream, &options.index.limits);
                     let kept = keep(&mut plain, written, folder)?;
                     let file = kept.path().to_owned();
                     let target = match target {

@@ -23,7 +23,7 @@ use crate::judge::image_reading::{self, ReadOptions};
 use image_linkage::digest::to_hex;
 use image_linkage::layer::rewrite::extract_files;
 use image_linkage::layer::{
-    KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
+    IndexOptions, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
@@ -107,7 +107,7 @@ impl CuptiSupplier {
     }
 
     fn wheel(path: &Path, options: &ReadOptions<'_>) -> Result<Self, SlimError> {
-        let index = wheel_index(path, &options.limits)?;
+        let index = wheel_index(path, &options.index)?;
         let image = Image {
             reference: path.display().to_string(),
             source: SourceKind::Rootfs,
@@ -183,7 +183,8 @@ fn archive(wheel: &Path) -> Result<zip::ZipArchive<File>, SlimError> {
 }
 
 /// What a wheel holds, as pip would put it into a folder.
-fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
+fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimError> {
+    let limits = &options.limits;
     let mut archive = archive(wheel)?;
     if archive.len() > limits.layer_entries {
         let limit = limits.layer_entries;
@@ -213,7 +214,7 @@ fn wheel_index(wheel: &Path, limits: &Limits) -> Result<LayerIndex, SlimError> {
         let left = most.saturating_sub(index.bytes);
         let mut bounded = file.take(left);
         let (mut facts, large) =
-            read_file_facts(&path, mode, &mut bounded, limits).map_err(at(wheel))?;
+            read_file_facts(&path, mode, &mut bounded, options).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
             let text = format!(
                 "{} holds more than {most} bytes, the limit for its size",

@@ -8,7 +8,7 @@ use aho_corasick::AhoCorasick;
 use super::ByteString;
 
 /// What to look for in objects.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct NameMatcher {
     /// The names, then the prefixes: what is searched in every byte of an object.
     needles: AhoCorasick,
@@ -20,12 +20,17 @@ pub struct NameMatcher {
 impl NameMatcher {
     /// Looks for strings that hold one of `names`, and for dynamic symbols that begin with one of
     /// `symbol_prefixes`.
-    pub fn new(names: &[&str], symbol_prefixes: &[&str]) -> Self {
-        let all = names.iter().chain(symbol_prefixes);
+    pub fn new<S: AsRef<[u8]>>(
+        names: impl IntoIterator<Item = S>,
+        symbol_prefixes: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let mut needles: Vec<S> = names.into_iter().collect();
+        let names = needles.len();
+        needles.extend(symbol_prefixes);
         Self {
-            needles: searcher(all),
-            names: names.len(),
-            prefixes: searcher(symbol_prefixes),
+            needles: searcher(&needles),
+            names,
+            prefixes: searcher(needles.get(names..).unwrap_or_default()),
         }
     }
 
@@ -35,7 +40,14 @@ impl NameMatcher {
     }
 }
 
-fn searcher<'n>(needles: impl IntoIterator<Item = &'n &'n str>) -> AhoCorasick {
+impl Default for NameMatcher {
+    /// Looks for nothing.
+    fn default() -> Self {
+        Self::new::<&str>([], [])
+    }
+}
+
+fn searcher(needles: &[impl AsRef<[u8]>]) -> AhoCorasick {
     AhoCorasick::builder()
         .match_kind(aho_corasick::MatchKind::LeftmostFirst)
         .build(needles)
@@ -131,7 +143,7 @@ mod tests {
     use super::{MentionScanner, NameMatcher};
 
     fn found(chunks: &[&[u8]]) -> (Vec<String>, bool) {
-        let interest = NameMatcher::new(&["libcupti.so"], &["cupti"]);
+        let interest = NameMatcher::new(["libcupti.so"], ["cupti"]);
         let mut scanner = MentionScanner::new(&interest);
         for chunk in chunks {
             scanner.push(chunk);

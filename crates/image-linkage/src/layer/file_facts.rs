@@ -4,41 +4,44 @@ use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
 
-use super::FileFacts;
-use super::interest;
+use super::{FileFacts, IndexOptions};
 use crate::digest::to_hex;
 use crate::elf::ElfStream;
+use crate::elf::mentions::NameMatcher;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// Reads one file from a stream of its bytes.
-pub struct FileReader {
+pub struct FileReader<'a> {
     bytes: u64,
     mode: u16,
-    shape: ContentKind,
+    shape: ContentKind<'a>,
+    names: &'a NameMatcher,
     kept: Option<Vec<u8>>,
     kept_limit: u64,
     hasher: Option<Sha256>,
     head_limit: usize,
 }
 
-enum ContentKind {
+enum ContentKind<'a> {
     /// Fewer than four bytes have arrived.
     Unknown(Vec<u8>),
-    Elf(Box<ElfStream<'static>>),
+    Elf(Box<ElfStream<'a>>),
     Other,
 }
 
-impl FileReader {
+impl<'a> FileReader<'a> {
     /// A reader at the start of the file at `path`, whose permission bits are `mode`.
-    pub fn new(path: &RootPath, mode: u16, limits: &Limits) -> Self {
+    pub fn new(path: &RootPath, mode: u16, options: &'a IndexOptions) -> Self {
+        let IndexOptions { limits, interest } = options;
         Self {
             bytes: 0,
             mode,
             shape: ContentKind::Unknown(Vec::new()),
-            kept: interest::keeps_content(path).then(Vec::new),
+            names: interest.names(),
+            kept: interest.keeps_content(path).then(Vec::new),
             kept_limit: limits.kept_file,
-            hasher: interest::needs_digest(path).then(Sha256::new),
+            hasher: interest.needs_digest(path).then(Sha256::new),
             head_limit: limits.elf_head,
         }
     }
@@ -62,7 +65,7 @@ impl FileReader {
             ContentKind::Unknown(start) => {
                 start.extend_from_slice(bytes);
                 let start = std::mem::take(start);
-                self.shape = shape(start, self.head_limit);
+                self.shape = shape(start, self.names, self.head_limit);
             }
         }
     }
@@ -134,14 +137,14 @@ impl KeptBudget {
     }
 }
 
-fn shape(start: Vec<u8>, head_limit: usize) -> ContentKind {
+fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<'_> {
     if start.len() < 4 {
         return ContentKind::Unknown(start);
     }
     if !start.starts_with(b"\x7fELF") {
         return ContentKind::Other;
     }
-    let mut stream = Box::new(ElfStream::new(&interest::ELF, head_limit));
+    let mut stream = Box::new(ElfStream::new(names, head_limit));
     stream.push(&start);
     ContentKind::Elf(stream)
 }
@@ -154,9 +157,9 @@ pub fn read_file_facts(
     path: &RootPath,
     mode: u16,
     reader: &mut dyn Read,
-    limits: &Limits,
+    options: &IndexOptions,
 ) -> io::Result<(FileFacts, bool)> {
-    let mut file = FileReader::new(path, mode, limits);
+    let mut file = FileReader::new(path, mode, options);
     let mut buffer = vec![0; 128 << 10];
     loop {
         match reader.read(&mut buffer) {

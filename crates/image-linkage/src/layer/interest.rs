@@ -1,65 +1,121 @@
 //! Which files of a layer are more than a name: whose bytes are kept, whose identity is hashed, and which
 //! strings and symbols are looked for.
 //!
-//! This is all that the layer stage knows of the questions asked later. A cached index is good for every
-//! question as long as this list is the same.
+//! The files that the loader itself reads are kept whoever asks. Everything else is a [`FileInterest`] that comes in:
+//! it is all that ties an index to the questions asked later, and its fingerprint says which index answers which.
 
-use std::sync::LazyLock;
+use std::collections::BTreeSet;
 
+use super::path_pattern::PathPattern;
+use crate::digest::{Digest, DigestHasher};
 use crate::elf::mentions::NameMatcher;
+use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// The names that are opened at run time, and the prefixes of the symbols that come with them.
-pub static ELF: LazyLock<NameMatcher> = LazyLock::new(|| {
-    NameMatcher::new(
-        &[
-            "libcupti.so",
-            "libnvperf_",
-            "libpcsamplingutil",
-            "libcheckpoint",
-            "libcuinj64",
-            "libaccinj64",
-            "libnvvm.so",
-        ],
-        &["cupti", "NVPW"],
-    )
-});
+/// Raised when the same bytes and the same interest give another [`LayerIndex`](super::LayerIndex) than before.
+const INDEX_VERSION: u32 = 1;
 
-/// Whether the whole content of the file is kept.
-pub fn keeps_content(path: &RootPath) -> bool {
+/// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.
+#[derive(Clone, Default)]
+pub struct IndexOptions {
+    /// The bounds on everything that the bytes can drive.
+    pub limits: Limits,
+    /// What is looked for.
+    pub interest: FileInterest,
+}
+
+/// What is to be found in layers, as lists whose order means nothing.
+///
+/// Files are named by patterns of their path in the image: `*` stands for any bytes of one component, `**` for any
+/// components, and a name alone is that of a file in any folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WantedFiles {
+    /// The files whose whole content is kept, within [`Limits::kept_file`].
+    pub kept: BTreeSet<String>,
+    /// The files that are hashed (SHA-256).
+    pub hashed: BTreeSet<String>,
+    /// The names that are looked for in every byte of ELF objects, as evidence of a dlopen.
+    pub names: BTreeSet<String>,
+    /// The beginnings of the dynamic symbols that are kept of ELF objects.
+    pub symbol_prefixes: BTreeSet<String>,
+}
+
+/// What is looked for in layers, ready to be matched.
+#[derive(Clone, Default)]
+pub struct FileInterest {
+    wanted: WantedFiles,
+    kept: Vec<PathPattern>,
+    hashed: Vec<PathPattern>,
+    names: NameMatcher,
+}
+
+impl FileInterest {
+    /// Looks for what `wanted` lists.
+    pub fn new(wanted: WantedFiles) -> Self {
+        let patterns =
+            |list: &BTreeSet<String>| list.iter().map(|text| PathPattern::new(text)).collect();
+        Self {
+            kept: patterns(&wanted.kept),
+            hashed: patterns(&wanted.hashed),
+            names: NameMatcher::new(&wanted.names, &wanted.symbol_prefixes),
+            wanted,
+        }
+    }
+
+    /// A digest over all that is asked and over the version of the index: an index that was made with the same one is
+    /// as good as one that is made now.
+    pub fn fingerprint(&self) -> Digest {
+        let mut hasher = DigestHasher::default();
+        hasher.update(&INDEX_VERSION.to_le_bytes());
+        let wanted = &self.wanted;
+        for list in [
+            &wanted.kept,
+            &wanted.hashed,
+            &wanted.names,
+            &wanted.symbol_prefixes,
+        ] {
+            // Lengths go in too, or a text could move from one list's end to the next one's start unseen.
+            hasher.update(&(list.len() as u64).to_le_bytes());
+            for text in list {
+                hasher.update(&(text.len() as u64).to_le_bytes());
+                hasher.update(text.as_bytes());
+            }
+        }
+        hasher.finish()
+    }
+
+    /// Whether the whole content of the file is kept.
+    pub(super) fn keeps_content(&self, path: &RootPath) -> bool {
+        loader_reads(path) || self.kept.iter().any(|pattern| pattern.matches(path))
+    }
+
+    /// Whether the file is hashed.
+    pub(super) fn needs_digest(&self, path: &RootPath) -> bool {
+        self.hashed.iter().any(|pattern| pattern.matches(path))
+    }
+
+    /// What is looked for in ELF objects.
+    pub(super) fn names(&self) -> &NameMatcher {
+        &self.names
+    }
+}
+
+/// Whether the file is a dynamic loader, or one that a dynamic loader or ldconfig reads.
+fn loader_reads(path: &RootPath) -> bool {
     let name = path.name();
     let parent = path.parent();
     let parent = parent.as_bytes();
     is_loader(name)
-        || (parent == b"etc" && is_etc_file(name))
+        || (parent == b"etc"
+            && [&b"ld.so.cache"[..], b"ld.so.conf", b"ld.so.preload"].contains(&name))
         // musl's directories; a loader elsewhere has its own `etc` beside its folder.
         || (parent.rsplit(|&byte| byte == b'/').next() == Some(b"etc") && is_musl_path(name))
         // `ld.so.conf` may include files of any folder; in practice they lie here.
         || (name.ends_with(b".conf") && (parent.starts_with(b"etc/") || parent.ends_with(b"ld.so.conf.d")))
-        || (parent == b"usr/lib" && name == b"os-release")
-        || is_apt_source(parent, name)
-        || is_package_database(parent, name)
-        || is_python_metadata(parent, name)
-        || name == b"cupti_version.h"
-        || (name == b"version.json" && parent.starts_with(b"usr/local/cuda"))
-}
-
-/// Whether the file is hashed: the libraries of a CUPTI release, whose digests name their version.
-pub fn needs_digest(path: &RootPath) -> bool {
-    let name = path.name();
-    [
-        &b"libcupti."[..],
-        b"libnvperf_",
-        b"libpcsamplingutil.",
-        b"libcheckpoint.",
-        b"libcuinj64.",
-    ]
-    .iter()
-    .any(|stem| name.starts_with(stem))
 }
 
 /// Whether a file of this name is a dynamic loader: its bytes hold the default directories.
-pub fn is_loader(name: &[u8]) -> bool {
+fn is_loader(name: &[u8]) -> bool {
     let stem = [
         &b"ld-linux"[..],
         b"ld-2.",
@@ -67,69 +123,25 @@ pub fn is_loader(name: &[u8]) -> bool {
         b"ld64.so.",
         b"ld.so.",
     ];
-    stem.iter().any(|stem| name.starts_with(stem)) && contains(name, b".so")
-}
-
-fn is_etc_file(name: &[u8]) -> bool {
-    let exact = [
-        &b"ld.so.cache"[..],
-        b"ld.so.conf",
-        b"ld.so.preload",
-        b"os-release",
-        b"debian_version",
-        b"redhat-release",
-        b"alpine-release",
-    ];
-    exact.contains(&name)
+    stem.iter().any(|stem| name.starts_with(stem)) && name.windows(3).any(|part| part == b".so")
 }
 
 fn is_musl_path(name: &[u8]) -> bool {
     name.starts_with(b"ld-musl-") && name.ends_with(b".path")
 }
 
-fn is_package_database(parent: &[u8], name: &[u8]) -> bool {
-    let of_cuda = || {
-        [&b"cupti"[..], b"cuda", b"nvidia", b"nsight"]
-            .iter()
-            .any(|word| contains(name, word))
-    };
-    match parent {
-        b"var/lib/dpkg" => name == b"status",
-        b"var/lib/dpkg/status.d" => true,
-        b"var/lib/dpkg/info" => name.ends_with(b".list") && of_cuda(),
-        b"lib/apk/db" | b"usr/lib/apk/db" => name == b"installed",
-        _ => {
-            parent.ends_with(b"/conda-meta")
-                && name.ends_with(b".json")
-                && (of_cuda() || contains(name, b"torch"))
-        }
-    }
-}
-
-/// Where apt has packages from: a remedy sets up no repository that is there.
-fn is_apt_source(parent: &[u8], name: &[u8]) -> bool {
-    match parent {
-        b"etc/apt" => name == b"sources.list",
-        b"etc/apt/sources.list.d" => name.ends_with(b".list") || name.ends_with(b".sources"),
-        _ => false,
-    }
-}
-
-fn is_python_metadata(parent: &[u8], name: &[u8]) -> bool {
-    parent.ends_with(b".dist-info") && name == b"METADATA"
-}
-
-fn contains(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|window| window == word)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{keeps_content, needs_digest};
+    use super::{FileInterest, WantedFiles};
     use crate::path::RootPath;
 
+    fn list(texts: &[&str]) -> std::collections::BTreeSet<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
     #[test]
-    fn files_that_later_stages_read_are_kept_and_others_are_not() {
+    fn what_the_loader_reads_is_kept_though_nobody_asks() {
+        let keeps = |path: &str| FileInterest::default().keeps_content(&RootPath::from(path));
         for path in [
             "etc/ld.so.cache",
             "etc/ld.so.conf.d/000_cuda.conf",
@@ -138,29 +150,52 @@ mod tests {
             "opt/musl/etc/ld-musl-x86_64.path",
             "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
             "lib/x86_64-linux-gnu/ld-2.31.so",
-            "var/lib/dpkg/info/cuda-cupti-12-4.list",
-            "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/METADATA",
-            "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
-            "etc/apt/sources.list.d/debian.sources",
         ] {
-            assert!(keeps_content(&RootPath::from(path)), "{path}");
+            assert!(keeps(path), "{path}");
         }
-        for path in [
-            "etc/passwd",
-            "etc/apt/trusted.gpg",
-            "usr/lib/libc.so.6",
-            "var/lib/dpkg/info/bash.list",
-            "x/RECORD",
-            "opt/ld-linux.txt",
-        ] {
-            assert!(!keeps_content(&RootPath::from(path)), "{path}");
+        for path in ["etc/passwd", "usr/lib/libc.so.6", "opt/ld-linux.txt"] {
+            assert!(!keeps(path), "{path}");
         }
     }
 
     #[test]
-    fn only_libraries_of_a_cupti_release_are_hashed() {
-        assert!(needs_digest(&RootPath::from("a/libcupti.so.2024.1.1")));
-        assert!(needs_digest(&RootPath::from("a/libnvperf_host.so")));
-        assert!(!needs_digest(&RootPath::from("a/libcuptihelper.so")));
+    fn only_what_is_asked_for_is_kept_and_hashed() {
+        let interest = FileInterest::new(WantedFiles {
+            kept: list(&["var/lib/dpkg/status"]),
+            hashed: list(&["libz.so*"]),
+            ..WantedFiles::default()
+        });
+        let (status, library) = ("var/lib/dpkg/status".into(), "usr/lib/libz.so.1".into());
+        let asked = |path: &RootPath| (interest.keeps_content(path), interest.needs_digest(path));
+        assert_eq!(
+            (asked(&status), asked(&library)),
+            ((true, false), (false, true))
+        );
+    }
+
+    #[test]
+    fn a_fingerprint_is_that_of_all_that_is_asked() {
+        let print = |kept: &[&str], hashed: &[&str], names: &[&str], prefixes: &[&str]| {
+            let wanted = WantedFiles {
+                kept: list(kept),
+                hashed: list(hashed),
+                names: list(names),
+                symbol_prefixes: list(prefixes),
+            };
+            FileInterest::new(wanted).fingerprint()
+        };
+        let all = [
+            print(&[], &[], &[], &[]),
+            print(&["a"], &[], &[], &[]),
+            print(&[], &["a"], &[], &[]),
+            print(&[], &[], &["a"], &[]),
+            print(&[], &[], &[], &["a"]),
+            print(&["ab"], &[], &[], &[]),
+            print(&["a", "b"], &[], &[], &[]),
+            print(&["a"], &["b"], &[], &[]),
+        ];
+        let different: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+        assert_eq!(print(&["b", "a"], &[], &[], &[]), all[6]);
     }
 }

@@ -7,9 +7,10 @@ mod changeset;
 pub mod decompress;
 mod file_facts;
 mod header_edit;
-pub mod interest;
+mod interest;
 mod layer_links;
 pub mod layer_writer;
+mod path_pattern;
 mod pax;
 mod pipeline;
 mod read_ahead;
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use file_facts::{KeptBudget, read_file_facts};
+pub use interest::{FileInterest, IndexOptions, WantedFiles};
 pub use pipeline::index_layer;
 
 use crate::digest::Digest;

@@ -10,9 +10,8 @@ use super::changeset::Changeset;
 use super::decompress::DecompressedReader;
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::tar_walk::read_changeset;
-use super::{ExpectedBlob, LayerError, LayerIndex};
-use crate::digest::Digest;
-use crate::digest::{DigestHasher, HashingReader};
+use super::{ExpectedBlob, IndexOptions, LayerError, LayerIndex};
+use crate::digest::{Digest, DigestHasher, HashingReader};
 use crate::limits::Limits;
 
 /// The stored bytes that are read at a time.
@@ -35,9 +34,9 @@ pub fn index_layer(
     name: &str,
     blob: impl Read + Send,
     expected: &ExpectedBlob<'_>,
-    limits: &Limits,
+    options: &IndexOptions,
 ) -> Result<LayerIndex, LayerError> {
-    read(blob, expected, limits).map_err(|reason| LayerError {
+    read(blob, expected, options).map_err(|reason| LayerError {
         layer: name.to_owned(),
         reason,
     })
@@ -46,7 +45,7 @@ pub fn index_layer(
 fn read(
     blob: impl Read + Send,
     expected: &ExpectedBlob<'_>,
-    limits: &Limits,
+    options: &IndexOptions,
 ) -> Result<LayerIndex, String> {
     let unknown = |algorithm: String| {
         format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512")
@@ -63,24 +62,21 @@ fn read(
             read_ahead(scope, DecompressedReader::new(stored_ahead), PLAIN_CHUNK);
         let mut bounded = BoundedReader {
             inner: HashingReader::new(plain_ahead, plain_hasher, None),
-            limit: uncompressed_limit(expected.size, limits),
+            limit: uncompressed_limit(expected.size, &options.limits),
         };
-        let walked = read_changeset(&mut bounded, limits);
+        let walked = read_changeset(&mut bounded, options);
         let (diff_id, bytes) = bounded.inner.finish();
         let (digest, compressed_bytes) = check_stored(stored, plain, expected, walked.is_err())?;
         let mut changeset: Changeset = walked?;
-        if let Some(expected) = expected
-            .diff_id
-            .filter(|expected| expected.to_string() != diff_id)
-        {
+        if let Some(expected) = expected.diff_id.filter(|&expected| *expected != diff_id) {
             return Err(format!(
                 "the uncompressed bytes have the digest {diff_id}, the image config says {expected}"
             ));
         }
         Ok(LayerIndex {
-            digest: own_digest(&digest)?,
+            digest: digest,
             compressed_bytes,
-            diff_id: own_digest(&diff_id)?,
+            diff_id: diff_id,
             bytes,
             problems: changeset.take_problems(),
             entries: changeset.entries,
@@ -88,11 +84,6 @@ fn read(
             opaque: changeset.opaque,
         })
     })
-}
-
-fn own_digest(text: &str) -> Result<Digest, String> {
-    text.parse()
-        .map_err(|error| format!("{text} is not a digest: {error}"))
 }
 
 /// Compares the stored bytes with what was expected. Where something `failed` behind them, what is left of
@@ -103,7 +94,7 @@ fn check_stored<R: Read>(
     plain: PlainThread<'_>,
     expected: &ExpectedBlob<'_>,
     failed: bool,
-) -> Result<(String, u64), String> {
+) -> Result<(Digest, u64), String> {
     let decompressed = plain
         .join()
         .map_err(|_panic| "the decompressor failed".to_owned())?;
@@ -130,7 +121,7 @@ fn check_stored<R: Read>(
         _ => {}
     }
     match expected.digest {
-        Some(expected) if expected.to_string() != digest => Err(format!(
+        Some(expected) if *expected != digest => Err(format!(
             "expected digest {expected}, found {digest}; the blob is damaged or was tampered with"
         )),
         _ => Ok((digest, bytes)),

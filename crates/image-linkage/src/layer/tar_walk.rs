@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tar_core::parse::{Limits as TarLimits, ParseEvent, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
-use super::LayerEntry;
 use super::changeset::Changeset;
 use super::file_facts::{FileReader, KeptBudget};
 use super::pax::{self, PaxRecords};
 use super::tar_header::HeaderScan;
 use super::tar_input::TarInput;
 use super::tar_members::describe_damage;
+use super::{IndexOptions, LayerEntry};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -23,11 +23,13 @@ const BLOCK: u64 = 512;
 ///
 /// Errors: What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
 /// what `reader` gives.
-pub fn read_changeset(reader: impl BufRead, limits: &Limits) -> Result<Changeset, String> {
+pub fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
+    let limits = &options.limits;
     let mut walk = TarWalk {
         input: TarInput::new(reader),
         headers: HeaderScan::default(),
         changeset: Changeset::default(),
+        options,
         limits,
         kept: KeptBudget::default(),
         holes: 0,
@@ -63,6 +65,7 @@ struct TarWalk<'a, R> {
     /// The headers at the start of the input's buffer.
     headers: HeaderScan,
     changeset: Changeset,
+    options: &'a IndexOptions,
     limits: &'a Limits,
     kept: KeptBudget,
     /// The bytes of holes that were passed as zeros so far.
@@ -280,7 +283,7 @@ impl<R: BufRead> TarWalk<'_, R> {
     }
 
     fn file(&mut self, path: &RootPath, member: &TarMember) -> Result<LayerEntry, String> {
-        let mut file = FileReader::new(path, member.mode, self.limits);
+        let mut file = FileReader::new(path, member.mode, self.options);
         match &member.sparse {
             None => self.input.read(member.stored, |bytes| file.push(bytes))?,
             Some((regions, bytes)) => self.sparse(&mut file, member.stored, regions, *bytes)?,

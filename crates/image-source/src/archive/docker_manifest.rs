@@ -130,7 +130,7 @@ fn candidate<'a>(
 ) -> Result<ImageCandidate<'a>, ImageError> {
     let name = RootPath::from(entry.config.as_str());
     let digest = digest_of_name(&name);
-    let limit = request.limits.document;
+    let limit = request.limits().document;
     let bytes = documents::read_document(documents, &name, digest.as_ref(), None, limit)?;
     let (platform, config) =
         config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
@@ -189,10 +189,10 @@ fn image(
             "its manifest.json has {in_manifest} layers and the config {in_config}"
         )));
     }
-    if in_manifest > request.limits.layers {
+    if in_manifest > request.limits().layers {
         return Err(not_an_image(format!(
             "it has {in_manifest} layers, more than the limit of {}",
-            request.limits.layers
+            request.limits().layers
         )));
     }
     let members: Vec<RootPath> = names.iter().map(|name| name.as_str().into()).collect();
@@ -202,7 +202,7 @@ fn image(
         .and_then(|config| oci_index::manifest_of_config(documents, &config, request));
     if let Some(found) = &found {
         let described =
-            manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits)?;
+            manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits())?;
         if !described
             .iter()
             .map(|l| &l.digest)

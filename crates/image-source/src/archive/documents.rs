@@ -4,7 +4,6 @@ use std::io::Read;
 
 use crate::{Digest, ImageError, verify};
 use image_linkage::path::RootPath;
-use oci_spec::image::DigestAlgorithm;
 
 /// An opened document: its bytes and how many they are.
 pub(crate) type OpenedDocument<'a> = (Box<dyn Read + 'a>, u64);
@@ -82,11 +81,7 @@ fn shown(name: &RootPath) -> String {
 /// Errors: [`ImageError::NotAnImage`] for an algorithm that is not registered, so that nothing but hexadecimal digits
 /// ever becomes part of a path.
 pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageError> {
-    let known = matches!(
-        digest.algorithm(),
-        DigestAlgorithm::Sha256 | DigestAlgorithm::Sha384 | DigestAlgorithm::Sha512
-    );
-    if !known || !digest.digest().bytes().all(|b| b.is_ascii_hexdigit()) {
+    if !digest.is_registered() {
         return Err(ImageError::NotAnImage {
             what: what.to_owned(),
             reason: format!("digest {digest} is of none of the algorithms sha256, sha384, sha512"),

@@ -98,7 +98,13 @@ fn choose_image(
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     let find = |name: &str| {
-        documents::find_document(documents, &name.into(), None, None, request.limits.document)
+        documents::find_document(
+            documents,
+            &name.into(),
+            None,
+            None,
+            request.limits().document,
+        )
     };
     let manifest = find("manifest.json")?;
     let layout = find("oci-layout")?.is_some();

@@ -54,12 +54,12 @@ fn image(
     let (platform, config) =
         config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
     manifest::expect_platform(what, &platform, request.platform)?;
-    let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits)?;
+    let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits())?;
     let members = found
         .manifest
         .layers()
         .iter()
-        .map(|layer| blob_name(what, layer.digest()))
+        .map(|layer| blob_name(what, &manifest::own_digest(layer)))
         .collect::<Result<_, _>>()?;
     Ok(ChosenImage {
         image: Image {
@@ -94,7 +94,7 @@ fn check_version(
         reason,
     };
     let name = RootPath::from("oci-layout");
-    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
     let file: LayoutFile = serde_json::from_slice(&bytes)
         .map_err(|error| not_a_layout(format!("its oci-layout file cannot be read: {error}")))?;
@@ -113,7 +113,7 @@ fn index(
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
-    let bytes = documents::find_document(documents, &name, None, None, request.limits.document)?
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason: "it has no index.json".to_owned(),
@@ -189,13 +189,14 @@ fn read_blob(
     descriptor: &Descriptor,
     request: &OpenRequest<'_>,
 ) -> Result<(RootPath, Vec<u8>), ImageError> {
-    let name = blob_name(documents.what(), descriptor.digest())?;
+    let digest = manifest::own_digest(descriptor);
+    let name = blob_name(documents.what(), &digest)?;
     let bytes = documents::read_document(
         documents,
         &name,
-        Some(descriptor.digest()),
+        Some(&digest),
         Some(descriptor.size()),
-        request.limits.document,
+        request.limits().document,
     )?;
     Ok((name, bytes))
 }
@@ -212,7 +213,7 @@ fn descend(
         let what = documents::name_member(documents, &name);
         match manifest::read_manifest(&what, &bytes)? {
             manifest::ManifestDocument::Manifest(manifest) => {
-                let digest = descriptor.digest().clone();
+                let digest = manifest::own_digest(&descriptor);
                 return Ok(FoundManifest { digest, manifest });
             }
             manifest::ManifestDocument::Index(inner) => {
@@ -246,22 +247,21 @@ pub(super) fn manifest_of_config(
         if !seen.insert(descriptor.digest().to_string()) || seen.len() > MAX_MANIFESTS {
             continue;
         }
-        let name = blob_name(documents.what(), descriptor.digest()).ok()?;
-        let (digest, size) = (descriptor.digest(), descriptor.size());
-        let limit = request.limits.document;
+        let (digest, size) = (manifest::own_digest(&descriptor), descriptor.size());
+        let name = blob_name(documents.what(), &digest).ok()?;
+        let limit = request.limits().document;
         let Ok(Some(bytes)) =
-            documents::find_document(documents, &name, Some(digest), Some(size), limit)
+            documents::find_document(documents, &name, Some(&digest), Some(size), limit)
         else {
             continue;
         };
         match manifest::read_manifest("", &bytes) {
             Ok(manifest::ManifestDocument::Manifest(manifest))
-                if manifest.config().digest() == config =>
+                if manifest::own_digest(manifest.config()) == *config =>
             {
                 if found.is_some() {
                     return None;
                 }
-                let digest = descriptor.digest().clone();
                 found = Some(FoundManifest { digest, manifest });
             }
             Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {

@@ -47,9 +47,9 @@ pub fn open_stream(
         what: what.to_owned(),
         source,
     };
-    let plain = DecompressedArchive::new(reader, request.limits);
-    let stream = SkipStream::new(plain, request.limits.layer_bytes);
-    let mut members = ArchiveMembers::new(what, stream, request.limits);
+    let plain = DecompressedArchive::new(reader, request.limits());
+    let stream = SkipStream::new(plain, request.limits().layer_bytes);
+    let mut members = ArchiveMembers::new(what, stream, request.limits());
     let mut passed = pass(what, &mut members, request)?;
     members.into_inner().drain().map_err(io_error)?;
     let mut chosen = choose_image(&passed, wanted, request)?;
@@ -67,7 +67,7 @@ fn pass<R: Read + Send>(
     members: &mut ArchiveMembers<SkipStream<R>>,
     request: &OpenRequest<'_>,
 ) -> Result<PassedMembers, ImageError> {
-    let limits = request.limits;
+    let limits = request.limits();
     let mut passed = PassedMembers::new(what, limits.links);
     let (mut layers, mut kept) = (0, 0_u64);
     while let Some(member) = members.next()? {
@@ -132,7 +132,7 @@ fn index(
         progress: request.progress,
     };
     let shown = image_linkage::escape::escape_bytes(name.as_bytes());
-    let index = layer::index_layer(&shown, blob, &expected, request.limits);
+    let index = layer::index_layer(&shown, blob, &expected, request.index);
     request.progress.finish(number);
     index
 }

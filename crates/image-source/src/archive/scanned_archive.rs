@@ -68,7 +68,7 @@ pub(crate) fn open_file(
     }
     let archive = ScannedArchive {
         path,
-        catalog: scan(&what, file, metadata.len(), request.limits)?,
+        catalog: scan(&what, file, metadata.len(), request.limits())?,
     };
     let mut chosen = choose_image(&archive, wanted, request)?;
     let ranges = chosen

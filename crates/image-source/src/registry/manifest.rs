@@ -42,7 +42,7 @@ pub(super) fn fetch_manifest(
             .map(ToString::to_string)
             .or_else(|| reference.tag().map(str::to_owned))
             .unwrap_or_else(|| "latest".to_owned());
-        let limit = request.limits.document;
+        let limit = request.limits().document;
         let arrived = retry_attempts(&client.patience, || attempt(client, &wanted, limit))?;
         let what = format!("manifest {wanted} of {name}");
         let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
@@ -54,7 +54,7 @@ pub(super) fn fetch_manifest(
             ManifestDocument::Manifest(manifest) => return Ok((found, *manifest)),
             ManifestDocument::Index(entries) => {
                 let chosen = manifest::choose_manifest(name, &entries, request.platform)?;
-                digest = Some(chosen.digest().clone());
+                digest = Some(manifest::own_digest(chosen));
                 size = Some(chosen.size());
             }
         }
@@ -79,7 +79,7 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
     }
     let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote_error)?;
     hasher.update(bytes);
-    manifest::parse_digest(&hasher.finish())
+    Ok(hasher.finish())
 }
 
 /// Fetches one document, at most `limit` bytes and one.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use oci_spec::distribution::Reference;
 
-use super::manifest::{describe_layers, expect_platform};
+use super::manifest::{describe_layers, expect_platform, own_digest};
 use super::{
     BlobStore, Image, ImageDocuments, ImageError, ImageSource, LayerDescriptor, OpenRequest,
     OpenedImage, OpenedLayers, SourceKind, config, verify,
@@ -76,16 +76,17 @@ impl ImageSource for RegistrySource {
         )?);
         let (digest, manifest) = manifest::fetch_manifest(&client, &self.reference, request)?;
         let described = manifest.config();
+        let config_digest = own_digest(described);
         let bytes = verify::read_document(
-            &format!("config {} of {written}", described.digest()),
-            blob::open_blob(&client, described.digest(), Some(described.size()))?,
-            Some(described.digest()),
+            &format!("config {config_digest} of {written}"),
+            blob::open_blob(&client, &config_digest, Some(described.size()))?,
+            Some(&config_digest),
             Some(described.size()),
-            request.limits.document,
+            request.limits().document,
         )?;
         let (platform, config) = config::read_image_config(written, &bytes)?;
         expect_platform(written, &platform, request.platform)?;
-        let layers = describe_layers(written, &manifest, &config, request.limits)?;
+        let layers = describe_layers(written, &manifest, &config, request.limits())?;
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),

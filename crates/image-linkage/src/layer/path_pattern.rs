@@ -1,0 +1,117 @@
+//! Patterns of paths in an image: `*` for any bytes of one component, `**` for any components.
+
+use crate::path::RootPath;
+
+/// A pattern of the paths of files.
+#[derive(Debug, Clone)]
+pub(super) struct PathPattern {
+    /// The components above the name; `None` for any folder.
+    folder: Option<Vec<Box<[u8]>>>,
+    name: Box<[u8]>,
+}
+
+impl PathPattern {
+    /// A pattern as it is written; without a slash, it is that of a name in any folder.
+    pub fn new(text: &str) -> Self {
+        let split = text.rsplit_once('/');
+        let parts = |folder: &str| {
+            folder
+                .split('/')
+                .map(|part| part.as_bytes().into())
+                .collect()
+        };
+        Self {
+            folder: split.map(|(folder, _)| parts(folder)),
+            name: split.map_or(text, |(_, name)| name).as_bytes().into(),
+        }
+    }
+
+    /// Whether the path is one of the pattern. Every file of a layer is asked, so the name comes first: it settles
+    /// nearly all of them at its first byte.
+    pub fn matches(&self, path: &RootPath) -> bool {
+        matches_name(&self.name, path.name())
+            && self.folder.as_ref().is_none_or(|pattern| {
+                let parent = path.parent();
+                let parts: Vec<&[u8]> = parent.split_components().collect();
+                let any = |part: &Box<[u8]>| **part == *b"**";
+                matches_units(pattern, &parts, any, |part, name| matches_name(part, name))
+            })
+    }
+}
+
+fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
+    matches_units(pattern, name, |&byte| byte == b'*', PartialEq::eq)
+}
+
+/// Matches units one after the other. Only the last wildcard is ever tried again, longer by one unit: what an earlier
+/// one could take instead, the last one can take as well. So the time is bounded by the product of the lengths.
+fn matches_units<P, U>(
+    pattern: &[P],
+    units: &[U],
+    is_wildcard: impl Fn(&P) -> bool,
+    fits: impl Fn(&P, &U) -> bool,
+) -> bool {
+    let (mut at, mut unit) = (0, 0);
+    let mut last = None;
+    loop {
+        match (pattern.get(at), units.get(unit)) {
+            (None, None) => return true,
+            (Some(part), _) if is_wildcard(part) => {
+                at += 1;
+                last = Some((at, unit));
+            }
+            (Some(part), Some(found)) if fits(part, found) => {
+                at += 1;
+                unit += 1;
+            }
+            _ => {
+                let Some((behind, from)) = last.filter(|(_, from)| *from < units.len()) else {
+                    return false;
+                };
+                last = Some((behind, from + 1));
+                (at, unit) = (behind, from + 1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PathPattern;
+
+    #[test]
+    fn a_star_stays_in_its_component_and_two_do_not() {
+        let matches = |pattern: &str, path: &str| PathPattern::new(pattern).matches(&path.into());
+        for (pattern, path) in [
+            ("status", "var/lib/status"),
+            ("etc/os-release", "etc/os-release"),
+            ("status.d/*", "status.d/bash"),
+            ("info/*cuda*.list", "info/cuda-11.list"),
+            ("usr/cuda*/**/version.json", "usr/cuda-12/version.json"),
+            ("usr/cuda*/**/version.json", "usr/cuda-12/a/b/version.json"),
+            ("**/*.dist-info/METADATA", "x.dist-info/METADATA"),
+            ("**/*.dist-info/METADATA", "opt/lib/x.dist-info/METADATA"),
+            ("*/**/conda-meta/*.json", "opt/conda-meta/a.json"),
+            ("**/a/**/b", "x/a/x/a/y/b"),
+            ("lib*.so*", "usr/lib/libz.so"),
+        ] {
+            assert!(matches(pattern, path), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            ("etc/os-release", "usr/etc/os-release"),
+            ("etc/*", "etc/apt/sources.list"),
+            ("info/*cuda*.list", "info/cuda.md5sums"),
+            ("usr/cuda*/**/version.json", "usr/local/version.json"),
+            ("*/**/conda-meta/*.json", "conda-meta/a.json"),
+            ("lib*.so.*", "libz.so"),
+        ] {
+            assert!(!matches(pattern, path), "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn a_name_made_to_try_every_wildcard_takes_no_time() {
+        let pattern = PathPattern::new(&"*a".repeat(100));
+        assert!(!pattern.matches(&format!("{}b", "a".repeat(4000)).as_str().into()));
+    }
+}

@@ -1,0 +1,127 @@
+//! What is looked for in layers so that a library can be judged: the value that ties an index to this program's
+//! questions.
+
+use super::{Knowledge, LibraryProfile};
+use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
+use image_linkage::limits::Limits;
+
+/// The files that say which system the image is, what its packages are and which CUDA they belong to.
+const KEPT: [&str; 21] = [
+    "etc/os-release",
+    "usr/lib/os-release",
+    "etc/debian_version",
+    "etc/redhat-release",
+    "etc/alpine-release",
+    // Where apt has packages from: a remedy sets up no repository that is there.
+    "etc/apt/sources.list",
+    "etc/apt/sources.list.d/*.list",
+    "etc/apt/sources.list.d/*.sources",
+    "var/lib/dpkg/status",
+    // Distroless images have a file for each package in place of one for all.
+    "var/lib/dpkg/status.d/*",
+    "var/lib/dpkg/info/*cuda*.list",
+    "var/lib/dpkg/info/*nvidia*.list",
+    "var/lib/dpkg/info/*nsight*.list",
+    "*/**/conda-meta/*cuda*.json",
+    "*/**/conda-meta/*nvidia*.json",
+    "*/**/conda-meta/*nsight*.json",
+    "*/**/conda-meta/*torch*.json",
+    "lib/apk/db/installed",
+    "usr/lib/apk/db/installed",
+    "**/*.dist-info/METADATA",
+    "usr/local/cuda*/**/version.json",
+];
+
+/// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
+pub fn cupti_options() -> IndexOptions {
+    library_options(Knowledge::built_in().library)
+}
+
+/// How layers are read for an audit: within the default limits, looking for all that is known of a library.
+pub fn library_options(library: &LibraryProfile) -> IndexOptions {
+    let word = &library.package_word;
+    // Of these two kinds an image has hundreds: only those of packages that may bring the library are kept.
+    let of_library = [
+        format!("var/lib/dpkg/info/*{word}*.list"),
+        format!("*/**/conda-meta/*{word}*.json"),
+    ];
+    let header = library
+        .header_version
+        .iter()
+        .map(|header| header.file.clone());
+    let kept = KEPT.iter().map(|text| (*text).to_owned());
+    let hashed = library
+        .family
+        .iter()
+        .filter_map(|member| member.hashed.as_ref());
+    let names = library
+        .family
+        .iter()
+        .filter_map(|member| member.mentioned.clone());
+    let own = Some(&library.symbols).filter(|own| !own.is_empty());
+    let symbols = own.into_iter().chain(&library.companion_symbols);
+    IndexOptions {
+        limits: Limits::default(),
+        interest: FileInterest::new(WantedFiles {
+            kept: kept.chain(of_library).chain(header).collect(),
+            hashed: hashed.map(|begin| format!("{begin}*")).collect(),
+            names: names.collect(),
+            symbol_prefixes: symbols.cloned().collect(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use image_linkage::layer::{ExpectedBlob, LayerEntry, index_layer};
+    use testkit::layer::Layer;
+
+    use super::cupti_options;
+
+    /// Whether a file at `path` is kept, and whether it is hashed.
+    fn read(path: &str) -> (bool, bool) {
+        let tar = Layer::new().file(path, b"x").tar();
+        let index = index_layer(
+            "x",
+            tar.as_slice(),
+            &ExpectedBlob::default(),
+            &cupti_options(),
+        )
+        .unwrap();
+        match index.entries.get(path.as_bytes()) {
+            Some(LayerEntry::File(facts)) => (facts.kept.is_some(), facts.sha256.is_some()),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn files_that_later_stages_read_are_kept_and_others_are_not() {
+        for path in [
+            "etc/os-release",
+            "var/lib/dpkg/info/cuda-cupti-12-4.list",
+            "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/METADATA",
+            "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
+            "etc/apt/sources.list.d/debian.sources",
+            "usr/local/cuda-12.4/version.json",
+            "a/include/cupti_version.h",
+        ] {
+            assert!(read(path).0, "{path}");
+        }
+        for path in [
+            "etc/passwd",
+            "etc/apt/trusted.gpg",
+            "var/lib/dpkg/info/bash.list",
+            "x/RECORD",
+            "conda-meta/cuda-12.json",
+        ] {
+            assert!(!read(path).0, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_libraries_of_a_cupti_release_are_hashed() {
+        assert!(read("a/libcupti.so.2024.1.1").1);
+        assert!(read("a/libnvperf_host.so").1);
+        assert!(!read("a/libcuptihelper.so").1);
+    }
+}
