@@ -6,6 +6,7 @@
 pub mod advice;
 pub mod api;
 mod catalog;
+mod consumer_profile;
 pub(crate) mod data_files;
 pub mod dead_weight;
 pub mod driver_libraries;
@@ -24,6 +25,8 @@ pub mod user_folders;
 use std::fmt;
 
 pub use catalog::DataFile;
+pub(crate) use consumer_profile::opens_library;
+pub use consumer_profile::{ConsumerProfile, FailureImpact, RequestKind};
 pub use library::{
     FamilyLibrary, HeaderVersion, LibraryProfile, SonameRule, WheelNames, WheelOwner, WheelPackage,
     fill_version,
@@ -37,7 +40,6 @@ pub use profiler::{
 pub use release_table::{ReleaseFile, ReleaseTable};
 pub use tables::{BundleFolder, KnowledgeTables};
 
-use crate::judge::facts::ConsumerProfile;
 use crate::judge::rule::{self, Rule};
 use api::CuptiApi;
 use catalog::{DataCatalog, DataEntry};
@@ -188,11 +190,7 @@ impl Knowledge {
 
     /// The APIs of the library; none for one whose APIs are not known.
     pub fn apis(&self) -> &'static [CuptiApi] {
-        if self.library.has_apis {
-            &self.tables.apis
-        } else {
-            &[]
-        }
+        self.tables.apis_of(self.library)
     }
 
     /// The programs that ask for the library.

@@ -80,6 +80,11 @@ impl KnowledgeTables {
         self.libraries.iter().find(|library| library.id == id)
     }
 
+    /// The APIs of a library; none for one whose APIs are not known.
+    pub fn apis_of(&self, library: &LibraryProfile) -> &[CuptiApi] {
+        if library.has_apis { &self.apis } else { &[] }
+    }
+
     /// The API of this id.
     pub fn find_api(&self, id: &str) -> Option<&CuptiApi> {
         self.apis.iter().find(|api| api.id == id)

@@ -332,7 +332,12 @@ fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> ProcessApisReport {
     ProcessApisReport {
         consumer: consumer.map(|consumer| consumer.name.clone()),
         object: consumer.map(|consumer| consumer.object.to_string()),
-        usable: facts.tables.apis.iter().map(usable).collect(),
+        usable: facts
+            .tables
+            .apis_of(facts.library)
+            .iter()
+            .map(usable)
+            .collect(),
         libraries: asker.reach.as_is.companions.iter().map(companion).collect(),
     }
 }

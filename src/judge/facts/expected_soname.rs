@@ -1,7 +1,7 @@
 //! Which soname a program in this image would ask for.
 
 use super::consumers::CuptiConsumer;
-use super::copies::CuptiFiles;
+use super::cupti_files::CuptiFiles;
 use crate::knowledge::Knowledge;
 use image_linkage::elf::ByteString;
 use image_linkage::rootfs::Rootfs;

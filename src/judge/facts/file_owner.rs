@@ -1,6 +1,6 @@
 //! Which package a file belongs to: the databases of dpkg, pip and conda, else the tool whose folder it lies in.
 
-use super::copies::contains_bytes;
+use super::cupti_files::contains_bytes;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;

@@ -1,7 +1,7 @@
 //! The symbols that a consumer imports and that nothing in its process exports: what `ld.so` calls an undefined
 //! symbol when it binds them (glibc elf/dl-lookup.c, `do_lookup_x`).
 
-use super::consumers::ConsumerOutcome;
+use super::consumer_outcome::ConsumerOutcome;
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::loader::RequestOutcome;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{ByWorld, GatherOptions};
 use crate::knowledge::{KnowledgeTables, driver_libraries};
+use image_linkage::elf::ByteString;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
@@ -55,7 +56,7 @@ pub fn build_contexts(
         rootfs: Arc::clone(rootfs),
         linker,
         relinked: LinkChanges::default(),
-        environment: super::process_environment(image, conditions),
+        environment: process_environment(image, conditions),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
         tables,
@@ -80,6 +81,31 @@ fn after_ldconfig(as_is: &ProcessContext, layers: usize) -> ProcessContext {
         linker.cache = Some(made.cache);
     }
     ground
+}
+
+/// The environment of the image config with what was asked for over it, as the loader sees it.
+fn process_environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvironment {
+    let value = |key: &str| {
+        let over = conditions
+            .environment
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str());
+        over.or_else(|| image.config.env(key))
+            .map(|value| ByteString::from(value.as_bytes()))
+    };
+    LoaderEnvironment {
+        library_path: value("LD_LIBRARY_PATH"),
+        preload: value("LD_PRELOAD"),
+        working_dir: image
+            .config
+            .working_dir
+            .as_deref()
+            .unwrap_or("/")
+            .as_bytes()
+            .into(),
+    }
 }
 
 impl ProcessContext {
