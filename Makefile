@@ -33,9 +33,9 @@ static: parts
 	  CARGO_PROFILE_DEV_DEBUG=false cargo build --locked --bin cupti-audit --target $(MUSL); \
 	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
 
-# How long an audit takes, against decompressing the layer alone: see tests/bench.py.
+# How long an audit takes by the program as it is shipped, against decompressing the layer alone: see tests/bench.py.
 bench: environments
-	cargo build --release
+	cargo build --profile dist
 	python3 tests/bench.py
 
 lint:

@@ -55,7 +55,7 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default="target/release/cupti-audit", help="the program; make bench builds it")
+    parser.add_argument("--program", default="target/dist/cupti-audit", help="the program; make bench builds it")
     parser.add_argument("--runs", type=int, default=7, help="how often each is run")
     return parser.parse_args()
 

@@ -122,7 +122,6 @@ fn image(layout: &Layout, layers: usize) -> Image {
         media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
         size: None,
         created_by: None,
-        urls: Vec::new(),
     };
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     Image {

@@ -474,6 +474,112 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
     );
 }
 
+/// What `/opt/program` answers in the root file system, with `LD_LIBRARY_PATH` where there is one.
+fn started(root: &Path, library_path: Option<&str>) -> (Option<i32>, String) {
+    let mut program = Command::new("chroot");
+    program.arg(root).arg("/opt/program");
+    program.env_remove("LD_LIBRARY_PATH");
+    program.envs(library_path.map(|path| ("LD_LIBRARY_PATH", path)));
+    let output = program.output().unwrap();
+    (output.status.code(), said(&output))
+}
+
+/// Compiles a C program on this machine.
+fn compiled(source: &str, arguments: &[&str], to: &Path) -> Vec<u8> {
+    let file = to.with_extension("c");
+    fs::write(&file, source).unwrap();
+    let mut gcc = Command::new("gcc");
+    let gcc = gcc.arg("-o").arg(to).arg(&file).args(arguments);
+    let output = gcc.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    fs::read(to).unwrap()
+}
+
+/// Unpacks the layers of a layout, as they lie on each other.
+fn unpacked(layout: &Path, to: &Path) {
+    let read = |path: &Path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).unwrap();
+    let blob = |of: &Value| {
+        let digest = of["digest"].as_str().unwrap();
+        layout.join("blobs").join(digest.replace(':', "/"))
+    };
+    let manifest = read(&blob(&read(&layout.join("index.json"))["manifests"][0]));
+    fs::create_dir(to).unwrap();
+    for layer in manifest["layers"].as_array().unwrap() {
+        let mut tar = Command::new("tar");
+        let tar = tar.arg("-C").arg(to).arg("-xf").arg(blob(layer));
+        assert!(tar.status().unwrap().success());
+    }
+}
+
+/// The loader and the C library of this machine stand in the image; what `$LIB` is they alone know.
+#[test]
+fn a_program_starts_without_what_was_dropped_beside_its_library() {
+    let tools = [("gcc", "gcc"), ("chroot", "coreutils"), ("tar", "tar")];
+    let libraries = Path::new("/lib/x86_64-linux-gnu");
+    if !have_all(&tools) || !is_root() || !libraries.join("libc.so.6").exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let host = compiled(
+        "int nv(void) { return 42; }",
+        &["-shared", "-fPIC", "-Wl,-soname,libnvperf_host.so"],
+        &at("libnvperf_host.so"),
+    );
+    let library = at("libnvperf_host.so");
+    let (plain, inside) = ("opt/lib/x86_64-linux-gnu/nv", "opt/alib/x86_64-linux-gnub");
+    let cases = [
+        ("-Wl,--disable-new-dtags,-rpath,/opt/$LIB/nv", None, plain),
+        ("-Wl,--enable-new-dtags,-rpath,/opt/a${LIB}b", None, inside),
+        ("-O1", Some("/opt/$LIB/nv"), plain),
+    ];
+    for (number, (option, library_path, lies_in)) in cases.into_iter().enumerate() {
+        let program = compiled(
+            "int nv(void); int main(void) { return nv(); }",
+            &[library.to_str().unwrap(), option],
+            &at("program"),
+        );
+        let system = |name: &str| fs::read(libraries.join(name)).unwrap();
+        // Each folder has an entry, so that it stays as it is when a file goes from it.
+        let folders = [lies_in, "opt/unused"].into_iter().flat_map(|folder| {
+            let ends = folder.match_indices('/').map(|(at, _)| at);
+            ends.chain([folder.len()]).map(|end| &folder[..end])
+        });
+        let layer = folders
+            .fold(Layer::new(), |layer, folder| layer.dir(folder))
+            .executable("lib64/ld-linux-x86-64.so.2", system("ld-linux-x86-64.so.2"))
+            .file("lib/x86_64-linux-gnu/libc.so.6", system("libc.so.6"))
+            .file(format!("{lies_in}/libnvperf_host.so"), &host)
+            .file("opt/unused/libnvperf_target.so", &host)
+            .executable("opt/program", program);
+        let mut image = Image::new("linux/amd64").layer("COPY", &layer, Compression::None);
+        if let Some(path) = library_path {
+            image = image.env("LD_LIBRARY_PATH", path);
+        }
+        let (from, to) = (at(&format!("from{number}")), at(&format!("to{number}")));
+        let mut layout = Layout::new();
+        layout.add("1", &[image]);
+        layout.write_to(&from).unwrap();
+        let [from_name, to_name] = [&from, &to].map(|path| format!("oci:{}", path.display()));
+        let phase = ["--phase", "inference", "--drop"];
+        let text = slim(
+            "",
+            &[&[&*from_name], &phase[..], &["-o", &to_name]].concat(),
+        );
+        assert!(text.contains("libnvperf_target.so"), "{text}");
+        for (layout, name) in [(&from, "before"), (&to, "after")] {
+            let root = at(&format!("{name}{number}"));
+            unpacked(layout, &root);
+            let answer = started(&root, library_path);
+            assert_eq!(
+                answer,
+                (Some(42), String::new()),
+                "{name}, {option}: {text}"
+            );
+        }
+    }
+}
+
 const TORCH: &str = "torch:2.5.1";
 
 /// A layer of an image, packed by tar: its descriptor and the digest of the tar.

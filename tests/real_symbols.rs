@@ -127,7 +127,6 @@ fn image(layers: usize) -> Image {
         media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
         size: None,
         created_by: None,
-        urls: Vec::new(),
     };
     Image {
         reference: "symbols".to_owned(),

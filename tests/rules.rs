@@ -23,6 +23,8 @@ use image_linkage::loader::CpuLevel;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
 use image_source::source::NoProgress;
+use testkit::layer::{Compression, Layer};
+use testkit::oci::Layout;
 use testkit::spec::Sources;
 
 /// Where no phase was asked for, and each phase.
@@ -78,6 +80,11 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
 });
 
 fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
+    let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
+    read(&format!("{folder}/{name}"), platform, environment)
+}
+
+fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
     let platform = Platform::parse(platform).unwrap();
     let options = ReadOptions {
         platform: Some(&platform),
@@ -93,8 +100,7 @@ fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts
         index: cupti_options(),
         progress: &NoProgress,
     };
-    let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
-    image_reading::read_image(&format!("{folder}/{name}"), &options).unwrap()
+    image_reading::read_image(reference, &options).unwrap()
 }
 
 fn judge(name: String, facts: &ImageFacts) -> Judged {
@@ -171,6 +177,53 @@ fn what_every_rule_says_the_first_time_it_finds_something() {
         }
     }
     insta::assert_snapshot!("messages", out);
+}
+
+/// Whether a directory is named is what ldconfig would read: its includes, its comments, and nothing else.
+#[test]
+fn gke_path_is_named_where_ldconfig_reads_it() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let directory = "/usr/local/nvidia/lib64";
+    let include = "include /etc/ld.so.conf.d/*.conf";
+    // What ld.so.conf says, which other file names the directory, and whether ldconfig gets to it.
+    let cases = [
+        (include.to_owned(), "etc/ld.so.conf.d/gke.conf", true),
+        (
+            format!("{include} # all"),
+            "etc/ld.so.conf.d/gke.conf",
+            true,
+        ),
+        (
+            "include /etc/more/*.conf".to_owned(),
+            "etc/more/gke.conf",
+            true,
+        ),
+        (
+            "include more/[a-h]*.conf".to_owned(),
+            "etc/more/gke.conf",
+            true,
+        ),
+        (format!("{directory} # GKE"), "etc/none", true),
+        (format!("{directory}//"), "etc/none", true),
+        (format!("# {include}"), "etc/ld.so.conf.d/gke.conf", false),
+        (String::new(), "etc/ld.so.conf.d/gke.conf", false),
+        (format!("#{directory}"), "etc/none", false),
+    ];
+    for (conf, file, named) in cases {
+        let layer = Layer::new()
+            .file("etc/ld.so.conf", &conf)
+            .file(file, format!("{directory} # by the host\n"));
+        let image = base[0].clone().layer("COPY", &layer, Compression::None);
+        let folder = tempfile::tempdir().unwrap();
+        let mut layout = Layout::new();
+        layout.add("1", &[image]);
+        layout.write_to(&folder.path().join("image")).unwrap();
+        let reference = format!("oci:{}/image", folder.path().display());
+        let judged = judge(conf.clone(), &read(&reference, "linux/amd64", &[]));
+        let is_missing = judged.rules().contains_key("gke-path-missing");
+        assert_eq!(!is_missing, named, "{conf} and {file}");
+    }
 }
 
 #[test]

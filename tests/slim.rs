@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
 use testkit::oci::{Image, Layout};
+use testkit::spec::Sources;
 
 /// A fixture, as the program is given it.
 fn fixture(name: &str) -> String {
@@ -195,6 +197,44 @@ fn the_same_image_comes_out_of_every_run_and_in_every_form() {
     assert_eq!(diff_ids[0], diff_ids[2]);
 }
 
+/// Three annotations in an order that no map gives by itself, and a field that image-spec does not have.
+#[test]
+fn a_manifest_of_which_nothing_is_changed_is_the_same_blob() {
+    let place = Place::new();
+    let (from, blobs) = (place.path().join("from"), Path::new("blobs/sha256"));
+    fs::create_dir_all(from.join(blobs)).unwrap();
+    let fixture = Path::new("testdata/images/devel");
+    for (path, bytes) in files(fixture) {
+        fs::write(from.join(path.strip_prefix(fixture).unwrap()), bytes).unwrap();
+    }
+    let index = fs::read_to_string(from.join("index.json")).unwrap();
+    let document: Value = serde_json::from_str(&index).unwrap();
+    let descriptor = &document["manifests"][0];
+    let was = descriptor["digest"].as_str().unwrap();
+    let manifest = fs::read_to_string(from.join(blobs).join(&was[7..])).unwrap();
+    let (size, manifest) = (
+        descriptor["size"].to_string(),
+        manifest.replacen(
+            '{',
+            r#"{ "extra":[1], "annotations":{"z":"1","b":"2","m":"3"},"#,
+            1,
+        ),
+    );
+    let sha256 = testkit::layer::sha256(manifest.as_bytes());
+    let hex = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
+    fs::write(from.join(blobs).join(hex), &manifest).unwrap();
+    let index = index.replace(&was[7..], hex);
+    let index = index.replace(
+        &format!(r#""size":{size}"#),
+        &format!(r#""size":{}"#, manifest.len()),
+    );
+    fs::write(from.join("index.json"), index).unwrap();
+    let (image, to) = (place.of("oci", "from"), place.of("oci", "to"));
+    must(&[&[&*image, "-o", &to], &BRING[..]].concat());
+    let to = place.path().join("to").join(blobs).join(hex);
+    assert_eq!(fs::read_to_string(to).unwrap(), manifest);
+}
+
 #[test]
 fn what_can_go_is_no_longer_in_any_layer() {
     let place = Place::new();
@@ -210,6 +250,63 @@ fn what_can_go_is_no_longer_in_any_layer() {
     let before = audit(&image, &[]);
     assert_eq!(after["phases"]["inference"]["drop"], json!([]));
     assert_ne!(before["phases"]["inference"]["drop"], json!([]));
+}
+
+/// What a program needs stays, by whatever search path it gets there.
+#[test]
+fn a_library_behind_tokens_of_a_search_path_stays() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let lib = "opt/lib/x86_64-linux-gnu/nv";
+    // The search path, whether it is the program's or the environment's, the library's folder, whether it stays.
+    let cases = [
+        ("/opt/$LIB/nv", "rpath", lib, true),
+        ("/opt/$LIB/nv", "runpath", lib, true),
+        ("/opt/$LIB/nv", "environment", lib, true),
+        ("/none:/opt/${LIB}/nv/", "rpath", lib, true),
+        (
+            "/opt/a${LIB}b/nv",
+            "rpath",
+            "opt/alib/x86_64-linux-gnub/nv",
+            true,
+        ),
+        ("/opt/nv-${PLATFORM}-12", "rpath", "opt/nv-x86_64-12", true),
+        ("/opt/nv-$PLATFORM", "environment", "opt/nv-x86_64", true),
+        (
+            "$ORIGIN/../$LIB/nv",
+            "runpath",
+            "opt/lib/x86_64-linux-gnu/nv",
+            true,
+        ),
+        ("/opt/nv", "rpath", "opt/nv/glibc-hwcaps/x86-64-v2", true),
+        ("/opt/$LIBRARY/nv", "rpath", lib, false),
+        ("/opt/lib64/nv", "rpath", lib, false),
+    ];
+    for (path, by, folder, stays) in cases {
+        let program = Elf::executable().needed("libnvperf_host.so");
+        let (program, environment) = match by {
+            "rpath" => (program.rpath(path), None),
+            "runpath" => (program.runpath(path), None),
+            _ => (program, Some(path)),
+        };
+        let library = Elf::library("libnvperf_host.so").build();
+        let layer = Layer::new()
+            .file(format!("{folder}/libnvperf_host.so"), library)
+            .executable("opt/bin/program", program.build());
+        let mut image = base[0].clone();
+        if let Some(path) = environment {
+            image = image.env("LD_LIBRARY_PATH", path);
+        }
+        let image = image.layer("COPY opt /opt", &layer, Compression::None);
+        let place = Place::new();
+        let mut layout = Layout::new();
+        layout.add("1", &[image]);
+        layout.write_to(&place.path().join("from")).unwrap();
+        let from = place.of("oci", "from");
+        let plan = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        let goes = plan.contains(&format!("{folder}/libnvperf_host.so"));
+        assert_eq!(!goes, stays, "{path} of the {by}: {plan}");
+    }
 }
 
 #[test]

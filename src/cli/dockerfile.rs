@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::ReadArgs;
+use super::shared_args::ReadArgs;
 use crate::make::remedy::install_method::MethodKind;
 
 const HELP: &str = "\
@@ -69,10 +69,6 @@ pub struct DockerfileArgs {
     #[arg(long, value_name = "DIR")]
     pub templates: Option<PathBuf>,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub read: ReadArgs,
 }
 

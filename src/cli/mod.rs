@@ -2,23 +2,23 @@
 
 mod command;
 pub mod config;
-pub mod progress;
+mod progress;
 
 mod audit;
 mod dockerfile;
+mod option_values;
 mod rules;
 mod shared_args;
 mod slim;
 mod tools;
 mod tree;
 
-pub use audit::{AuditArgs, FailOnArg, OutputFile, ReportFormat};
-pub use dockerfile::{DockerfileArgs, ViaArg};
-pub use rules::{RulesAction, RulesArgs};
-pub use shared_args::{ColorArg, ConfigArgs, DisplayArgs, ImageArgs, PlatformArg, ReadArgs};
-pub use slim::SlimArgs;
-pub use tools::{AdviseArgs, AnswerFormat, ProfilersArgs};
-pub use tree::{TreeArgs, TreeFormat, WorldArg};
+use audit::AuditArgs;
+use dockerfile::DockerfileArgs;
+use rules::RulesArgs;
+use slim::SlimArgs;
+use tools::{AdviseArgs, ProfilersArgs};
+use tree::TreeArgs;
 
 use crate::judge::outcome::RunExit;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -60,18 +60,16 @@ Examples:
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
 )]
-pub struct Cli {
-    /// The command; without one, the images are audited.
+struct Cli {
     #[command(subcommand)]
-    pub command: Option<CliCommand>,
-    /// What `audit` takes.
+    command: Option<CliCommand>,
     #[command(flatten)]
-    pub audit: AuditArgs,
+    audit: AuditArgs,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum CliCommand {
+enum CliCommand {
     /// Audit images: verdict, findings, copies and who gets them
     #[command(after_help = AFTER_HELP)]
     Audit(AuditArgs),

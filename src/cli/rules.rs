@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::ConfigArgs;
+use super::shared_args::ConfigArgs;
 
 /// What `rules` takes.
 #[derive(Debug, Args)]
@@ -11,10 +11,6 @@ pub struct RulesArgs {
     #[command(subcommand)]
     pub action: Option<RulesAction>,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub own: ConfigArgs,
 }
 

@@ -4,29 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::option_values::PlatformArg;
 use image_linkage::loader::CpuLevel;
-use image_source::{Platform, config};
+use image_source::config;
 
 /// What every command takes that reads an image.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub image: ImageArgs,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub own: ConfigArgs,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub output: DisplayArgs,
 }
 
@@ -101,27 +90,6 @@ pub struct DisplayArgs {
     /// Show notes in full, the layers, the loader and every search
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
-}
-
-/// `--platform`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlatformArg {
-    /// Every platform that the image is for.
-    All,
-    /// This one.
-    One(Platform),
-}
-
-impl PlatformArg {
-    /// Reads `all` or a platform.
-    ///
-    /// Errors: As [`Platform::parse`].
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "all" => Ok(Self::All),
-            _ => Platform::parse(text).map(Self::One),
-        }
-    }
 }
 
 /// When to colour.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ReadArgs;
+use super::shared_args::ReadArgs;
 use crate::make::slim::output::ImageOutput;
 
 const HELP: &str = "\
@@ -58,9 +58,5 @@ pub struct SlimArgs {
     #[arg(long, value_name = "FILE")]
     pub proof: Option<PathBuf>,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub read: ReadArgs,
 }

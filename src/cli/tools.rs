@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{ColorArg, ConfigArgs, ReadArgs};
+use super::shared_args::{ColorArg, ConfigArgs, ReadArgs};
 
 const PROFILERS_HELP: &str = "\
 States:
@@ -43,10 +43,6 @@ pub struct ProfilersArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub format: AnswerFormat,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub read: ReadArgs,
 }
 
@@ -70,10 +66,6 @@ pub struct AdviseArgs {
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub own: ConfigArgs,
 }
 

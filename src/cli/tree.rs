@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::ReadArgs;
+use super::shared_args::ReadArgs;
 use image_linkage::loader::World;
 
 /// What `tree` takes.
@@ -19,10 +19,6 @@ pub struct TreeArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub format: TreeFormat,
     #[command(flatten)]
-    #[expect(
-        missing_docs,
-        reason = "clap would print a comment as the help of the group"
-    )]
     pub read: ReadArgs,
 }
 

@@ -6,4 +6,3 @@ pub mod image_reading;
 pub mod outcome;
 pub mod plan;
 pub mod rule;
-pub mod suppression_gate;

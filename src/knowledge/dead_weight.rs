@@ -17,6 +17,9 @@ pub struct DeadWeightKind {
     pub profilers: Vec<String>,
     /// What carries it.
     pub weight: WeightPurpose,
+    /// Whether the files are copies of the library itself.
+    #[serde(default)]
+    pub is_library: bool,
     /// Patterns of the paths, without the leading `/`.
     files: Vec<String>,
     /// Patterns of paths that are left out.

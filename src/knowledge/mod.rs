@@ -19,9 +19,11 @@ pub mod packages;
 mod phase;
 mod profiler;
 mod release_table;
+pub mod rule;
 mod tables;
 pub mod user_folders;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 pub use catalog::DataFile;
@@ -40,9 +42,9 @@ pub use profiler::{
 pub use release_table::{ReleaseFile, ReleaseTable};
 pub use tables::{BundleFolder, KnowledgeTables};
 
-use crate::judge::rule::{self, Rule};
 use api::CuptiApi;
 use catalog::{DataCatalog, DataEntry};
+use rule::Rule;
 use yaml_mistakes::{YamlMistake, unknown_name};
 
 /// What a data file describes.
@@ -134,7 +136,7 @@ impl Knowledge {
         let libraries = catalog.ids(DataKind::Library);
         let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-        let phases = catalog.read(DataKind::Phase, |entry| {
+        let mut phases = catalog.read(DataKind::Phase, |entry| {
             Phase::read(&entry.id, &entry.document, &tools, &tables)
         });
         let consumers = catalog.read(DataKind::Consumer, |entry| {
@@ -145,6 +147,7 @@ impl Knowledge {
         let rule = |entry: &DataEntry| rule::compile_rule(&entry.id, &entry.document, &names);
         let rules = catalog.read(DataKind::Rule, rule);
         catalog.finish()?;
+        inherit_removal(&mut phases);
         let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
         let library = tables.library(DEFAULT_LIBRARY);
         let mut knowledge = Self {
@@ -218,6 +221,18 @@ impl Knowledge {
     pub fn phase_names(&self) -> Vec<&str> {
         let phases = self.phases.iter();
         phases.map(|phase| phase.name.as_str()).collect()
+    }
+}
+
+/// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
+fn inherit_removal(phases: &mut [Phase]) {
+    let said: BTreeMap<String, Option<bool>> = phases
+        .iter()
+        .map(|phase| (phase.name.clone(), phase.baggage.removes))
+        .collect();
+    for phase in phases {
+        let like = said.get(&phase.like).copied().flatten();
+        phase.baggage.removes = phase.baggage.removes.or(like);
     }
 }
 

@@ -63,6 +63,9 @@ pub struct DeadWeightPolicy {
     /// Kinds that are dead weight, but for what is needed.
     #[serde(default)]
     pub forbids: Vec<String>,
+    /// Whether a Dockerfile for the phase removes what may go; without it, what the phase says that this one is like.
+    #[serde(default)]
+    pub removes: Option<bool>,
 }
 
 #[derive(Deserialize)]

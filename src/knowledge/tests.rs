@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::rule;
 use super::user_folders::UserFolders;
 use super::{DataFile, DataKind, Knowledge};
-use crate::judge::rule;
 
 const RULE: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
 
@@ -36,6 +36,21 @@ fn the_files_of_the_program_can_be_read() {
     );
     assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
     assert!(!knowledge.consumers.is_empty());
+}
+
+#[test]
+fn a_phase_removes_dead_weight_as_the_one_it_is_like_unless_it_says_so() {
+    let phase =
+        |name: &str, text: &str| file(DataKind::Phase, name, &format!("summary: s\n{text}\n"));
+    let files = vec![
+        phase("serving", "like: inference"),
+        phase("debugging", "like: inference\nbaggage: {removes: false}"),
+        phase("nightly", "like: training"),
+    ];
+    let known = Knowledge::with_user_files(files).unwrap();
+    let removes = |name: &str| known.phase(name).unwrap().baggage.removes == Some(true);
+    let removing = known.phase_names().into_iter().filter(|name| removes(name));
+    assert_eq!(removing.collect::<Vec<_>>(), ["inference", "serving"]);
 }
 
 #[test]

@@ -151,7 +151,11 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             );
         }
         for failure in &gets.other_failures {
-            let _ = writeln!(out, "    {}", styled(DIM, format!("also: {failure}")));
+            let _ = writeln!(
+                out,
+                "    {}",
+                styled(DIM, format!("also: {}", failure.message))
+            );
         }
         if layout.verbose {
             out.push_str(&search_table(

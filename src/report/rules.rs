@@ -37,6 +37,9 @@ pub fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
     ] {
         out.push_str(&wrap_paragraph(label, &text, width));
     }
+    if let Some(cure) = rule.cured_by {
+        out.push_str(&wrap_paragraph("cure      ", cure.words(), width));
+    }
     for reference in &rule.references {
         let _ = writeln!(out, "see       {reference}");
     }
@@ -108,6 +111,9 @@ fn section(out: &mut String, rule: &Rule) {
     let _ = writeln!(out, "**Says:** {message}\n");
     let _ = writeln!(out, "**Why:** {}\n", in_code(&rule.why));
     let _ = writeln!(out, "**Fix:** {}\n", in_code(&rule.fix.with_field_names()));
+    if let Some(cure) = rule.cured_by {
+        let _ = writeln!(out, "**Cure:** {}.\n", cure.words());
+    }
     for reference in &rule.references {
         let _ = writeln!(out, "- <{reference}>");
     }

@@ -213,7 +213,7 @@ fn consumer_gets(ground: &ProcessContext, consumer: &CuptiConsumer) -> Answer {
             path: gets.path.as_deref().map(text).unwrap_or_default(),
             objects: Vec::new(),
         },
-        (RequestOutcome::Loaded, Some(words)) => failed(words),
+        (RequestOutcome::Loaded, Some(other)) => failed(&other.message),
         _ => failed(&gets.message),
     }
 }

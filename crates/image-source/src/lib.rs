@@ -8,12 +8,14 @@ pub mod config;
 pub mod docker_archive;
 pub mod engine;
 pub mod host_path_kind;
+mod http_client;
 pub mod manifest;
 pub mod oci_archive;
 pub mod oci_layout;
 pub mod platform;
 pub mod reference;
 pub mod registry;
+mod registry_reference;
 pub mod rootfs_dir;
 pub mod source;
 pub mod verify;
@@ -21,6 +23,7 @@ pub mod verify;
 pub use config::ImageConfig;
 pub use image_linkage::digest::Digest;
 pub use platform::Platform;
+pub use registry_reference::RegistryReference;
 pub use source::{
     BlobStore, ImageDocuments, ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers,
     ReadProgress,
@@ -57,13 +60,11 @@ pub struct LayerDescriptor {
     pub size: Option<u64>,
     /// The history entry that made the layer.
     pub created_by: Option<String>,
-    /// URLs of a foreign (non-distributable) layer; its bytes are not in the registry.
-    pub urls: Vec<String>,
 }
 
 impl LayerDescriptor {
-    /// Whether the layer is foreign: a media type that says so (image-spec, layer.md, "Non-Distributable
-    /// Layers"), or URLs that stand in for the blob.
+    /// Whether the layer is foreign by its media type (image-spec, layer.md, "Non-Distributable Layers"): its bytes may
+    /// not be in the registry.
     pub fn is_foreign(&self) -> bool {
         self.media_type.contains("nondistributable") || self.media_type.contains("foreign")
     }

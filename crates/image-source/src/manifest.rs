@@ -1,14 +1,54 @@
 //! Manifests and indexes: OCI image-spec (manifest.md, image-index.md) and Docker's schema 2.
 
-use oci_spec::image::{Descriptor, ImageIndex, ImageManifest};
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 
 use super::{Digest, ImageConfig, ImageError, LayerDescriptor, Platform};
 use image_linkage::limits::Limits;
 
+/// What a manifest says that is read here. Who writes the image again starts from the document's bytes: there all fields
+/// and annotations stand, known or not, in the order in which they were written.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ImageManifest {
+    /// Required by image-spec; what it is does not matter, as Docker's schema 1 is told by its fields.
+    #[serde(rename = "schemaVersion")]
+    _schema_version: u32,
+    pub config: Descriptor,
+    /// Lowest first.
+    pub layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct ImageIndex {
+    #[serde(rename = "schemaVersion")]
+    _schema_version: u32,
+    manifests: Vec<Descriptor>,
+}
+
+/// What names a blob (image-spec, descriptor.md).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Descriptor {
+    pub media_type: String,
+    pub digest: Digest,
+    /// Bytes of the blob as stored.
+    pub size: u64,
+    pub platform: Option<Platform>,
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+/// A manifest that was found, with its bytes as they are stored.
+pub(crate) struct FoundManifest {
+    pub digest: Digest,
+    pub manifest: ImageManifest,
+    pub bytes: Vec<u8>,
+}
+
 /// What a manifest document turned out to be.
-pub enum ManifestDocument {
+pub(crate) enum ManifestDocument {
     /// One image.
-    Manifest(Box<ImageManifest>),
+    Manifest(ImageManifest),
     /// Images for several platforms, or an index of indexes.
     Index(Vec<Descriptor>),
 }
@@ -16,7 +56,7 @@ pub enum ManifestDocument {
 /// Reads a manifest or an index by its shape; the media type a server sends is not believed.
 ///
 /// Errors: [`ImageError::NotAnImage`] for a document that is both (CVE-2021-41190), or neither, or Docker's schema 1.
-pub fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
+pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
     let not_an_image = |reason: String| ImageError::NotAnImage {
         what: what.to_owned(),
         reason,
@@ -46,18 +86,17 @@ pub fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, Image
     if is_index {
         let index: ImageIndex = serde_json::from_value(value)
             .map_err(|error| not_an_image(format!("its index cannot be read: {error}")))?;
-        return Ok(ManifestDocument::Index(index.manifests().clone()));
+        return Ok(ManifestDocument::Index(index.manifests));
     }
     let manifest: ImageManifest = serde_json::from_value(value)
         .map_err(|error| not_an_image(format!("its manifest cannot be read: {error}")))?;
     is_image_config(&manifest).map_err(not_an_image)?;
-    Ok(ManifestDocument::Manifest(Box::new(manifest)))
+    Ok(ManifestDocument::Manifest(manifest))
 }
 
 /// Whether the manifest's config is that of an image, not of a chart, a signature or another artifact.
 fn is_image_config(manifest: &ImageManifest) -> Result<(), String> {
-    let media_type = manifest.config().media_type().to_string();
-    match media_type.as_str() {
+    match manifest.config.media_type.as_str() {
         "application/vnd.oci.image.config.v1+json"
         | "application/vnd.docker.container.image.v1+json"
         | "application/octet-stream" => Ok(()),
@@ -75,32 +114,23 @@ fn begin(bytes: &[u8]) -> String {
 /// a platform is taken when it is the only one.
 ///
 /// Errors: [`ImageError::Platform`] with what the index offers.
-pub fn choose_manifest<'a>(
+pub(crate) fn choose_manifest<'a>(
     what: &str,
     index: &'a [Descriptor],
     wanted: Option<&Platform>,
 ) -> Result<&'a Descriptor, ImageError> {
-    let images: Vec<(&Descriptor, Option<Platform>)> = index
+    let images: Vec<&Descriptor> = index
         .iter()
-        .map(|descriptor| {
-            (
-                descriptor,
-                descriptor.platform().as_ref().map(platform_of_descriptor),
-            )
-        })
-        .filter(|(_, platform)| {
-            platform
-                .as_ref()
-                .is_none_or(|platform| platform.os != "unknown")
+        .filter(|descriptor| {
+            let platform = descriptor.platform.as_ref();
+            platform.is_none_or(|platform| platform.os != "unknown")
         })
         .collect();
     let host = Platform::host();
     let wish = wanted.unwrap_or(&host);
     let is = |fits: &dyn Fn(&Platform) -> bool| {
-        let found = images
-            .iter()
-            .find(|(_, platform)| platform.as_ref().is_some_and(fits));
-        found.map(|(descriptor, _)| *descriptor)
+        let mut images = images.iter().copied();
+        images.find(|descriptor| descriptor.platform.as_ref().is_some_and(fits))
     };
     // A wish without a variant takes any, but one without before all others.
     if let Some(found) =
@@ -109,14 +139,14 @@ pub fn choose_manifest<'a>(
         return Ok(found);
     }
     match images.as_slice() {
-        [(only, platform)] if wanted.is_none() || platform.is_none() => Ok(only),
+        [only] if wanted.is_none() || only.platform.is_none() => Ok(only),
         _ => Err(ImageError::Platform {
             what: what.to_owned(),
             wanted: wish.to_string(),
             offered: images
                 .iter()
-                .map(|(_, platform)| {
-                    platform.as_ref().map_or_else(
+                .map(|descriptor| {
+                    descriptor.platform.as_ref().map_or_else(
                         || "an image without platform".to_owned(),
                         ToString::to_string,
                     )
@@ -126,18 +156,10 @@ pub fn choose_manifest<'a>(
     }
 }
 
-fn platform_of_descriptor(platform: &oci_spec::image::Platform) -> Platform {
-    Platform {
-        os: platform.os().to_string(),
-        architecture: platform.architecture().to_string(),
-        variant: platform.variant().clone(),
-    }
-}
-
 /// Checks that the platform of a single image is the one that was asked for.
 ///
 /// Errors: [`ImageError::Platform`] naming the image's own platform.
-pub fn expect_platform(
+pub(crate) fn expect_platform(
     what: &str,
     found: &Platform,
     wanted: Option<&Platform>,
@@ -158,7 +180,7 @@ pub fn expect_platform(
 ///
 /// Errors: [`ImageError::NotAnImage`] when manifest and config name different numbers of layers, when there are more
 /// than the limit, or when a layer is of a media type that is no file system.
-pub fn describe_layers(
+pub(crate) fn describe_layers(
     what: &str,
     manifest: &ImageManifest,
     config: &ImageConfig,
@@ -168,7 +190,7 @@ pub fn describe_layers(
         what: what.to_owned(),
         reason,
     };
-    let (in_manifest, in_config) = (manifest.layers().len(), config.diff_ids.len());
+    let (in_manifest, in_config) = (manifest.layers.len(), config.diff_ids.len());
     if in_manifest != in_config {
         return Err(not_an_image(format!(
             "its manifest has {in_manifest} layers and its config {in_config}"
@@ -181,24 +203,23 @@ pub fn describe_layers(
         )));
     }
     manifest
-        .layers()
+        .layers
         .iter()
         .zip(&config.diff_ids)
         .enumerate()
         .map(|(index, (layer, diff_id))| {
-            let media_type = layer.media_type().to_string();
-            if !is_layer(&media_type) {
+            if !is_layer(&layer.media_type) {
                 return Err(not_an_image(format!(
-                    "its layer {index} is of media type {media_type:?}"
+                    "its layer {index} is of media type {:?}",
+                    layer.media_type
                 )));
             }
             Ok(LayerDescriptor {
-                digest: Some(own_digest(layer)),
+                digest: Some(layer.digest.clone()),
                 diff_id: Some(diff_id.clone()),
-                media_type,
-                size: Some(layer.size()),
+                media_type: layer.media_type.clone(),
+                size: Some(layer.size),
                 created_by: config.created_by.get(index).cloned(),
-                urls: layer.urls().clone().unwrap_or_default(),
             })
         })
         .collect()
@@ -208,13 +229,6 @@ pub fn describe_layers(
 fn is_layer(media_type: &str) -> bool {
     media_type.starts_with("application/vnd.oci.image.layer.")
         || media_type.starts_with("application/vnd.docker.image.rootfs.")
-}
-
-/// The digest of a descriptor as the engine's own type.
-pub(crate) fn own_digest(descriptor: &Descriptor) -> Digest {
-    let text = descriptor.digest().as_ref();
-    text.parse()
-        .expect("`oci-spec` reads digests by the same grammar")
 }
 
 /// The digest that `text` states.
@@ -290,16 +304,10 @@ mod tests {
         };
         let wanted = |text: &str| {
             choose_manifest("x", &index, Some(&Platform::parse(text).unwrap()))
-                .map(|d| d.platform().clone())
+                .map(|descriptor| descriptor.platform.as_ref().map(ToString::to_string))
         };
-        assert_eq!(
-            wanted("linux/arm64")
-                .unwrap()
-                .unwrap()
-                .architecture()
-                .to_string(),
-            "arm64"
-        );
+        let arm64 = wanted("linux/arm64").unwrap();
+        assert_eq!(arm64.as_deref(), Some("linux/arm64"));
         assert_eq!(
             wanted("linux/s390x").unwrap_err().to_string(),
             "no image for platform linux/s390x in x; it offers linux/amd64, linux/arm64; choose one with --platform"

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 /// An operating system and architecture, in the words of Go that image-spec uses (`linux/arm64/v8`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Platform {
     /// GOOS, such as `linux`.
     pub os: String,

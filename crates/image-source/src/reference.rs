@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use oci_spec::distribution::Reference as RegistryReference;
-
-use super::ImageError;
+use super::{ImageError, RegistryReference};
 
 /// The source that a reference names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,7 +166,7 @@ fn is_path(text: &str) -> bool {
 }
 
 fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
-    RegistryReference::try_from(name).map(ImageReference::Registry).map_err(|error| ImageError::Reference {
+    name.parse::<RegistryReference>().map(ImageReference::Registry).map_err(|error| ImageError::Reference {
         reference: text.to_owned(),
         reason: format!("{error}; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)"),
     })

@@ -39,7 +39,6 @@ impl ImageSource for RootfsDir {
             media_type: "rootfs".to_owned(),
             size: None,
             created_by: None,
-            urls: Vec::new(),
         };
         Ok(OpenedImage {
             image: Image {

@@ -2,8 +2,6 @@
 
 use std::io::Read;
 
-use oci_spec::image::ImageManifest;
-
 use super::{Digest, Image, LayerDescriptor, Platform};
 use image_linkage::layer::{IndexOptions, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
@@ -44,13 +42,13 @@ pub struct OpenedImage {
     pub layers: OpenedLayers,
 }
 
-/// The documents of an image, for who writes it again with something changed.
+/// The documents of an image as they are stored, for who writes it again with something changed.
 #[derive(Debug, Clone, Default)]
 pub struct ImageDocuments {
-    /// The config as it is stored; empty for a folder, which has none.
+    /// The image config; empty for a folder, which has none.
     pub config: Vec<u8>,
     /// The manifest of the platform, where the source has one of its own.
-    pub manifest: Option<Box<ImageManifest>>,
+    pub manifest: Option<Vec<u8>>,
 }
 
 /// How the layers of an opened image can be had.

@@ -1,15 +1,14 @@
 //! `advise`: whether CUPTI is needed, without an image.
 
-use crate::cli::{AdviseArgs, AnswerFormat};
+use crate::cli::tools::{AdviseArgs, AnswerFormat};
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::advice::{self, ToolAdvice};
 use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
 use crate::report::advice::{json, markdown, text};
 
-use super::{
-    json_line, project_config, report_error, set_color_choice, terminal_width, write_result,
-};
+use super::project_config;
+use super::terminal::{json_line, report_error, set_color_choice, terminal_width, write_result};
 
 /// Advises on the tools that were named, or lists those that can be.
 pub fn run_advise(args: &AdviseArgs) -> RunExit {

@@ -1,16 +1,19 @@
 //! `audit`: reads images, judges them, writes the reports.
 
-use crate::cli::{AuditArgs, FailOnArg};
+use crate::cli::audit::AuditArgs;
+use crate::cli::option_values::FailOnArg;
 use crate::judge::audit::judge_image as judged;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule;
 use crate::judge::rule::suppression::Suppression;
-use crate::judge::suppression_gate::SuppressionGate;
+use crate::judge::rule::suppression::SuppressionGate;
 use crate::knowledge::Knowledge;
 use image_source::{ImageError, Platform};
 
+use super::image_reader::ImageReader;
+use super::project_config;
 use super::report_outputs::ReportOutputs;
-use super::{ImageReader, project_config, report_error, set_color_choice};
+use super::terminal::{report_error, set_color_choice};
 
 /// Audits the images, one after the other; the gravest outcome counts.
 pub fn run_audit(mut args: AuditArgs) -> RunExit {

@@ -5,7 +5,7 @@ mod project;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::cli::DockerfileArgs;
+use crate::cli::dockerfile::DockerfileArgs;
 use crate::judge::audit::judge_image;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
@@ -17,8 +17,9 @@ use crate::make::dockerfile::{
 };
 use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
 
+use super::image_reader::{ONE_PLATFORM, PreparedCommand};
 use super::output_file::{self, OverwritePolicy};
-use super::{ONE_PLATFORM, PreparedCommand, report_error, set_color_choice, write_result};
+use super::terminal::{report_error, set_color_choice, write_result};
 
 /// Writes the Dockerfile for an image.
 pub fn run_dockerfile(mut args: DockerfileArgs) -> RunExit {
@@ -136,6 +137,7 @@ impl DockerfileInputs<'_> {
             target: self.facts,
             phase,
             plan,
+            rules: &self.knowledge.rules,
             via: self.args.via.map(Into::into),
             cuda: cuda(self.args)?,
             source: self.source.map(|(name, facts)| (name.clone(), facts)),

@@ -1,13 +1,14 @@
 //! `profilers`: which profiling tools would work in an image.
 
-use crate::cli::{AnswerFormat, ProfilersArgs};
+use crate::cli::tools::{AnswerFormat, ProfilersArgs};
 use crate::judge::facts::{ImageFacts, installed_tools};
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::{host_notes, profilers};
 use crate::knowledge::Profiler;
 use crate::report::profilers::{ProfilerMatrix, json, markdown, text};
 
-use super::{json_line, read_single_image, set_color_choice, terminal_width, write_result};
+use super::image_reader::read_single_image;
+use super::terminal::{json_line, set_color_choice, terminal_width, write_result};
 
 /// Judges the profiling tools in one image.
 pub fn run_profilers(mut args: ProfilersArgs) -> RunExit {

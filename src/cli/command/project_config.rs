@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::cli::ConfigArgs;
 use crate::cli::config::{ConfigFile, locate};
+use crate::cli::shared_args::ConfigArgs;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::user_folders::UserFolders;
 use crate::knowledge::{FileMistake, Knowledge};
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
 
-use super::report_error;
+use super::terminal::report_error;
 
 /// Reads the config, if there is one.
 ///

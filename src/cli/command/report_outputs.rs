@@ -10,7 +10,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{AuditArgs, FailOnArg, ReportFormat};
+use crate::cli::audit::AuditArgs;
+use crate::cli::option_values::{FailOnArg, ReportFormat};
 use crate::judge::outcome::RunExit;
 use crate::judge::rule::Rule;
 use crate::report::ReportWriter;
@@ -22,7 +23,7 @@ use crate::report::markdown::MarkdownReport;
 use crate::report::sarif::SarifReport;
 use crate::report::text::{TextLayout, TextReport};
 
-use super::{report_error, terminal_width, write_result};
+use super::terminal::{report_error, terminal_width, write_result};
 
 /// The width of a text that goes to a file: that of a page, whatever the terminal's.
 const PAGE: usize = 100;

@@ -1,11 +1,12 @@
 //! `rules`: what the program looks for.
 
-use crate::cli::{RulesAction, RulesArgs};
+use crate::cli::rules::{RulesAction, RulesArgs};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
 use crate::report::{self};
 
-use super::{project_config, report_error, terminal_width, write_result};
+use super::project_config;
+use super::terminal::{report_error, terminal_width, write_result};
 
 /// Lists the rules or explains one.
 pub fn run_rules(args: &RulesArgs) -> RunExit {

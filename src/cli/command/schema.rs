@@ -3,7 +3,7 @@
 use crate::judge::outcome::RunExit;
 use crate::report::json;
 
-use super::write_result;
+use super::terminal::write_result;
 
 /// Prints the JSON Schema of the report.
 pub fn run_schema() -> RunExit {

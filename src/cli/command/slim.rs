@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::cli::SlimArgs;
+use crate::cli::slim::SlimArgs;
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
@@ -25,7 +25,8 @@ use image_source::engine::EngineEnvironment;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{PreparedCommand, report_error, set_color_choice, write_result};
+use super::image_reader::PreparedCommand;
+use super::terminal::{report_error, set_color_choice, write_result};
 
 /// Makes the new image.
 pub fn run_slim(mut args: SlimArgs) -> RunExit {

@@ -1,11 +1,12 @@
 //! `tree`: how the loader resolves one object of an image.
 
-use crate::cli::{TreeArgs, TreeFormat};
+use crate::cli::tree::{TreeArgs, TreeFormat};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::RunExit;
 use crate::report::{self};
 
-use super::{json_line, read_single_image, report_error, set_color_choice, write_result};
+use super::image_reader::read_single_image;
+use super::terminal::{json_line, report_error, set_color_choice, write_result};
 
 /// Resolves one object, as at the start of a program or as dlopen would.
 pub fn run_tree(mut args: TreeArgs) -> RunExit {

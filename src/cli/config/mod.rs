@@ -2,13 +2,12 @@
 //!
 //! It fills what the command line and the environment leave open; it is checked whole before an image is read.
 
-mod fill_arguments;
 pub mod locate;
 mod read;
 
 use std::path::PathBuf;
 
-use crate::cli::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
+use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};

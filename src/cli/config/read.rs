@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use serde::Deserialize;
 
 use super::{ConfigFile, ProjectConfig, in_file};
-use crate::cli::{OutputFile, PlatformArg};
+use crate::cli::option_values::{OutputFile, PlatformArg};
 use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::FileMistake;
 use image_linkage::loader::CpuLevel;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{ConfigFile, FILE_NAME, ProjectConfig, locate};
-use crate::cli::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
+use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;

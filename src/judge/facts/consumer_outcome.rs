@@ -27,8 +27,10 @@ pub struct ConsumerOutcome {
     pub objects: Vec<LoadedObject>,
     /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
     pub missing_symbols: Vec<ByteString>,
-    /// What else the object needs and does not get: the loader's words.
-    pub other_failures: Vec<String>,
+    /// The version that is missing, where the request fails for want of one.
+    pub missing_version: Option<ByteString>,
+    /// What else the object needs and does not get.
+    pub other_failures: Vec<UnresolvedRequest>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
     /// What it gets of the libraries beside libcupti.
@@ -46,6 +48,7 @@ impl ConsumerOutcome {
             trace: Vec::new(),
             objects: Vec::new(),
             missing_symbols: Vec::new(),
+            missing_version: None,
             other_failures: Vec::new(),
             unread: Vec::new(),
             companions: Vec::new(),
@@ -55,6 +58,7 @@ impl ConsumerOutcome {
     pub(super) fn failed(unresolved: &UnresolvedRequest, objects: &[LoadedObject]) -> Self {
         Self {
             outcome: unresolved.outcome,
+            missing_version: unresolved.missing_version.clone(),
             trace: unresolved.trace.clone(),
             objects: objects.to_vec(),
             ..Self::not_found(unresolved.message.clone())
@@ -80,7 +84,7 @@ impl ConsumerOutcome {
         names: &[ByteString],
     ) -> Self {
         let others = unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
-        self.other_failures = others.map(|missing| missing.message.clone()).collect();
+        self.other_failures = others.cloned().collect();
         self.unread.clone_from(&loaded.unread);
         self
     }

@@ -127,7 +127,7 @@ pub(super) fn find_references(
     let links = links_to(&grounds.as_is.rootfs, files, inventory);
     let names = NameIndex::new(&grounds.as_is.rootfs, files, &links);
     let mut ties = of_settings(image, grounds, &names);
-    let reached = reached(&grounds.as_is.rootfs, &names, inventory);
+    let reached = reached(&grounds.as_is, &names, inventory);
     let search = ReferenceSearch {
         grounds,
         library,
@@ -200,40 +200,46 @@ impl<'f> NameIndex<'f> {
     }
 }
 
-/// The files of baggage in a folder that the search path of an object outside of their kind names.
-fn reached(rootfs: &Rootfs, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
-    let mut real: BTreeMap<Vec<u8>, Option<RootPath>> = BTreeMap::new();
-    let mut reached = BTreeSet::new();
-    for (path, facts) in &inventory.objects {
-        let Some(elf) = &facts.elf else { continue };
-        let own = names.at(path).map(|own| own.kind);
-        let paths = [&elf.rpath, &elf.runpath].into_iter().flatten();
-        for element in paths.flat_map(|text| text.split(|&byte| byte == b':')) {
-            let folder = real
-                .entry(expanded(element, &path.parent()))
-                .or_insert_with_key(|folder| Some(rootfs.lookup(folder).ok()?.path));
-            let numbers = folder.as_ref().and_then(|folder| names.folders.get(folder));
-            let others = numbers.into_iter().flatten().filter(|&&number| {
-                names
-                    .files
-                    .get(number)
-                    .is_some_and(|file| own != Some(file.kind))
-            });
-            reached.extend(others);
+/// The files of baggage in a folder that is on the search path of an object outside of their kind, and not on that of
+/// every process.
+fn reached(
+    ground: &ProcessContext,
+    names: &NameIndex<'_>,
+    inventory: &ObjectInventory,
+) -> BTreeSet<usize> {
+    let everywhere = ground.environment.library_directories();
+    let numbers_in = |folder: &[u8]| {
+        let found = ground.rootfs.lookup(folder).ok();
+        found.and_then(|found| names.folders.get(&found.path))
+    };
+    let search = |setup: &ProcessSetup<'_>| {
+        let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
+        let mut reached = BTreeSet::new();
+        for (path, _) in &inventory.objects {
+            let own = names.at(path).map(|own| own.kind);
+            for (_, folder) in SimulatedProcess::search_path(setup, path) {
+                // Where a process without search paths looks, `plain` looks too. A token in LD_LIBRARY_PATH means
+                // nothing to it, so that a folder that such an element names is not among these.
+                if everywhere.contains(&folder) {
+                    continue;
+                }
+                let numbers = known.entry(folder).or_insert_with_key(|folder| {
+                    let subdirectories = setup.linker.subdirectories.iter();
+                    let below = subdirectories.map(|below| [&**folder, below].concat());
+                    let folders = below.chain([folder.to_vec()]);
+                    let numbers = folders.filter_map(|folder| numbers_in(&folder)).flatten();
+                    numbers.copied().collect()
+                });
+                let others = numbers.iter().filter(|&&number| {
+                    let file = names.files.get(number);
+                    file.is_some_and(|file| own != Some(file.kind))
+                });
+                reached.extend(others);
+            }
         }
-    }
-    reached
-}
-
-/// An element of a search path with `$ORIGIN` filled in.
-fn expanded(element: &[u8], origin: &RootPath) -> Vec<u8> {
-    let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"]
-        .iter()
-        .find_map(|token| element.strip_prefix(*token));
-    match rest {
-        Some(rest) => [&origin.absolute(), rest].concat(),
-        None => element.to_vec(),
-    }
+        reached
+    };
+    ground.with_setup(search).unwrap_or_default()
 }
 
 /// What the search for a name has to work with.

@@ -3,6 +3,7 @@
 use super::{ByWorld, CuptiConsumer, CuptiCopy, ProcessContext};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
+use image_linkage::loader::ldconfig;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -89,10 +90,11 @@ const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
 /// The stubs that the environment or the cache lead to.
 pub fn find_driver_stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
     let ground = &grounds.as_is;
-    let directories = elements(ground);
+    let directories = ground.environment.library_directories();
     let on_path = directories
-        .into_iter()
-        .flat_map(|directory| DRIVER.map(|name| [directory, b"/", name].concat()));
+        .iter()
+        .filter(|directory| !directory.is_empty())
+        .flat_map(|directory| DRIVER.map(|name| [directory, name].concat()));
     let mut found: Vec<DriverStub> = on_path
         .filter_map(|path| stub(&ground.rootfs, &path, StubSource::LdLibraryPath))
         .collect();
@@ -118,33 +120,11 @@ fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
     })
 }
 
-/// The directories of `LD_LIBRARY_PATH`.
-fn elements(ground: &ProcessContext) -> Vec<&[u8]> {
-    let path = ground
-        .environment
-        .library_path
-        .as_deref()
-        .unwrap_or_default();
-    path.split(|byte| b":;".contains(byte))
-        .filter(|element| !element.is_empty())
-        .collect()
-}
-
-/// Whether `LD_LIBRARY_PATH` or a file in `/etc/ld.so.conf.d` names a directory.
+/// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` names a directory.
 pub fn search_path_names_directory(ground: &ProcessContext, directory: &[u8]) -> bool {
-    let trimmed = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path) == directory;
-    let rootfs = &ground.rootfs;
-    let in_file = |content: &[u8]| {
-        content
-            .split(|&byte| byte == b'\n')
-            .any(|line| trimmed(line.trim_ascii()))
-    };
-    let files = rootfs.lookup(b"/etc/ld.so.conf.d").ok().into_iter();
-    let mut files = files
-        .flat_map(|folder| rootfs.children(folder.node))
-        .filter_map(|(name, _)| rootfs.content(&[b"/etc/ld.so.conf.d/", name].concat()))
-        .chain(rootfs.content(b"/etc/ld.so.conf"));
-    elements(ground).into_iter().any(trimmed) || files.any(in_file)
+    let is_named = |path: &ByteString| path.strip_suffix(b"/").unwrap_or(path) == directory;
+    let on_path = ground.environment.library_directories();
+    on_path.iter().any(is_named) || ldconfig::directories(&ground.rootfs).iter().any(is_named)
 }
 
 #[cfg(test)]

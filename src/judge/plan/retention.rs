@@ -114,8 +114,10 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
         let askers = facts.apis.iter();
         askers.flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
     };
+    let kind = facts.tables.dead_weight.find_kind(file.kind);
+    let is_library = kind.is_some_and(|kind| kind.is_library);
     for api in apis.iter().copied() {
-        if api.exports.is_some() && file.kind == "cupti" {
+        if api.exports.is_some() && is_library {
             let mut got = reaches()
                 .filter_map(|reach| reach.cupti.as_ref())
                 .peekable();

@@ -1,17 +1,12 @@
 //! What a phase needs, wants or forbids and the image does not give it: subjects for rules, so that each reason of
 //! a verdict is a finding.
 
-use std::collections::BTreeMap;
-
 use super::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::facts::{ApiAvailability, CuptiProcess, ImageFacts};
-use crate::judge::rule::{Evidence, FieldValue, RuleSubject, SubjectKind};
+use crate::judge::rule::{Evidence, RuleSubject, UnmetNeed};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase};
 use image_linkage::loader::trace_text;
-
-/// The fields of what is not so.
-pub const FIELDS: &[&str] = &["phase", "level", "what", "why"];
 
 /// How much a phase cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,13 +24,6 @@ impl RequirementLevel {
             Self::Forbids => "forbids",
         }
     }
-}
-
-/// Why something cannot be used.
-struct UnmetNeed {
-    what: String,
-    words: String,
-    evidence: Vec<Evidence>,
 }
 
 /// What the image does not give `phase`; `tools` is what is known of profiling tools in it.
@@ -88,19 +76,8 @@ pub fn find_unmet_needs(
     subjects
 }
 
-fn subject(phase: &Phase, level: RequirementLevel, why: UnmetNeed) -> RuleSubject {
-    let text = |value: String| FieldValue::Text(value);
-    RuleSubject {
-        kind: SubjectKind::Need,
-        fields: BTreeMap::from([
-            ("phase", text(phase.name.clone())),
-            ("level", text(level.name().to_owned())),
-            ("what", text(why.what)),
-            ("why", text(why.words)),
-        ]),
-        locations: Vec::new(),
-        evidence: why.evidence,
-    }
+fn subject(phase: &Phase, level: RequirementLevel, need: UnmetNeed) -> RuleSubject {
+    RuleSubject::of_unmet_need(&phase.name, level.name(), need)
 }
 
 /// Whether a process of the image can use an API.

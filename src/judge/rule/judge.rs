@@ -1,7 +1,8 @@
 //! Applies rules to subjects.
 
-use super::{FieldCondition, Finding, Rule, RuleSubject, Severity, SeverityRaise};
+use super::{Finding, RuleSubject};
 use crate::knowledge::Phase;
+use crate::knowledge::rule::{FieldCondition, Rule, Severity, SeverityRaise};
 
 /// The findings of `rules` on `subjects`, the gravest first, then by rule and by place. The severity is that for
 /// the gravest of `phases`; where none was asked for, the rule's own.
@@ -42,10 +43,10 @@ impl Rule {
         Some(Finding {
             rule: self.id.clone(),
             severity: self.severity_of(subject, phases)?,
-            message: self.message.fill(subject),
+            message: self.message.fill(&subject.fields),
             locations: subject.locations.clone(),
             evidence: subject.evidence.clone(),
-            fix: self.fix.fill(subject),
+            fix: self.fix.fill(&subject.fields),
             suppressed: None,
         })
     }

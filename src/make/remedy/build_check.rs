@@ -3,7 +3,7 @@
 use super::install_method::InstallMethod;
 use super::required_libraries::{CUPTI, RequiredLibrary};
 use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
-use crate::judge::plan::{Plan, Verdict};
+use crate::judge::plan::{Plan, PlanItem, Verdict};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -67,7 +67,13 @@ pub(super) fn check_without_install(
     });
     let opened = &target.plain.as_is;
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
-    let stays = !plan.drop.iter().any(|item| item.kind == "cupti");
+    let kinds = &target.tables.dead_weight;
+    let is_library = |item: &PlanItem| {
+        kinds
+            .find_kind(item.kind)
+            .is_some_and(|kind| kind.is_library)
+    };
+    let stays = !plan.drop.iter().any(is_library);
     let beside = needs
         .iter()
         .map(|need| need.stem)

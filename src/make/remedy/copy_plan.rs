@@ -9,12 +9,12 @@ use super::RemedyError;
 use super::install_folder::{FolderDiscovery, InstallFolder, choose_install_folder};
 use super::required_libraries::{self, CUPTI, RequiredLibrary};
 use super::wanted_cupti::{choose_source_copy, elf_at, file_facts_at};
-use crate::judge::facts::{CuptiCopy, ImageFacts, cuda_runtime, opened_object, unresolved_objects};
+use crate::judge::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome};
+use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome, glibc_version};
 use image_linkage::path::RootPath;
 
 /// How what is brought gets onto the search path.
@@ -236,12 +236,8 @@ fn fits_glibc(
         .unwrap_or_default()
         .iter()
         .flat_map(|need| &need.versions);
-    let glibc = |name: &ByteString| {
-        let text = std::str::from_utf8(name).ok()?;
-        cuda_runtime::parse_cuda_version(text.strip_prefix("GLIBC_")?)
-    };
     let highest = versions
-        .filter_map(|version| Some((glibc(&version.name)?, version)))
+        .filter_map(|version| Some((glibc_version(&version.name)?, version)))
         .max_by_key(|(version, _)| *version);
     match highest {
         Some((needs, version)) if needs > has => Err(RemedyError::OldGlibc {

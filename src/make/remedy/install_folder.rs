@@ -4,6 +4,7 @@ use super::copy_plan::CacheUpdate;
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
+use image_linkage::loader::ldconfig::LdSoConf;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -51,9 +52,7 @@ pub fn choose_install_folder(
                     .to_owned(),
         };
     }
-    let reads_folder = rootfs
-        .content(b"/etc/ld.so.conf")
-        .is_some_and(|conf| conf.split(|&byte| byte == b'\n').any(includes_folder));
+    let reads_folder = LdSoConf::read(rootfs).includes(&RootPath::from(CONF));
     let file = if reads_folder { CONF } else { "etc/ld.so.conf" };
     InstallFolder {
         folder: RootPath::from(FOLDER),
@@ -62,14 +61,6 @@ pub fn choose_install_folder(
                   LD_LIBRARY_PATH in somebody's environment does not"
             .to_owned(),
     }
-}
-
-/// Whether a line of `ld.so.conf` includes the files of its folder.
-fn includes_folder(line: &[u8]) -> bool {
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    words.next() == Some(b"include") && words.any(|word| word.ends_with(b"ld.so.conf.d/*.conf"))
 }
 
 /// The folder by which the loader finds libraries of its own accord: the first that is there and is its distribution's.

@@ -14,6 +14,7 @@ use super::target_release::{choose_release, release_platform};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::plan::{Plan, Verdict};
+use crate::judge::rule::{Rule, RuleCure};
 use crate::knowledge::{Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -26,6 +27,8 @@ pub struct RecipeRequest<'a> {
     pub phase: &'a Phase,
     /// What the image makes of the phase now.
     pub plan: &'a Plan,
+    /// The rules, each of which says what cures it.
+    pub rules: &'a [Rule],
     /// The way that is asked for; `None` for the cheapest.
     pub via: Option<MethodKind>,
     /// The version of CUDA that is asked for.
@@ -63,25 +66,6 @@ pub struct PhaseRecipe {
     pub system: ImageSystem,
 }
 
-/// The rules whose findings are gone once CUPTI is there and found.
-const CURED: [&str; 13] = [
-    "consumer-without-cupti",
-    "cupti-absent",
-    "cupti-not-on-search-path",
-    "cupti-wrong-machine",
-    "damaged-cupti",
-    "dangling-cupti-link",
-    "headers-only-cupti",
-    "missing-dependency",
-    "nvperf-not-loadable",
-    "phase-need-unmet",
-    "soname-mismatch",
-    "stale-ld-so-cache",
-    "cupti-symbol-mismatch",
-];
-/// The rule that a cleaned `LD_LIBRARY_PATH` satisfies.
-const EMPTY_ELEMENT: &str = "empty-search-path-element";
-
 /// What is to be done, so that the image serves the phase.
 ///
 /// Errors: A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
@@ -94,8 +78,9 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
     } = *request;
     let linker = require_glibc_linker(target)?;
     let system = read_image_system(target);
-    let cured = |rule: &&String| CURED.contains(&rule.as_str());
-    let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(|rule| cured(&rule));
+    let cure = |id: &String| request.rules.iter().find(|rule| rule.id == *id)?.cured_by;
+    let is_installed = |id: &String| cure(id) == Some(RuleCure::InstallCupti);
+    let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(is_installed);
     let release = choose_release(target, linker, request.cuda);
     let cuda = release.map_or((12, 0), |target| target.release.cuda);
     let needs = required_libraries::list_required_libraries(
@@ -104,6 +89,7 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
         &target.consumers,
         |api| has_api(cuda, api),
     );
+    let removes = phase.baggage.removes == Some(true);
     let mut recipe = PhaseRecipe {
         choice: None,
         release: None,
@@ -113,12 +99,12 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
         folder: choose_install_folder(target, linker, CacheUpdate::Build).folder,
         lead: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
-        fresh: plan_removal(target, plan).filter(|_| phase.like == "inference" && system.shell),
+        fresh: plan_removal(target, plan).filter(|_| removes && system.shell),
         proof: build_check::check_without_install(target, linker, plan, &needs),
         leaves: plan
             .because
             .iter()
-            .filter(|rule| !cured(rule) && *rule != EMPTY_ELEMENT)
+            .filter(|rule| cure(rule).is_none())
             .cloned()
             .collect(),
         system: system.clone(),
@@ -126,7 +112,7 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
     if to_cure {
         bring_in(request, linker, system, &mut recipe)?;
     }
-    if phase.like == "inference" && !recipe.system.shell && !plan.drop.is_empty() {
+    if removes && !recipe.system.shell && !plan.drop.is_empty() {
         let why = "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none";
         recipe.leaves.push(why.to_owned());
     }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use oci_spec::image::Descriptor;
-
 use super::SlimError;
 use super::added_layer::{self, AddedLayer, SlimInput};
 use super::blob_writer::{BlobWriter, WrittenBlob};
@@ -236,17 +234,10 @@ impl<'a> ImageBuilder<'a> {
         };
         let config_digest = sha256_digest(&config)?;
         let described = original.documents.manifest.as_deref();
-        let layers: Vec<ManifestLayer> = self
-            .layers
-            .iter()
-            .map(|layer| in_manifest(layer, described.map(|it| it.layers().as_slice())))
-            .collect();
-        let manifest = new_documents::write_manifest(
-            described,
-            (&config_digest, config.len() as u64),
-            &layers,
-        )
-        .map_err(SlimError::Cannot)?;
+        let layers: Vec<ManifestLayer> = self.layers.iter().map(in_manifest).collect();
+        let written =
+            new_documents::write_manifest(described, (&config_digest, config.len()), &layers);
+        let manifest = written.map_err(SlimError::Cannot)?;
         let mut image = original.image.clone();
         let (platform, read) = config::read_image_config("the new image", &config)?;
         image.platform = platform;
@@ -260,7 +251,7 @@ impl<'a> ImageBuilder<'a> {
             layers: self.layers,
             config,
             manifest,
-            manifest_type: MediaFamily::of_manifest(described).write_manifest(),
+            manifest_type: MediaFamily::of_manifest(described).manifest_type(),
             form: self.form,
             added,
             limits: &self.index.limits,
@@ -277,18 +268,15 @@ fn blob_of(index: &LayerIndex) -> WrittenBlob {
     }
 }
 
-fn in_manifest(layer: &StoredLayer, described: Option<&[Descriptor]>) -> ManifestLayer {
-    let as_it_was = match &layer.origin {
-        LayerOrigin::Kept(number) => described.and_then(|described| described.get(*number)),
-        _ => None,
-    };
-    match as_it_was {
-        Some(descriptor) => ManifestLayer::Kept(Box::new(descriptor.clone())),
-        None => ManifestLayer::New {
-            digest: layer.blob.digest.clone(),
-            size: layer.blob.size,
-            media_type: layer.media_type.clone(),
+fn in_manifest(layer: &StoredLayer) -> ManifestLayer {
+    ManifestLayer {
+        kept: match layer.origin {
+            LayerOrigin::Kept(number) => Some(number),
+            LayerOrigin::Staged(_) | LayerOrigin::Again(..) => None,
         },
+        media_type: layer.media_type.clone(),
+        digest: layer.blob.digest.clone(),
+        size: layer.blob.size,
     }
 }
 
@@ -302,7 +290,6 @@ fn descriptors(
         media_type: layer.media_type.clone(),
         size: Some(layer.blob.size),
         created_by: config.created_by.get(number).cloned(),
-        urls: Vec::new(),
     };
     layers.iter().enumerate().map(describe).collect()
 }

@@ -1,8 +1,5 @@
 //! The config and the manifest of an image that is written again: what is not changed stays as it is written.
 
-use oci_spec::image::{
-    Descriptor, DescriptorBuilder, ImageManifest, ImageManifestBuilder, MediaType,
-};
 use serde_json::{Map, Value, json};
 
 use image_linkage::digest::Digest;
@@ -11,6 +8,7 @@ use image_linkage::digest::Digest;
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
@@ -78,20 +76,18 @@ fn makes_layer(entry: &Value) -> bool {
     entry.get("empty_layer").and_then(Value::as_bool) != Some(true)
 }
 
-/// A layer of a manifest.
+/// A layer of the new manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ManifestLayer {
-    /// As it was: its descriptor stays as it is written, where there is one.
-    Kept(Box<Descriptor>),
-    /// Another blob.
-    New {
-        /// Its digest.
-        digest: Digest,
-        /// Its size in bytes.
-        size: u64,
-        /// Its media type.
-        media_type: String,
-    },
+pub struct ManifestLayer {
+    /// The layer of the original manifest whose descriptor stays as it is written, counted from 0; `None` for another
+    /// blob.
+    pub kept: Option<usize>,
+    /// Its media type, where no manifest says it.
+    pub media_type: String,
+    /// The digest of its blob.
+    pub digest: Digest,
+    /// The size of its blob in bytes.
+    pub size: u64,
 }
 
 /// The family of media types that an image is written in.
@@ -104,10 +100,14 @@ pub enum MediaFamily {
 }
 
 impl MediaFamily {
-    /// The family of an image: its manifest's, OCI where it has none.
-    pub fn of_manifest(manifest: Option<&ImageManifest>) -> Self {
-        let config = manifest.map(|manifest| manifest.config().media_type().to_string());
-        match config.as_deref() {
+    /// The family of an image by its manifest as it is stored; OCI where it has none.
+    pub fn of_manifest(manifest: Option<&[u8]>) -> Self {
+        let document = manifest.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+        // Clients choose by the config's type: a manifest may leave out its own.
+        let config = document
+            .as_ref()
+            .and_then(|document| document.pointer("/config/mediaType"));
+        match config.and_then(Value::as_str) {
             Some(DOCKER_CONFIG) => Self::Docker,
             _ => Self::Oci,
         }
@@ -122,68 +122,75 @@ impl MediaFamily {
     }
 
     /// The media type of a manifest.
-    pub fn write_manifest(self) -> &'static str {
+    pub fn manifest_type(self) -> &'static str {
         match self {
             Self::Oci => OCI_MANIFEST,
             Self::Docker => DOCKER_MANIFEST,
         }
     }
 
-    fn write_config(self) -> MediaType {
+    fn config_type(self) -> &'static str {
         match self {
-            Self::Oci => MediaType::ImageConfig,
-            Self::Docker => MediaType::Other(DOCKER_CONFIG.to_owned()),
+            Self::Oci => OCI_CONFIG,
+            Self::Docker => DOCKER_CONFIG,
         }
     }
 }
 
-/// The manifest of an image with another config and other layers; annotations stay.
+/// The manifest of an image with another config and other layers. Everything else stays, in the order in which it is
+/// written; where nothing is changed, its bytes stay, and with them its digest.
 ///
-/// Errors: When it cannot be written.
+/// Errors: What is wrong with the manifest.
 pub fn write_manifest(
-    original: Option<&ImageManifest>,
-    config: (&Digest, u64),
+    original: Option<&[u8]>,
+    config: (&Digest, usize),
     layers: &[ManifestLayer],
 ) -> Result<Vec<u8>, String> {
     let family = MediaFamily::of_manifest(original);
-    let descriptor = |media_type: MediaType, digest: &Digest, size: u64| {
-        let digest: oci_spec::image::Digest = digest
-            .as_ref()
-            .parse()
-            .map_err(|error| format!("{error}"))?;
-        DescriptorBuilder::default()
-            .media_type(media_type)
-            .digest(digest)
-            .size(size)
-            .build()
-            .map_err(|error| error.to_string())
+    let media_type = Value::from(family.manifest_type());
+    let mut document: Map<String, Value> = match original {
+        Some(bytes) => serde_json::from_slice(bytes)
+            .map_err(|error| format!("the image's manifest cannot be read: {error}"))?,
+        None => [
+            ("schemaVersion", 2.into()),
+            ("mediaType", media_type.clone()),
+        ]
+        .map(|(key, value): (_, Value)| (key.to_owned(), value))
+        .into_iter()
+        .collect(),
     };
-    let layers = layers
-        .iter()
-        .map(|layer| match layer {
-            ManifestLayer::Kept(descriptor) => Ok((**descriptor).clone()),
-            ManifestLayer::New {
-                digest,
-                size,
-                media_type,
-            } => descriptor(MediaType::from(media_type.as_str()), digest, *size),
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let config = descriptor(family.write_config(), config.0, config.1)?;
-    let made = ImageManifestBuilder::default()
-        .schema_version(2_u32)
-        .media_type(MediaType::from(family.write_manifest()))
-        .config(config.clone())
-        .layers(layers.clone())
-        .build();
-    let mut manifest = match original {
-        Some(original) => original.clone(),
-        None => made.map_err(|error| error.to_string())?,
+    let before = document.clone();
+    let is_named =
+        |named: &Value, digest: &Digest| named.get("digest") == Some(&json!(digest.as_ref()));
+    if !document
+        .get("config")
+        .is_some_and(|named| is_named(named, config.0))
+    {
+        let named = describe_blob(family.config_type(), config.0, config.1 as u64);
+        document.insert("config".to_owned(), named);
+    }
+    let stored = before.get("layers").and_then(Value::as_array);
+    let layer = |layer: &ManifestLayer| {
+        let kept = layer.kept.and_then(|number| stored?.get(number));
+        kept.cloned()
+            .unwrap_or_else(|| describe_blob(&layer.media_type, &layer.digest, layer.size))
     };
-    manifest.set_media_type(Some(MediaType::from(family.write_manifest())));
-    manifest.set_config(config);
-    manifest.set_layers(layers);
-    serde_json::to_vec(&manifest).map_err(|error| error.to_string())
+    document.insert("layers".to_owned(), layers.iter().map(layer).collect());
+    // A manifest is sent under its family's type, and a registry refuses one that calls itself otherwise.
+    let is_type = before
+        .get("mediaType")
+        .is_none_or(|named| *named == media_type);
+    match original {
+        Some(bytes) if is_type && document == before => Ok(bytes.to_vec()),
+        _ => {
+            document.insert("mediaType".to_owned(), media_type);
+            serde_json::to_vec(&document).map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn describe_blob(media_type: &str, digest: &Digest, size: u64) -> Value {
+    json!({"mediaType": media_type, "digest": digest.as_ref(), "size": size})
 }
 
 #[cfg(test)]
@@ -236,29 +243,66 @@ mod tests {
         assert!(write_config(br#"{"history":7}"#, &[], Some(&added())).is_err());
     }
 
-    #[test]
-    fn a_manifest_keeps_its_family_and_its_annotations() {
-        let docker = format!(
-            r#"{{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","config":{{"mediaType":"application/vnd.docker.container.image.v1+json","digest":"{0}","size":2}},"layers":[{{"mediaType":"application/vnd.docker.image.rootfs.diff.tar.gzip","digest":"{0}","size":7}}],"annotations":{{"a":"b"}}}}"#,
-            digest('a')
-        );
-        let original = serde_json::from_str(&docker).unwrap();
-        let family = MediaFamily::of_manifest(Some(&original));
-        let kept = ManifestLayer::Kept(Box::new(original.layers()[0].clone()));
-        let new = ManifestLayer::New {
+    fn kept(number: usize) -> ManifestLayer {
+        ManifestLayer {
+            kept: Some(number),
+            ..new()
+        }
+    }
+
+    fn new() -> ManifestLayer {
+        ManifestLayer {
+            kept: None,
+            media_type: MediaFamily::Docker.gzip_layer_type(),
             digest: digest('c'),
             size: 9,
-            media_type: family.gzip_layer_type(),
-        };
-        let bytes = write_manifest(Some(&original), (&digest('b'), 3), &[kept, new]).unwrap();
-        let mut expected: Value = serde_json::from_str(&docker).unwrap();
-        expected["config"]["digest"] = digest('b').to_string().into();
-        expected["config"]["size"] = 3.into();
-        let mut layer = expected["layers"][0].clone();
-        layer["digest"] = digest('c').to_string().into();
-        layer["size"] = 9.into();
-        expected["layers"].as_array_mut().unwrap().push(layer);
-        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
+        }
+    }
+
+    /// A manifest with fields that are not known here, and an order and spaces that are nobody's default.
+    fn docker() -> String {
+        format!(
+            r#"{{"annotations": {{"z":"1","b":"2","m":"3"}}, "extra":{{"y":1,"x":2}},"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","layers":[{{"x":0,"size":7,"digest":"{0}","mediaType":"application/vnd.docker.image.rootfs.diff.tar.gzip","annotations":{{"z":"","y":"","a":""}}}}],"config":{{"mediaType":"application/vnd.docker.container.image.v1+json","digest":"{0}","size":2}},"last":null}}"#,
+            digest('a')
+        )
+    }
+
+    fn written(original: &str, config: &Digest, layers: &[ManifestLayer]) -> String {
+        let bytes = write_manifest(Some(original.as_bytes()), (config, 3), layers).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_manifest_keeps_its_family_and_all_that_is_not_changed_in_its_order() {
+        let compact: Value = serde_json::from_str(&docker()).unwrap();
+        let was = format!(r#""digest":"{}","size":2}}"#, digest('a'));
+        let config = format!(r#""digest":"{}","size":3}}"#, digest('b'));
+        let layer = format!(
+            r#"}},{{"mediaType":"application/vnd.docker.image.rootfs.diff.tar.gzip","digest":"{}","size":9}}],"config""#,
+            digest('c')
+        );
+        let expected = compact.to_string().replace(&was, &config);
+        let expected = expected.replace(r#"}],"config""#, &layer);
+        assert_eq!(
+            written(&docker(), &digest('b'), &[kept(0), new()]),
+            expected
+        );
+    }
+
+    #[test]
+    fn a_manifest_of_which_nothing_is_changed_keeps_its_bytes() {
+        assert_eq!(written(&docker(), &digest('a'), &[kept(0)]), docker());
+        let untyped = docker().replace(
+            r#""mediaType":"application/vnd.docker.distribution.manifest.v2+json","#,
+            "",
+        );
+        assert_eq!(written(&untyped, &digest('a'), &[kept(0)]), untyped);
+        let of_another =
+            docker().replace("docker.distribution.manifest.v2", "oci.image.manifest.v1");
+        let expected = serde_json::from_str::<Value>(&docker())
+            .unwrap()
+            .to_string();
+        assert_eq!(written(&of_another, &digest('a'), &[kept(0)]), expected);
     }
 
     #[test]

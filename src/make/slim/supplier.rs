@@ -120,7 +120,6 @@ impl CuptiSupplier {
                 media_type: "wheel".to_owned(),
                 size: None,
                 created_by: None,
-                urls: Vec::new(),
             }],
         };
         let (sha256, _) =

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::Arch;
+use super::machine::Arch;
 use crate::elf::ByteString;
 
 /// The cache, by name.
@@ -106,7 +106,7 @@ impl LdCache {
         let has_level = |entry: &CacheEntry| {
             // sysdeps/x86/dl-cache.h, `dl_cache_hwcap_isa_level_compatible`
             let bit = 1_u32.checked_shl(entry.isa_level).unwrap_or(0);
-            by.arch.name != "x86-64" || bit & by.isa_bits == bit
+            !by.arch.has_levels() || bit & by.isa_bits == bit
         };
         let rank = |entry: &CacheEntry| {
             let mut levels = by.levels.iter();

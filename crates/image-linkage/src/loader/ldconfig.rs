@@ -3,15 +3,20 @@
 //! Directories come in the order of `/etc/ld.so.conf` and its includes, then the built-in ones; the first
 //! directory that holds a soname wins. Missing soname links are made, dangling ones are removed.
 
+mod configuration;
 mod glob;
 mod library_names;
+
+pub use configuration::{LdSoConf, directories};
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::dynamic_loader::DynamicLoader;
 use super::ld_cache::{CacheEntry, LdCache};
-use super::{Arch, DynamicLoader, Libc, legacy_hwcaps};
+use super::legacy_hwcaps;
+use super::machine::{Arch, Libc};
 use crate::elf::{ByteString, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
@@ -42,24 +47,19 @@ pub struct LinkChanges {
     pub removed: Vec<ByteString>,
 }
 
-/// Configuration files that are included, at most.
-const FILES: usize = 256;
-/// Includes within includes.
-const DEPTH: usize = 8;
 /// Directories that are searched, at most.
 const DIRECTORIES: usize = 1024;
 
 /// Runs `ldconfig` on the file system.
 pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
     let mut out = LdconfigOutcome::default();
-    let mut configuration = LdSoConf {
-        rootfs,
-        directories: Vec::new(),
-        files: 0,
-        problems: &mut out.problems,
-    };
-    configuration.read(b"/etc/ld.so.conf", 0);
-    let mut directories = configuration.directories;
+    let LdSoConf {
+        mut directories,
+        problems,
+        ..
+    } = LdSoConf::read(rootfs);
+    out.problems = problems;
+    // `add_system_dir` comes behind `parse_conf`: of two libraries with one soname the configured one wins.
     directories.extend(built_in(linker));
     let mut run = LdconfigRun {
         rootfs: Cow::Borrowed(rootfs),
@@ -103,93 +103,6 @@ fn built_in(linker: &DynamicLoader) -> Vec<ByteString> {
         directories.push(directory.into());
     }
     directories
-}
-
-struct LdSoConf<'a> {
-    rootfs: &'a Rootfs,
-    directories: Vec<ByteString>,
-    files: usize,
-    problems: &'a mut Vec<String>,
-}
-
-impl LdSoConf<'_> {
-    /// Reads one file (`parse_conf`): a directory a line, `include` with a pattern, `#` begins a comment.
-    fn read(&mut self, path: &[u8], depth: usize) {
-        self.files += 1;
-        if depth > DEPTH || self.files > FILES {
-            self.problems.push(format!(
-                "the includes of /etc/ld.so.conf go deeper than {DEPTH} or are more than {FILES}"
-            ));
-            return;
-        }
-        let Some(content) = self.rootfs.content(path) else {
-            if self.rootfs.file(path).is_some() {
-                let path = crate::escape::escape_bytes(path);
-                self.problems.push(format!(
-                    "{path} is part of the configuration of ldconfig and was not read"
-                ));
-            }
-            return;
-        };
-        for line in content.split(|&byte| byte == b'\n') {
-            let line = line
-                .split(|&byte| byte == b'#')
-                .next()
-                .unwrap_or_default()
-                .trim_ascii();
-            if let Some(patterns) = word_after(line, b"include") {
-                for pattern in patterns
-                    .split(u8::is_ascii_whitespace)
-                    .filter(|pattern| !pattern.is_empty())
-                {
-                    self.include(pattern, path, depth);
-                }
-            } else if !line.is_empty() && !is_hwcap_line(line) {
-                let directory = line
-                    .split(|&byte| byte == b'=')
-                    .next()
-                    .unwrap_or_default()
-                    .trim_ascii_end();
-                let length = directory
-                    .iter()
-                    .rposition(|&byte| byte != b'/')
-                    .map_or(0, |last| last + 1);
-                let directory: ByteString = directory.get(..length).unwrap_or_default().into();
-                // A relative one counts from the root, where `ldconfig` runs.
-                if !directory.is_empty() {
-                    self.directories.push(directory);
-                }
-            }
-        }
-    }
-
-    fn include(&mut self, pattern: &[u8], from: &[u8], depth: usize) {
-        let base = from
-            .iter()
-            .rposition(|&byte| byte == b'/')
-            .and_then(|at| from.get(..at))
-            .unwrap_or_default();
-        let pattern = if pattern.starts_with(b"/") {
-            pattern.to_vec()
-        } else {
-            [base, b"/", pattern].concat()
-        };
-        for file in glob::expand_pattern(self.rootfs, &pattern) {
-            self.read(&file, depth + 1);
-        }
-    }
-}
-
-/// What follows `word` and white space.
-fn word_after<'l>(line: &'l [u8], word: &[u8]) -> Option<&'l [u8]> {
-    line.strip_prefix(word)
-        .filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))
-        .map(<[u8]>::trim_ascii_start)
-}
-
-/// Whether a line is the `hwcap` directive, in any case of letters, which is ignored.
-fn is_hwcap_line(line: &[u8]) -> bool {
-    word_after(&line.to_ascii_lowercase(), b"hwcap").is_some()
 }
 
 /// A directory to be searched.

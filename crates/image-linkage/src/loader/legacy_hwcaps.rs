@@ -1,8 +1,7 @@
 //! The names under which glibc knew a processor's hardware before there were levels, and the subdirectories that
 //! it searched for them until 2.36 (glibc 2.36, elf/dl-hwcaps.c, sysdeps/x86/dl-procinfo.c).
 
-use super::arch::Arch;
-use super::dynamic_loader::Libc;
+use super::machine::{Arch, Libc};
 use crate::elf::ByteString;
 
 /// The bit of an entry from the subdirectory `tls` (sysdeps/generic/dl-cache.h, `TLS_HWCAP_BIT`).

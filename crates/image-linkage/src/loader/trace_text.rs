@@ -1,6 +1,8 @@
 //! A search in words: one line per step, in the loader's order.
 
-use super::{LoadedObject, SearchStage, SearchStep, TriedFile, arch};
+use super::machine;
+use super::resolution::LoadedObject;
+use super::trace::{SearchStage, SearchStep, TriedFile};
 use crate::escape;
 
 /// One step of a search as three columns.
@@ -96,7 +98,7 @@ fn base_name(path: &[u8]) -> &[u8] {
 
 /// The name of the processor an object is for, with its word size where that is unusual.
 pub fn object_machine(facts: &crate::elf::ElfFacts) -> String {
-    let name = arch::machine_name(facts.machine);
+    let name = machine::machine_name(facts.machine);
     match (facts.class(), facts.machine) {
         (1, 62) => "x32".to_owned(),
         _ => name,

@@ -215,7 +215,7 @@ fn image(
         }
         layers = described;
     }
-    let (digest, manifest) = found.map(|found| (found.digest, found.manifest)).unzip();
+    let (digest, manifest) = found.map(|found| (found.digest, found.bytes)).unzip();
     Ok(ChosenImage {
         image: Image {
             reference: wanted.reference.to_owned(),
@@ -245,7 +245,6 @@ fn layers(members: &[RootPath], config: &ImageConfig) -> Vec<LayerDescriptor> {
             media_type: LAYER_MEDIA_TYPE.to_owned(),
             size: None,
             created_by: config.created_by.get(index).cloned(),
-            urls: Vec::new(),
         })
         .collect()
 }

@@ -19,9 +19,7 @@ pub(crate) use members::{ArchiveMembers, MemberKind, SeekFile, SkipRead, SkipStr
 pub use passed_archive::open_stream;
 pub(crate) use scanned_archive::open_file;
 
-use oci_spec::distribution::Reference;
-
-use super::{Image, ImageError, OpenRequest, SourceKind};
+use super::{Image, ImageError, OpenRequest, RegistryReference, SourceKind};
 
 use image_linkage::path::RootPath;
 
@@ -145,7 +143,10 @@ fn sparse_reason(name: &RootPath) -> String {
 
 /// Whether two names mean one image, once Docker Hub's defaults are filled in.
 fn same_name(one: &str, other: &str) -> bool {
-    let whole = |name: &str| Reference::try_from(name).map(|reference| reference.whole());
+    let whole = |name: &str| {
+        name.parse::<RegistryReference>()
+            .map(|reference| reference.to_string())
+    };
     one == other
         || match (whole(one), whole(other)) {
             (Ok(one), Ok(other)) => one == other,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use oci_spec::image::{Descriptor, ImageManifest};
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, blob_name};
 use super::{ChosenImage, WantedImage, not_found};
+use crate::manifest::{Descriptor, FoundManifest};
 use crate::{Digest, Image, ImageError, OpenRequest, SourceKind, config, manifest};
 use image_linkage::path::RootPath;
 
@@ -15,12 +15,6 @@ const MAX_DEPTH: usize = 3;
 
 /// Manifests that are looked through for one config.
 const MAX_MANIFESTS: usize = 1_000;
-
-/// An image's manifest and its digest.
-pub(super) struct FoundManifest {
-    pub digest: Digest,
-    pub manifest: Box<ImageManifest>,
-}
 
 /// Reads the image that `wanted` names from the layout in `documents`; its index is there.
 ///
@@ -37,7 +31,7 @@ pub(crate) fn choose_indexed_image(
     let candidates = named(documents.what(), &index, wanted)?;
     let descriptor = manifest::choose_manifest(documents.what(), &candidates, request.platform)?;
     let found = descend(documents, descriptor, request)?;
-    image(documents, kind, wanted, &found, request)
+    image(documents, kind, wanted, found, request)
 }
 
 /// The image of one manifest.
@@ -45,34 +39,33 @@ fn image(
     documents: &dyn DocumentStore,
     kind: SourceKind,
     wanted: &WantedImage<'_>,
-    found: &FoundManifest,
+    found: FoundManifest,
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
-    let descriptor = found.manifest.config();
-    let (name, bytes) = read_blob(documents, descriptor, request)?;
+    let (name, bytes) = read_blob(documents, &found.manifest.config, request)?;
     let (platform, config) =
         config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
     manifest::expect_platform(what, &platform, request.platform)?;
     let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits())?;
     let members = found
         .manifest
-        .layers()
+        .layers
         .iter()
-        .map(|layer| blob_name(what, &manifest::own_digest(layer)))
+        .map(|layer| blob_name(what, &layer.digest))
         .collect::<Result<_, _>>()?;
     Ok(ChosenImage {
         image: Image {
             reference: wanted.reference.to_owned(),
             source: kind,
-            digest: Some(found.digest.clone()),
+            digest: Some(found.digest),
             platform,
             config,
             layers,
         },
         documents: crate::ImageDocuments {
             config: bytes,
-            manifest: Some(found.manifest.clone()),
+            manifest: Some(found.bytes),
         },
         members,
     })
@@ -157,7 +150,7 @@ fn is_named(descriptor: &Descriptor, name: &str) -> bool {
         "org.opencontainers.image.ref.name",
         "io.containerd.image.name",
     ];
-    descriptor.digest().as_ref() == name
+    descriptor.digest.as_ref() == name
         || annotations
             .iter()
             .filter_map(|key| annotation(descriptor, key))
@@ -172,7 +165,7 @@ fn full_name(descriptor: &Descriptor) -> Option<&str> {
 }
 
 fn annotation<'a>(descriptor: &'a Descriptor, key: &str) -> Option<&'a str> {
-    let annotations = descriptor.annotations().as_ref()?;
+    let annotations = descriptor.annotations.as_ref()?;
     annotations.get(key).map(String::as_str)
 }
 
@@ -189,13 +182,12 @@ fn read_blob(
     descriptor: &Descriptor,
     request: &OpenRequest<'_>,
 ) -> Result<(RootPath, Vec<u8>), ImageError> {
-    let digest = manifest::own_digest(descriptor);
-    let name = blob_name(documents.what(), &digest)?;
+    let name = blob_name(documents.what(), &descriptor.digest)?;
     let bytes = documents::read_document(
         documents,
         &name,
-        Some(&digest),
-        Some(descriptor.size()),
+        Some(&descriptor.digest),
+        Some(descriptor.size),
         request.limits().document,
     )?;
     Ok((name, bytes))
@@ -213,8 +205,12 @@ fn descend(
         let what = documents::name_member(documents, &name);
         match manifest::read_manifest(&what, &bytes)? {
             manifest::ManifestDocument::Manifest(manifest) => {
-                let digest = manifest::own_digest(&descriptor);
-                return Ok(FoundManifest { digest, manifest });
+                let digest = descriptor.digest;
+                return Ok(FoundManifest {
+                    digest,
+                    manifest,
+                    bytes,
+                });
             }
             manifest::ManifestDocument::Index(inner) => {
                 descriptor = manifest::choose_manifest(&what, &inner, request.platform)?.clone();
@@ -244,10 +240,10 @@ pub(super) fn manifest_of_config(
     let mut seen = BTreeSet::new();
     let mut found: Option<FoundManifest> = None;
     while let Some((descriptor, depth)) = queue.pop() {
-        if !seen.insert(descriptor.digest().to_string()) || seen.len() > MAX_MANIFESTS {
+        if !seen.insert(descriptor.digest.clone()) || seen.len() > MAX_MANIFESTS {
             continue;
         }
-        let (digest, size) = (manifest::own_digest(&descriptor), descriptor.size());
+        let (digest, size) = (descriptor.digest, descriptor.size);
         let name = blob_name(documents.what(), &digest).ok()?;
         let limit = request.limits().document;
         let Ok(Some(bytes)) =
@@ -257,12 +253,16 @@ pub(super) fn manifest_of_config(
         };
         match manifest::read_manifest("", &bytes) {
             Ok(manifest::ManifestDocument::Manifest(manifest))
-                if manifest::own_digest(manifest.config()) == *config =>
+                if manifest.config.digest == *config =>
             {
                 if found.is_some() {
                     return None;
                 }
-                found = Some(FoundManifest { digest, manifest });
+                found = Some(FoundManifest {
+                    digest,
+                    manifest,
+                    bytes,
+                });
             }
             Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {
                 queue.extend(inner.into_iter().map(|descriptor| (descriptor, depth + 1)));

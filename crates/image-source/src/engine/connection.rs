@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use reqwest::blocking::{Body, Client, ClientBuilder, Response};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Certificate, Identity, redirect};
+use reqwest::{Certificate, Identity};
 use serde::Deserialize;
 
 use super::EngineKind;
 use crate::ImageError;
+use crate::http_client::client_builder;
 use image_linkage::escape;
 
 /// The environment variables that say where an engine listens; an empty value counts as none.
@@ -109,10 +110,9 @@ pub(super) fn connect_engine(
     };
     let what = format!("{} at {shown}", brand.name());
     // An engine writes all layers to its disk before it sends the first byte: only connecting is timed.
-    let builder = ClientBuilder::new()
+    let builder = client_builder()
         .timeout(None)
         .connect_timeout(Duration::from_secs(20))
-        .redirect(redirect::Policy::none())
         .no_proxy();
     // Where no TLS is spoken, a machine without certificates is as good as any.
     let builder = match &endpoint {

@@ -1,6 +1,6 @@
 //! Gives an engine an image, as `docker load` does.
 
-use std::io::Read as _;
+use std::io::Read;
 
 use reqwest::StatusCode;
 use reqwest::blocking::Body;
@@ -35,9 +35,13 @@ impl EngineImage {
     /// Loads an archive as `docker save` writes it.
     ///
     /// Errors: Why the engine does not take it.
-    pub fn load(&self, archive: Body, limits: &Limits) -> Result<(), ImageError> {
+    pub fn load(
+        &self,
+        archive: impl Read + Send + 'static,
+        limits: &Limits,
+    ) -> Result<(), ImageError> {
         let connection = connect_engine(self.brand, &self.environment)?;
-        let response = connection.send("images/load?quiet=1", archive)?;
+        let response = connection.send("images/load?quiet=1", Body::new(archive))?;
         let response = connection.accept(response, limits.document)?;
         let mut said = Vec::new();
         response

@@ -2,15 +2,13 @@
 
 use std::io::Read as _;
 
-use oci_spec::distribution::Reference;
-use oci_spec::image::ImageManifest;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 
 use super::client::RepositoryClient;
 use super::request_errors::{media_type, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
-use crate::manifest::{self, ManifestDocument};
-use crate::{Digest, ImageError, OpenRequest, verify};
+use crate::manifest::{self, FoundManifest, ManifestDocument};
+use crate::{Digest, ImageError, OpenRequest, RegistryReference, verify};
 
 /// Indexes within indexes that are followed.
 const DEPTH: usize = 3;
@@ -25,14 +23,14 @@ struct FetchedDocument {
     claimed: Option<String>,
 }
 
-/// Fetches the manifest for the platform of `request`, with its digest.
+/// Fetches the manifest for the platform of `request`.
 ///
 /// Errors: The image is not there, is no image, has none for the platform, or is not what its digest says.
 pub(super) fn fetch_manifest(
     client: &RepositoryClient,
-    reference: &Reference,
+    reference: &RegistryReference,
     request: &OpenRequest<'_>,
-) -> Result<(Digest, ImageManifest), ImageError> {
+) -> Result<FoundManifest, ImageError> {
     let name = client.written.as_str();
     let mut digest = reference.digest().map(manifest::parse_digest).transpose()?;
     let mut size = None;
@@ -51,11 +49,17 @@ pub(super) fn fetch_manifest(
             None => computed(&what, &bytes, arrived.claimed.as_deref())?,
         };
         match manifest::read_manifest(name, &bytes)? {
-            ManifestDocument::Manifest(manifest) => return Ok((found, *manifest)),
+            ManifestDocument::Manifest(manifest) => {
+                return Ok(FoundManifest {
+                    digest: found,
+                    manifest,
+                    bytes,
+                });
+            }
             ManifestDocument::Index(entries) => {
                 let chosen = manifest::choose_manifest(name, &entries, request.platform)?;
-                digest = Some(manifest::own_digest(chosen));
-                size = Some(chosen.size());
+                digest = Some(chosen.digest.clone());
+                size = Some(chosen.size);
             }
         }
     }

@@ -21,12 +21,10 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oci_spec::distribution::Reference;
-
-use super::manifest::{describe_layers, expect_platform, own_digest};
+use super::manifest::{describe_layers, expect_platform};
 use super::{
     BlobStore, Image, ImageDocuments, ImageError, ImageSource, LayerDescriptor, OpenRequest,
-    OpenedImage, OpenedLayers, SourceKind, config, verify,
+    OpenedImage, OpenedLayers, RegistryReference, SourceKind, config, verify,
 };
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
@@ -49,14 +47,14 @@ pub struct RegistryOptions {
 
 /// An image in a registry.
 pub struct RegistrySource {
-    reference: Reference,
+    reference: RegistryReference,
     written: String,
     options: RegistryOptions,
 }
 
 impl RegistrySource {
     /// The image `reference`, which the user wrote as `written`.
-    pub fn new(reference: Reference, written: String, options: RegistryOptions) -> Self {
+    pub fn new(reference: RegistryReference, written: String, options: RegistryOptions) -> Self {
         Self {
             reference,
             written,
@@ -74,31 +72,30 @@ impl ImageSource for RegistrySource {
             written,
             &self.options,
         )?);
-        let (digest, manifest) = manifest::fetch_manifest(&client, &self.reference, request)?;
-        let described = manifest.config();
-        let config_digest = own_digest(described);
+        let found = manifest::fetch_manifest(&client, &self.reference, request)?;
+        let described = &found.manifest.config;
         let bytes = verify::read_document(
-            &format!("config {config_digest} of {written}"),
-            blob::open_blob(&client, &config_digest, Some(described.size()))?,
-            Some(&config_digest),
-            Some(described.size()),
+            &format!("config {} of {written}", described.digest),
+            blob::open_blob(&client, &described.digest, Some(described.size))?,
+            Some(&described.digest),
+            Some(described.size),
             request.limits().document,
         )?;
         let (platform, config) = config::read_image_config(written, &bytes)?;
         expect_platform(written, &platform, request.platform)?;
-        let layers = describe_layers(written, &manifest, &config, request.limits())?;
+        let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),
                 source: SourceKind::Docker,
-                digest: Some(digest),
+                digest: Some(found.digest),
                 platform,
                 config,
                 layers,
             },
             documents: ImageDocuments {
                 config: bytes,
-                manifest: Some(Box::new(manifest)),
+                manifest: Some(found.bytes),
             },
             layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client })),
         })

@@ -5,7 +5,6 @@
 
 use std::io::Read;
 
-use oci_spec::distribution::Reference;
 use reqwest::blocking::{Body, Response};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
@@ -15,7 +14,7 @@ use super::client::{RepositoryClient, status_failure};
 use super::request_errors::{read_error_body, remote_error};
 use super::retry::{AttemptFailure, retry_attempts};
 use super::transport::{FinalResponse, without_user};
-use crate::{Digest, ImageError};
+use crate::{Digest, ImageError, RegistryReference};
 
 /// Opens a blob at its start.
 pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
@@ -44,7 +43,7 @@ impl RegistryPush {
     ///
     /// Errors: [`ImageError::Reference`] for a digest, which cannot be chosen, and for what is no host.
     pub fn new(
-        reference: &Reference,
+        reference: &RegistryReference,
         written: &str,
         from: Option<&str>,
         options: &RegistryOptions,

@@ -12,12 +12,13 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::blocking::{Body, Client, RequestBuilder, Response};
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Certificate, Method, Url, redirect};
+use reqwest::{Certificate, Method, Url};
 
 use super::address_guard;
 use super::request_errors::{connection_failure, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy};
 use crate::ImageError;
+use crate::http_client::client_builder;
 
 /// Redirects that are followed for one request.
 const REDIRECTS: usize = 10;
@@ -252,9 +253,8 @@ impl HttpTransport {
     }
 
     fn build(&self, kind: ClientKind) -> Result<Client, ImageError> {
-        let mut builder = Client::builder()
+        let mut builder = client_builder()
             .user_agent(concat!("cupti-audit/", env!("CARGO_PKG_VERSION")))
-            .redirect(redirect::Policy::none())
             .connect_timeout(self.patience.connect)
             // In the blocking client this is no limit on the whole: it bounds the wait for the answer, and
             // then each read of the body anew.

@@ -43,7 +43,7 @@ fn failure(gets: &ConsumerOutcome) -> Option<String> {
         return Some(gets.message.clone());
     }
     if let Some(other) = gets.other_failures.first() {
-        return Some(other.clone());
+        return Some(other.message.clone());
     }
     let missing = gets.missing_symbols.first()?;
     Some(format!(

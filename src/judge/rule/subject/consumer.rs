@@ -1,32 +1,14 @@
 //! A program that gets libcupti.
 
-use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, escaped, fields, flag, text};
+use super::evidence::Evidence;
+use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
 use crate::judge::facts::release_mismatch::{self, ReleaseMismatch};
 use crate::judge::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::trace_text;
-
-/// The fields of a program that gets libcupti.
-pub(super) const FIELDS: &[&str] = &[
-    "name",
-    "object",
-    // `needed` or `dlopen`.
-    "asks",
-    "wants",
-    // What breaks without it: `import` or `profiling`.
-    "required",
-    "path",
-    // Whether it imports symbols that the copy does not export, and which.
-    "lacks_symbols",
-    "symbols",
-    // Whether it gets another release than it was made for, and which.
-    "shadowed",
-    "older",
-    "gets",
-    "meant",
-    "meant_by",
-];
 
 /// The symbols that are named in a message, at most.
 const SYMBOLS: usize = 5;

@@ -1,14 +1,8 @@
 //! Something of the GPU that the image tells the container runtime to leave out.
 
-use super::{RuleSubject, SubjectKind, escaped, fields, text};
+use super::rule_subject::{RuleSubject, escaped, fields, text};
 use crate::judge::facts::ImageFacts;
-
-/// The fields of what is left out.
-pub(super) const FIELDS: &[&str] = &[
-    "variable", "value", // `devices`, `compute` or `utility`.
-    "lacks", // What that means, as the end of a sentence.
-    "words",
-];
+use crate::knowledge::rule::SubjectKind;
 
 /// What the environment of the image leaves out.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

@@ -1,10 +1,9 @@
 //! The copies of libcupti together, where there are several.
 
-use super::{FindingLocation, RuleSubject, SubjectKind, escaped, fields, text};
+use super::rule_subject::{RuleSubject, escaped, fields, text};
 use crate::judge::facts::{CuptiCopy, ImageFacts};
-
-/// The fields of the copies together.
-pub(super) const FIELDS: &[&str] = &["count", "versions"];
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 
 /// The copies for the image's processor that a process can map, tools' own ones left out; nothing where there
 /// are fewer than two.

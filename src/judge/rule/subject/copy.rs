@@ -1,44 +1,13 @@
 //! A copy of libcupti.
 
-use super::{FindingLocation, RuleSubject, SubjectKind, escaped, evidence, fields, flag, text};
+use super::evidence;
+use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
 use crate::judge::facts::cuda_runtime::{self, CudaRuntime};
 use crate::judge::facts::{self, ImageFacts, OwnerKind, RequestOutcome};
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::loader::{Arch, SearchStep, TriedFile};
-
-/// The fields of a copy.
-pub(super) const FIELDS: &[&str] = &[
-    "path",
-    "directory",
-    "soname",
-    "version",
-    "owner",
-    // Whether it serves only the tool that brings it.
-    "decoy",
-    "loadable",
-    "loadable_nvidia",
-    // Whether a program gets it.
-    "used",
-    // Whether the search ended at it, and what it needs is missing.
-    "reached",
-    "library",
-    "damaged",
-    "damage",
-    // Whether a search ends at it because it is damaged.
-    "stops_search",
-    "machine",
-    "image_machine",
-    "wrong_machine",
-    "image_status",
-    // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
-    "image_serves",
-    // Whether the image has a dynamic loader.
-    "has_loader",
-    // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
-    "cudart",
-    "other_cudart",
-    "other_cudart_major",
-];
 
 /// The copies.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -69,7 +38,7 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
     }
 }
 
-type FieldPairs<const N: usize> = [(&'static str, super::FieldValue); N];
+type FieldPairs<const N: usize> = [(&'static str, FieldValue); N];
 
 fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
     let own_name = || copy.real_path.name().into();

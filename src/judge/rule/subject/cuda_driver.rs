@@ -1,28 +1,9 @@
 //! The CUDA version that the image needs a driver for.
 
-use super::{RuleSubject, SubjectKind, escaped, fields, flag, text};
+use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
 use crate::judge::facts::cuda_runtime::{self, CudaVersion};
 use crate::judge::facts::{CuptiCopy, ImageFacts, search_path};
-
-/// The fields of the CUDA version.
-pub(super) const FIELDS: &[&str] = &[
-    // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
-    "version",
-    "from",
-    // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
-    "driver",
-    "branch",
-    // Whether the driver for this version is known.
-    "has_driver",
-    "has_cupti",
-    // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
-    "cupti",
-    "cupti_path",
-    "required",
-    "newer_than_required",
-    // Whether a search path names the directory into which GKE mounts the driver.
-    "names_nvidia_directory",
-];
+use crate::knowledge::rule::SubjectKind;
 
 /// Where GKE mounts the driver's libraries.
 const NVIDIA: &[u8] = b"/usr/local/nvidia/lib64";

@@ -1,11 +1,11 @@
 //! A link named as libcupti that leads nowhere.
 
-use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
+use super::evidence::Evidence;
+use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::{CuptiStatus, ImageFacts};
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
-
-/// The fields of such a link.
-pub(super) const FIELDS: &[&str] = &["path", "target", "dev_link"];
 
 /// The links.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Evidence, RuleSubject, SubjectKind, fields, text};
+use super::evidence::Evidence;
+use super::rule_subject::{RuleSubject, fields, text};
 use crate::judge::facts::{self, DeadWeightFile, ImageFacts};
 use crate::knowledge::dead_weight::{DeadWeightTable, WeightPurpose};
+use crate::knowledge::rule::SubjectKind;
 use crate::size::format_size;
-
-/// The fields of the files.
-pub(super) const FIELDS: &[&str] = &[
-    // `profiling` or `toolkit`.
-    "weight", "bytes", "count",
-];
 
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

@@ -1,19 +1,11 @@
 //! A stub of the driver's library that a search path leads to.
 
-use super::{FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
+use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::search_path::{self, DriverStub, StubSource};
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
-
-/// The fields of a stub.
-pub(super) const FIELDS: &[&str] = &[
-    "path",
-    "name",
-    // `LD_LIBRARY_PATH` or `ld.so.cache`.
-    "by",
-    // Whether it has the soname of the driver's library: then programs get it instead.
-    "is_soname",
-];
 
 /// The stubs that are found.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

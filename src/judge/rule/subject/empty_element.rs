@@ -1,12 +1,11 @@
 //! A search path with an empty element.
 
-use super::{FindingLocation, RuleSubject, SubjectKind, fields, text};
+use super::rule_subject::{RuleSubject, fields, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::search_path::{self, EmptyElement};
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
-
-/// The fields of such a path.
-pub(super) const FIELDS: &[&str] = &["of", "value", "working_dir"];
 
 /// The paths with an empty element.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

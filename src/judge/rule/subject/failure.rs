@@ -1,37 +1,17 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
-use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, evidence, fields, flag, text};
-use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
+use super::evidence::{self, Evidence};
+use super::rule_subject::{RuleSubject, fields, flag, text};
+use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::facts::{
     self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome,
 };
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
+use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::trace_text;
-use image_linkage::loader::{Libc, UnresolvedRequest};
-
-/// The fields of what is not loaded.
-pub(super) const FIELDS: &[&str] = &[
-    "object",
-    // What that breaks: `cupti`, or `import` or `profiling` of a program.
-    "breaks",
-    "words",
-    // Whether all that is missing is a newer glibc, which one is needed and which one is there.
-    "glibc",
-    "glibc_needed",
-    "glibc_here",
-    // Whether the C library of the image is musl.
-    "musl",
-];
-
-/// The fields of a program that opens libcupti and does not get it.
-pub(super) const UNSERVED: &[&str] = &[
-    "name",
-    "object",
-    "wants",
-    "words",
-    // Whether another program of the same Python environment gets one.
-    "others_served",
-];
+use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -61,10 +41,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     let resolution = &copy.by_path.as_is;
     resolution.root?;
     let failures: Vec<&UnresolvedRequest> = facts::unresolved_objects(resolution).collect();
-    let words: Vec<&str> = failures
-        .iter()
-        .map(|failure| failure.message.as_str())
-        .collect();
+    let words: Vec<LoaderWords<'_>> = failures.iter().map(|failure| words_of(failure)).collect();
     let shown = || {
         failures
             .iter()
@@ -93,38 +70,46 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     if misses_cupti(consumer) {
         return Some(match consumer.asks {
             RequestKind::Needed => {
-                failure(facts, object, breaks, &[&gets.message], location, searched)
+                let words = (gets.message.as_str(), gets.missing_version.as_ref());
+                failure(facts, object, breaks, &[words], location, searched)
             }
             RequestKind::Dlopen => unserved(facts, consumer, location, searched),
         });
     }
     // What else is missing may be loaded by the program beforehand; a version of glibc never is.
-    let old: Vec<&str> = gets
-        .other_failures
-        .iter()
-        .map(String::as_str)
-        .filter(|message| glibc_needed(message).is_some())
+    let others = gets.other_failures.iter().map(words_of);
+    let old: Vec<LoaderWords<'_>> = others
+        .filter(|words| glibc_needed(words).is_some())
         .collect();
     let breaks = FailureImpact::Import.name();
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, location, Vec::new()))
+}
+
+/// The loader's words on a failure, and the symbol version that it misses, if that is what it says.
+type LoaderWords<'a> = (&'a str, Option<&'a ByteString>);
+
+fn words_of(failure: &UnresolvedRequest) -> LoaderWords<'_> {
+    (&failure.message, failure.missing_version.as_ref())
+}
+
+fn glibc_needed((_, missing): &LoaderWords<'_>) -> Option<(u32, u32)> {
+    missing.and_then(|version| glibc_version(version))
 }
 
 fn failure(
     facts: &ImageFacts,
     object: String,
     breaks: &str,
-    messages: &[&str],
+    failures: &[LoaderWords<'_>],
     location: FindingLocation,
     evidence: Vec<Evidence>,
 ) -> RuleSubject {
-    let needed: Vec<_> = messages
-        .iter()
-        .map(|message| glibc_needed(message))
-        .collect();
+    let needed: Vec<_> = failures.iter().map(glibc_needed).collect();
     let newest = needed.iter().flatten().max();
     let (libc, here) = c_library(facts);
     let is_glibc = needed.iter().all(Option::is_some);
     // The sentence on glibc says what is needed; the loader's words say by whom.
+    let messages: Vec<&str> = failures.iter().map(|(message, _)| *message).collect();
     let words = messages.iter().filter(|_| is_glibc);
     let words = words.map(|message| Evidence::Words((*message).to_owned()));
     RuleSubject {
@@ -193,27 +178,4 @@ pub(super) fn c_library(facts: &ImageFacts) -> (&'static str, String) {
 
 fn number((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
-}
-
-/// The version of glibc that the loader misses, from its own words (glibc elf/dl-version.c, `match_symbol`).
-fn glibc_needed(message: &str) -> Option<(u32, u32)> {
-    let (_, rest) = message.split_once("version `GLIBC_")?;
-    let (number, _) = rest.split_once("' not found")?;
-    parse_cuda_version(number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::glibc_needed;
-
-    #[test]
-    fn only_a_missing_version_of_glibc_is_an_old_glibc() {
-        let words =
-            "/lib64/libc.so.6: version `GLIBC_2.25' not found (required by /opt/libcupti.so.13)";
-        assert_eq!(glibc_needed(words), Some((2, 25)));
-        let other = "/lib64/libcupti.so.12: version `libcupti.so.12' not found (required by /x)";
-        assert_eq!(glibc_needed(other), None);
-        let absent = "libgcc_s.so.1: cannot open shared object file: No such file or directory";
-        assert_eq!(glibc_needed(absent), None);
-    }
 }

@@ -1,23 +1,10 @@
 //! A framework that brings a profiler.
 
-use super::{FindingLocation, RuleSubject, SubjectKind, escaped, fields, flag, text};
+use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::python_distributions::PythonDistribution;
-
-/// The fields of a framework.
-pub(super) const FIELDS: &[&str] = &[
-    // The distribution: `torch` or `tensorflow`.
-    "name",
-    "version",
-    // Whether a program of the image asks for CUPTI under the framework's name.
-    "asks_for_cupti",
-    // Whether TensorBoard is in the same environment, and whether the plugin that shows profiles is.
-    "tensorboard",
-    "has_plugin",
-    "plugin",
-    // Whether the environment lets a daemon start profiles.
-    "daemon",
-];
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 
 /// A framework's distributions, the name of its program, and its plugins for `TensorBoard`, the first of which
 /// is the one to install.

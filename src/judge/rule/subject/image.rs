@@ -1,19 +1,11 @@
 //! The image as a whole.
 
+use super::evidence;
 use super::failure::{c_library, misses_cupti};
-use super::{FindingLocation, RuleSubject, SubjectKind, evidence, fields, flag, text};
+use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::{CuptiStatus, FailureImpact, ImageFacts};
-
-/// The fields of the image.
-pub(super) const FIELDS: &[&str] = &[
-    "status",
-    "status_nvidia",
-    "import_broken",
-    // Whether a copy, a link to none or a program that asks is there.
-    "concerns_cupti",
-    // `glibc`, `musl` or `none`: the dynamic loader.
-    "libc",
-];
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 
 /// The image.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

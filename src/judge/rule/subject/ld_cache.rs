@@ -1,18 +1,13 @@
 //! Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
 
-use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
+use super::evidence::Evidence;
+use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::ld_cache::{self, StaleEntry, StaleReason};
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
-
-/// The fields of the entries.
-pub(super) const FIELDS: &[&str] = &[
-    // What is wrong, as the end of a sentence.
-    "words",
-    // Whether a fresh run of `ldconfig` makes the names found.
-    "repaired_by_ldconfig",
-];
 
 /// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

@@ -1,12 +1,12 @@
 //! A file or link whose name says another soname than the file has.
 
-use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, text};
+use super::evidence::Evidence;
+use super::rule_subject::{RuleSubject, fields, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::misnamed_libraries::MisnamedLibrary;
+use crate::judge::rule::FindingLocation;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
-
-/// The fields of such a name.
-pub(super) const FIELDS: &[&str] = &["path", "says", "soname"];
 
 /// The names that are not true.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

@@ -1,19 +1,12 @@
 //! A process that gets libcupti and not `libnvperf_host.so`, which CUPTI opens by its bare name for counters.
 
-use super::{Evidence, FindingLocation, RuleSubject, SubjectKind, fields, flag, text};
+use super::evidence::Evidence;
+use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::{CompanionLookup, CuptiAccess, CuptiProcess, ImageFacts, RequestOutcome};
+use crate::judge::rule::FindingLocation;
 use crate::knowledge::api::LibraryRequester;
+use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_text;
-
-/// The fields of such a process.
-pub(super) const FIELDS: &[&str] = &[
-    // Who asks: a program, or any process that opens CUPTI by its soname.
-    "name",
-    // Where the library is, as the end of a sentence.
-    "words",
-    // Whether another process of the image gets it.
-    "others_get_it",
-];
 
 /// The library.
 const HOST: &str = "libnvperf_host.so";

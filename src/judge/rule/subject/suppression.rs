@@ -1,9 +1,8 @@
 //! A suppression of the config of which there is something to say.
 
-use super::{RuleSubject, SubjectKind, fields, text};
+use super::rule_subject::{RuleSubject, fields, text};
 use crate::judge::rule::suppression::Suppression;
-
-pub(super) const FIELDS: &[&str] = &["rule", "reason", "until", "line", "state"];
+use crate::knowledge::rule::SubjectKind;
 
 impl RuleSubject {
     /// A suppression and its `state`: it is of the run, not of an image.

@@ -2,8 +2,6 @@
 
 use std::io::{self, BufWriter, Write as _};
 
-use reqwest::blocking::Body;
-
 use super::{ExistingOutput, OutputAccess, archive};
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::NewImage;
@@ -46,7 +44,7 @@ pub(super) fn load_image(
                 .map_err(|error| SlimError::Cannot(format!("the engine hung up: {error}")))
         };
         let writing = scope.spawn(write);
-        let loaded = engine.load(Body::new(reader), &Limits::default());
+        let loaded = engine.load(reader, &Limits::default());
         (writing.join(), loaded)
     });
     let written = written.unwrap_or_else(|_panic| {

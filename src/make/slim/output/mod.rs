@@ -8,11 +8,10 @@ mod registry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use oci_spec::distribution::Reference;
-
 use super::SlimError;
 use super::new_image::{LayerStorage, NewImage};
 use super::original_image::OriginalImage;
+use image_source::RegistryReference;
 use image_source::engine::EngineEnvironment;
 use image_source::registry::RegistryOptions;
 
@@ -49,7 +48,7 @@ pub enum ImageOutput {
     /// A registry.
     Registry {
         /// The name, with Docker Hub's defaults filled in.
-        reference: Reference,
+        reference: RegistryReference,
         /// The name as it was written.
         written: String,
     },
@@ -80,8 +79,9 @@ impl ImageOutput {
     /// Errors: What would do.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("docker://") {
-            let reference =
-                Reference::try_from(name).map_err(|error| format!("{error}; {EXPECTED}"))?;
+            let reference = name
+                .parse::<RegistryReference>()
+                .map_err(|error| format!("{error}; {EXPECTED}"))?;
             return Ok(Self::Registry {
                 reference,
                 written: text.to_owned(),
@@ -226,7 +226,9 @@ fn beside(path: &Path) -> &Path {
 
 /// A name as an engine takes it: with a tag.
 fn tagged(name: &str) -> Result<String, String> {
-    let reference = Reference::try_from(name).map_err(|error| format!("{name}: {error}"))?;
+    let reference = name
+        .parse::<RegistryReference>()
+        .map_err(|error| format!("{name}: {error}"))?;
     if reference.digest().is_some() {
         return Err(format!(
             "{name}: an image is given a tag; its digest follows from it"
@@ -244,7 +246,7 @@ fn tagged(name: &str) -> Result<String, String> {
 }
 
 /// The repository of the same registry that an image was made of.
-fn home<'o>(original: &'o OriginalImage, reference: &Reference) -> Option<&'o str> {
+fn home<'o>(original: &'o OriginalImage, reference: &RegistryReference) -> Option<&'o str> {
     let (registry, repository) = original.home.as_ref()?;
     (registry == reference.registry()).then_some(repository)
 }

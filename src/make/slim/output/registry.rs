@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
-use oci_spec::distribution::Reference;
-
 use super::{ExistingOutput, OutputAccess, home};
 use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
 use crate::make::slim::{SlimError, interrupt};
-use image_source::ImageError;
 use image_source::registry::{PushOutcome, RegistryPush};
+use image_source::{ImageError, RegistryReference};
 
 /// Looks whether the tag is there.
 pub(super) fn check_tag_unused(
-    reference: &Reference,
+    reference: &RegistryReference,
     written: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<(), SlimError> {
@@ -31,7 +29,7 @@ fn free(push: &RegistryPush, written: &str, existing: ExistingOutput) -> Result<
 /// Pushes the image.
 pub(super) fn push_image(
     made: &NewImage<'_>,
-    reference: &Reference,
+    reference: &RegistryReference,
     written: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<String, SlimError> {

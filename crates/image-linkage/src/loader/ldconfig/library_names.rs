@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::loader::{Libc, legacy_hwcaps};
+use crate::loader::legacy_hwcaps;
+use crate::loader::machine::Libc;
 
 /// Whether `ldconfig` looks at a file of this name (`_dl_is_dso`).
 pub(super) fn is_library(name: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 
 use jiff::civil::Date;
 
-use crate::judge::rule::suppression::Suppression;
+use super::Suppression;
 use crate::judge::rule::{Finding, RuleSubject};
 
 /// The suppressions, and what became of each so far.

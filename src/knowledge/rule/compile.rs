@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::template::MessageTemplate;
 use super::{
-    DisabledPhases, FieldCondition, FieldValue, Rule, Severity, SeverityRaise, SubjectKind,
+    DisabledPhases, FieldCondition, FieldValue, Rule, RuleCure, Severity, SeverityRaise,
+    SubjectKind,
 };
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
@@ -26,6 +27,8 @@ struct RuleSource {
     message: String,
     why: String,
     fix: String,
+    #[serde(default, rename = "cured-by")]
+    cured_by: Option<RuleCure>,
     #[serde(default)]
     references: Vec<String>,
 }
@@ -85,6 +88,7 @@ fn rule(id: &str, source: RuleSource) -> Rule {
         why: source.why,
         fix: MessageTemplate::new(&source.fix),
         references: source.references,
+        cured_by: source.cured_by,
         severity: source
             .severity
             .severity()
@@ -183,7 +187,7 @@ fn mistakes(document: &YamlDocument, source: &RuleSource, phases: &[String]) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::judge::rule::{Severity, SubjectKind};
+    use crate::knowledge::rule::{Severity, SubjectKind};
     use yaml_mistakes::YamlDocument;
 
     #[test]

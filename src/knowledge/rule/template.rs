@@ -1,6 +1,8 @@
 //! Sentences with fields of a subject in braces.
 
-use super::{FieldValue, RuleSubject};
+use std::collections::BTreeMap;
+
+use super::FieldValue;
 
 /// A sentence and the fields in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,12 +40,11 @@ impl MessageTemplate {
         })
     }
 
-    /// The sentence with the values of `subject`.
-    pub fn fill(&self, subject: &RuleSubject) -> String {
+    /// The sentence with the values of a subject's fields.
+    pub fn fill(&self, fields: &BTreeMap<&'static str, FieldValue>) -> String {
         let piece = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
-            TemplatePart::Field(field) => subject
-                .fields
+            TemplatePart::Field(field) => fields
                 .get(field.as_str())
                 .map(FieldValue::to_string)
                 .unwrap_or_default(),

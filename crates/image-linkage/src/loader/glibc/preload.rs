@@ -1,36 +1,23 @@
 //! The libraries that are loaded before all others (glibc elf/rtld.c, `dl_main`).
 
-use super::dynamic_loader::Libc;
-use super::process::ProcessSetup;
 use crate::elf::ByteString;
+use crate::loader::link_map::{ProcessSetup, split_names};
 
 /// The bytes of `/etc/ld.so.preload` that are read; real ones hold a line or two.
-pub(super) const FILE: usize = 16 << 10;
+pub(super) const PRELOAD_FILE: usize = 16 << 10;
 
 /// The names in `LD_PRELOAD`, divided by spaces and colons, then those in `/etc/ld.so.preload`, whose comments
 /// count as space (`handle_preload_list`).
 pub(super) fn preload_names(setup: &ProcessSetup<'_>) -> Vec<ByteString> {
     let environment = setup.environment.preload.as_deref().unwrap_or_default();
-    if setup.linker.libc == Libc::Musl {
-        // `isspace` and colons; there is no file (musl ldso/dynlink.c, `load_preload`).
-        return split(environment, b": \t\n\x0b\x0c\r");
-    }
-    let mut names = split(environment, b" :");
+    let mut names = split_names(environment, b" :");
     let file = setup
         .rootfs
         .content(b"/etc/ld.so.preload")
         .unwrap_or_default();
-    let file = without_comments(file.get(..FILE).unwrap_or(file));
-    names.extend(split(&file, b": \t\n"));
+    let file = without_comments(file.get(..PRELOAD_FILE).unwrap_or(file));
+    names.extend(split_names(&file, b": \t\n"));
     names
-}
-
-fn split(list: &[u8], separators: &[u8]) -> Vec<ByteString> {
-    let names = list.split(|byte| separators.contains(byte));
-    names
-        .filter(|name| !name.is_empty())
-        .map(ByteString::from)
-        .collect()
 }
 
 /// A preload file with its comments blanked. The loader looks for the next one from the start of the file, in
@@ -56,12 +43,12 @@ fn without_comments(file: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{split, without_comments};
+    use super::{split_names, without_comments};
 
     #[test]
     fn comments_are_space_and_names_are_divided() {
         let names = |file: &[u8]| -> Vec<String> {
-            let names = split(&without_comments(file), b": \t\n");
+            let names = split_names(&without_comments(file), b": \t\n");
             names
                 .iter()
                 .map(|name| String::from_utf8_lossy(name).into_owned())

@@ -1,6 +1,10 @@
 //! Suppressions: findings that a project knows of and lives with, for a reason and perhaps for a time.
 
+mod gate;
+
 use std::fmt;
+
+pub use gate::SuppressionGate;
 
 use globset::{GlobBuilder, GlobMatcher};
 use jiff::civil::Date;

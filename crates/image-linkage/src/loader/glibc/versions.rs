@@ -1,31 +1,25 @@
 //! Checks that each needed version is defined (glibc elf/dl-version.c, `_dl_check_map_versions`), and that
 //! the processor has the level an object asks for (sysdeps/x86/dl-prop.h).
 
-use super::process::{LinkMap, SimulatedProcess};
-use super::{RequestOutcome, UnresolvedRequest};
 use crate::escape;
+use crate::loader::link_map::{LinkMap, LinkMaps};
+use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 
 /// The version needs of the maps in `order` that are not met, in the loader's words.
-pub(super) fn check_versions(
-    process: &SimulatedProcess<'_>,
-    order: &[usize],
-) -> Vec<UnresolvedRequest> {
-    let maps = order
+pub(super) fn check_versions(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
+    let listed = order
         .iter()
-        .filter_map(|&number| Some((number, process.maps.get(number)?)));
-    maps.flat_map(|(number, map)| {
-        versions(process, number, map)
-            .into_iter()
-            .chain(level(process, number, map))
-    })
-    .collect()
+        .filter_map(|&number| Some((number, maps.get(number)?)));
+    listed
+        .flat_map(|(number, map)| {
+            versions(maps, number, map)
+                .into_iter()
+                .chain(level(maps, number, map))
+        })
+        .collect()
 }
 
-fn versions(
-    process: &SimulatedProcess<'_>,
-    number: usize,
-    map: &LinkMap,
-) -> Vec<UnresolvedRequest> {
+fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<UnresolvedRequest> {
     let mut missing = Vec::new();
     for need in &map.elf().verneed {
         let answers = |candidate: &&LinkMap| {
@@ -34,8 +28,7 @@ fn versions(
                 || candidate.elf().soname.as_ref() == Some(&need.file)
         };
         // An object without definitions is accepted with a warning; one that is missing is reported already.
-        let Some(found) = process
-            .maps
+        let Some(found) = maps
             .iter()
             .find(answers)
             .filter(|found| !found.elf().verdef.is_empty())
@@ -57,6 +50,7 @@ fn versions(
                     escape::escape_bytes(&version.name),
                     escape::escape_bytes(&map.path)
                 ),
+                missing_version: Some(version.name.clone()),
                 trace: Vec::new(),
             });
         }
@@ -64,13 +58,9 @@ fn versions(
     missing
 }
 
-fn level(
-    process: &SimulatedProcess<'_>,
-    number: usize,
-    map: &LinkMap,
-) -> Option<UnresolvedRequest> {
-    let lacks = map.elf().isa_needed & !process.setup.cpu.isa_bits() != 0;
-    (lacks && process.setup.linker.arch.name == "x86-64").then(|| UnresolvedRequest {
+fn level(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<UnresolvedRequest> {
+    let lacks = map.elf().isa_needed & !maps.setup.cpu.isa_bits() != 0;
+    (lacks && maps.setup.linker.arch.has_levels()).then(|| UnresolvedRequest {
         name: map.path.clone(),
         requested_by: Some(number),
         outcome: RequestOutcome::Refused,
@@ -78,6 +68,29 @@ fn level(
             "{}: CPU ISA level is lower than required",
             escape::escape_bytes(&map.path)
         ),
+        missing_version: None,
         trace: Vec::new(),
     })
+}
+
+/// The major and minor number in the name of a symbol version of glibc, such as `GLIBC_2.25`; `None` for every
+/// other version, `GLIBC_PRIVATE` among them.
+pub fn glibc_version(name: &[u8]) -> Option<(u32, u32)> {
+    let number = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?;
+    let mut parts = number.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glibc_version;
+
+    #[test]
+    fn only_a_version_of_glibc_with_a_number_is_one() {
+        assert_eq!(glibc_version(b"GLIBC_2.25"), Some((2, 25)));
+        assert_eq!(glibc_version(b"GLIBC_2.2.5"), Some((2, 2)));
+        assert_eq!(glibc_version(b"GLIBC_PRIVATE"), None);
+        assert_eq!(glibc_version(b"GLIBCXX_3.4.30"), None);
+        assert_eq!(glibc_version(b"libcupti.so.12"), None);
+    }
 }

@@ -94,6 +94,15 @@ pub static ARCHES: [Arch; 6] = [
     },
 ];
 
+/// The C library that a loader belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Libc {
+    /// glibc, with its major and minor version where `ld.so` says it.
+    Glibc(Option<(u32, u32)>),
+    /// musl.
+    Musl,
+}
+
 impl Arch {
     /// The processor of an object; `None` for one that is not known here.
     pub fn of_object(facts: &crate::elf::ElfFacts) -> Option<&'static Self> {
@@ -128,6 +137,11 @@ impl Arch {
             return Some(1);
         }
         Some(Self::of_object(facts)?.cache_flags)
+    }
+
+    /// Whether the processor has micro-architecture levels for which glibc knows subdirectories.
+    pub(super) fn has_levels(&self) -> bool {
+        self.name == "x86-64"
     }
 
     /// The processor of a platform, by Go's name.

@@ -1,11 +1,12 @@
 //! What the command line and the environment leave open, the config fills.
 
-use super::ProjectConfig;
-use crate::cli::{AuditArgs, ImageArgs};
+use crate::cli::audit::AuditArgs;
+use crate::cli::config::ProjectConfig;
+use crate::cli::shared_args::ImageArgs;
 
 impl ProjectConfig {
     /// Fills what `audit` takes. A list of the command line stands in place of the config's.
-    pub fn fill_audit(&self, args: &mut AuditArgs) {
+    pub(super) fn fill_audit(&self, args: &mut AuditArgs) {
         args.fail_on = args.fail_on.or(self.fail_on);
         args.format = args.format.or(self.format);
         if args.phase.is_empty() {
@@ -18,7 +19,7 @@ impl ProjectConfig {
     }
 
     /// Fills how images are had. Variables are joined: of two for one name, that of the command line counts.
-    pub fn fill_image(&self, args: &mut ImageArgs) {
+    pub(super) fn fill_image(&self, args: &mut ImageArgs) {
         if args.platform.is_none() {
             args.platform.clone_from(&self.platform);
         }

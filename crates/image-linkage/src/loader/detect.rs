@@ -1,0 +1,57 @@
+//! Which loader the image holds: chooses between glibc and musl.
+
+use super::dynamic_loader::DynamicLoader;
+use super::machine::{Arch, CpuLevel, Libc};
+use super::{glibc, musl};
+use crate::elf::ByteString;
+use crate::rootfs::Rootfs;
+
+impl DynamicLoader {
+    /// The loader of the image for the processor: glibc's, else musl's. An image with both runs glibc's programs; musl
+    /// is there for a tool of its own.
+    pub fn find_default(rootfs: &Rootfs, arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
+        Self::read_at(rootfs, arch.interpreter.as_bytes(), arch, cpu)
+            .or_else(|| Self::read_at(rootfs, arch.musl.as_bytes(), arch, cpu))
+    }
+
+    /// The loader at `path`, which a program names in `PT_INTERP`; `None` when no file lies there.
+    pub fn read_at(
+        rootfs: &Rootfs,
+        path: &[u8],
+        arch: &'static Arch,
+        cpu: CpuLevel,
+    ) -> Option<Self> {
+        let real_path = rootfs.lookup(path).ok()?.path;
+        let file = rootfs.file(path)?;
+        let bytes = file.kept.as_deref().unwrap_or_default();
+        // On Alpine the loader is musl's `libc.so` itself, and only the link to it has the loader's name.
+        let is_musl = real_path.name().starts_with(b"ld-musl-")
+            || path.windows(8).any(|part| part == b"ld-musl-");
+        let (libc, is_debian) = if is_musl {
+            (Libc::Musl, false)
+        } else {
+            glibc::detect::identify(bytes)
+        };
+        let mut linker = Self {
+            path: path.into(),
+            real_path,
+            libc,
+            is_debian,
+            arch,
+            default_dirs: Vec::new(),
+            levels: Vec::new(),
+            subdirectories: Vec::new(),
+            hardware: 0,
+            isa_bits: cpu.isa_bits(),
+            lib: ByteString::default(),
+            platform: arch.platform.as_bytes().into(),
+            cache: None,
+            problems: Vec::new(),
+        };
+        match libc {
+            Libc::Glibc(_) => glibc::detect::complete(&mut linker, rootfs, bytes, cpu),
+            Libc::Musl => musl::detect::complete(&mut linker, rootfs),
+        }
+        Some(linker)
+    }
+}

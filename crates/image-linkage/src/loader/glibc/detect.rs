@@ -1,0 +1,183 @@
+//! What glibc's `ld.so` starts with. The default directories are compiled into it, and differ between
+//! distributions; they are read from the image's own file.
+
+use super::preload;
+use crate::elf::ByteString;
+use crate::loader::dynamic_loader::DynamicLoader;
+use crate::loader::ld_cache_file::{self, CacheFile};
+use crate::loader::legacy_hwcaps::LegacyHwcaps;
+use crate::loader::machine::{Arch, CpuLevel, Libc};
+use crate::rootfs::Rootfs;
+
+/// The library and version that the bytes of `ld.so` show, and whether they are of Debian or Ubuntu.
+pub(in crate::loader) fn identify(bytes: &[u8]) -> (Libc, bool) {
+    let is_debian = [&b"(Debian GLIBC "[..], b"(Ubuntu GLIBC "]
+        .iter()
+        .any(|banner| bytes.windows(banner.len()).any(|part| part == *banner));
+    (Libc::Glibc(version(bytes)), is_debian)
+}
+
+/// Completes a loader with what glibc's reads: its bytes, the processor, the cache.
+pub(in crate::loader) fn complete(
+    linker: &mut DynamicLoader,
+    rootfs: &Rootfs,
+    bytes: &[u8],
+    cpu: CpuLevel,
+) {
+    linker.default_dirs = default_dirs(bytes);
+    if linker.default_dirs.is_empty() {
+        linker.default_dirs = assumed_dirs(linker.arch);
+        let path = linker.real_path.to_string();
+        linker.problems.push(format!(
+            "{path} does not show its default directories; those of its processor are assumed"
+        ));
+    }
+    let preload = rootfs
+        .file(b"/etc/ld.so.preload")
+        .map_or(0, |file| file.bytes);
+    if preload > preload::PRELOAD_FILE as u64 {
+        let what = "/etc/ld.so.preload is longer than what is read of it";
+        linker.problems.push(format!("{what}: {preload} bytes"));
+    }
+    let first = linker.default_dirs.first().cloned().unwrap_or_default();
+    linker.lib = first
+        .strip_prefix(b"/")
+        .and_then(|dir| dir.strip_suffix(b"/"))
+        .unwrap_or_default()
+        .into();
+    // The subdirectories came with glibc 2.33 (NEWS for version 2.33).
+    let knows_levels = !matches!(linker.libc, Libc::Glibc(Some(version)) if version < (2, 33));
+    if linker.arch.has_levels() && knows_levels {
+        linker.levels = cpu
+            .subdirectories()
+            .iter()
+            .map(|level| level.as_bytes().into())
+            .collect();
+    }
+    let levels = linker.levels.iter();
+    linker.subdirectories = levels
+        .map(|level| [b"glibc-hwcaps/", &**level, b"/"].concat().into())
+        .collect();
+    linker.run_on(&LegacyHwcaps::baseline_of(linker.arch));
+    read_cache(linker, rootfs);
+}
+
+fn read_cache(linker: &mut DynamicLoader, rootfs: &Rootfs) {
+    let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
+        return;
+    };
+    let read = file
+        .kept
+        .as_deref()
+        .ok_or_else(|| "it is too large".to_owned());
+    let problem = match read.and_then(|bytes| ld_cache_file::read_cache(bytes, linker.arch.data)) {
+        Ok(CacheFile { cache, damage }) => {
+            linker.cache = Some(cache);
+            damage.map(|why| {
+                format!("what the loader finds in /etc/ld.so.cache cannot be foretold: {why}")
+            })
+        }
+        Err(why) => Some(format!("the loader ignores /etc/ld.so.cache: {why}")),
+    };
+    linker.problems.extend(problem);
+}
+
+/// The version in the banner of `ld.so`, such as `stable release version 2.36.`
+fn version(bytes: &[u8]) -> Option<(u32, u32)> {
+    let marker = b"release version ";
+    let at = bytes
+        .windows(marker.len())
+        .position(|window| window == marker)?;
+    let text: String = bytes
+        .get(at + marker.len()..)?
+        .iter()
+        .take(12)
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+        .map(|&byte| char::from(byte))
+        .collect();
+    let mut parts = text.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The directories compiled into `ld.so`: the first run of NUL-separated absolute paths that end in `/`
+/// (`system_dirs` in elf/dl-load.c).
+fn default_dirs(bytes: &[u8]) -> Vec<ByteString> {
+    let is_dir = |text: &[u8]| {
+        text.len() > 2
+            && text.starts_with(b"/")
+            && text.ends_with(b"/")
+            && text.iter().all(u8::is_ascii_graphic)
+    };
+    let mut run: Vec<ByteString> = Vec::new();
+    for text in bytes.split(|&byte| byte == 0) {
+        // The list may stand behind other bytes that no NUL divides from it.
+        let text = text
+            .iter()
+            .rposition(|byte| !byte.is_ascii_graphic())
+            .map_or(text, |at| text.get(at + 1..).unwrap_or_default());
+        if is_dir(text) && is_library_dir(text) {
+            run.push(text.into());
+        } else if run.len() >= 2 {
+            return run;
+        } else {
+            run.clear();
+        }
+    }
+    if run.len() >= 2 { run } else { Vec::new() }
+}
+
+fn is_library_dir(text: &[u8]) -> bool {
+    text.windows(4).any(|part| part == b"/lib")
+}
+
+/// The default directories where `ld.so` does not show them.
+fn assumed_dirs(arch: &Arch) -> Vec<ByteString> {
+    let slib = if arch.interpreter.starts_with("/lib64/") {
+        "lib64"
+    } else {
+        "lib"
+    };
+    [format!("/{slib}/"), format!("/usr/{slib}/")]
+        .into_iter()
+        .map(|dir| dir.into_bytes().into())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{default_dirs, version};
+
+    #[test]
+    fn default_directories_are_found_among_other_strings() {
+        let text = |bytes: &[u8]| -> Vec<String> {
+            default_dirs(bytes)
+                .iter()
+                .map(|dir| String::from_utf8_lossy(dir).into_owned())
+                .collect()
+        };
+        let debian = b"\0/proc/self/\0\x01\x02/lib/x86_64-linux-gnu/\0/usr/lib/x86_64-linux-gnu/\0/lib/\0/usr/lib/\0\0x";
+        assert_eq!(
+            text(debian),
+            [
+                "/lib/x86_64-linux-gnu/",
+                "/usr/lib/x86_64-linux-gnu/",
+                "/lib/",
+                "/usr/lib/"
+            ]
+        );
+        assert_eq!(
+            text(b"/etc/\0/lib64/\0/usr/lib64/\0glibc"),
+            ["/lib64/", "/usr/lib64/"]
+        );
+        assert_eq!(text(b"\0/lib/\0nothing\0").len(), 0);
+    }
+
+    #[test]
+    fn the_version_stands_in_the_banner() {
+        assert_eq!(
+            version(b"ld.so (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\nCopy"),
+            Some((2, 36))
+        );
+        assert_eq!(version(b"no banner"), None);
+    }
+}

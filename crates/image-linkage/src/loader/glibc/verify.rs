@@ -1,0 +1,93 @@
+//! What glibc checks before it maps a file (elf/dl-load.c, `open_verify` and `_dl_map_object_from_fd`), in its own
+//! words.
+
+use crate::elf::ElfFacts;
+use crate::layer::FileFacts;
+use crate::loader::dynamic_loader::DynamicLoader;
+use crate::loader::machine::Arch;
+use crate::loader::object_check::{ObjectRole, refused, truncation};
+use crate::loader::trace::{LoadRefusal, TriedFile};
+
+/// The size of a 64-bit ELF header; shorter files are "too short".
+const HEADER: [u64; 3] = [0, 52, 64];
+
+/// Whether glibc maps a file with these facts.
+pub(super) fn verify_object(
+    facts: &FileFacts,
+    linker: &DynamicLoader,
+    role: ObjectRole,
+) -> TriedFile {
+    let arch = linker.arch;
+    let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
+    if facts.bytes < header {
+        return refused("file too short");
+    }
+    let Some(elf) = &facts.elf else {
+        return refused("invalid ELF header");
+    };
+    if elf.class() != arch.class {
+        return TriedFile::WrongClass;
+    }
+    // Debian's and Ubuntu's loaders look at the processor first (unsubmitted-ldso-machine-mismatch.diff).
+    let [_, _, _, _, _, data, ..] = elf.ident;
+    if linker.is_debian && (elf.machine != arch.machine || data != arch.data) {
+        return TriedFile::WrongMachine;
+    }
+    if let Some(words) = ident(elf, arch) {
+        return refused(words);
+    }
+    if elf.machine != arch.machine {
+        return TriedFile::WrongMachine;
+    }
+    mapping(elf, role).map_or(TriedFile::Found, TriedFile::Refused)
+}
+
+/// What `open_verify` says of the identification, and of the version.
+fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
+    let [
+        _,
+        _,
+        _,
+        _,
+        _,
+        data,
+        version,
+        osabi,
+        abiversion,
+        padding @ ..,
+    ] = elf.ident;
+    let words = match () {
+        () if data != arch.data && arch.data == 1 => "ELF file data encoding not little-endian",
+        () if data != arch.data => "ELF file data encoding not big-endian",
+        () if version != 1 => "ELF file version ident does not match current one",
+        () if osabi != 0 && osabi != 3 => "ELF file OS ABI invalid",
+        () if abiversion != 0 && (osabi != 3 || abiversion > 4) => "ELF file ABI version invalid",
+        () if padding.iter().any(|&byte| byte != 0) => "nonzero padding in e_ident",
+        () if elf.version != 1 => "ELF file version does not match current one",
+        () => return None,
+    };
+    Some(words)
+}
+
+/// What is said of an object that is for this processor and still cannot be mapped: first `open_verify`, then
+/// `_dl_map_object_from_fd`, which names the request where the former names the path.
+fn mapping(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
+    let entry_size = if elf.class() == 1 { 32 } else { 56 };
+    let verify = |words: &str| Some(LoadRefusal::Verify(words.to_owned()));
+    let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
+    let is_library = role == ObjectRole::Library;
+    match () {
+        () if elf.kind != 2 && elf.kind != 3 => verify("only ET_DYN and ET_EXEC can be loaded"),
+        () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
+        () if is_library && elf.loads > 0 && elf.kind == 2 => {
+            mapping("cannot dynamically load executable")
+        }
+        () if let Some(cut) = truncation(elf) => Some(LoadRefusal::Crash(cut.to_string())),
+        () if elf.loads == 0 => mapping("object file has no loadable segments"),
+        () if !elf.dynamic => mapping("object file has no dynamic section"),
+        () if is_library && elf.is_pie() => {
+            mapping("cannot dynamically load position-independent executable")
+        }
+        () => None,
+    }
+}

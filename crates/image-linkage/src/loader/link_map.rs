@@ -1,0 +1,237 @@
+//! The objects of a process (`struct link_map`), and what it runs in.
+
+use std::sync::Arc;
+
+use super::dynamic_loader::DynamicLoader;
+use super::dynamic_tokens::DynamicTokens;
+use super::machine::CpuLevel;
+use super::object_check::OpenedObject;
+use super::resolution::{LoadedObject, RequestOutcome};
+use super::trace::SearchStage;
+use crate::elf::{ByteString, ElfFacts};
+use crate::layer::FileFacts;
+use crate::path::RootPath;
+use crate::rootfs::Rootfs;
+
+/// What a process runs in.
+pub struct ProcessSetup<'a> {
+    /// The file system.
+    pub rootfs: &'a Rootfs,
+    /// The loader.
+    pub linker: &'a DynamicLoader,
+    /// The environment.
+    pub environment: &'a LoaderEnvironment,
+    /// The processor's level.
+    pub cpu: CpuLevel,
+    /// Whether a library of this name comes from the driver on the host.
+    pub from_driver: &'a dyn Fn(&[u8]) -> bool,
+}
+
+/// The part of the environment that the loader looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LoaderEnvironment {
+    /// `LD_LIBRARY_PATH`.
+    pub library_path: Option<ByteString>,
+    /// `LD_PRELOAD`.
+    pub preload: Option<ByteString>,
+    /// The working directory, absolute; empty means `/`.
+    pub working_dir: ByteString,
+}
+
+impl LoaderEnvironment {
+    /// The directories of `LD_LIBRARY_PATH` for a process without an executable, in which no token means anything:
+    /// each once, with a final `/`; the empty one is the working directory.
+    pub fn library_directories(&self) -> Vec<ByteString> {
+        let path = self.library_path.as_deref().unwrap_or_default();
+        let mut list: Vec<ByteString> = Vec::new();
+        let elements = path.split(|byte| b":;".contains(byte));
+        for directory in elements.filter(|_| !path.is_empty()).map(with_slash) {
+            if !list.contains(&directory) {
+                list.push(directory);
+            }
+        }
+        list
+    }
+}
+
+/// Who puts a system error into words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoadPhase {
+    /// The loader alone, which knows the words of few errors.
+    Start,
+    /// The C library, in dlopen.
+    Open,
+}
+
+/// One mapped object (`struct link_map`).
+#[derive(Clone)]
+pub(super) struct LinkMap {
+    pub path: ByteString,
+    pub real_path: RootPath,
+    pub facts: Arc<FileFacts>,
+    /// The names it answers to, besides its soname.
+    pub names: Vec<ByteString>,
+    /// The object whose search paths count for what this one needs; none for what was opened by dlopen.
+    pub requester: Option<usize>,
+    /// The directory that `$ORIGIN` names.
+    pub origin: ByteString,
+    /// Its place in the report.
+    pub object: Option<LoadedObject>,
+    pub needs: Vec<(ByteString, Option<usize>)>,
+}
+
+impl LinkMap {
+    pub fn elf(&self) -> &ElfFacts {
+        static NONE: std::sync::LazyLock<ElfFacts> = std::sync::LazyLock::new(ElfFacts::default);
+        self.facts.elf.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Whether this is the object that was started.
+    pub fn is_main(&self) -> bool {
+        self.object
+            .as_ref()
+            .is_some_and(|object| object.how == SearchStage::Start)
+    }
+
+    pub fn answers_to(&self, name: &[u8]) -> bool {
+        *self.path == *name
+            || self.names.iter().any(|own| **own == *name)
+            || self.elf().soname.as_deref() == Some(name)
+    }
+}
+
+/// Directories with the part of the search they are for, in the order of the search.
+pub(super) type SearchLists = Vec<(SearchStage, Vec<ByteString>)>;
+
+/// What a search found.
+pub(super) struct SearchHit {
+    pub path: ByteString,
+    pub opened: OpenedObject,
+    pub how: SearchStage,
+}
+
+/// Why a search found nothing.
+pub(super) struct SearchMiss {
+    pub outcome: RequestOutcome,
+    pub message: String,
+}
+
+/// The maps of a process, by number in the order in which they were mapped.
+#[derive(Clone)]
+pub(super) struct LinkMaps<'a> {
+    pub setup: &'a ProcessSetup<'a>,
+    maps: Vec<LinkMap>,
+}
+
+impl<'a> LinkMaps<'a> {
+    pub fn new(setup: &'a ProcessSetup<'a>) -> Self {
+        Self {
+            setup,
+            maps: Vec::new(),
+        }
+    }
+
+    pub fn get(&self, number: usize) -> Option<&LinkMap> {
+        self.maps.get(number)
+    }
+
+    pub fn get_mut(&mut self, number: usize) -> Option<&mut LinkMap> {
+        self.maps.get_mut(number)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &LinkMap> {
+        self.maps.iter()
+    }
+
+    /// How many objects are mapped; the next one has this number.
+    pub fn count(&self) -> usize {
+        self.maps.len()
+    }
+
+    /// Maps an object behind the others.
+    pub fn push(&mut self, hit: SearchHit, requester: Option<usize>) -> usize {
+        let absolute = self.absolute(&hit.path);
+        self.maps.push(LinkMap {
+            origin: directory_of(&absolute).into(),
+            path: hit.path,
+            real_path: hit.opened.real_path,
+            facts: hit.opened.facts,
+            names: Vec::new(),
+            requester,
+            object: None,
+            needs: Vec::new(),
+        });
+        self.maps.len() - 1
+    }
+
+    /// The executable's map: the first but the loader's own. A process that only opens has none.
+    pub fn main(&self) -> Option<usize> {
+        self.position(LinkMap::is_main)
+    }
+
+    pub fn position(&self, is_one: impl FnMut(&LinkMap) -> bool) -> Option<usize> {
+        self.maps.iter().position(is_one)
+    }
+
+    /// The map of the same file, among those that `counts` lets through.
+    pub fn position_of(
+        &self,
+        opened: &OpenedObject,
+        counts: impl Fn(&LinkMap) -> bool,
+    ) -> Option<usize> {
+        self.position(|map| Arc::ptr_eq(&map.facts, &opened.facts) && counts(map))
+    }
+
+    /// `path` from the root, for a path relative to the working directory.
+    pub fn absolute(&self, path: &[u8]) -> Vec<u8> {
+        // The empty path names nothing (path_resolution(7)).
+        if path.starts_with(b"/") || path.is_empty() {
+            path.to_vec()
+        } else {
+            let directory = &self.setup.environment.working_dir;
+            let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+            [directory, b"/", path].concat()
+        }
+    }
+
+    pub fn tokens<'m>(&'m self, map: &'m LinkMap) -> DynamicTokens<'m> {
+        let linker = self.setup.linker;
+        DynamicTokens {
+            origin: Some(&map.origin),
+            lib: &linker.lib,
+            platform: &linker.platform,
+        }
+    }
+}
+
+/// The directory of a path, without the final `/` but for the root.
+pub(super) fn directory_of(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(0) => b"/",
+        Some(at) => path.get(..at).unwrap_or_default(),
+        None => b"",
+    }
+}
+
+/// The directory with exactly one `/` at its end; the empty one stays empty.
+pub(super) fn with_slash(directory: &[u8]) -> ByteString {
+    if directory.is_empty() {
+        return ByteString::default();
+    }
+    let length = directory
+        .iter()
+        .rposition(|&byte| byte != b'/')
+        .map_or(0, |last| last + 1);
+    [directory.get(..length).unwrap_or_default(), b"/"]
+        .concat()
+        .into()
+}
+
+/// The names in a list, without empty ones.
+pub(super) fn split_names(list: &[u8], separators: &[u8]) -> Vec<ByteString> {
+    let names = list.split(|byte| separators.contains(byte));
+    names
+        .filter(|name| !name.is_empty())
+        .map(ByteString::from)
+        .collect()
+}

@@ -1,0 +1,56 @@
+//! What musl's loader starts with: its default directories, from its path file.
+
+use crate::elf::ByteString;
+use crate::escape;
+use crate::loader::dynamic_loader::DynamicLoader;
+use crate::rootfs::{LookupError, NodeKind, Rootfs};
+
+/// Completes a loader with the default directories that musl reads.
+pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs) {
+    let path = path_file_name(linker);
+    let file = match rootfs.lookup(&path) {
+        Err(LookupError::NotFound) => None,
+        // It is there and cannot be read: there are no default directories.
+        Err(_) => Some(&b""[..]),
+        Ok(found) => match &rootfs.node(found.node).kind {
+            NodeKind::File(file) if file.kept.is_none() => {
+                let path = escape::escape_bytes(&path);
+                linker
+                    .problems
+                    .push(format!("what {path} holds is not known"));
+                None
+            }
+            NodeKind::File(file) => file.kept.as_deref(),
+            _ => Some(&b""[..]),
+        },
+    };
+    linker.default_dirs = default_dirs(file);
+}
+
+/// The file with the default directories: in `etc` beside the folder of the loader.
+pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
+    let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
+    let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_suffix(".so.1").unwrap_or(name);
+    [
+        prefix.unwrap_or_default(),
+        b"/etc/",
+        name.as_bytes(),
+        b".path",
+    ]
+    .concat()
+}
+
+/// The default directories, in the words of that file or those built in.
+pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<ByteString> {
+    let text = file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib");
+    split_path(text.split(|&byte| byte == 0).next().unwrap_or_default())
+}
+
+/// Splits a search path. Empty elements count for nothing.
+pub(super) fn split_path(path: &[u8]) -> Vec<ByteString> {
+    path.split(|byte| b":\n".contains(byte))
+        .filter(|directory| !directory.is_empty())
+        .map(Into::into)
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! What is musl's alone: its search, and what it does differently once a file is found (musl ldso/dynlink.c).
+//!
+//! musl looks at no `DT_SONAME` and at no version. A library answers to the last part of the path at which a
+//! search found it, and to nothing when it was opened by its path.
+
+pub(super) mod detect;
+mod search;
+mod verify;
+
+use super::link_map::{
+    LinkMap, LinkMaps, ProcessSetup, SearchHit, SearchLists, SearchMiss, split_names,
+};
+use super::load_queue::DependencyKind;
+use super::object_check::{ObjectRole, OpenedObject};
+use super::resolution::UnresolvedRequest;
+use super::search::{LibraryRequest, LibrarySearch};
+use super::trace::{SearchStep, TriedFile};
+use crate::elf::ByteString;
+use crate::escape;
+use crate::layer::FileFacts;
+
+/// The names that stand for musl itself, whatever follows them.
+const OWN: [&[u8]; 7] = [
+    b"libc.",
+    b"libpthread.",
+    b"librt.",
+    b"libm.",
+    b"libdl.",
+    b"libutil.",
+    b"libxnet.",
+];
+
+/// The search of musl in one process.
+#[derive(Clone, Default)]
+pub(super) struct MuslSearch {
+    memory: search::SearchMemory,
+}
+
+impl LibrarySearch for MuslSearch {
+    fn preload_names(&self, setup: &ProcessSetup<'_>) -> Vec<ByteString> {
+        let environment = setup.environment.preload.as_deref().unwrap_or_default();
+        // `isspace` and colons; there is no file (`load_preload`).
+        split_names(environment, b": \t\n\x0b\x0c\r")
+    }
+
+    fn preload_requester(&self, _: &LinkMaps<'_>) -> Option<usize> {
+        None
+    }
+
+    /// musl searches for the program, whoever calls (`dlopen`).
+    fn open_requester(&self, maps: &LinkMaps<'_>, _: Option<usize>) -> Option<usize> {
+        maps.main()
+    }
+
+    fn keeps_requester(&self) -> bool {
+        true
+    }
+
+    /// musl knows neither tokens in names nor filters.
+    fn dependencies(&self, _: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)> {
+        let needed = map.elf().needed.iter();
+        needed
+            .map(|name| (name.clone(), DependencyKind::Needed))
+            .collect()
+    }
+
+    fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
+        if OWN.iter().any(|own| name.starts_with(own)) || *name == *maps.setup.linker.path {
+            return itself(maps);
+        }
+        maps.position(|map| map.names.iter().any(|own| **own == *name))
+    }
+
+    fn search_path(&self, maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
+        search::search_path(maps, requester)
+    }
+
+    fn search_library(
+        &mut self,
+        maps: &LinkMaps<'_>,
+        request: LibraryRequest<'_>,
+        trace: &mut Vec<SearchStep>,
+    ) -> Result<SearchHit, SearchMiss> {
+        search::search_library(maps, request, &mut self.memory, trace)
+    }
+
+    /// musl itself where the file is a C library, whichever (musl looks for `__libc_start_main` and `stdin` in it;
+    /// the soname tells as much), or the map with the same inode. The program is never asked.
+    fn find_mapped_file(&self, maps: &LinkMaps<'_>, opened: &OpenedObject) -> Option<usize> {
+        let soname = opened.facts.elf.as_ref()?.soname.as_deref();
+        if soname.is_some_and(|soname| soname.starts_with(b"libc.")) {
+            return itself(maps);
+        }
+        maps.position_of(opened, |map| !map.is_main())
+    }
+
+    /// The last part of the path, the first time that a search led there. musl itself gets none.
+    fn new_alias(
+        &self,
+        setup: &ProcessSetup<'_>,
+        map: &LinkMap,
+        name: &[u8],
+    ) -> Option<ByteString> {
+        let base = map.path.rsplit(|&byte| byte == b'/').next();
+        let is_first =
+            map.names.is_empty() && !name.contains(&b'/') && map.path != setup.linker.path;
+        base.filter(|_| is_first).map(Into::into)
+    }
+
+    fn name_requester(&self, miss: SearchMiss, map: &LinkMap) -> SearchMiss {
+        let by = format!(" (needed by {})", escape::escape_bytes(&map.path));
+        let message = miss.message + &by;
+        SearchMiss { message, ..miss }
+    }
+
+    /// musl makes no difference between a program and a library.
+    fn verify_object(
+        &self,
+        setup: &ProcessSetup<'_>,
+        facts: &FileFacts,
+        _: ObjectRole,
+    ) -> TriedFile {
+        verify::verify_object(facts, setup.linker)
+    }
+
+    fn check_loaded(&self, maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
+        verify::check_machines(maps, order)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn LibrarySearch> {
+        Box::new(self.clone())
+    }
+}
+
+fn itself(maps: &LinkMaps<'_>) -> Option<usize> {
+    let path = &maps.setup.linker.path;
+    maps.position(|map| map.path == *path)
+}

@@ -1,0 +1,52 @@
+//! A refusal in glibc's words; musl says them for a start too, of which its own loader says little.
+
+use super::link_map::{LoadPhase, SearchMiss};
+use super::resolution::RequestOutcome;
+use super::trace::{LoadRefusal, TriedFile};
+use crate::escape;
+use crate::rootfs::LookupError;
+
+/// What the loader says of a file it refuses, or does not find.
+pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> SearchMiss {
+    let path = escape::escape_bytes(path);
+    match tried {
+        TriedFile::Refused(LoadRefusal::Directory) if phase == LoadPhase::Start => SearchMiss {
+            outcome: RequestOutcome::Refused,
+            message: format!("{path}: cannot read file data: Error 21"),
+        },
+        TriedFile::Refused(refusal) => SearchMiss {
+            outcome: RequestOutcome::Refused,
+            message: format!("{path}: {refusal}"),
+        },
+        TriedFile::Missing(error) => SearchMiss {
+            outcome: RequestOutcome::NotFound,
+            message: format!(
+                "{path}: cannot open shared object file: {}",
+                system_words(*error, phase)
+            ),
+        },
+        TriedFile::WrongClass => SearchMiss {
+            outcome: RequestOutcome::Refused,
+            message: format!("{path}: wrong ELF class"),
+        },
+        TriedFile::WrongMachine | TriedFile::Found => SearchMiss {
+            outcome: RequestOutcome::Refused,
+            message: format!("{path}: cannot open shared object file"),
+        },
+    }
+}
+
+/// A system error in the words of its phase: the loader alone knows no more than five of them (glibc
+/// elf/dl-minimal.c, `__strerror_r`).
+pub(super) fn system_words(error: LookupError, phase: LoadPhase) -> String {
+    let number = match error {
+        LookupError::NotFound => return error.to_string(),
+        LookupError::NotDirectory => 20,
+        LookupError::Loop => 40,
+        LookupError::TooLong => 36,
+    };
+    match phase {
+        LoadPhase::Start => format!("Error {number}"),
+        LoadPhase::Open => error.to_string(),
+    }
+}

@@ -1,0 +1,108 @@
+//! What a load came to: the objects in their order, and what is missing.
+
+use super::trace::{SearchStage, SearchStep};
+use crate::elf::ByteString;
+use crate::path::RootPath;
+
+/// What the loader did for one start or one dlopen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LoadResolution {
+    /// The objects in the order in which they were loaded, those loaded before included.
+    pub objects: Vec<LoadedObject>,
+    /// The object that was started or opened, by its number in [`LoadResolution::objects`].
+    pub root: Option<usize>,
+    /// What was asked for and is not there, or cannot be loaded.
+    pub unresolved: Vec<UnresolvedRequest>,
+    /// Libraries of `LD_PRELOAD` and `/etc/ld.so.preload` that the loader passes over with a warning.
+    pub preload_warnings: Vec<UnresolvedRequest>,
+    /// Objects whose tables could not be read, and why: what they need is not known.
+    pub unread: Vec<String>,
+}
+
+impl LoadResolution {
+    /// Whether the start or the dlopen succeeds, with the driver's libraries taken as present.
+    pub fn loads(&self) -> bool {
+        self.root.is_some()
+            && self
+                .unresolved
+                .iter()
+                .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
+    }
+
+    /// The object that a name led to.
+    pub fn object_for(&self, name: &[u8]) -> Option<&LoadedObject> {
+        self.objects.iter().find(|object| object.answers_to(name))
+    }
+}
+
+/// One loaded object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedObject {
+    /// The path by which the loader opened it.
+    pub path: ByteString,
+    /// The path without links.
+    pub real_path: RootPath,
+    /// Its `DT_SONAME`.
+    pub soname: Option<ByteString>,
+    /// The object that asked for it first, by its number in [`LoadResolution::objects`].
+    pub requested_by: Option<usize>,
+    /// The name it was asked for by.
+    pub name: ByteString,
+    /// How it was found.
+    pub how: SearchStage,
+    /// The steps from the object that was started.
+    pub depth: usize,
+    /// The search that led to it.
+    pub trace: Vec<SearchStep>,
+    /// The names it needs, in order, each with the number of the object that answers, if one does.
+    pub needs: Vec<(ByteString, Option<usize>)>,
+}
+
+impl LoadedObject {
+    /// Whether the object is what `name` means once it is loaded.
+    pub fn answers_to(&self, name: &[u8]) -> bool {
+        *self.name == *name || *self.path == *name || self.soname.as_deref() == Some(name)
+    }
+}
+
+/// A request that no object answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnresolvedRequest {
+    /// The name that was asked for.
+    pub name: ByteString,
+    /// The object that asked, by its number in [`LoadResolution::objects`].
+    pub requested_by: Option<usize>,
+    /// What became of the request.
+    pub outcome: RequestOutcome,
+    /// The loader's own words.
+    pub message: String,
+    /// The version that the object `name` was found without, such as `GLIBC_2.25`, where that is what is missing.
+    pub missing_version: Option<ByteString>,
+    /// The search.
+    pub trace: Vec<SearchStep>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RequestOutcome {
+    /// It was loaded.
+    Loaded,
+    /// A library of the driver, which is on the host and never in an image.
+    ProvidedAtRuntime,
+    /// Nothing of that name is where the loader looks.
+    NotFound,
+    /// What the loader found cannot be loaded, and it does not look further.
+    Refused,
+}
+
+impl RequestOutcome {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loaded => "loaded",
+            Self::ProvidedAtRuntime => "provided-at-runtime",
+            Self::NotFound => "not-found",
+            Self::Refused => "refused",
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The steps of a search, and what lay at each place that was tried.
+
+use std::fmt;
+
+use crate::elf::ByteString;
+use crate::rootfs::LookupError;
+
+/// The part of the search that led to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SearchStage {
+    /// It is the object that was started or opened.
+    Start,
+    /// It is the loader itself.
+    Interpreter,
+    /// `LD_PRELOAD` or `/etc/ld.so.preload`.
+    Preload,
+    /// The name is a path.
+    Direct,
+    /// `DT_RPATH` of the object with this number.
+    Rpath(usize),
+    /// `LD_LIBRARY_PATH`.
+    LdLibraryPath,
+    /// `DT_RUNPATH` of the object with this number.
+    Runpath(usize),
+    /// `/etc/ld.so.cache`.
+    Cache,
+    /// The directories compiled into the loader, or musl's path file.
+    Default,
+}
+
+impl SearchStage {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start | Self::Direct => "direct",
+            Self::Interpreter => "interpreter",
+            Self::Preload => "preload",
+            Self::Rpath(_) => "rpath",
+            Self::LdLibraryPath => "ld-library-path",
+            Self::Runpath(_) => "runpath",
+            Self::Cache => "ld.so.cache",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// One step of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchStep {
+    /// A file was tried.
+    Tried {
+        /// The part of the search.
+        how: SearchStage,
+        /// The path.
+        path: ByteString,
+        /// What lay there.
+        tried: TriedFile,
+    },
+    /// A directory of the search path is not there; nothing was tried in it.
+    NoDirectory {
+        /// The part of the search.
+        how: SearchStage,
+        /// The directory.
+        path: ByteString,
+    },
+    /// `DT_RPATH` counts for nothing because the asking object has a `DT_RUNPATH`.
+    RpathIgnored,
+    /// The cache has no entry of this name.
+    NotInCache,
+    /// There is no usable `/etc/ld.so.cache`.
+    NoCache,
+    /// The default directories are not searched: the asking object has `DF_1_NODEFLIB`.
+    NoDefaults,
+}
+
+impl SearchStep {
+    /// What lay at the path, where the step tried one.
+    pub fn tried(&self) -> Option<&TriedFile> {
+        match self {
+            Self::Tried { tried, .. } => Some(tried),
+            _ => None,
+        }
+    }
+}
+
+/// What lay at a path that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TriedFile {
+    /// A file that can be loaded: the search ends.
+    Found,
+    /// No file.
+    Missing(LookupError),
+    /// An object of the other word size: the search goes on.
+    WrongClass,
+    /// An object of another processor: the search goes on.
+    WrongMachine,
+    /// Something that cannot be loaded: the search ends.
+    Refused(LoadRefusal),
+}
+
+/// Why the loader refuses a file, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadRefusal {
+    /// It is a directory.
+    Directory,
+    /// It is no object that this loader can use, by its first bytes.
+    Verify(String),
+    /// It was accepted, and cannot be mapped.
+    Mapping(String),
+    /// It is shorter than its segments say, and no process survives to use it.
+    Crash(String),
+}
+
+impl fmt::Display for LoadRefusal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory => to.write_str("cannot read file data: Is a directory"),
+            Self::Verify(words) | Self::Mapping(words) => to.write_str(words),
+            Self::Crash(cut) => write!(to, "{cut}; the process would die of SIGBUS"),
+        }
+    }
+}

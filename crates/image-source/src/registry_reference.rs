@@ -1,0 +1,303 @@
+//! The name of an image in a registry, `[REGISTRY/]NAME[:TAG][@DIGEST]`, as Docker and containerd read it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The registry of a name that states none.
+const DOCKER_HUB: &str = "docker.io";
+
+/// Bytes of a repository's name (distribution-spec allows registries to take no more than 255).
+const MAX_NAME: usize = 255;
+
+/// Characters of a tag (distribution-spec, "Pulling manifests").
+const MAX_TAG: usize = 128;
+
+/// An image in a registry, with Docker Hub's defaults filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryReference {
+    registry: String,
+    repository: String,
+    tag: Option<String>,
+    digest: Option<String>,
+}
+
+impl RegistryReference {
+    /// The host of the registry, with its port where one is written.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// The repository; an official image of Docker Hub begins with `library/`.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// The tag; `None` only where there is a digest.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// The digest as `algorithm:hex`, of the length of its algorithm.
+    pub fn digest(&self) -> Option<&str> {
+        self.digest.as_deref()
+    }
+}
+
+impl FromStr for RegistryReference {
+    /// The rule that the text breaks.
+    type Err = &'static str;
+
+    /// Reads a name as it is written; without tag and digest it means the tag `latest`.
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err("repository name must have at least one component");
+        }
+        let (named, digest) = match text.split_once('@') {
+            Some((named, digest)) => (named, Some(digest)),
+            None => (text, None),
+        };
+        let (name, tag) = split_tag(named);
+        if !is_name(name) || !tag.is_none_or(is_tag) || !digest.is_none_or(has_digest_form) {
+            return Err("invalid reference format");
+        }
+        let (registry, repository) = split_registry(name);
+        if repository.len() > MAX_NAME {
+            return Err("repository name must not be more than 255 characters");
+        }
+        digest.map_or(Ok(()), check_digest_length)?;
+        let latest = (tag.is_none() && digest.is_none()).then_some("latest");
+        Ok(Self {
+            registry: registry.to_owned(),
+            repository,
+            tag: tag.or(latest).map(str::to_owned),
+            digest: digest.map(str::to_owned),
+        })
+    }
+}
+
+impl fmt::Display for RegistryReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.registry, self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = &self.digest {
+            write!(f, "@{digest}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Splits off the tag. A colon before the last slash is that of the registry's port.
+fn split_tag(named: &str) -> (&str, Option<&str>) {
+    let last = named.rfind('/').map_or(0, |slash| slash + 1);
+    match named.get(last..).and_then(|part| part.find(':')) {
+        Some(colon) => {
+            let (name, tag) = named.split_at(last + colon);
+            (name, tag.strip_prefix(':'))
+        }
+        None => (named, None),
+    }
+}
+
+/// Whether a name is of the form that Docker reads: components of a path, of which the first may be a host.
+fn is_name(name: &str) -> bool {
+    match name.split_once('/') {
+        // A host alone names no repository, so a name without slashes is a component.
+        None => is_component(name),
+        Some((first, path)) => {
+            (is_host(first) || is_component(first)) && path.split('/').all(is_component)
+        }
+    }
+}
+
+/// Whether a part of a repository's name is lower-case letters and digits, with one `.`, one or two `_`, or any number
+/// of `-` between them.
+fn is_component(part: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_separator =
+        |run: &str| matches!(run, "" | "." | "_" | "__") || run.bytes().all(|byte| byte == b'-');
+    part.starts_with(is_word) && part.ends_with(is_word) && part.split(is_word).all(is_separator)
+}
+
+/// Whether a text can be a registry: labels of letters, digits and inner hyphens, and a port. An address of IPv6 cannot.
+fn is_host(text: &str) -> bool {
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    host.split('.').all(is_label)
+        && port
+            .is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    tag.len() <= MAX_TAG
+        && tag.bytes().next().is_some_and(is_word)
+        && tag
+            .bytes()
+            .all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
+}
+
+/// Whether a text looks like a digest: words joined by `-`, `_`, `+` or `.`, a colon, and at least 32 hexadecimal digits.
+fn has_digest_form(text: &str) -> bool {
+    let Some((algorithm, hex)) = text.split_once(':') else {
+        return false;
+    };
+    let is_word = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    algorithm.split(['-', '_', '+', '.']).all(is_word)
+        && hex.len() >= 32
+        && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn check_digest_length(digest: &str) -> Result<(), &'static str> {
+    let (algorithm, hex) = digest.split_once(':').unwrap_or_default();
+    let expected = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return Err("unsupported digest algorithm"),
+    };
+    if hex.len() == expected {
+        Ok(())
+    } else {
+        Err("invalid checksum digest length")
+    }
+}
+
+/// Tells the registry from the repository, as Docker does: the first component is a host only where nothing else can be
+/// meant, so `user/app` is of Docker Hub and `localhost/app` is not.
+fn split_registry(name: &str) -> (&str, String) {
+    let (registry, path) = match name.split_once('/') {
+        Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (first, path),
+        _ => (DOCKER_HUB, name),
+    };
+    // The name that Docker Hub had at first; credentials are still kept under it.
+    let registry = match registry {
+        "index.docker.io" => DOCKER_HUB,
+        other => other,
+    };
+    if registry == DOCKER_HUB && !path.contains('/') {
+        return (registry, format!("library/{path}"));
+    }
+    (registry, path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RegistryReference;
+
+    fn check(text: &str, expected: &str) {
+        let found = match text.parse::<RegistryReference>() {
+            Ok(reference) => reference.to_string(),
+            Err(reason) => reason.to_owned(),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_host_is_told_from_a_repository_and_a_port_from_a_tag() {
+        for (text, expected) in [
+            ("busybox", "docker.io/library/busybox:latest"),
+            ("test.com:tag", "docker.io/library/test.com:tag"),
+            ("test.com:5000", "docker.io/library/test.com:5000"),
+            ("test.com/repo:tag", "test.com/repo:tag"),
+            ("test:5000/repo", "test:5000/repo:latest"),
+            ("test:5000/repo:tag", "test:5000/repo:tag"),
+            (
+                "lowercase:Uppercase",
+                "docker.io/library/lowercase:Uppercase",
+            ),
+            (
+                "sub-dom1.foo.com/bar/baz/quux",
+                "sub-dom1.foo.com/bar/baz/quux:latest",
+            ),
+            (
+                "b.gcr.io/test.example.com/my-app:a.b",
+                "b.gcr.io/test.example.com/my-app:a.b",
+            ),
+            (
+                "xn--n3h.com/myimage:xn--n3h.com",
+                "xn--n3h.com/myimage:xn--n3h.com",
+            ),
+            ("foo/foo_bar.com:8080", "docker.io/foo/foo_bar.com:8080"),
+            ("localhost/a__b/c---d", "localhost/a__b/c---d:latest"),
+            ("index.docker.io/ubuntu", "docker.io/library/ubuntu:latest"),
+            // A first component in upper case can be a host, and is then found to be none.
+            ("FOO/bar", "docker.io/FOO/bar:latest"),
+        ] {
+            check(text, expected);
+        }
+    }
+
+    #[test]
+    fn a_digest_stands_beside_a_tag_or_in_its_place() {
+        let sha256 = format!("sha256:{}", "f".repeat(64));
+        let sha512 = format!("sha512:{}", "F".repeat(128));
+        check(&format!("a.b/c:1@{sha256}"), &format!("a.b/c:1@{sha256}"));
+        check(&format!("a.b/c@{sha512}"), &format!("a.b/c@{sha512}"));
+        let length = "invalid checksum digest length";
+        check(&format!("a@sha256:{}", "f".repeat(65)), length);
+        let algorithm = "unsupported digest algorithm";
+        check(&format!("a@md5+x:{}", "f".repeat(32)), algorithm);
+    }
+
+    #[test]
+    fn what_no_engine_takes_is_refused_with_the_rule() {
+        check("", "repository name must have at least one component");
+        let long = "repository name must not be more than 255 characters";
+        check(&format!("a.b/{}", "c".repeat(256)), long);
+        check(
+            &format!("a.b/{}", "c".repeat(255)),
+            &format!("a.b/{}:latest", "c".repeat(255)),
+        );
+        check(
+            &format!("a:{}", "b".repeat(128)),
+            &format!("docker.io/library/a:{}", "b".repeat(128)),
+        );
+        for text in [
+            "Ubuntu",
+            "a//b",
+            "a/",
+            "/a",
+            "-a",
+            "a-",
+            "a..b",
+            "a___b",
+            "a._b",
+            "a:",
+            "a:-b",
+            "a:é",
+            "a:b:c",
+            "a@b",
+            "a@",
+            "a@sha256:ff",
+            "a@1a:00000000000000000000000000000000",
+            "a.b:x/c",
+            "a.b:/c",
+            "[::1]:5000/a",
+            "a b",
+            "-a.b/c",
+            "a..b/c",
+            "a.b/C",
+        ] {
+            check(text, "invalid reference format");
+        }
+        check(
+            &format!("a:{}", "b".repeat(129)),
+            "invalid reference format",
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! How a command reads images: the options of the command line, the config's, and what is known.
+
+use crate::cli::option_values::PlatformArg;
+use crate::cli::progress::{BarVisibility, ProgressBars};
+use crate::cli::shared_args::{ImageArgs, ReadArgs};
+use crate::judge::facts::{GatherOptions, ImageFacts};
+use crate::judge::image_reading::{self, ReadOptions};
+use crate::judge::outcome::RunExit;
+use crate::knowledge::Knowledge;
+use crate::knowledge::file_interest::library_options;
+use image_linkage::loader::CpuLevel;
+use image_source::registry::{CredentialSource, RegistryOptions};
+use image_source::{ImageError, Platform};
+
+use super::project_config;
+use super::terminal::report_error;
+
+/// How images are had, for the commands that read some.
+pub(super) struct ImageReader {
+    options: ImageArgs,
+    knowledge: Knowledge,
+    pub(super) bars: ProgressBars,
+}
+
+impl ImageReader {
+    pub(super) fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
+        Self {
+            options: args.image.clone(),
+            knowledge: knowledge.clone(),
+            bars: ProgressBars::new(if args.output.quiet {
+                BarVisibility::Never
+            } else {
+                BarVisibility::OnTerminal
+            }),
+        }
+    }
+
+    pub(super) fn options<'a>(&'a self, platform: Option<&'a Platform>) -> ReadOptions<'a> {
+        ReadOptions {
+            platform,
+            registry: RegistryOptions {
+                insecure: self.options.insecure_registries.clone(),
+                ca_cert: self.options.ca_cert.clone(),
+                credentials: CredentialSource::Host,
+                ..RegistryOptions::default()
+            },
+            knowledge: &self.knowledge,
+            conditions: GatherOptions {
+                environment: self.options.environment.clone(),
+                cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
+            },
+            index: library_options(self.knowledge.library),
+            progress: &self.bars,
+        }
+    }
+
+    /// The facts of an image for one platform, or for the platform that is chosen without a wish.
+    pub(super) fn read(
+        &self,
+        image: &str,
+        platform: Option<&Platform>,
+    ) -> Result<ImageFacts, ImageError> {
+        let facts = image_reading::read_image(image, &self.options(platform));
+        self.bars.clear();
+        facts
+    }
+
+    /// The platforms for which an image is to be read; `None` is the one that is chosen without a wish.
+    pub(super) fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
+        match &self.options.platform {
+            Some(PlatformArg::All) => {
+                let all = image_reading::list_platforms(image, &self.options(None))?;
+                let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
+                Ok(if wishes.is_empty() {
+                    vec![None]
+                } else {
+                    wishes
+                })
+            }
+            Some(PlatformArg::One(platform)) => Ok(vec![Some(platform.clone())]),
+            None => Ok(vec![None]),
+        }
+    }
+}
+
+/// What a command says that looks at an image for one platform and is asked for all.
+pub(super) const ONE_PLATFORM: &str = "only an audit takes all platforms; name one with --platform";
+
+/// What a command has that reads images for one platform.
+pub(super) struct PreparedCommand {
+    pub(super) knowledge: Knowledge,
+    pub(super) platform: Option<Platform>,
+    pub(super) reader: ImageReader,
+}
+
+impl PreparedCommand {
+    /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
+    /// said.
+    pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, RunExit> {
+        let file = project_config::read_config(&args.own)?;
+        if let Some(file) = &file {
+            file.config.fill_image(&mut args.image);
+        }
+        let knowledge = project_config::load_knowledge(&args.own, file.as_ref())?;
+        let platform = match args.image.platform.clone() {
+            Some(PlatformArg::All) => return Err(report_error(&only_one)),
+            Some(PlatformArg::One(platform)) => Some(platform),
+            None => None,
+        };
+        let reader = ImageReader::new(args, &knowledge);
+        Ok(Self {
+            knowledge,
+            platform,
+            reader,
+        })
+    }
+
+    /// The facts of an image.
+    pub(super) fn read(&self, image: &str) -> Result<ImageFacts, RunExit> {
+        let facts = self.reader.read(image, self.platform.as_ref());
+        facts.map_err(|error| report_error(&error))
+    }
+}
+
+/// Reads the one image of a command, with what the user brings.
+pub(super) fn read_single_image(
+    image: &str,
+    args: &mut ReadArgs,
+) -> Result<(ImageFacts, Knowledge), RunExit> {
+    let prepared = PreparedCommand::new(args, ONE_PLATFORM)?;
+    Ok((prepared.read(image)?, prepared.knowledge))
+}

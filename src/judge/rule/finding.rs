@@ -1,0 +1,42 @@
+//! What a rule found in an image, and where.
+
+use super::subject::Evidence;
+use crate::knowledge::rule::Severity;
+use image_linkage::path::RootPath;
+
+/// What a rule found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's id.
+    pub rule: String,
+    /// How much it matters, for the phases that were asked for.
+    pub severity: Severity,
+    /// What is the matter.
+    pub message: String,
+    /// Where.
+    pub locations: Vec<FindingLocation>,
+    /// What shows it: the loader's words and its search.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub fix: String,
+    /// Why it does not count, where the project's config says so.
+    pub suppressed: Option<SuppressionMark>,
+}
+
+/// What the project's config says of a finding that it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuppressionMark {
+    /// Why it does not count.
+    pub reason: String,
+    /// The last day on which it does not.
+    pub until: Option<jiff::civil::Date>,
+}
+
+/// A place in the image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FindingLocation {
+    /// The path.
+    pub path: RootPath,
+    /// The layer, counted from 0 at the bottom.
+    pub layer: Option<usize>,
+}
