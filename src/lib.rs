@@ -2,13 +2,13 @@
 //!
 //! The flow is one way, and the modules stand in its order: what is known of CUPTI and of who asks for it
 //! ([`knowledge`]), what an image says of it and how that is judged ([`judge`]), what would make the image serve a phase
-//! ([`make`]), how all of it is told ([`report`]), and the command line ([`cli`]), the only one that touches the host.
+//! (`make`), how all of it is told ([`report`]), and the command line ([`cli`]), the only one that touches the host.
 //! Images come from the crate `image-source`, and what the loader does in them from `image-linkage`.
 
 pub mod judge;
 pub mod knowledge;
-pub mod make;
+mod make;
 pub mod report;
 
 pub mod cli;
-pub mod size;
+mod size;

@@ -52,7 +52,7 @@ fn words(opened: Result<OpenedImage, ImageError>) -> String {
     match opened.and_then(read_layers) {
         Ok((image, layers)) => format!(
             "{} {} {} {layers:?}",
-            image.source.name(),
+            image.source.scheme(),
             image
                 .digest
                 .map_or("-".to_owned(), |digest| digest.digest()[..6].to_owned()),
@@ -69,6 +69,7 @@ fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<Stri
     };
     let layers = match opened.layers {
         OpenedLayers::Indexed(indexes) => indexes.iter().map(names).collect(),
+        OpenedLayers::Folder(_, index) => vec![names(&index)],
         OpenedLayers::Blobs(blobs) => opened
             .image
             .layers

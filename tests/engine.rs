@@ -57,6 +57,7 @@ fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
     assert_eq!(image.platform.to_string(), "linux/amd64");
     let indexes: Vec<LayerIndex> = match opened.layers {
         OpenedLayers::Indexed(indexes) => indexes,
+        OpenedLayers::Folder(_, index) => vec![*index],
         OpenedLayers::Blobs(blobs) => image
             .layers
             .iter()

@@ -12,7 +12,7 @@
 mod chroot;
 #[path = "support/cupti_parts.rs"]
 mod cupti_parts;
-#[path = "support/loader_ours.rs"]
+#[path = "../crates/image-linkage/tests/support/loader_ours.rs"]
 mod loader_ours;
 #[path = "support/real_objects.rs"]
 mod real_objects;

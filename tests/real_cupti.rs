@@ -22,10 +22,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chroot::Root;
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather_facts};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, World, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use cupti_layouts::{Layout, PROBE, Step};
-use image_linkage::loader::{CpuLevel, World};
+use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 use judge::{Judge, Verdict};
 

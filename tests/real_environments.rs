@@ -13,7 +13,7 @@
 mod docker;
 #[path = "support/environment.rs"]
 mod environment;
-#[path = "support/loader_ours.rs"]
+#[path = "../crates/image-linkage/tests/support/loader_ours.rs"]
 mod loader_ours;
 #[path = "support/real_objects.rs"]
 mod real_objects;

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::shared_args::ReadArgs;
-use image_linkage::loader::World;
+use crate::judge::facts::World;
 
 /// What `tree` takes.
 #[derive(Debug, Args)]

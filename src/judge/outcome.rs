@@ -70,6 +70,11 @@ impl RunExit {
 }
 
 impl AuditedImage {
+    /// The plan of a phase.
+    pub fn plan(&self, phase: &str) -> Option<&Plan> {
+        self.plans.iter().find(|plan| plan.phase == phase)
+    }
+
     /// What this audit comes to. A gap keeps a run from passing, never from failing.
     pub fn exit(&self, fail_on: FailOn) -> RunExit {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));

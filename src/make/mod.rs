@@ -1,5 +1,6 @@
 //! What would make an image serve a phase: the recipe, as a Dockerfile, and as a new image.
 
-pub mod dockerfile;
-pub mod remedy;
-pub mod slim;
+pub(crate) mod dockerfile;
+pub(crate) mod remedy;
+pub(crate) mod slim;
+pub(crate) mod whole_file;

@@ -6,32 +6,30 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::ReportWriter;
-use super::text::layer_words;
+use super::words::{gap_words, image_name, layer_words};
 use crate::judge::facts::ImageFacts;
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::rule::{Finding, Severity};
 use image_linkage::escape;
 
 /// Annotations on the run, the gravest first for each image.
-pub struct GitHubAnnotations;
+pub(crate) struct GitHubAnnotations;
 
 impl ReportWriter for GitHubAnnotations {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
-        let image = escape::escape_bytes(facts.image.reference.as_bytes());
+        let image = image_name(facts);
         let findings = audit.counting().map(|finding| {
             let command = match finding.severity {
                 Severity::Error => "error",
                 Severity::Warning => "warning",
+                // GitHub's word for the least of its three levels.
                 Severity::Note => "notice",
             };
             let title = format!("{}: {image}", finding.rule);
             annotation(command, &title, &words(finding, facts))
         });
-        let gaps = facts.gaps.iter().map(|gap| {
-            let words = format!("not checked: {}: {}", gap.what, gap.why);
-            annotation("warning", &image, &words)
-        });
+        let gaps = gap_words(facts).map(|gap| annotation("warning", &image, &gap));
         Ok(findings.chain(gaps).collect())
     }
 
@@ -42,10 +40,6 @@ impl ReportWriter for GitHubAnnotations {
             &image,
             &format!("not audited: {}", unread.why),
         ))
-    }
-
-    fn end(&mut self, _: RunExit) -> io::Result<String> {
-        Ok(String::new())
     }
 }
 
@@ -70,12 +64,14 @@ fn annotation(command: &str, title: &str, words: &str) -> String {
 }
 
 fn message(text: &str) -> String {
+    // The percent sign first: later it would escape the escapes of the others.
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {
+    // A comma ends a property, a colon all of them.
     message(text).replace(':', "%3A").replace(',', "%2C")
 }
 

@@ -12,33 +12,24 @@ use super::json_parts::{
 use crate::judge::facts::{
     ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts,
 };
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding};
 use crate::knowledge::api::CuptiApi;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
 
-/// The identifier of the contract.
 const SCHEMA: &str = "cupti-audit/report/v1";
 
 /// The contract as a JSON Schema (draft 2020-12).
-pub const CONTRACT: &str = include_str!("report-v1.schema.json");
+pub(crate) const CONTRACT: &str = include_str!("report-v1.schema.json");
 
 /// One object per image, a line each; an image that could not be audited has none.
-pub struct JsonReport;
+pub(crate) struct JsonReport;
 
 impl ReportWriter for JsonReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         Ok(serde_json::to_string(&report(audit))? + "\n")
-    }
-
-    fn unread(&mut self, _: &UnreadImage) -> io::Result<String> {
-        Ok(String::new())
-    }
-
-    fn end(&mut self, _: RunExit) -> io::Result<String> {
-        Ok(String::new())
     }
 }
 
@@ -49,6 +40,7 @@ struct ImageReport<'a> {
     image: LayeredImage<'a>,
     cupti: CuptiReport,
     consumers: Vec<ConsumerReport>,
+    // In the order of the phases, as in the other forms.
     phases: IndexMap<&'a str, PhaseReport<'a>>,
     findings: Vec<FindingReport<'a>>,
     gaps: Vec<GapReport<'a>>,
@@ -136,6 +128,7 @@ struct ConsumerReport {
     name: String,
     object: String,
     asks: &'static str,
+    // `for` is a keyword of Rust.
     #[serde(rename = "for")]
     wants: String,
     outcome: BothWorlds<&'static str>,
@@ -153,6 +146,7 @@ struct PhaseReport<'a> {
     because: &'a [String],
     keep_bytes: u64,
     drop_bytes: u64,
+    // The paths stood here before there were items, and stay: fields are only ever added.
     keep: Vec<String>,
     drop: Vec<String>,
     items: Vec<ItemReport<'a>>,
@@ -177,6 +171,7 @@ struct FindingReport<'a> {
     locations: Vec<LocationReport>,
     evidence: Vec<String>,
     fix: &'a str,
+    // The reports of a project that suppresses nothing are as they were before there was a config.
     #[serde(skip_serializing_if = "Option::is_none")]
     suppressed: Option<SuppressedReport<'a>>,
 }
@@ -301,6 +296,7 @@ fn copy(copy: &CuptiCopy) -> CopyReport {
 
 fn consumer(consumer: &CuptiConsumer) -> ConsumerReport {
     let ByWorld { as_is, nvidia } = &consumer.outcome;
+    // Where the image as it is gives nothing, the path is that under the container runtime: `outcome` says which.
     let gets = if as_is.path.is_some() { as_is } else { nvidia };
     ConsumerReport {
         name: consumer.name.clone(),

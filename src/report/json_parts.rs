@@ -13,8 +13,7 @@ pub(super) struct ProgramVersion {
 }
 
 impl ProgramVersion {
-    /// This one.
-    pub fn this() -> Self {
+    pub(super) fn this() -> Self {
         Self {
             name: env!("CARGO_PKG_NAME"),
             version: env!("CARGO_PKG_VERSION"),
@@ -22,7 +21,7 @@ impl ProgramVersion {
     }
 }
 
-/// Which image it is.
+/// Which image a report is of.
 #[derive(Serialize)]
 pub(super) struct ImageIdentity<'a> {
     reference: &'a str,
@@ -35,14 +34,13 @@ impl<'a> From<&'a image_source::Image> for ImageIdentity<'a> {
     fn from(image: &'a image_source::Image) -> Self {
         Self {
             reference: &image.reference,
-            source: image.source.name(),
+            source: image.source.scheme(),
             digest: image.digest.as_ref().map(ToString::to_string),
             platform: image.platform.to_string(),
         }
     }
 }
 
-/// What could not be checked.
 #[derive(Serialize)]
 pub(super) struct GapReport<'a> {
     what: &'a str,
@@ -62,6 +60,7 @@ pub(super) fn gap_reports(facts: &facts::ImageFacts) -> Vec<GapReport<'_>> {
 /// A value in each of the two worlds.
 #[derive(Serialize)]
 pub(super) struct BothWorlds<T> {
+    // The name that the command line has for this world; no field of Rust can have a hyphen.
     #[serde(rename = "as-is")]
     as_is: T,
     nvidia: T,

@@ -8,15 +8,15 @@ use std::io;
 
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
-use super::text::layer_words;
-use super::{ReportWriter, suppression_words};
+use super::ReportWriter;
+use super::words::{gap_words, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Rule};
 use image_linkage::escape;
 
 /// One document over all images.
-pub struct JunitReport {
+pub(crate) struct JunitReport {
     rules: Vec<String>,
     fail_on: FailOn,
     suites: Vec<TestSuite>,
@@ -24,7 +24,7 @@ pub struct JunitReport {
 
 impl JunitReport {
     /// An empty report of a run with these rules.
-    pub fn new(rules: &[Rule], fail_on: FailOn) -> Self {
+    pub(crate) fn new(rules: &[Rule], fail_on: FailOn) -> Self {
         Self {
             rules: rules.iter().map(|rule| rule.id.clone()).collect(),
             fail_on,
@@ -33,6 +33,7 @@ impl JunitReport {
     }
 
     fn case(&self, rule: &str, audit: &AuditedImage) -> TestCase {
+        // A rule of which one finding is suppressed and another one counts has failed.
         let found = audit.findings.iter().filter(|finding| finding.rule == rule);
         let (failing, passing): (Vec<&Finding>, Vec<&Finding>) =
             found.partition(|finding| self.fail_on.fails(finding));
@@ -54,6 +55,7 @@ impl JunitReport {
             }
         };
         let mut case = TestCase::new(rule, status);
+        // Jenkins and GitLab show the class name beside the case: it tells the images apart.
         case.set_classname(name(&audit.facts));
         if !passing.is_empty() {
             case.set_system_out(words(&passing, &audit.facts));
@@ -73,6 +75,7 @@ impl ReportWriter for JunitReport {
             let name = format!("phase.{}", plan.phase);
             Property::new(name, plan.verdict.name())
         }));
+        // A rule that found nothing is a case that passed, so that a history of the rule has no holes.
         suite.add_test_cases(self.rules.iter().map(|rule| self.case(rule, audit)));
         suite.add_test_case(gaps(facts));
         self.suites.push(suite);
@@ -83,6 +86,7 @@ impl ReportWriter for JunitReport {
         let image = escape::escape_bytes(unread.image.as_bytes());
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status.set_message(&*unread.why);
+        // A suite of its own: what shows test results would not show an image without a case.
         let mut case = TestCase::new("image-can-be-read", status);
         case.set_classname(&*image);
         let mut suite = TestSuite::new(image);
@@ -101,6 +105,8 @@ impl ReportWriter for JunitReport {
 
 /// The document without an attribute that the schema that Jenkins goes by has in suites alone.
 fn without_skipped_at_root(text: &str) -> String {
+    // quick-junit has no switch for it, so the attribute is cut out of what it wrote. The values are the name of the
+    // program and numbers: the first `>` ends the tag.
     let root = text
         .split_once("<testsuites ")
         .and_then(|(head, rest)| Some((head, rest.split_once('>')?)));
@@ -122,13 +128,10 @@ fn name(facts: &ImageFacts) -> String {
 
 /// Whether everything could be checked: what could not keeps the run from passing.
 fn gaps(facts: &ImageFacts) -> TestCase {
-    let words: Vec<String> = facts
-        .gaps
-        .iter()
-        .map(|gap| format!("not checked: {}: {}", gap.what, gap.why))
-        .collect();
+    let words: Vec<String> = gap_words(facts).collect();
     let status = match words.first() {
         None => TestCaseStatus::success(),
+        // An error, not a failure: nothing is known to be wrong, but nobody could look.
         Some(first) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status

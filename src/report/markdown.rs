@@ -5,17 +5,23 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::text::{layer_words, verdict_mark};
+use super::ReportWriter;
+use super::blocks::markdown_table;
+use super::markdown_escape::escape_markdown;
 use super::text_layout::count_words;
-use super::{ReportWriter, consumer_outcome_words, suppression_words};
-use crate::judge::facts::{ImageFacts, RequestKind};
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use super::words::{
+    ReportTone, consumer_outcome_words, image_name, layer_words, layers_words, request_words,
+    suppression_words,
+};
+use crate::judge::facts::{CuptiConsumer, ImageFacts};
+use crate::judge::outcome::{AuditedImage, UnreadImage};
+use crate::judge::plan::Plan;
 use crate::judge::rule::{Evidence, Finding, Severity};
 use crate::size::format_size;
 use image_linkage::escape;
 
 /// The images one after the other, each under a heading.
-pub struct MarkdownReport;
+pub(crate) struct MarkdownReport;
 
 impl ReportWriter for MarkdownReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
@@ -25,13 +31,10 @@ impl ReportWriter for MarkdownReport {
         phases(&mut out, audit);
         consumers(&mut out, &audit.facts);
         for gap in &audit.facts.gaps {
-            let _ = writeln!(
-                out,
-                "- **not checked:** {}: {}",
-                escape_markdown(&gap.what),
-                escape_markdown(&gap.why)
-            );
+            let gap = escape_markdown(&format!("{}: {}", gap.what, gap.why));
+            let _ = writeln!(out, "- **not checked:** {gap}");
         }
+        // A comment is made of the reports of several images: one empty line stands between them.
         Ok(out.trim_end().to_owned() + "\n\n")
     }
 
@@ -42,30 +45,17 @@ impl ReportWriter for MarkdownReport {
             escape_markdown(&unread.why)
         ))
     }
-
-    fn end(&mut self, _: RunExit) -> io::Result<String> {
-        Ok(String::new())
-    }
 }
 
 fn head(out: &mut String, audit: &AuditedImage) {
     let facts = &audit.facts;
-    let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
-    let _ = writeln!(
-        out,
-        "## {} {}\n",
-        verdict_mark(audit).0,
-        escape_markdown(&audit.verdict())
-    );
-    let _ = write!(
-        out,
-        "**{}** · {} · {}, {}",
-        escape_markdown(&escape::escape_bytes(facts.image.reference.as_bytes())),
-        escape_markdown(&facts.image.platform.to_string()),
-        count_words(facts.layers.len(), "layer"),
-        format_size(bytes)
-    );
+    let (mark, verdict) = (ReportTone::of_image(audit).mark(), audit.verdict());
+    let _ = writeln!(out, "## {mark} {}\n", escape_markdown(&verdict));
+    let (name, platform) = (image_name(facts), facts.image.platform.to_string());
+    let (name, platform) = (escape_markdown(&name), escape_markdown(&platform));
+    let _ = write!(out, "**{name}** · {platform} · {}", layers_words(facts));
     if let Some(digest) = &facts.image.digest {
+        // Two spaces at the end of a line break it (CommonMark, section 6.7).
         let _ = write!(out, "  \n`{digest}`");
     }
     out.push_str("\n\n");
@@ -76,22 +66,17 @@ fn findings(out: &mut String, audit: &AuditedImage) {
         out.push_str("No findings.\n\n");
         return;
     }
-    out.push_str("| | finding | rule |\n|---|---|---|\n");
-    for finding in &audit.findings {
+    let row = |finding: &Finding| {
+        let severity = finding.severity.name();
         let severity = match finding.severity {
-            severity if finding.suppressed.is_some() => severity.name(),
-            Severity::Error => "**error**",
-            Severity::Warning => "**warning**",
-            Severity::Note => "note",
+            _ if finding.suppressed.is_some() => format!("suppressed {severity}"),
+            Severity::Error | Severity::Warning => format!("**{severity}**"),
+            Severity::Note => severity.to_owned(),
         };
-        let suppressed = finding.suppressed.as_ref().map_or("", |_| "suppressed ");
-        let _ = writeln!(
-            out,
-            "| {suppressed}{severity} | {} | `{}` |",
-            escape_markdown(&finding.message),
-            finding.rule
-        );
-    }
+        let rule = format!("`{}`", finding.rule);
+        [severity, escape_markdown(&finding.message), rule]
+    };
+    *out += &markdown_table(&["", "finding", "rule"], audit.findings.iter().map(row));
     out.push('\n');
     for finding in &audit.findings {
         details(out, finding, &audit.facts);
@@ -99,33 +84,28 @@ fn findings(out: &mut String, audit: &AuditedImage) {
 }
 
 fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
-    let summary = escape_markdown(&finding.message);
+    let (rule, message) = (&finding.rule, escape_markdown(&finding.message));
+    // The empty line ends the block of HTML (CommonMark, section 4.6), and Markdown begins again.
     let _ = writeln!(
         out,
-        "<details><summary><code>{}</code> {summary}</summary>\n",
-        finding.rule
+        "<details><summary><code>{rule}</code> {message}</summary>\n"
     );
+    // A suppressed finding stays in the page: whoever reviews the change sees what was set aside, and why.
     if let Some(suppressed) = &finding.suppressed {
-        let _ = writeln!(
-            out,
-            "- **suppressed:** {}",
-            escape_markdown(&suppression_words(suppressed))
-        );
+        let why = escape_markdown(&suppression_words(suppressed));
+        let _ = writeln!(out, "- **suppressed:** {why}");
     }
     for location in &finding.locations {
-        let layer = location
-            .layer
-            .map(|layer| escape_markdown(&layer_words(facts, layer)));
-        let layer = layer.map(|layer| format!(", {layer}")).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "- at {}{layer}",
-            escape_markdown(&location.path.to_string())
-        );
+        let mut place = location.path.to_string();
+        if let Some(layer) = location.layer {
+            place += &format!(", {}", layer_words(facts, layer));
+        }
+        let _ = writeln!(out, "- at {}", escape_markdown(&place));
     }
     let _ = writeln!(out, "- **fix:** {}\n", escape_markdown(&finding.fix));
     let evidence: Vec<String> = finding.evidence.iter().map(Evidence::text).collect();
     if !evidence.is_empty() {
+        // In a fence the columns of a search stay below each other, and nothing is markup.
         let fence = fence(&evidence);
         let _ = writeln!(out, "{fence}text\n{}\n{fence}\n", evidence.join("\n"));
     }
@@ -133,29 +113,19 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
 }
 
 fn phases(out: &mut String, audit: &AuditedImage) {
-    out.push_str("| phase | verdict | because of | may go |\n|---|---|---|---|\n");
-    for plan in &audit.plans {
-        let because: Vec<String> = plan
-            .because
-            .iter()
-            .map(|rule| format!("`{rule}`"))
-            .collect();
+    let row = |plan: &Plan| {
+        let because = plan.because.iter().map(|rule| format!("`{rule}`"));
+        let files = count_words(plan.drop.len(), "file");
         let drop = match plan.drop_bytes() {
             0 => String::new(),
-            bytes => format!(
-                "{} in {}",
-                format_size(bytes),
-                count_words(plan.drop.len(), "file")
-            ),
+            bytes => format!("{} in {files}", format_size(bytes)),
         };
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {drop} |",
-            escape_markdown(&plan.phase),
-            plan.verdict.name(),
-            because.join(", ")
-        );
-    }
+        let because = because.collect::<Vec<_>>().join(", ");
+        let phase = escape_markdown(&plan.phase);
+        [phase, plan.verdict.name().to_owned(), because, drop]
+    };
+    let columns = ["phase", "verdict", "because of", "may go"];
+    *out += &markdown_table(&columns, audit.plans.iter().map(row));
     out.push('\n');
 }
 
@@ -163,20 +133,16 @@ fn consumers(out: &mut String, facts: &ImageFacts) {
     if facts.consumers.is_empty() {
         return;
     }
-    out.push_str("| program | asks for | gets |\n|---|---|---|\n");
-    for consumer in &facts.consumers {
-        let asks = match consumer.asks {
-            RequestKind::Needed => "links",
-            RequestKind::Dlopen => "opens",
-        };
-        let _ = writeln!(
-            out,
-            "| {} | {asks} {} | {} |",
-            escape_markdown(&consumer.name),
-            escape_markdown(&escape::escape_bytes(&consumer.wants)),
-            escape_markdown(&consumer_outcome_words(consumer))
-        );
-    }
+    let row = |consumer: &CuptiConsumer| {
+        let cells = [
+            consumer.name.clone(),
+            request_words(consumer),
+            consumer_outcome_words(consumer),
+        ];
+        cells.map(|cell| escape_markdown(&cell))
+    };
+    let columns = ["program", "asks for", "gets"];
+    *out += &markdown_table(&columns, facts.consumers.iter().map(row));
     out.push('\n');
 }
 
@@ -187,41 +153,9 @@ fn fence(lines: &[String]) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
-/// Text that means itself: no markup (CommonMark, section 2.4), no link that begins with a protocol or `www`, and
-/// neither a mention nor a reference, which are looked for in the text that is shown.
-pub(super) fn escape_markdown(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '$' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '@' | '#' | '!' => {
-                out.push('\\');
-                out.push(c);
-                out.push_str("<!-- -->");
-            }
-            '\n' | '\r' => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out.replace("://", "\\://").replace("www.", "www\\.")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{escape_markdown, fence};
-
-    #[test]
-    fn names_are_no_markup() {
-        assert_eq!(escape_markdown("/usr/lib/a-b.so.1"), "/usr/lib/a-b.so.1");
-        assert_eq!(escape_markdown("<b>|[x](y)"), "\\<b\\>\\|\\[x\\](y)");
-        assert_eq!(
-            escape_markdown("a@b https://c www.d"),
-            "a\\@<!-- -->b https\\://c www\\.d"
-        );
-    }
+    use super::fence;
 
     #[test]
     fn a_fence_is_longer_than_what_it_holds() {

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anstyle::Style;
-
-use super::text::TextLayout;
-use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, styled};
+use super::text_layout::{BOLD, DIM, TextLayout, count_words, styled};
+use super::words::ReportTone;
 use crate::judge::outcome::AuditedImage;
-use crate::judge::plan::{Plan, PlanItem, Verdict};
+use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::KnowledgeTables;
 use crate::size::format_size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.
 pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
+    // Whoever names a phase wants to know what to change for it; else the verdicts are enough.
     if audit.phases.is_empty() {
         table(out, &audit.plans);
         return;
@@ -28,16 +27,17 @@ fn table(out: &mut String, plans: &[Plan]) {
     if plans.is_empty() {
         return;
     }
-    let width = |text: fn(&Plan) -> &str| plans.iter().map(|plan| text(plan).len()).max();
-    let name = width(|plan| &plan.phase).unwrap_or(0);
+    let name = plans.iter().map(|plan| plan.phase.len()).max().unwrap_or(0);
     let _ = writeln!(out, "{}", styled(BOLD, "phases"));
     for plan in plans {
         let mut words = vec![bytes(plan)];
         words.extend((!plan.because.is_empty()).then(|| plan.because.join(", ")));
         words.retain(|words| !words.is_empty());
-        let verdict = styled(style(plan.verdict), plan.verdict.name());
+        let verdict = verdict(plan);
         let _ = write!(out, "  {:name$}  {verdict}", plan.phase);
         if !words.is_empty() {
+            // The longest verdict, `unknown`, and two spaces. The style around the verdict has no width, but format
+            // would count it.
             let room = 9_usize.saturating_sub(plan.verdict.name().len());
             let _ = write!(out, "{:room$}{}", "", styled(DIM, words.join("; ")));
         }
@@ -47,12 +47,8 @@ fn table(out: &mut String, plans: &[Plan]) {
 }
 
 fn section(out: &mut String, plan: &Plan, tables: &KnowledgeTables, layout: TextLayout) {
-    let verdict = styled(style(plan.verdict), plan.verdict.name());
-    let _ = writeln!(
-        out,
-        "{} {verdict}",
-        styled(BOLD, format!("phase {}:", plan.phase))
-    );
+    let name = styled(BOLD, format!("phase {}:", plan.phase));
+    let _ = writeln!(out, "{name} {}", verdict(plan));
     let _ = writeln!(out, "  {}", styled(DIM, &plan.summary));
     if !plan.because.is_empty() {
         let _ = writeln!(out, "  because of {}", plan.because.join(", "));
@@ -83,58 +79,48 @@ fn kinds(out: &mut String, tables: &KnowledgeTables, word: &str, items: &[PlanIt
     let mut kinds: Vec<(&str, Vec<&PlanItem>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
+        // The heaviest file stands for its kind: a toolkit has thousands, and -v shows them.
         let what = tables
             .dead_weight
             .find_kind(kind)
             .map_or(kind, |kind| &kind.what);
-        let _ = writeln!(
-            out,
-            "  {word:6}  {:>8}  {what}, {}",
+        let (size, files) = (
             format_size(weight(&items)),
-            count_words(items.len(), "file")
+            count_words(items.len(), "file"),
         );
+        let _ = writeln!(out, "  {word:6}  {size:>8}  {what}, {files}");
         if let Some(heaviest) = items.iter().max_by_key(|item| item.bytes) {
             let more = if items.len() > 1 { "such as " } else { "" };
             let detail = format!("{more}{}: {}", heaviest.path, heaviest.because);
-            let _ = writeln!(out, "                    {}", styled(DIM, detail));
+            below(out, &detail);
         }
     }
 }
 
 fn one(out: &mut String, word: &str, item: &PlanItem) {
-    let _ = writeln!(
-        out,
-        "  {word:6}  {:>8}  {}",
-        format_size(item.bytes),
-        item.path
-    );
+    let size = format_size(item.bytes);
+    let _ = writeln!(out, "  {word:6}  {size:>8}  {}", item.path);
     for link in &item.links {
-        let _ = writeln!(
-            out,
-            "                    {}",
-            styled(DIM, format!("and the link {link}"))
-        );
+        below(out, &format!("and the link {link}"));
     }
-    let _ = writeln!(out, "                    {}", styled(DIM, &item.because));
+    below(out, &item.because);
+}
+
+/// A line below the path of a file.
+fn below(out: &mut String, words: &str) {
+    // Below the path: two spaces, 6 for the word, 8 for the size, and two between each.
+    let _ = writeln!(out, "                    {}", styled(DIM, words));
+}
+
+fn verdict(plan: &Plan) -> String {
+    let tone = ReportTone::of_phase(plan.verdict);
+    styled(tone.style(), plan.verdict.name())
 }
 
 fn bytes(plan: &Plan) -> String {
-    match (plan.keep_bytes(), plan.drop_bytes()) {
-        (0, 0) => String::new(),
-        (keep, 0) => format!("keeps {}", format_size(keep)),
-        (0, drop) => format!("could drop {}", format_size(drop)),
-        (keep, drop) => format!(
-            "keeps {}, could drop {}",
-            format_size(keep),
-            format_size(drop)
-        ),
-    }
-}
-
-fn style(verdict: Verdict) -> Style {
-    match verdict {
-        Verdict::Pass => GOOD,
-        Verdict::Warn | Verdict::Unknown => DOUBTFUL,
-        Verdict::Fail => BAD,
-    }
+    let keep = ("keeps", plan.keep_bytes());
+    let drop = ("could drop", plan.drop_bytes());
+    let words = [keep, drop].into_iter().filter(|(_, bytes)| *bytes > 0);
+    let words = words.map(|(word, bytes)| format!("{word} {}", format_size(bytes)));
+    words.collect::<Vec<_>>().join(", ")
 }

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, styled, wrap_paragraph};
+use super::text_layout::{BOLD, capital, styled, wrap_paragraph};
 use crate::judge::rule::Rule;
 use crate::knowledge::Phase;
 
-/// The rules, one a line.
-pub fn list_rules(rules: &[Rule]) -> String {
+/// The rules, each with its severity in a run without a phase and its summary.
+pub(crate) fn list_rules(rules: &[Rule]) -> String {
+    // No line is wrapped: the list is there for grep.
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
     let mut out = String::new();
     for rule in rules {
@@ -23,7 +24,7 @@ pub fn list_rules(rules: &[Rule]) -> String {
 }
 
 /// What a rule finds, how much it matters in each of `phases`, why, and what to do.
-pub fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
+pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
     let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), rule.summary);
     let phases: Vec<String> = phases
         .iter()
@@ -58,6 +59,7 @@ fn unasked(rule: &Rule) -> &'static str {
 fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
     let column = rule.severity_phase(phase);
     match rule.phases.get(column) {
+        // A phase that is off stands in `phases` no more.
         _ if rule.off.phases.contains(column) => "off",
         Some(severity) => severity.name(),
         None => rule.severity.name(),
@@ -122,10 +124,4 @@ fn section(out: &mut String, rule: &Rule) {
 /// Text with what stands in angle brackets as code, so that no reader of Markdown takes it for a tag.
 fn in_code(text: &str) -> String {
     text.replace('<', "`<").replace('>', ">`")
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }

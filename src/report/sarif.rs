@@ -19,17 +19,18 @@ use self::object_model::{
     SarifNotification, SarifRegion, SarifResult, SarifRun, SarifSuppression, SarifTool,
     ToolComponent, UriBase,
 };
-use super::markdown::escape_markdown;
-use super::text::layer_words;
-use super::{ReportWriter, suppression_words};
+use super::ReportWriter;
+use super::markdown_escape::escape_markdown;
+use super::words::{gap_words, image_name, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{self, Evidence, Finding, Rule, SuppressionMark};
+use image_linkage::digest::to_hex;
 use image_linkage::escape;
 use image_source::SourceKind;
 
 /// One document over all images.
-pub struct SarifReport {
+pub(crate) struct SarifReport {
     rules: Vec<ReportingDescriptor>,
     bases: BTreeMap<String, UriBase>,
     images: Vec<ImageProperties>,
@@ -42,7 +43,7 @@ pub struct SarifReport {
 
 impl SarifReport {
     /// An empty report of a run with these rules.
-    pub fn new(rules: &[Rule]) -> Self {
+    pub(crate) fn new(rules: &[Rule]) -> Self {
         Self {
             rules: rules.iter().map(descriptor).collect(),
             bases: BTreeMap::new(),
@@ -56,6 +57,8 @@ impl SarifReport {
 
     fn result(&mut self, finding: &Finding, facts: &ImageFacts, base: &str) -> SarifResult {
         let fingerprint = fingerprint(finding, facts);
+        // Two results of one fingerprint would be one alert, so they are numbered, in the form of CodeQL's own:
+        // 16 digits, a colon, a number.
         let number = self.seen.entry(fingerprint.clone()).or_default();
         *number += 1;
         let rule = self.rules.iter().position(|rule| rule.id == finding.rule);
@@ -95,8 +98,10 @@ fn suppression(suppressed: &SuppressionMark) -> SarifSuppression {
 impl ReportWriter for SarifReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
         let facts = &audit.facts;
+        // Images have files of the same names. A base for each keeps an alert on one apart from that on another; it has
+        // no URI, for nobody who reads the report has the image at a known place.
         let base = format!("IMAGE{}", self.images.len() + 1);
-        let reference = escape::escape_bytes(facts.image.reference.as_bytes());
+        let reference = image_name(facts);
         let root = format!("the root of {reference}, {}", facts.image.platform);
         self.bases.insert(
             base.clone(),
@@ -108,11 +113,9 @@ impl ReportWriter for SarifReport {
             let result = self.result(finding, facts, &base);
             self.results.push(result);
         }
-        for gap in &facts.gaps {
-            let words = format!("{reference}: not checked: {}: {}", gap.what, gap.why);
-            self.notifications
-                .push(notification("gap", "warning", &words));
-        }
+        let gaps = gap_words(facts)
+            .map(|gap| notification("gap", "warning", &format!("{reference}: {gap}")));
+        self.notifications.extend(gaps);
         self.images.push(image(audit));
         Ok(String::new())
     }
@@ -127,6 +130,7 @@ impl ReportWriter for SarifReport {
     }
 
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
+        // What was gathered moves into the document; a report of many images is large.
         let take = std::mem::replace(self, Self::new(&[]));
         let log = SarifLog {
             schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -165,11 +169,7 @@ fn notified(id: &'static str, summary: &str) -> ReportingDescriptor {
     ReportingDescriptor {
         id: id.to_owned(),
         short_description: SarifMessage::plain(summary),
-        full_description: None,
-        help: None,
-        help_uri: None,
-        default_configuration: None,
-        properties: None,
+        ..ReportingDescriptor::default()
     }
 }
 
@@ -180,6 +180,7 @@ fn descriptor(rule: &Rule) -> ReportingDescriptor {
     for reference in &rule.references {
         let _ = write!(markdown, "\n- <{reference}>");
     }
+    // The level of a run without a phase; each result has its own.
     let level = rule.severity.name();
     ReportingDescriptor {
         id: rule.id.clone(),
@@ -240,6 +241,7 @@ fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<SarifLoca
             .layer
             .map(|layer| SarifMessage::plain(&layer_words(facts, layer))),
     };
+    // GitHub drops a result without a place: the image's own name stands for it.
     if finding.locations.is_empty() {
         return vec![SarifLocation {
             physical_location: at(ArtifactLocation {
@@ -294,30 +296,31 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
         facts.image.platform.to_string().as_bytes(),
     ] {
         hash.update(part);
+        // No part can hold a NUL, so that other parts never make the same bytes.
         hash.update([0]);
     }
     for location in &finding.locations {
         hash.update(location.path.as_bytes());
         hash.update([0]);
     }
+    // The 16 digits of CodeQL's form; eight bytes tell the findings of one repository apart.
     let hash = hash.finalize();
-    hash.iter().take(8).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    to_hex(hash.get(..8).unwrap_or(&hash))
 }
 
 /// The name of an image without its digest and tag; a file or folder is its own name.
 fn name(reference: &str, source: SourceKind) -> &str {
-    match source {
-        SourceKind::Docker | SourceKind::DockerDaemon | SourceKind::Podman => {}
-        _ => return reference,
+    // In the name of an archive or a folder a colon or an `@` can be part of the file's own name.
+    if !source.is_named_everywhere() {
+        return reference;
     }
+    // The digest goes first: its own colon would be taken for that of a tag.
     let name = reference.split('@').next().unwrap_or(reference);
-    match name.rsplit_once(':') {
-        // A port, a scheme, or the engine's own prefix is no tag.
-        Some((name, tag)) if !tag.contains('/') && !["docker-daemon", "podman"].contains(&name) => {
-            name
+    // Neither what follows an engine's scheme nor what follows a host's colon, up to a slash, is a tag.
+    match source.bare_name(name).rsplit_once(':') {
+        Some((_, tag)) if !tag.contains('/') => {
+            let before = name.strip_suffix(tag).unwrap_or(name);
+            before.strip_suffix(':').unwrap_or(before)
         }
         _ => name,
     }

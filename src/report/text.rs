@@ -3,38 +3,26 @@
 use std::fmt::Write as _;
 use std::io;
 
-use anstyle::Style;
-
-use super::text_layout::{
-    BAD, BOLD, DIM, DOUBTFUL, GOOD, REMARK, count_words, search_table, shorten, styled,
-    wrap_paragraph,
+pub(crate) use super::text_layout::TextLayout;
+use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
+use super::words::{
+    ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence,
+    suppression_words,
 };
-use super::{ReportWriter, inventory, phases, suppression_words};
-use crate::judge::facts::{CuptiStatus, ImageFacts};
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
-use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
-use crate::size::format_size;
-use image_linkage::escape;
-use image_linkage::loader::{RequestOutcome, trace_text};
-
-/// How a report is laid out.
-#[derive(Debug, Clone, Copy)]
-pub struct TextLayout {
-    /// The width of the terminal in columns; paragraphs are broken at it, tables never.
-    pub width: usize,
-    /// Whether to show notes in full, the layers, the loader and every search.
-    pub verbose: bool,
-}
+use super::{ReportWriter, inventory, phases};
+use crate::judge::facts::ImageFacts;
+use crate::judge::outcome::AuditedImage;
+use crate::judge::rule::{Finding, Severity, SuppressionMark};
 
 /// The report for people: the images one after the other, an empty line between them.
-pub struct TextReport {
+pub(crate) struct TextReport {
     layout: TextLayout,
     begun: bool,
 }
 
 impl TextReport {
-    /// An empty report.
-    pub fn new(layout: TextLayout) -> Self {
+    /// A report without images, laid out as told.
+    pub(crate) fn new(layout: TextLayout) -> Self {
         Self {
             layout,
             begun: false,
@@ -44,32 +32,20 @@ impl TextReport {
 
 impl ReportWriter for TextReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
+        // Images are written as they are read, so that nobody knows here whether another one follows.
         let between = if self.begun { "\n" } else { "" };
         self.begun = true;
         Ok(between.to_owned() + &report(audit, self.layout))
     }
-
-    /// Standard error says it already.
-    fn unread(&mut self, _: &UnreadImage) -> io::Result<String> {
-        Ok(String::new())
-    }
-
-    fn end(&mut self, _: RunExit) -> io::Result<String> {
-        Ok(String::new())
-    }
 }
 
-/// The report of one image.
 fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let facts = &audit.facts;
     let mut out = String::new();
     headline(&mut out, facts);
-    let (mark, style) = verdict_mark(audit);
-    let _ = writeln!(
-        out,
-        "\n{}\n",
-        styled(style, format!("{mark} {}", audit.verdict()))
-    );
+    let tone = ReportTone::of_image(audit);
+    let verdict = format!("{} {}", tone.mark(), audit.verdict());
+    let _ = writeln!(out, "\n{}\n", styled(tone.style(), verdict));
     findings(&mut out, audit, layout);
     inventory::write_copies(&mut out, facts, layout);
     inventory::write_consumers(&mut out, facts, layout);
@@ -77,47 +53,24 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     if layout.verbose {
         inventory::write_layers_and_loader(&mut out, facts);
     }
-    gaps(&mut out, facts);
+    out.push_str(&gap_lines(facts));
     summary(&mut out, audit, layout);
     out
 }
 
 fn headline(out: &mut String, facts: &ImageFacts) {
-    let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
-    let layers = count_words(facts.layers.len(), "layer");
-    let image = &facts.image;
-    let reference = styled(BOLD, escape::escape_bytes(image.reference.as_bytes()));
-    let _ = write!(
-        out,
-        "{reference}  {}  {layers}, {}",
-        escape::escape_bytes(image.platform.to_string().as_bytes()),
-        format_size(bytes)
-    );
-    if let Some(digest) = &image.digest {
-        let _ = write!(out, "\n{}", styled(DIM, digest));
-    }
-    out.push('\n');
-}
-
-/// The mark before the verdict.
-pub(super) fn verdict_mark(audit: &AuditedImage) -> (&'static str, Style) {
-    let worst = audit.counting().next().map(|finding| finding.severity);
-    let served = audit
-        .facts
-        .consumers
-        .iter()
-        .any(|consumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded);
-    match (audit.facts.status.as_is, worst) {
-        (_, Some(Severity::Error)) => ("✗", BAD),
-        (_, Some(Severity::Warning)) => ("!", DOUBTFUL),
-        (CuptiStatus::Loadable, _) => ("✓", GOOD),
-        (CuptiStatus::Unloadable, _) if served => ("✓", GOOD),
-        _ => ("·", REMARK),
+    let name = styled(BOLD, image_name(facts));
+    // The digest has a line of its own: with it the line would be wider than most terminals.
+    let (platform, layers) = (platform_name(facts), layers_words(facts));
+    let _ = writeln!(out, "{name}  {platform}  {layers}");
+    if let Some(digest) = &facts.image.digest {
+        let _ = writeln!(out, "{}", styled(DIM, digest));
     }
 }
 
-/// What is wrong in full; a note is a line, where not all is asked for. What is suppressed comes last.
+/// What is wrong, in full; what is suppressed comes last.
 fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
+    // Nearly every image has notes. In full they would push what must be done off the screen.
     let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit
         .counting()
         .partition(|finding| is_short(finding, layout));
@@ -143,13 +96,10 @@ fn suppressed(
     suppressed: &SuppressionMark,
     layout: TextLayout,
 ) {
-    let label = format!("suppressed {}", name(finding));
-    let _ = writeln!(out, "{}: {}", styled(DIM, label), finding.message);
-    out.push_str(&wrap_paragraph(
-        "  because ",
-        &suppression_words(suppressed),
-        layout.width,
-    ));
+    let label = styled(DIM, format!("suppressed {}", name(finding)));
+    let _ = writeln!(out, "{label}: {}", finding.message);
+    let why = suppression_words(suppressed);
+    out.push_str(&wrap_paragraph("  because ", &why, layout.width));
     out.push('\n');
 }
 
@@ -159,12 +109,8 @@ fn is_short(finding: &Finding, layout: TextLayout) -> bool {
 
 /// The severity and the rule.
 fn label(finding: &Finding) -> String {
-    let style = match finding.severity {
-        Severity::Error => BAD,
-        Severity::Warning => DOUBTFUL,
-        Severity::Note => REMARK,
-    };
-    styled(style, name(finding))
+    let tone = ReportTone::of_severity(finding.severity);
+    styled(tone.style(), name(finding))
 }
 
 fn name(finding: &Finding) -> String {
@@ -172,30 +118,18 @@ fn name(finding: &Finding) -> String {
 }
 
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout) {
-    let _ = writeln!(
-        out,
-        "{}: {}",
-        label(finding),
-        styled(BOLD, &finding.message)
-    );
+    let message = styled(BOLD, &finding.message);
+    let _ = writeln!(out, "{}: {message}", label(finding));
     for location in &finding.locations {
         let _ = writeln!(out, "  at   {}", location.path);
         if let Some(layer) = location.layer {
             let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
         }
     }
-    let searched: Vec<trace_text::TraceLine> = finding
-        .evidence
-        .iter()
-        .filter_map(|evidence| match evidence {
-            Evidence::Searched(line) => Some(line.clone()),
-            Evidence::Words(_) => None,
-        })
-        .collect();
-    for evidence in &finding.evidence {
-        if let Evidence::Words(words) = evidence {
-            out.push_str(&wrap_paragraph("  says ", words, layout.width));
-        }
+    // What the loader says at the end of its search is the short answer: it stands above the search.
+    let (said, searched) = split_evidence(finding);
+    for words in said {
+        out.push_str(&wrap_paragraph("  says ", words, layout.width));
     }
     if !searched.is_empty() {
         out.push_str("  the loader searched, in this order:\n");
@@ -205,53 +139,19 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
     out.push('\n');
 }
 
-/// The layer by its number, from 1 as people count, and what made it.
-pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
-    let number = format!("layer {} of {}", layer + 1, facts.image.layers.len());
-    let made = facts
-        .image
-        .layers
-        .get(layer)
-        .and_then(|layer| layer.created_by.as_deref())
-        .filter(|made| !made.is_empty());
-    match made {
-        Some(made) => format!(
-            "{number}: {}",
-            shorten(&escape::escape_bytes(made.trim().as_bytes()), 90)
-        ),
-        None => number,
-    }
-}
-
-fn gaps(out: &mut String, facts: &ImageFacts) {
-    for gap in &facts.gaps {
-        let _ = writeln!(
-            out,
-            "{} {}: {}",
-            styled(DOUBTFUL, "not checked:"),
-            gap.what,
-            gap.why
-        );
-    }
-}
-
 fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
-    let number = |severity| {
+    let mut words = Vec::new();
+    for severity in [Severity::Error, Severity::Warning, Severity::Note] {
         let counting = audit.counting();
-        counting
+        match counting
             .filter(|finding| finding.severity == severity)
             .count()
-    };
-    let all = [
-        (Severity::Error, "error"),
-        (Severity::Warning, "warning"),
-        (Severity::Note, "note"),
-    ];
-    let mut words: Vec<String> = all
-        .iter()
-        .filter(|(severity, _)| number(*severity) > 0)
-        .map(|(severity, word)| count_words(number(*severity), word))
-        .collect();
+        {
+            0 => {}
+            number => words.push(count_words(number, severity.name())),
+        }
+    }
+    // Findings that are suppressed are counted apart, so that nobody takes silence for a clean image.
     if words.is_empty() {
         words.push("no findings".to_owned());
     }
@@ -260,6 +160,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         suppressed => words.push(format!("{suppressed} suppressed")),
     }
     let words = words.join(", ");
+    // Only hints that lead somewhere: a rule to explain, notes that were cut short.
     let mut hint = String::new();
     if !audit.findings.is_empty() {
         hint.push_str("; cupti-audit rules explain ID says more");

@@ -2,11 +2,21 @@
 //!
 //! Styles are written as terminal sequences; who prints the text strips them where they do not belong.
 
+use std::borrow::Borrow;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
-use image_linkage::loader::trace_text;
+use image_linkage::loader::trace_text::TraceLine;
+
+/// How the report of an audit is laid out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextLayout {
+    /// The width of the terminal in columns; paragraphs are broken at it, tables never.
+    pub width: usize,
+    /// Whether to show notes in full, the layers, the loader and every search.
+    pub verbose: bool,
+}
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
@@ -15,21 +25,22 @@ pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(super) const DOUBTFUL: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const REMARK: Style = AnsiColor::Cyan.on_default().bold();
 
-/// The text in a style.
 pub(super) fn styled(style: Style, text: impl AsRef<str>) -> String {
     format!("{style}{}{style:#}", text.as_ref())
 }
 
 /// The steps of a search in aligned columns. The path comes last: it is the longest, and no column waits for it.
-pub(super) fn search_table(lines: &[trace_text::TraceLine], indent: &str) -> String {
-    let width = |column: fn(&trace_text::TraceLine) -> &str| {
-        let widths = lines.iter().map(|line| column(line).chars().count());
+pub(super) fn search_table<L: Borrow<TraceLine>>(lines: &[L], indent: &str) -> String {
+    let lines = || lines.iter().map(Borrow::borrow);
+    let width = |column: fn(&TraceLine) -> &str| {
+        let widths = lines().map(|line| column(line).chars().count());
         widths.max().unwrap_or(0)
     };
     let part = width(|line| &line.part);
+    // The longest result is a sentence of the loader: where one stands, the paths of the others stay in reach.
     let result = width(|line| &line.result).min(48);
     let mut out = String::new();
-    for line in lines {
+    for line in lines() {
         let row = format!(
             "{indent}{:part$}  {:result$}  {}",
             line.part, line.result, line.path
@@ -42,6 +53,8 @@ pub(super) fn search_table(lines: &[trace_text::TraceLine], indent: &str) -> Str
 /// A paragraph whose first line begins with `label` and whose others are indented as far.
 pub(super) fn wrap_paragraph(label: &str, text: &str, width: usize) -> String {
     let indent = " ".repeat(label.chars().count());
+    // Wider lines than 110 columns are hard to follow. Paths and sonames stay whole, for they are copied, and a hyphen
+    // at the end of a line would be taken for a part of them.
     let options = textwrap::Options::new(width.clamp(40, 110))
         .initial_indent(label)
         .subsequent_indent(&indent)
@@ -59,7 +72,14 @@ pub(super) fn shorten(text: &str, length: usize) -> String {
     format!("{head}…")
 }
 
-/// A number of things in words.
+/// The text with its first letter, of ASCII, as a capital.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// A number of things, such as `1 layer` and `2 entries`.
 pub(super) fn count_words(number: usize, thing: &str) -> String {
     match (number, thing.strip_suffix('y')) {
         (1, _) => format!("1 {thing}"),

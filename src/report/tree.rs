@@ -9,18 +9,18 @@ use serde::Serialize;
 use cache::CacheReport;
 
 use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
-use crate::judge::facts::{self, ByWorld, ProcessContext};
+use crate::judge::facts::{self, ByWorld, ProcessContext, World};
 use image_linkage::escape;
 use image_linkage::loader::{
-    LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, World, trace_text,
+    LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, trace_text,
 };
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/tree/v1";
 
 /// The resolution of one object in one world.
-pub struct ResolutionTree<'a> {
-    /// The world.
+pub(crate) struct ResolutionTree<'a> {
+    /// As the image is, or as the container runtime starts it.
     pub world: World,
     /// The object that was started, as the user named it.
     pub root: &'a str,
@@ -31,7 +31,7 @@ pub struct ResolutionTree<'a> {
 }
 
 /// The tree in text; with `verbose`, each object with the search that led to it.
-pub fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
+pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     let mut out = String::new();
     let resolution = tree.resolution;
     let _ = writeln!(
@@ -46,6 +46,7 @@ pub fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         verbose,
         out,
     };
+    // The loader maps what is preloaded before it looks at the needs of the program, so that it stands first here too.
     for number in (0..resolution.objects.len()).filter(|number| is_preload(resolution, *number)) {
         walk.branch(number, "preload", 0);
     }
@@ -53,6 +54,7 @@ pub fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         walk.root(root);
     }
     let mut out = walk.out;
+    // What no object asked for has no place in the tree: it stands below.
     for missing in resolution.preload_warnings.iter().chain(loose(resolution)) {
         let _ = writeln!(out, "{}", styled(BOLD, &missing.message));
         out.push_str(&search_table(
@@ -64,7 +66,10 @@ pub fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
     }
     if verbose {
-        out.push_str(&cache::cache_text(&CacheReport::of(tree)));
+        out.push_str(&cache::cache_text(&CacheReport::of(
+            tree.grounds,
+            resolution,
+        )));
     }
     let loaded = resolution.objects.len();
     let missing = facts::unresolved_objects(resolution).count();
@@ -107,6 +112,7 @@ impl TreeWriter<'_> {
             *shown = true;
         }
         if let Some(object) = self.tree.resolution.objects.get(number)
+            // By a path it is the headline already.
             && object.how != SearchStage::Start
         {
             self.found(object, "", 0);
@@ -121,6 +127,7 @@ impl TreeWriter<'_> {
         let mut above = Vec::new();
         for (name, answer) in &object.needs {
             match answer {
+                // libc is needed by everything: its own tree stands once.
                 Some(answer) if self.shown.get(*answer) == Some(&true) => {
                     above.push(escape::escape_bytes(name));
                 }
@@ -139,6 +146,7 @@ impl TreeWriter<'_> {
         let Some(object) = self.tree.resolution.objects.get(number) else {
             return;
         };
+        // Before its needs: libraries may need each other in a circle.
         if let Some(shown) = self.shown.get_mut(number) {
             *shown = true;
         }
@@ -190,6 +198,7 @@ impl TreeWriter<'_> {
             escape::escape_bytes(name),
             styled(BOLD, what)
         );
+        // The search for a library of the driver fails in every image, and says nothing of this one.
         if missing.outcome != RequestOutcome::ProvidedAtRuntime {
             let _ = writeln!(self.out, "{indent}    {}", missing.message);
             let lines = trace_text::trace_lines(&missing.trace, &resolution.objects);
@@ -235,7 +244,7 @@ struct UnresolvedReport {
 /// The tree as a line of JSON, version 1 of the contract.
 ///
 /// Errors: Never for a report made here; the signature is serde's.
-pub fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
+pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
     let resolution = tree.resolution;
     let path = |number: usize| {
         resolution
@@ -273,6 +282,6 @@ pub fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
         unresolved: unresolved.collect(),
         loads: resolution.loads(),
         gaps: &resolution.unread,
-        cache: CacheReport::of(tree),
+        cache: CacheReport::of(tree.grounds, resolution),
     })
 }

@@ -2,10 +2,11 @@
 //!
 //! No compiler, no container engine and no network is needed, and the same input gives the same bytes.
 //! [`elf`], [`ldcache`] and [`layer`] make parts, [`oci`] puts them together, and [`spec`] reads a whole
-//! image from a readable file.
+//! image from a readable file. [`parts`] finds what is real and cannot be made.
 
 pub mod elf;
 pub mod layer;
 pub mod ldcache;
 pub mod oci;
+pub mod parts;
 pub mod spec;

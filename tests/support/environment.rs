@@ -72,14 +72,14 @@ impl Environment {
             progress: &NoProgress,
         };
         let opened = source.open(&request).unwrap();
-        let OpenedLayers::Indexed(mut layers) = opened.layers else {
+        let OpenedLayers::Folder(_, index) = opened.layers else {
             panic!("a folder is one layer");
         };
         Self {
             cpu: real_objects::cpu(&root),
             root,
             image: opened.image,
-            index: layers.pop().unwrap(),
+            index: *index,
             tools: tools(),
         }
     }

@@ -8,11 +8,11 @@
 use std::process::Command;
 
 use cupti_audit::judge::facts::{
-    CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, opened_object,
+    CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, World, opened_object,
     unresolved_objects,
 };
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadResolution, RequestOutcome, World};
+use image_linkage::loader::{LoadResolution, RequestOutcome};
 
 use crate::chroot::{Answer, Root, answer, is_of_every_process};
 

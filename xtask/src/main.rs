@@ -7,14 +7,19 @@
 
 mod docs;
 mod fixtures;
+mod layers;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask fixtures|docs [--check]
+use layers::CircleCheck;
+
+const USAGE: &str = "usage: cargo xtask fixtures|docs|layers [--check]
 
 fixtures          write testdata/images/<name>/ from testdata/images/src/<name>.yaml
 docs              write docs/rules.md from rules/*.yaml
-… --check         compare instead; the exit code is 1 where something differs";
+… --check         compare instead; the exit code is 1 where something differs
+layers --check    compare the imports of src/ and crates/ with the floors of ARCHITECTURE.md, and list circles
+layers --circles  the same, and circles of more than two files are a failure";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +29,8 @@ fn main() -> ExitCode {
         ["fixtures", "--check"] => fixtures::check(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["layers", "--check"] => layers::check(CircleCheck::Listed),
+        ["layers", "--circles"] => layers::check(CircleCheck::Refused),
         _ => Err(USAGE.into()),
     };
     match result {

@@ -1,9 +1,10 @@
 //! The output of `docker save`: a file, or standard input.
 
+use std::io;
 use std::path::PathBuf;
 
-use super::archive::{self, PreferredDocument, WantedImage};
-use super::{ImageError, ImageSource, OpenRequest, OpenedImage, SourceKind};
+use super::archive::{self, DecompressedArchive, PreferredDocument, WantedImage};
+use super::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind};
 
 /// An image in a file that `docker save`, `podman save`, skopeo or `docker buildx` wrote, compressed or not.
 #[derive(Debug, Clone)]
@@ -16,16 +17,33 @@ pub struct DockerArchive {
     pub name: Option<String>,
 }
 
-impl ImageSource for DockerArchive {
-    /// Scans the file and opens layers where they lie; a compressed file is read in one pass.
-    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let wanted = WantedImage {
+impl DockerArchive {
+    fn wanted(&self) -> WantedImage<'_> {
+        WantedImage {
             reference: &self.reference,
             name: self.name.as_deref(),
             docker: SourceKind::DockerArchive,
             first: PreferredDocument::DockerManifest,
-        };
-        archive::open_file(&self.file, &wanted, request)
+        }
+    }
+}
+
+impl ImageSource for DockerArchive {
+    /// Scans the file and opens layers where they lie; a compressed file is read in one pass.
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        archive::open_file(&self.file, &self.wanted(), request)
+    }
+
+    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        archive::list_file_platforms(&self.file, &self.wanted(), request)
+    }
+
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        archive::open_reopenable_file(&self.file, &self.wanted(), request, keep)
     }
 }
 
@@ -33,15 +51,34 @@ impl ImageSource for DockerArchive {
 #[derive(Debug, Clone, Copy)]
 pub struct StdinArchive;
 
+const STDIN: WantedImage<'static> = WantedImage {
+    reference: "-",
+    name: None,
+    docker: SourceKind::DockerArchive,
+    first: PreferredDocument::DockerManifest,
+};
+
 impl ImageSource for StdinArchive {
     /// Reads standard input to its end, in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let wanted = WantedImage {
-            reference: "-",
-            name: None,
-            docker: SourceKind::DockerArchive,
-            first: PreferredDocument::DockerManifest,
-        };
-        archive::open_stream("standard input", std::io::stdin(), &wanted, request)
+        archive::open_stream("standard input", io::stdin(), &STDIN, request)
+    }
+
+    fn list_platforms(&self, _request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        Err(ImageError::Reference {
+            reference: STDIN.reference.to_owned(),
+            reason:
+                "standard input can be read only once; to audit all platforms, save it to a file"
+                    .to_owned(),
+        })
+    }
+
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        let kept = keep(&mut DecompressedArchive::new(io::stdin(), request.limits()))?;
+        archive::open_file(&kept, &STDIN, request)
     }
 }

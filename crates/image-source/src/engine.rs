@@ -9,12 +9,15 @@ mod image_load;
 pub use connection::EngineEnvironment;
 
 use reqwest::StatusCode;
+use reqwest::blocking::Response;
 use serde::Deserialize;
 
 use connection::{EngineConnection, connect_engine};
 
 use super::archive::{self, PreferredDocument, WantedImage};
-use super::{ImageError, ImageSource, OpenRequest, OpenedImage, Platform, SourceKind, manifest};
+use super::{
+    ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind, manifest,
+};
 
 /// An image of an engine on this machine, or of one that `DOCKER_HOST` or `CONTAINER_HOST` names.
 #[derive(Debug, Clone)]
@@ -78,29 +81,63 @@ impl EngineKind {
 impl ImageSource for EngineImage {
     /// Asks for the image, then reads what `docker save` would write, in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let response = self.open_save_stream(request)?;
-        let wanted = WantedImage {
-            reference: &self.reference,
-            name: None,
-            docker: self.brand.kind(),
-            first: PreferredDocument::DockerManifest,
-        };
-        archive::open_stream(&self.reference, response, &wanted, request)
+        let saved = self.open_save_stream(request)?;
+        archive::open_stream(&self.reference, saved, &self.wanted(), request)
+    }
+
+    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        let (connection, facts) = self.connect(request)?;
+        let platform = facts.platform();
+        if !facts.is_index() && !platform.architecture.is_empty() {
+            return Ok(vec![platform]);
+        }
+        let saved = self.save(&connection, &facts, request)?;
+        archive::list_stream_platforms(&self.reference, saved, &self.wanted(), request)
+    }
+
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        let kept = keep(&mut self.open_save_stream(request)?)?;
+        archive::open_file(&kept, &self.wanted(), request)
     }
 }
 
 impl EngineImage {
+    fn wanted(&self) -> WantedImage<'_> {
+        WantedImage {
+            reference: &self.reference,
+            name: None,
+            docker: self.brand.kind(),
+            first: PreferredDocument::DockerManifest,
+        }
+    }
+
     /// What `docker save` would write of the image.
-    ///
-    /// Errors: Why the engine does not give it.
-    pub fn open_save_stream(
+    fn open_save_stream(&self, request: &OpenRequest<'_>) -> Result<Response, ImageError> {
+        let (connection, facts) = self.connect(request)?;
+        facts.expect_platform(&self.reference, request.platform)?;
+        self.save(&connection, &facts, request)
+    }
+
+    fn connect(
         &self,
         request: &OpenRequest<'_>,
-    ) -> Result<impl std::io::Read + Send + use<>, ImageError> {
+    ) -> Result<(EngineConnection, InspectedImage), ImageError> {
         check_name(&self.reference, &self.name)?;
         let connection = connect_engine(self.brand, &self.environment)?;
         let facts = self.inspect(&connection, request)?;
-        facts.expect_platform(&self.reference, request.platform)?;
+        Ok((connection, facts))
+    }
+
+    fn save(
+        &self,
+        connection: &EngineConnection,
+        facts: &InspectedImage,
+        request: &OpenRequest<'_>,
+    ) -> Result<Response, ImageError> {
         let name = facts.one_image(&self.name);
         let response = connection.get(&format!("images/{name}/get"))?;
         connection.accept(response, request.limits().document)
@@ -118,7 +155,7 @@ impl EngineImage {
                 "no such image in {}: {name}; fetch it with: {} pull {name}, or leave out {}: to ask the registry",
                 connection.what,
                 brand.command(),
-                brand.kind().name(),
+                brand.kind().scheme(),
             )));
         }
         let limit = request.limits().document;
@@ -152,21 +189,28 @@ struct InspectedDescriptor {
 }
 
 impl InspectedImage {
-    /// Checks the platform before gigabytes are sent. An index holds more platforms than the one shown.
-    fn expect_platform(&self, what: &str, wanted: Option<&Platform>) -> Result<(), ImageError> {
-        let media_type = self
-            .descriptor
-            .as_ref()
-            .and_then(|d| d.media_type.as_deref());
-        if media_type.is_some_and(|it| it.contains("index") || it.contains("list")) {
-            return Ok(());
-        }
-        let found = Platform {
+    /// Whether the name stands for images of several platforms, of which the engine describes one.
+    fn is_index(&self) -> bool {
+        let described = self.descriptor.as_ref();
+        let media_type = described.and_then(|descriptor| descriptor.media_type.as_deref());
+        // OCI's type says "index", Docker's "manifest.list".
+        media_type.is_some_and(|it| it.contains("index") || it.contains("list"))
+    }
+
+    fn platform(&self) -> Platform {
+        Platform {
             os: self.os.clone().unwrap_or_else(|| "linux".to_owned()),
             architecture: self.architecture.clone().unwrap_or_default(),
             variant: self.variant.clone().filter(|variant| !variant.is_empty()),
-        };
-        manifest::expect_platform(what, &found, wanted)
+        }
+    }
+
+    /// Checks the platform before gigabytes are sent.
+    fn expect_platform(&self, what: &str, wanted: Option<&Platform>) -> Result<(), ImageError> {
+        if self.is_index() {
+            return Ok(());
+        }
+        manifest::expect_platform(what, &self.platform(), wanted)
     }
 
     /// The name to save by. A name without a tag would save all tags of the repository.

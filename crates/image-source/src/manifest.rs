@@ -1,10 +1,15 @@
 //! Manifests and indexes: OCI image-spec (manifest.md, image-index.md) and Docker's schema 2.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use serde::Deserialize;
 
-use super::{Digest, ImageConfig, ImageError, LayerDescriptor, Platform};
+use crate::config::ImageConfig;
+use crate::image::LayerDescriptor;
+use crate::platform::Platform;
+use crate::source::ImageError;
+use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
 
 /// What a manifest says that is read here. Who writes the image again starts from the document's bytes: there all fields
@@ -119,13 +124,7 @@ pub(crate) fn choose_manifest<'a>(
     index: &'a [Descriptor],
     wanted: Option<&Platform>,
 ) -> Result<&'a Descriptor, ImageError> {
-    let images: Vec<&Descriptor> = index
-        .iter()
-        .filter(|descriptor| {
-            let platform = descriptor.platform.as_ref();
-            platform.is_none_or(|platform| platform.os != "unknown")
-        })
-        .collect();
+    let images = images_of_index(index);
     let host = Platform::host();
     let wish = wanted.unwrap_or(&host);
     let is = |fits: &dyn Fn(&Platform) -> bool| {
@@ -154,6 +153,32 @@ pub(crate) fn choose_manifest<'a>(
                 .collect(),
         }),
     }
+}
+
+fn images_of_index(index: &[Descriptor]) -> Vec<&Descriptor> {
+    let is_image = |descriptor: &&Descriptor| {
+        let platform = descriptor.platform.as_ref();
+        platform.is_none_or(|platform| platform.os != "unknown")
+    };
+    index.iter().filter(is_image).collect()
+}
+
+/// What an index says of its platforms: all that it names, or the only image, which alone can tell.
+pub(crate) fn index_platforms(index: &[Descriptor]) -> ControlFlow<Vec<Platform>, Descriptor> {
+    let images = images_of_index(index);
+    match images.as_slice() {
+        [only] if only.platform.is_none() => ControlFlow::Continue((*only).clone()),
+        all => {
+            let named = all.iter().filter_map(|image| image.platform.clone());
+            ControlFlow::Break(named.collect())
+        }
+    }
+}
+
+/// The platform of a single image; none where its config does not say it.
+pub(crate) fn known_platform(platform: Platform) -> Vec<Platform> {
+    let is_known = !platform.architecture.is_empty();
+    is_known.then_some(platform).into_iter().collect()
 }
 
 /// Checks that the platform of a single image is the one that was asked for.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::archive::{self, PreferredDocument, WantedImage};
-use super::{ImageError, ImageSource, OpenRequest, OpenedImage, SourceKind};
+use super::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage, Platform, SourceKind};
 
 /// An image in such an archive, compressed or not.
 #[derive(Debug, Clone)]
@@ -16,15 +16,32 @@ pub struct OciArchive {
     pub tag: Option<String>,
 }
 
-impl ImageSource for OciArchive {
-    /// Scans the file and opens blobs where they lie; a compressed file is read in one pass.
-    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let wanted = WantedImage {
+impl OciArchive {
+    fn wanted(&self) -> WantedImage<'_> {
+        WantedImage {
             reference: &self.reference,
             name: self.tag.as_deref(),
             docker: SourceKind::DockerArchive,
             first: PreferredDocument::OciIndex,
-        };
-        archive::open_file(&self.file, &wanted, request)
+        }
+    }
+}
+
+impl ImageSource for OciArchive {
+    /// Scans the file and opens blobs where they lie; a compressed file is read in one pass.
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        archive::open_file(&self.file, &self.wanted(), request)
+    }
+
+    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        archive::list_file_platforms(&self.file, &self.wanted(), request)
+    }
+
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        archive::open_reopenable_file(&self.file, &self.wanted(), request, keep)
     }
 }

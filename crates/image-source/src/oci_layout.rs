@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::archive::{
     DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_layout_image,
-    missing_member,
+    list_layout_platforms, missing_member,
 };
 use super::{
-    BlobStore, ImageError, ImageSource, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers,
-    SourceKind,
+    BlobStore, ImageError, ImageSource, KeepFile, LayerDescriptor, OpenRequest, OpenedImage,
+    OpenedLayers, Platform, SourceKind,
 };
 use image_linkage::path::RootPath;
 
@@ -26,20 +26,29 @@ pub struct OciLayout {
     pub tag: Option<String>,
 }
 
-impl ImageSource for OciLayout {
-    /// Reads the documents; blobs are opened where they lie.
-    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let folder = LayoutFolder {
+impl OciLayout {
+    fn folder(&self) -> LayoutFolder {
+        LayoutFolder {
             what: self.dir.display().to_string(),
             dir: self.dir.clone(),
-        };
-        let wanted = WantedImage {
+        }
+    }
+
+    fn wanted(&self) -> WantedImage<'_> {
+        WantedImage {
             reference: &self.reference,
             name: self.tag.as_deref(),
             docker: SourceKind::DockerArchive,
             first: PreferredDocument::OciIndex,
-        };
-        let chosen = choose_layout_image(&folder, &wanted, request)?;
+        }
+    }
+}
+
+impl ImageSource for OciLayout {
+    /// Reads the documents; blobs are opened where they lie.
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        let folder = self.folder();
+        let chosen = choose_layout_image(&folder, &self.wanted(), request)?;
         let blobs = FolderBlobs {
             folder,
             layers: chosen.image.layers.clone(),
@@ -49,7 +58,20 @@ impl ImageSource for OciLayout {
             image: chosen.image,
             documents: chosen.documents,
             layers: OpenedLayers::Blobs(Box::new(blobs)),
+            home: None,
         })
+    }
+
+    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        list_layout_platforms(&self.folder(), &self.wanted(), request)
+    }
+
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        _keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        self.open(request)
     }
 }
 

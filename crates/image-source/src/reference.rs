@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::{ImageError, RegistryReference};
+use crate::registry_reference::RegistryReference;
+use crate::source::ImageError;
+use crate::source_kind::SourceKind;
 
 /// The source that a reference names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,32 +115,33 @@ fn schemed(
     rest: &str,
     look: &impl Fn(&str) -> Option<PathKind>,
 ) -> Option<ImageReference> {
-    match scheme {
-        "docker-daemon" => Some(ImageReference::DockerDaemon(rest.to_owned())),
-        "podman" => Some(ImageReference::Podman(rest.to_owned())),
-        "docker-archive" => {
+    match SourceKind::from_scheme(scheme)? {
+        // Without slashes it is a host with a port, or a name with a tag.
+        SourceKind::Docker => None,
+        SourceKind::DockerDaemon => Some(ImageReference::DockerDaemon(rest.to_owned())),
+        SourceKind::Podman => Some(ImageReference::Podman(rest.to_owned())),
+        SourceKind::DockerArchive => {
             let (file, reference) = split_tag(rest, look);
             Some(ImageReference::DockerArchive {
                 file: file.into(),
                 reference,
             })
         }
-        "oci" => {
+        SourceKind::Oci => {
             let (dir, tag) = split_tag(rest, look);
             Some(ImageReference::Oci {
                 dir: dir.into(),
                 tag,
             })
         }
-        "oci-archive" => {
+        SourceKind::OciArchive => {
             let (file, tag) = split_tag(rest, look);
             Some(ImageReference::OciArchive {
                 file: file.into(),
                 tag,
             })
         }
-        "rootfs" => Some(ImageReference::Rootfs(rest.into())),
-        _ => None,
+        SourceKind::Rootfs => Some(ImageReference::Rootfs(rest.into())),
     }
 }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{
-    Image, ImageConfig, ImageDocuments, ImageError, ImageSource, LayerDescriptor, OpenRequest,
-    OpenedImage, OpenedLayers, Platform, SourceKind,
+    Image, ImageConfig, ImageDocuments, ImageError, ImageSource, KeepFile, LayerDescriptor,
+    OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
 };
 use image_linkage::layer::{
     FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
@@ -50,8 +50,21 @@ impl ImageSource for RootfsDir {
                 layers: vec![layer],
             },
             documents: ImageDocuments::default(),
-            layers: OpenedLayers::Indexed(vec![index]),
+            layers: OpenedLayers::Folder(self.dir.clone(), Box::new(index)),
+            home: None,
         })
+    }
+
+    fn list_platforms(&self, _request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        Ok(Vec::new())
+    }
+
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        _keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        self.open(request)
     }
 }
 
@@ -210,11 +223,11 @@ mod tests {
             index: &index,
             progress: &NoProgress,
         })?;
-        let OpenedLayers::Indexed(mut indexes) = opened.layers else {
-            panic!("a folder is indexed");
+        let OpenedLayers::Folder(_, index) = opened.layers else {
+            panic!("a folder");
         };
-        assert_eq!((indexes.len(), opened.image.layers.len()), (1, 1));
-        Ok(indexes.remove(0))
+        assert_eq!(opened.image.layers.len(), 1);
+        Ok(*index)
     }
 
     fn shown(index: &LayerIndex) -> Vec<String> {

@@ -1,8 +1,12 @@
 //! The one trait that all image sources implement, and what they hand over.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::path::PathBuf;
 
-use super::{Digest, Image, LayerDescriptor, Platform};
+use crate::image::{Image, LayerDescriptor};
+use crate::platform::Platform;
+use crate::registry_reference::RegistryReference;
+use image_linkage::digest::Digest;
 use image_linkage::layer::{IndexOptions, LayerError, LayerIndex};
 use image_linkage::limits::Limits;
 
@@ -11,7 +15,22 @@ pub trait ImageSource {
     /// Reads the manifest and the config of the image that `request` asks for, verified against their
     /// digests, and says how its layers can be had.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError>;
+
+    /// The platforms that the source would choose from, with nothing read beyond what choosing takes. None, where it
+    /// holds one image that does not say its platform.
+    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError>;
+
+    /// Opens the image so that its layers can be opened more than once: a source that can be read only once gives its
+    /// bytes to `keep` and is read from there.
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError>;
 }
+
+/// Puts bytes into a file and says where it is.
+pub type KeepFile<'a> = &'a mut dyn FnMut(&mut dyn Read) -> Result<PathBuf, ImageError>;
 
 /// What every source is asked with.
 #[derive(Clone, Copy)]
@@ -40,6 +59,8 @@ pub struct OpenedImage {
     pub documents: ImageDocuments,
     /// The layers' bytes, or what was read from them.
     pub layers: OpenedLayers,
+    /// The name in a registry, of an image that is in one.
+    pub home: Option<RegistryReference>,
 }
 
 /// The documents of an image as they are stored, for who writes it again with something changed.
@@ -58,6 +79,8 @@ pub enum OpenedLayers {
     /// The source was read in one pass, and its layers indexed while they passed: one index per
     /// [`Image::layers`], in that order.
     Indexed(Vec<LayerIndex>),
+    /// A folder of the host, which has no layers, and what it holds.
+    Folder(PathBuf, Box<LayerIndex>),
 }
 
 /// Opens the blobs of one image.
@@ -76,6 +99,21 @@ pub trait ReadProgress: Sync {
     fn advance(&self, layer: usize, bytes: u64);
     /// The layer has been read to its end.
     fn finish(&self, layer: usize);
+}
+
+/// Tells of the bytes that are read through it.
+pub(crate) struct ProgressReader<'a, R> {
+    pub inner: R,
+    pub number: usize,
+    pub progress: &'a dyn ReadProgress,
+}
+
+impl<R: Read> Read for ProgressReader<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.progress.advance(self.number, n as u64);
+        Ok(n)
+    }
 }
 
 /// Says nothing: for tests and `--quiet`.
@@ -104,7 +142,7 @@ pub enum ImageError {
         /// The file or socket.
         what: String,
         /// What the system says.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A registry or an engine answered with a refusal, or could not be reached.
     #[error("{0}")]

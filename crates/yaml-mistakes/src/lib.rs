@@ -4,46 +4,18 @@
 //! found in one go, each with its line and column, and not only the first. What a type cannot say, such as the
 //! names of other files, its reader checks afterwards and asks [`YamlDocument::mistake`] for the place.
 
+mod mistake;
+mod node_error;
 mod node_reader;
 mod placeholder;
 mod tree;
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::de::DeserializeOwned;
 
+pub use mistake::{TextPosition, YamlMistake, unknown_name};
 use tree::YamlNode;
-
-/// Where something stands in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TextPosition {
-    /// The line, from 1.
-    pub line: u32,
-    /// The column in characters, from 1.
-    pub column: u32,
-}
-
-impl fmt::Display for TextPosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
-}
-
-/// Something wrong in a document.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct YamlMistake {
-    /// Where.
-    pub place: TextPosition,
-    /// What, and what would do.
-    pub what: String,
-}
-
-impl fmt::Display for YamlMistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
-    }
-}
 
 /// A document that is YAML, and not yet anything more.
 #[derive(Debug, Clone)]
@@ -114,32 +86,6 @@ impl YamlDocument {
         };
         YamlMistake { place, what }
     }
-}
-
-/// Says that there is no `kind` called `name`, what it may have been meant to be, and what there is.
-pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
-    let nearest = nearest(name, known).map_or_else(String::new, |nearest| {
-        format!("; did you mean \"{nearest}\"?")
-    });
-    let known = match known {
-        [] => "; there is none".to_owned(),
-        _ => format!("; there is {}", known.join(", ")),
-    };
-    format!(
-        "there is no {kind} \"{}\"{nearest}{known}",
-        image_linkage::escape::escape_bytes(name.as_bytes())
-    )
-}
-
-/// The name that a slip of the hand would turn into `name`.
-fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
-    known
-        .iter()
-        .map(|known| (distance(known), *known))
-        .filter(|(distance, known)| *distance <= known.len().max(3) / 3)
-        .min()
-        .map(|(_, known)| known)
 }
 
 #[cfg(test)]

@@ -5,20 +5,17 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer as _, Visitor};
 
-use super::placeholder::Placeholder;
-use super::tree::{YamlKey, YamlNode, YamlValue};
-use super::{TextPosition, YamlMistake, unknown_name};
+use crate::mistake::{YamlMistake, unknown_name};
+use crate::node_error::{NodeAddress, NodeError, NodeProblem, node_address, of_placeholder};
+use crate::placeholder::Placeholder;
+use crate::tree::{YamlKey, YamlNode, YamlValue};
 
 /// The mistakes that are looked for in one document; the work for each is that of reading it.
 const MOST: usize = 100;
-
-/// A node by its address in the tree, which does not change while it is read.
-type NodeAddress = usize;
 
 /// What is known so far of what is wrong.
 #[derive(Default)]
@@ -43,6 +40,7 @@ pub(super) fn read_typed<T: DeserializeOwned>(
             node: root,
             repairs: &repairs,
         };
+        // Each round costs one reading of the document and finds at least one mistake more, or it is the last.
         match T::deserialize(at) {
             Ok(read) => value = Some(read),
             Err(wrong) => {
@@ -64,119 +62,22 @@ impl NodeRepairs {
         wrong: NodeError,
         mistakes: &mut BTreeSet<YamlMistake>,
     ) -> bool {
-        let (id, place) = wrong.at.unwrap_or((id(root), root.place));
+        let (address, place) = wrong.at.unwrap_or((node_address(root), root.place));
         match wrong.what {
             NodeProblem::Missing(key) => {
                 let what = format!("the key \"{key}\" is missing");
                 mistakes.insert(YamlMistake { place, what });
-                let added = self.added.entry(id).or_default();
+                let added = self.added.entry(address).or_default();
+                // A reader by hand may ask for the same key again and again, whatever it is given.
                 added.push(key);
                 added.len() < MOST
             }
             NodeProblem::Said(what) => {
                 mistakes.insert(YamlMistake { place, what });
-                self.replaced.insert(id)
+                self.replaced.insert(address)
             }
-            NodeProblem::OfPlaceholder => self.replaced.insert(id),
+            NodeProblem::OfPlaceholder => self.replaced.insert(address),
         }
-    }
-}
-
-fn id(node: &YamlNode) -> NodeAddress {
-    std::ptr::from_ref(node).addr()
-}
-
-/// Why a type could not be read.
-#[derive(Debug)]
-pub(super) struct NodeError {
-    at: Option<(NodeAddress, TextPosition)>,
-    what: NodeProblem,
-}
-
-#[derive(Debug)]
-enum NodeProblem {
-    Missing(&'static str),
-    Said(String),
-    OfPlaceholder,
-}
-
-impl NodeError {
-    fn at(mut self, node: &YamlNode) -> Self {
-        self.at.get_or_insert((id(node), node.place));
-        self
-    }
-}
-
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.what)
-    }
-}
-
-impl std::error::Error for NodeError {}
-
-impl de::Error for NodeError {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        let what = NodeProblem::Said(image_linkage::escape::escape_bytes(
-            message.to_string().as_bytes(),
-        ));
-        Self { at: None, what }
-    }
-
-    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        let expected = expected.to_string();
-        let expected = match expected.strip_prefix("struct ") {
-            Some(_) => "a map of keys",
-            None if expected.starts_with("enum ") => "a word",
-            None if expected == "a sequence" => "a list",
-            None => &expected,
-        };
-        Self::custom(format_args!(
-            "expected {expected}, found {}",
-            FoundValue(found)
-        ))
-    }
-
-    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::invalid_type(found, expected)
-    }
-
-    fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
-        Self {
-            at: None,
-            what: NodeProblem::Said(unknown_name("value", found, known)),
-        }
-    }
-
-    fn missing_field(key: &'static str) -> Self {
-        Self {
-            at: None,
-            what: NodeProblem::Missing(key),
-        }
-    }
-}
-
-/// What was found, in YAML's words.
-struct FoundValue<'a>(de::Unexpected<'a>);
-
-impl fmt::Display for FoundValue<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            de::Unexpected::Unit | de::Unexpected::Option => f.write_str("nothing"),
-            de::Unexpected::Seq => f.write_str("a list"),
-            de::Unexpected::Map => f.write_str("a map"),
-            de::Unexpected::Bool(flag) => write!(f, "{flag}"),
-            de::Unexpected::Str(text) => write!(f, "{text:?}"),
-            other => write!(f, "{other}"),
-        }
-    }
-}
-
-/// What stands in for a mistake did not do either; the mistake itself is known.
-fn of_placeholder(_: NodeError) -> NodeError {
-    NodeError {
-        at: None,
-        what: NodeProblem::OfPlaceholder,
     }
 }
 
@@ -196,7 +97,7 @@ impl<'a> NodeReader<'a> {
     }
 
     fn is_replaced(self) -> bool {
-        self.repairs.replaced.contains(&id(self.node))
+        self.repairs.replaced.contains(&node_address(self.node))
     }
 
     /// Gives the visitor what the node is.
@@ -235,6 +136,7 @@ impl<'a> NodeReader<'a> {
     ) -> Result<V::Value, NodeError> {
         let entries = match &self.node.value {
             YamlValue::Map(entries) => entries.as_slice(),
+            // A key with nothing behind it is a map of which all keys are left out.
             YamlValue::Null => &[],
             _ => return self.visit(visitor),
         };
@@ -339,7 +241,7 @@ struct MapEntries<'a> {
 
 impl<'a> MapEntries<'a> {
     fn new(at: NodeReader<'a>, entries: Vec<&'a (YamlKey, YamlNode)>) -> Self {
-        let added = at.repairs.added.get(&id(at.node));
+        let added = at.repairs.added.get(&node_address(at.node));
         Self {
             at,
             given: entries.into_iter(),

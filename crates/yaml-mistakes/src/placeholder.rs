@@ -4,7 +4,7 @@ use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::node_reader::NodeError;
+use crate::node_error::NodeError;
 
 /// Numbers take zero, of any width.
 macro_rules! zero {

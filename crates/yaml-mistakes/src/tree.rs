@@ -5,14 +5,13 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use super::{TextPosition, YamlMistake};
+use crate::mistake::{TextPosition, YamlMistake, escape_text};
 
 /// A value and its place.
 #[derive(Debug, Clone)]
 pub(super) struct YamlNode {
     /// Where it begins.
     pub place: TextPosition,
-    /// The value.
     pub value: YamlValue,
 }
 
@@ -21,7 +20,6 @@ pub(super) struct YamlNode {
 pub(super) struct YamlKey {
     /// Where it begins.
     pub place: TextPosition,
-    /// Its text.
     pub text: String,
 }
 
@@ -90,11 +88,12 @@ pub(super) fn parse_tree(text: &str) -> Result<YamlNode, YamlMistake> {
                 .location()
                 .map_or(TextPosition { line: 1, column: 1 }, place);
             let what = error.to_string();
+            // The place stands beside the words and need not be told twice.
             let suffix = format!(" at line {}, column {}", place.line, place.column);
             let what = what.strip_suffix(&suffix).unwrap_or(&what);
             Err(YamlMistake {
                 place,
-                what: image_linkage::escape::escape_bytes(what.as_bytes()),
+                what: escape_text(what),
             })
         }
     }
@@ -189,6 +188,7 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<RawYaml, E> {
+        // A number that no field takes is text, of which the reader says what it expected.
         Ok(i64::try_from(number).map_or_else(|_| RawYaml::Text(number.to_string()), RawYaml::Int))
     }
 

@@ -5,7 +5,7 @@ use crate::judge::outcome::RunExit;
 use crate::judge::plan::advice::{self, ToolAdvice};
 use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
-use crate::report::advice::{json, markdown, text};
+use crate::report::advice::{json, page};
 
 use super::project_config;
 use super::terminal::{json_line, report_error, set_color_choice, terminal_width, write_result};
@@ -25,9 +25,9 @@ pub fn run_advise(args: &AdviseArgs) -> RunExit {
         Err(error) => return report_error(&error),
     };
     let text = match args.format {
-        AnswerFormat::Text => Ok(text::advice_text(&advice, terminal_width())),
+        AnswerFormat::Text => Ok(page::advice_page(&advice).text(terminal_width())),
         AnswerFormat::Json => json_line(json::advice_json(&advice)),
-        AnswerFormat::Markdown => Ok(markdown::advice_markdown(&advice)),
+        AnswerFormat::Markdown => Ok(page::advice_page(&advice).markdown()),
     };
     write_result(text, RunExit::Clean)
 }
@@ -58,9 +58,9 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<
 
 fn list(known: &[Profiler], format: AnswerFormat) -> RunExit {
     let text = match format {
-        AnswerFormat::Text => Ok(text::tool_list_text(known, terminal_width())),
+        AnswerFormat::Text => Ok(page::tool_list_page(known).text(terminal_width())),
         AnswerFormat::Json => json_line(json::tool_list_json(known)),
-        AnswerFormat::Markdown => Ok(markdown::tool_list_markdown(known)),
+        AnswerFormat::Markdown => Ok(page::tool_list_page(known).markdown()),
     };
     write_result(text, RunExit::Clean)
 }

@@ -9,16 +9,17 @@ use crate::cli::dockerfile::DockerfileArgs;
 use crate::judge::audit::judge_image;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::judge::outcome::RunExit;
-use crate::judge::plan::Plan;
+use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{
     self, DockerfileTemplates, PhasePage, config_instructions, image_name,
 };
+use crate::make::remedy::copy_source::CopySource;
 use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
+use crate::make::whole_file::ExistingOutput;
 
 use super::image_reader::{ONE_PLATFORM, PreparedCommand};
-use super::output_file::{self, OverwritePolicy};
+use super::output_file;
 use super::terminal::{report_error, set_color_choice, write_result};
 
 /// Writes the Dockerfile for an image.
@@ -45,11 +46,7 @@ impl<E: std::error::Error> From<E> for CommandError {
 }
 
 fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
-    let existing = if args.force {
-        OverwritePolicy::Replace
-    } else {
-        OverwritePolicy::Keep
-    };
+    let existing = ExistingOutput::with_force(args.force);
     args.file = args.file.take().filter(|file| file.as_os_str() != "-");
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
@@ -70,7 +67,7 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     let asked = DockerfileInputs {
         args,
         facts,
-        plans: &audit.plans,
+        audit: &audit,
         knowledge,
         source: source.as_ref(),
         base: base(args, facts)?,
@@ -118,8 +115,7 @@ fn templates(args: &DockerfileArgs) -> Result<DockerfileTemplates, String> {
 struct DockerfileInputs<'a> {
     args: &'a DockerfileArgs,
     facts: &'a ImageFacts,
-    /// What the image makes of each phase now.
-    plans: &'a [Plan],
+    audit: &'a AuditedImage,
     knowledge: &'a Knowledge,
     source: Option<&'a (String, ImageFacts)>,
     /// The name of the image for `FROM`.
@@ -127,10 +123,15 @@ struct DockerfileInputs<'a> {
 }
 
 impl DockerfileInputs<'_> {
+    fn source(&self) -> Option<CopySource<'_>> {
+        let (name, facts) = self.source?;
+        Some(CopySource { name, facts })
+    }
+
     /// What there is to say of one phase.
     fn page(&self, phase: &str) -> Result<PhasePage, CommandError> {
         let phase = self.knowledge.phase(phase).map_err(CommandError::Why)?;
-        let plan = self.plans.iter().find(|plan| plan.phase == phase.name);
+        let plan = self.audit.plan(&phase.name);
         let plan =
             plan.ok_or_else(|| CommandError::Why(format!("{} was not judged", phase.name)))?;
         let request = RecipeRequest {
@@ -140,13 +141,13 @@ impl DockerfileInputs<'_> {
             rules: &self.knowledge.rules,
             via: self.args.via.map(Into::into),
             cuda: cuda(self.args)?,
-            source: self.source.map(|(name, facts)| (name.clone(), facts)),
+            source: self.source(),
         };
         let recipe = make_recipe(&request)?;
         let mut page = dockerfile::fill_page(self.facts, plan, &recipe, &self.base)?;
         if recipe.fresh.is_some() {
             let library_path = recipe.library_path.as_ref();
-            let library_path = library_path.map(|(value, _)| value.as_str());
+            let library_path = library_path.map(|path| path.value.as_str());
             page.config =
                 config_instructions::config_instructions(&self.facts.image.config, library_path)?;
         }

@@ -69,7 +69,9 @@ impl ImageReader {
     pub(super) fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
         match &self.options.platform {
             Some(PlatformArg::All) => {
-                let all = image_reading::list_platforms(image, &self.options(None))?;
+                let options = self.options(None);
+                let request = options.open_request();
+                let all = image_source::list_platforms(image, &options.registry, &request)?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
                 Ok(if wishes.is_empty() {
                     vec![None]

@@ -4,32 +4,24 @@
     reason = "the command line writes the files that the user names"
 )]
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// What happens to a file that is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OverwritePolicy {
-    /// It stays, and nothing is written.
-    Keep,
-    /// The new one takes its place.
-    Replace,
-}
+use crate::make::whole_file::{ExistingOutput, folder_of, write_whole_file};
 
 /// Whether every file may be written, before the work is done.
 ///
 /// Errors: The first that may not, in words.
-pub fn check_writable(files: &[&Path], existing: OverwritePolicy) -> Result<(), String> {
+pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), String> {
     for file in files {
         let found = fs::symlink_metadata(file);
         match found {
             Ok(found) if found.is_dir() => return Err(format!("{} is a folder", file.display())),
-            Ok(_) if existing == OverwritePolicy::Keep => return Err(is_there(file)),
+            Ok(_) if existing == ExistingOutput::Stays => return Err(is_there(file)),
             _ => {}
         }
-        let folder = folder(file);
+        let folder = folder_of(file);
         if !fs::metadata(folder).is_ok_and(|found| found.is_dir()) {
             let folder = folder.display();
             return Err(format!(
@@ -41,26 +33,14 @@ pub fn check_writable(files: &[&Path], existing: OverwritePolicy) -> Result<(), 
     Ok(())
 }
 
-/// Writes the file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place.
+/// Writes the file whole or not at all.
 ///
 /// Errors: The file is there and is to stay, or it cannot be written, in words.
-pub fn write_file(file: &Path, content: &str, existing: OverwritePolicy) -> Result<(), String> {
-    let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".cupti-audit-")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder(file))
-        .map_err(cannot)?;
-    temporary.write_all(content.as_bytes()).map_err(cannot)?;
-    let put = match existing {
-        OverwritePolicy::Keep => temporary.persist_noclobber(file),
-        OverwritePolicy::Replace => temporary.persist(file),
-    };
-    match put {
-        Ok(_) => Ok(()),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(is_there(file)),
-        Err(error) => Err(cannot(error.error)),
-    }
+pub fn write_file(file: &Path, content: &str, existing: ExistingOutput) -> Result<(), String> {
+    write_whole_file(file, content, existing).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => is_there(file),
+        _ => format!("cannot write {}: {error}", file.display()),
+    })
 }
 
 fn is_there(file: &Path) -> String {
@@ -68,13 +48,6 @@ fn is_there(file: &Path) -> String {
         "{} is there already; --force writes over it",
         file.display()
     )
-}
-
-fn folder(file: &Path) -> &Path {
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// The texts of the files of a folder that end in `.j2`, by name.

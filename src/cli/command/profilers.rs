@@ -5,7 +5,7 @@ use crate::judge::facts::{ImageFacts, installed_tools};
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::{host_notes, profilers};
 use crate::knowledge::Profiler;
-use crate::report::profilers::{ProfilerMatrix, json, markdown, text};
+use crate::report::profilers::{ProfilerMatrix, json, page::profilers_page};
 
 use super::image_reader::read_single_image;
 use super::terminal::{json_line, set_color_choice, terminal_width, write_result};
@@ -29,9 +29,9 @@ fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> RunExit
         host,
     };
     let text = match args.format {
-        AnswerFormat::Text => Ok(text::profilers_text(&matrix, terminal_width())),
+        AnswerFormat::Text => Ok(profilers_page(&matrix).text(terminal_width())),
         AnswerFormat::Json => json_line(json::profilers_json(&matrix)),
-        AnswerFormat::Markdown => Ok(markdown::profilers_markdown(&matrix)),
+        AnswerFormat::Markdown => Ok(profilers_page(&matrix).markdown()),
     };
     let exit = if facts.gaps.is_empty() {
         RunExit::Clean

@@ -5,15 +5,15 @@
 )]
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::cli::audit::AuditArgs;
 use crate::cli::option_values::{FailOnArg, ReportFormat};
 use crate::judge::outcome::RunExit;
 use crate::judge::rule::Rule;
+use crate::make::whole_file::{ExistingOutput, create_unnamed, folder_of, put_in_place};
 use crate::report::ReportWriter;
 use crate::report::github::GitHubAnnotations;
 use crate::report::html::HtmlReport;
@@ -157,16 +157,14 @@ fn cannot_write(file: &Path, error: &io::Error) -> RunExit {
 /// The file that a path stands for: links followed, as far as it is there.
 fn settle(file: &Path) -> PathBuf {
     let whole = || fs::canonicalize(file).ok();
-    let new = || Some(fs::canonicalize(folder(file)).ok()?.join(file.file_name()?));
+    let new = || {
+        Some(
+            fs::canonicalize(folder_of(file))
+                .ok()?
+                .join(file.file_name()?),
+        )
+    };
     whole().or_else(new).unwrap_or_else(|| file.to_owned())
-}
-
-fn folder(file: &Path) -> &Path {
-    match file.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => file,
-    }
 }
 
 /// Whether a pipe or a device stands there: it is written to, not replaced.
@@ -187,16 +185,11 @@ fn probe(file: &Path) -> io::Result<()> {
 
 /// An empty file in the folder of `file`, gone unless it is given that name.
 fn beside(file: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mode =
-        fs::metadata(file).map_or(Permissions::from_mode(0o666), |found| found.permissions());
-    tempfile::Builder::new()
-        .prefix(".cupti-audit-")
-        .permissions(mode)
-        .tempfile_in(folder(file))
-        .map_err(|error| match error.kind() {
-            kind @ io::ErrorKind::NotFound => io::Error::new(kind, "its folder is not there"),
-            kind => kind.into(),
-        })
+    let permissions = fs::metadata(file).ok().map(|found| found.permissions());
+    create_unnamed(folder_of(file), permissions).map_err(|error| match error.kind() {
+        kind @ io::ErrorKind::NotFound => io::Error::new(kind, "its folder is not there"),
+        kind => kind.into(),
+    })
 }
 
 /// Puts the whole content there at once: a reader never sees half of it.
@@ -207,6 +200,5 @@ fn put(file: &Path, content: &str) -> io::Result<()> {
     }
     let mut temporary = beside(file)?;
     temporary.write_all(content.as_bytes())?;
-    temporary.persist(file)?;
-    Ok(())
+    put_in_place(temporary, file, ExistingOutput::Replaced)
 }

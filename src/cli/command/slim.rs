@@ -1,8 +1,6 @@
 //! `slim`: makes an image that serves a phase, or one without dead weight.
 
-use std::fs::Permissions;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::path::Path;
 
 use crate::cli::slim::SlimArgs;
@@ -10,17 +8,18 @@ use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
-use crate::make::slim::added_layer::{SlimInput, record_dropped_files};
+use crate::make::slim::added_layer::SlimInput;
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
-use crate::make::slim::final_audit::{audit_new_image, plan_of};
+use crate::make::slim::final_audit::audit_new_image;
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
-use crate::make::slim::output::{ExistingOutput, ImageOutput, OutputAccess};
+use crate::make::slim::output::{ImageOutput, OutputAccess};
 use crate::make::slim::provenance::SlimProvenance;
 use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
+use crate::make::whole_file::{ExistingOutput, write_whole_file};
 use image_source::engine::EngineEnvironment;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -92,11 +91,7 @@ struct SlimDestination<'a> {
 impl<'a> SlimDestination<'a> {
     /// The place that was asked for, if it is free; none where nothing is to be done.
     fn new(args: &'a SlimArgs, options: &'a ReadOptions<'_>) -> Result<Option<Self>, SlimError> {
-        let existing = if args.force {
-            ExistingOutput::Replaced
-        } else {
-            ExistingOutput::Stays
-        };
+        let existing = ExistingOutput::with_force(args.force);
         let Some(output) = args.to.as_ref().filter(|_| !args.dry_run) else {
             return Ok(None);
         };
@@ -134,7 +129,7 @@ impl SlimRun<'_> {
             .knowledge
             .phase(&self.args.phase)
             .map_err(SlimError::Cannot)?;
-        let Some(plan) = plan_of(&before, &self.args.phase) else {
+        let Some(plan) = before.plan(&self.args.phase) else {
             return Err(SlimError::Cannot(format!(
                 "there is no phase {}",
                 self.args.phase
@@ -168,18 +163,12 @@ impl SlimRun<'_> {
         };
         let made = build_new_image(&self.original, &making, place.output.layer_storage())?;
         let after = self.check(&made, &decision, supplier)?;
-        if let Some(plan) = plan_of(&after, &self.args.phase) {
+        if let Some(plan) = after.plan(&self.args.phase) {
             text += &slim_text::describe_result(&said, &made, &after, plan);
         }
         let put = place.output.place_image(&made, &place.reach, self.folder)?;
         text.extend(["  written: ", &put, "\n"]);
-        let none = || record_dropped_files(&making);
-        self.proof(
-            &made
-                .added
-                .as_ref()
-                .map_or_else(none, |added| added.proof.clone()),
-        )?;
+        self.proof(&made.proof, place.reach.existing)?;
         Ok(text)
     }
 
@@ -207,24 +196,20 @@ impl SlimRun<'_> {
     }
 
     /// Writes the proof to the file that the user wants it in.
-    fn proof(&self, proof: &SlimProvenance) -> Result<(), SlimError> {
+    fn proof(&self, proof: &SlimProvenance, existing: ExistingOutput) -> Result<(), SlimError> {
         let Some(file) = &self.args.proof else {
             return Ok(());
         };
-        let folder = file
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        let put = || {
-            let mut temporary = tempfile::Builder::new()
-                .prefix(".cupti-audit-")
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-            temporary.write_all(proof.text().as_bytes())?;
-            temporary.persist(file).map_err(|error| error.error)
-        };
-        put().map(drop).map_err(|error| {
+        write_whole_file(file, &proof.text(), existing).map_err(|error| {
+            let why = match error.kind() {
+                // It was free when the run began.
+                io::ErrorKind::AlreadyExists => {
+                    "it is there already; --force replaces it".to_owned()
+                }
+                _ => error.to_string(),
+            };
             SlimError::Cannot(format!(
-                "the image was written, and its proof was not: {}: {error}",
+                "the image was written, and its proof was not: {}: {why}",
                 file.display()
             ))
         })

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{
-    CuptiConsumer, CuptiCopy, CuptiProcess, DanglingLink, DeadWeightFile, DeadWeightUse,
+    ByWorld, CuptiConsumer, CuptiCopy, CuptiProcess, DanglingLink, DeadWeightFile, DeadWeightUse,
     FileReference, ProcessContext, RelatedSoftware,
 };
 use crate::knowledge::{KnowledgeTables, LibraryProfile};
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadResolution, RequestOutcome, World};
+use image_linkage::loader::{LoadResolution, RequestOutcome};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::ApplyProblem;
 use image_source::Image;
@@ -34,36 +34,6 @@ impl CuptiStatus {
             Self::Unloadable => "unloadable",
             Self::HeadersOnly => "headers-only",
             Self::Absent => "absent",
-        }
-    }
-}
-
-/// A value for each world.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ByWorld<T> {
-    /// The image as it is.
-    pub as_is: T,
-    /// Under the NVIDIA container runtime.
-    pub nvidia: T,
-}
-
-impl<T> ByWorld<T> {
-    /// The value of one world.
-    pub fn get(&self, world: World) -> &T {
-        match world {
-            World::AsIs => &self.as_is,
-            World::Nvidia => &self.nvidia,
-        }
-    }
-
-    /// Computes the value in both worlds.
-    pub fn map<'g>(
-        grounds: &'g ByWorld<ProcessContext>,
-        compute: impl Fn(&'g ProcessContext) -> T,
-    ) -> Self {
-        Self {
-            as_is: compute(&grounds.as_is),
-            nvidia: compute(&grounds.nvidia),
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod python_distributions;
 mod related_software;
 pub mod release_mismatch;
 pub mod search_path;
+mod world;
 
 pub use crate::knowledge::{FailureImpact, RequestKind};
 pub use companions::CompanionLookup;
@@ -37,9 +38,10 @@ pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{FileReference, FileReferrer, ReferenceKind, retained_files};
 pub use process_context::ProcessContext;
 pub use related_software::RelatedSoftware;
+pub use world::{ByWorld, World};
 
 pub use gather::{GatherOptions, ReadLayers, gather_facts};
-pub use image_facts::{ByWorld, CuptiStatus, Gap, ImageFacts, LayerSize, PlainOpen};
+pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize, PlainOpen};
 
 pub use image_linkage::loader::RequestOutcome;
 use image_linkage::loader::{LoadResolution, LoadedObject, UnresolvedRequest};

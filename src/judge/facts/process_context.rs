@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{ByWorld, GatherOptions};
-use crate::knowledge::{KnowledgeTables, driver_libraries};
+use super::{ByWorld, GatherOptions, World};
+use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
-    SimulatedProcess, StartMode, World, ldconfig,
+    SimulatedProcess, StartMode, ldconfig,
 };
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
@@ -61,17 +61,19 @@ pub fn build_contexts(
         capabilities: capabilities.map(str::to_owned),
         tables,
     };
-    let nvidia = after_ldconfig(&as_is, image.layers.len());
+    let nvidia = in_world(World::Nvidia, &as_is, image.layers.len());
     ByWorld { as_is, nvidia }
 }
 
-/// The same ground after the container runtime has run `ldconfig`.
-fn after_ldconfig(as_is: &ProcessContext, layers: usize) -> ProcessContext {
+/// The same image in another world; the links that `ldconfig` makes are of the layer with the number `layers`.
+fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessContext {
     let mut ground = ProcessContext {
-        world: World::Nvidia,
+        world,
         ..as_is.clone()
     };
-    if let Some(linker) = &mut ground.linker {
+    if world.remakes_cache()
+        && let Some(linker) = &mut ground.linker
+    {
         let made = ldconfig::run_ldconfig(&as_is.rootfs, linker);
         if made.relinked != LinkChanges::default() {
             ground.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
@@ -120,7 +122,8 @@ impl ProcessContext {
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
         let from_driver = |name: &[u8]| {
-            driver_libraries::provides_library(table, name, self.capabilities.as_deref())
+            self.world
+                .provides(table, name, self.capabilities.as_deref())
         };
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {

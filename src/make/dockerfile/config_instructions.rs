@@ -1,6 +1,6 @@
 //! The instructions that give an image made of files the config of the one that they come from.
 
-use super::quote;
+use super::quote::{quote_env, require_plain, require_writable};
 use crate::make::remedy::RemedyError;
 use image_source::ImageConfig;
 use image_source::config::Healthcheck;
@@ -9,80 +9,68 @@ use image_source::config::Healthcheck;
 /// `LD_LIBRARY_PATH`.
 ///
 /// Errors: [`RemedyError::Name`], for a value with a line break, which no Dockerfile can hold.
-pub fn config_instructions(
+pub(crate) fn config_instructions(
+    config: &ImageConfig,
+    library_path: Option<&str>,
+) -> Result<Vec<String>, RemedyError> {
+    let settings = &config.settings;
+    let mut lines = environment(config, library_path)?;
+    for (key, value) in &settings.labels {
+        let key = require_writable("a label", key)?;
+        let value = require_writable(&format!("the label {key}"), value)?;
+        lines.push(format!("LABEL {}={}", quote_env(key), quote_env(value)));
+    }
+    for port in &settings.ports {
+        let port = require_plain("a port", port.as_bytes())?;
+        lines.push(format!("EXPOSE {port}"));
+    }
+    for volume in &settings.volumes {
+        lines.push(format!("VOLUME {}", array(std::slice::from_ref(volume))));
+    }
+    for (name, what, value) in [
+        ("WORKDIR", "the working directory", &config.working_dir),
+        ("USER", "the user of the image", &config.user),
+        ("STOPSIGNAL", "the stop signal", &settings.stop_signal),
+    ] {
+        if let Some(value) = value {
+            let value = require_plain(what, value.as_bytes())?;
+            lines.push(format!("{name} {value}"));
+        }
+    }
+    for (name, words) in [
+        ("SHELL", &settings.shell),
+        ("ENTRYPOINT", &settings.entrypoint),
+        ("CMD", &settings.cmd),
+    ] {
+        if !words.is_empty() {
+            lines.push(format!("{name} {}", array(words)));
+        }
+    }
+    lines.extend(settings.healthcheck.as_ref().map(healthcheck).transpose()?);
+    for line in &settings.on_build {
+        lines.push(format!("ONBUILD {}", require_writable("a trigger", line)?));
+    }
+    Ok(lines)
+}
+
+/// The variables of the environment, each once.
+fn environment(
     config: &ImageConfig,
     library_path: Option<&str>,
 ) -> Result<Vec<String>, RemedyError> {
     let mut lines = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (key, _) in &config.env {
+        // A config may name a variable twice; `env` gives the value that counts.
         if seen.contains(&key.as_str()) {
             continue;
         }
         seen.push(key);
         let own = config.env(key).unwrap_or_default();
-        let value = library_path
-            .filter(|_| key == "LD_LIBRARY_PATH")
-            .unwrap_or(own);
-        let key = quote::require_plain("a variable of the environment", key.as_bytes())?;
-        let value = writable(&format!("the variable {key}"), value)?;
-        lines.push(format!("ENV {key}={}", quote::quote_env(value)));
-    }
-    for (key, value) in &config.settings.labels {
-        let key = writable("a label", key)?;
-        let value = writable(&format!("the label {key}"), value)?;
-        lines.push(format!(
-            "LABEL {}={}",
-            quote::quote_env(key),
-            quote::quote_env(value)
-        ));
-    }
-    for port in &config.settings.ports {
-        lines.push(format!(
-            "EXPOSE {}",
-            quote::require_plain("a port", port.as_bytes())?
-        ));
-    }
-    for volume in &config.settings.volumes {
-        lines.push(format!("VOLUME {}", array(std::slice::from_ref(volume))));
-    }
-    if let Some(folder) = &config.working_dir {
-        lines.push(format!(
-            "WORKDIR {}",
-            quote::require_plain("the working directory", folder.as_bytes())?
-        ));
-    }
-    if let Some(user) = &config.user {
-        lines.push(format!(
-            "USER {}",
-            quote::require_plain("the user of the image", user.as_bytes())?
-        ));
-    }
-    if let Some(signal) = &config.settings.stop_signal {
-        lines.push(format!(
-            "STOPSIGNAL {}",
-            quote::require_plain("the stop signal", signal.as_bytes())?
-        ));
-    }
-    for (name, words) in [
-        ("SHELL", &config.settings.shell),
-        ("ENTRYPOINT", &config.settings.entrypoint),
-        ("CMD", &config.settings.cmd),
-    ] {
-        if !words.is_empty() {
-            lines.push(format!("{name} {}", array(words)));
-        }
-    }
-    lines.extend(
-        config
-            .settings
-            .healthcheck
-            .as_ref()
-            .map(healthcheck)
-            .transpose()?,
-    );
-    for line in &config.settings.on_build {
-        lines.push(format!("ONBUILD {}", writable("a trigger", line)?));
+        let value = library_path.filter(|_| key == "LD_LIBRARY_PATH");
+        let key = require_plain("a variable of the environment", key.as_bytes())?;
+        let value = require_writable(&format!("the variable {key}"), value.unwrap_or(own))?;
+        lines.push(format!("ENV {key}={}", quote_env(value)));
     }
     Ok(lines)
 }
@@ -100,6 +88,7 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
         .map(|(name, value, unit)| format!("--{name}={value}{unit} "))
         .collect();
     let set = set.concat();
+    // An empty test means that of the image below (Docker's HealthConfig), and below `scratch` there is none.
     let (kind, words) = check
         .test
         .split_first()
@@ -107,18 +96,10 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
     Ok(match (kind, words) {
         ("CMD-SHELL", [line]) => format!(
             "HEALTHCHECK {set}CMD {}",
-            writable("the health check", line)?
+            require_writable("the health check", line)?
         ),
         ("CMD", words) => format!("HEALTHCHECK {set}CMD {}", array(words)),
         _ => "HEALTHCHECK NONE".to_owned(),
-    })
-}
-
-fn writable<'t>(what: &str, text: &'t str) -> Result<&'t str, RemedyError> {
-    let can = quote::is_writable(text.as_bytes());
-    can.then_some(text).ok_or_else(|| RemedyError::Name {
-        what: what.to_owned(),
-        name: image_linkage::escape::escape_bytes(text.as_bytes()),
     })
 }
 

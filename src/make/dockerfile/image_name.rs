@@ -8,14 +8,11 @@ use image_source::{Image, SourceKind};
 /// registry is pinned by the digest of what was read.
 ///
 /// Errors: [`RemedyError::Name`], for a name that means more than itself.
-pub fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
-    let written = image.reference.as_str();
-    let name = match image.source {
-        SourceKind::Docker => written.strip_prefix("docker://").unwrap_or(written),
-        SourceKind::DockerDaemon => written.strip_prefix("docker-daemon:").unwrap_or(written),
-        SourceKind::Podman => written.strip_prefix("podman:").unwrap_or(written),
-        _ => return Ok(None),
-    };
+pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
+    if !image.source.is_named_everywhere() {
+        return Ok(None);
+    }
+    let name = image.source.bare_name(&image.reference);
     let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
         Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {
@@ -28,7 +25,7 @@ pub fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError>
 /// The name that a user gives.
 ///
 /// Errors: [`RemedyError::Name`], for a name that means more than itself.
-pub fn check_image_name(name: &str) -> Result<String, RemedyError> {
+pub(crate) fn check_image_name(name: &str) -> Result<String, RemedyError> {
     quote::require_plain("the name of an image", name.as_bytes())
 }
 

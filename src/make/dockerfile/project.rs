@@ -2,39 +2,36 @@
 
 use serde::Serialize;
 
-use super::page::{FilePage, MethodPage, NamedReason, PhasePage, ReleasePage, SearchPathPage};
-use super::{DockerfileError, DockerfileTemplates, TemplateError, tidy};
+use super::phase_page::{FilePage, MethodPage, NeedPage, PhasePage, SearchPathPage};
+use super::templates::{DockerfileTemplates, TemplateError, tidy};
 use crate::knowledge::packages::GitSource;
+use crate::make::remedy::builder_stage::BuilderStage;
+use crate::make::remedy::install_folder::CONF;
+use crate::make::remedy::library_stems::{CUPTI, loaded_name};
+use crate::make::remedy::method_choice::ConsideredMethod;
+use crate::make::remedy::recipe::BroughtRelease;
 
 /// The folder of the stage that CUPTI is installed in, out of which the phases take it.
 const GATHERED: &str = "/cupti";
 
 /// What a file for a project is made of.
-pub struct ProjectDockerfile {
+pub(crate) struct ProjectDockerfile {
     /// The pages of training, profiling and inference, in this order; each target shares what the one before has.
     pub pages: Vec<PhasePage>,
-    /// The stage that compiles.
     pub builder: Option<BuilderPage>,
 }
 
 /// The stage that compiles against CUPTI.
 #[derive(Debug, Clone, Serialize)]
-pub struct BuilderPage {
-    /// The image that has the headers and the library.
-    pub from: String,
-    /// Where a header of CUPTI may lie in it.
-    pub headers: Vec<String>,
-    /// The loader.
-    pub loader: String,
-    /// The soname of libcupti.
-    pub soname: String,
+pub(crate) struct BuilderPage {
+    #[serde(flatten)]
+    pub stage: BuilderStage,
     /// What PyTorch is built from, where it is to be built.
     pub pytorch: Option<GitSource>,
 }
 
-/// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BuildTarget {
+pub(crate) struct BuildTarget {
     /// Its name, which is that of its phase.
     pub name: String,
     /// What it is for.
@@ -67,8 +64,8 @@ struct SizeSavings {
 struct ProjectPage {
     image: String,
     targets: Vec<BuildTarget>,
-    considered: Vec<NamedReason>,
-    release: Option<ReleasePage>,
+    considered: Vec<ConsideredMethod>,
+    release: Option<BroughtRelease>,
     source: String,
     builder: String,
     sections: Vec<TargetSection>,
@@ -84,7 +81,7 @@ struct GatherPage<'p> {
 
 impl ProjectDockerfile {
     /// The targets, in the order of the file.
-    pub fn targets(&self) -> Vec<BuildTarget> {
+    pub(crate) fn targets(&self) -> Vec<BuildTarget> {
         let builds = self
             .builder
             .as_ref()
@@ -111,8 +108,12 @@ impl ProjectDockerfile {
     /// The file.
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
-    pub fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, DockerfileError> {
+    pub(crate) fn dockerfile(
+        &self,
+        templates: &DockerfileTemplates,
+    ) -> Result<String, TemplateError> {
         let brings = self.pages.iter().filter(|page| page.way.is_some());
+        // The phase that needs most needs all that the others do.
         let brings = brings.max_by_key(|page| page.needs.len());
         let source = match brings {
             Some(page) => source(templates, page)?,
@@ -172,6 +173,7 @@ impl ProjectDockerfile {
         {
             files.retain(|file| !had.iter().any(|other| other.to == file.to));
             links.clear();
+            // On top of the first target: the layers that both have are stored and pushed once.
             page.base.clone_from(&first.phase);
             if files.is_empty() {
                 page.way = None;
@@ -188,7 +190,7 @@ impl ProjectDockerfile {
     /// The Cloud Build for a file of this name.
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
-    pub fn cloudbuild(
+    pub(crate) fn cloudbuild(
         &self,
         templates: &DockerfileTemplates,
         file: &str,
@@ -204,6 +206,7 @@ impl ProjectDockerfile {
         let page = CloudBuild {
             file,
             name: "project",
+            // Ten minutes more for the audit of each, the time that its step has in the template.
             seconds: targets.iter().map(|target| target.seconds + 600).sum(),
             targets,
         };
@@ -227,6 +230,7 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
     if !page.way.as_ref().is_some_and(is_installed) {
         return templates.render("stages.j2", page);
     }
+    // Of this stage only the files are taken: nothing in it has to be removed, or found by its loader.
     let whole = PhasePage {
         spare: Vec::new(),
         lead: SearchPathPage::Nothing {
@@ -235,13 +239,11 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
         ..page.clone()
     };
     let stages = templates.render("stages.j2", page)?;
-    let names = page.needs.iter().map(|need| need.name.as_str());
+    let names = page.needs.iter().map(|need| need.name);
     let gather = GatherPage {
         page: &whole,
         soname: &page.soname,
-        beside: names
-            .filter(|name| *name != crate::make::remedy::required_libraries::CUPTI)
-            .collect(),
+        beside: names.filter(|name| *name != CUPTI).collect(),
     };
     Ok(stages + &templates.render("gather.j2", gather)?)
 }
@@ -253,22 +255,22 @@ fn gathered(page: &PhasePage) -> PhasePage {
         return page;
     }
     let folder = page.folder.clone();
-    let file = |need: &NamedReason| {
-        let is_cupti = need.name == crate::make::remedy::required_libraries::CUPTI;
-        let name = if is_cupti { &page.soname } else { &need.name };
+    let file = |need: &NeedPage| {
+        let name = loaded_name(need.name, &page.soname);
         FilePage {
             from: format!("{GATHERED}/{name}"),
             to: format!("{folder}/{name}"),
             because: format!("{name}: {}", need.because),
         }
     };
+    // The stage has put each file under the name that is asked for, so that no links are needed.
     page.way = Some(MethodPage::Copy {
         from: String::new(),
         files: page.needs.iter().map(file).collect(),
         links: Vec::new(),
     });
     page.lead = SearchPathPage::Folder {
-        conf: format!("/{}", crate::make::remedy::install_folder::CONF),
+        conf: format!("/{CONF}"),
         folder,
         because: "ldconfig finds it for every process".to_owned(),
     };

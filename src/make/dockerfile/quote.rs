@@ -3,32 +3,47 @@
 //! Names of an image reach a Dockerfile only through [`require_plain`] or [`quote_shell`].
 
 use crate::make::remedy::RemedyError;
+use image_linkage::escape::escape_bytes;
 
 /// Whether every byte means itself to the shell, to `COPY`, `FROM` and `USER`.
 fn is_plain(name: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+@%=:,-".contains(byte);
+    // In front of a word a dash would make it an option.
     !name.is_empty() && !name.starts_with(b"-") && name.iter().all(plain)
 }
 
 /// The name as it is, when every byte of it means itself wherever it stands.
 ///
 /// Errors: [`RemedyError::Name`], for any other name.
-pub fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyError> {
+pub(crate) fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_plain(name));
-    text.map(str::to_owned).ok_or_else(|| RemedyError::Name {
-        what: what.to_owned(),
-        name: image_linkage::escape::escape_bytes(name),
-    })
+    text.map(str::to_owned).ok_or_else(|| refused(what, name))
 }
 
 /// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
-pub fn is_writable(name: &[u8]) -> bool {
+pub(crate) fn is_writable(name: &[u8]) -> bool {
+    // `escape` doubles a backslash, which the shell's quotes and JSON take as it is.
     let without: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
-    image_linkage::escape::escape_bytes(&without).as_bytes() == without
+    escape_bytes(&without).as_bytes() == without
+}
+
+/// The text as it is, when a Dockerfile can hold it.
+///
+/// Errors: [`RemedyError::Name`], for any other text; `what` says of what.
+pub(crate) fn require_writable<'t>(what: &str, text: &'t str) -> Result<&'t str, RemedyError> {
+    let can = is_writable(text.as_bytes()).then_some(text);
+    can.ok_or_else(|| refused(what, text.as_bytes()))
+}
+
+fn refused(what: &str, name: &[u8]) -> RemedyError {
+    RemedyError::Name {
+        what: what.to_owned(),
+        name: escape_bytes(name),
+    }
 }
 
 /// A word of the shell (POSIX.1, Shell Command Language, 2.2): as it is where that is safe, else in single quotes.
-pub fn quote_shell(text: &str) -> String {
+pub(crate) fn quote_shell(text: &str) -> String {
     if is_plain(text.as_bytes()) {
         text.to_owned()
     } else {
@@ -37,7 +52,7 @@ pub fn quote_shell(text: &str) -> String {
 }
 
 /// A value of `ENV` or `LABEL` (Dockerfile reference, "Environment replacement"): in double quotes, nothing replaced.
-pub fn quote_env(text: &str) -> String {
+pub(crate) fn quote_env(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         if matches!(c, '\\' | '"' | '$') {
@@ -49,7 +64,7 @@ pub fn quote_env(text: &str) -> String {
 }
 
 /// A comment: one line of printable text.
-pub fn comment_line(text: &str) -> String {
+pub(crate) fn comment_line(text: &str) -> String {
     // What came out of `escape` already stays as it is.
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

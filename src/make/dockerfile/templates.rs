@@ -13,23 +13,20 @@ use super::quote;
 const FUEL: u64 = 10_000_000;
 
 /// The templates, ready to be rendered.
-pub struct DockerfileTemplates(Environment<'static>);
+pub(crate) struct DockerfileTemplates(Environment<'static>);
 
 /// A template that cannot be used, or not with what there is to say.
 #[derive(Debug, thiserror::Error)]
-pub enum TemplateError {
+pub(crate) enum TemplateError {
     /// It cannot be read.
     #[error("template {name}: {why}")]
     Syntax {
-        /// Its name.
         name: String,
         /// What is wrong, and in which line.
         why: String,
     },
-    /// Rendering it failed.
     #[error("template {name}: {why}")]
     Render {
-        /// Its name.
         name: String,
         /// What is wrong, and in which line.
         why: String,
@@ -40,9 +37,11 @@ impl DockerfileTemplates {
     /// The program's templates, those of the user in place of the ones of the same name.
     ///
     /// Errors: [`TemplateError::Syntax`] for the first, by name, that cannot be read.
-    pub fn with(own: &BTreeMap<String, String>) -> Result<Self, TemplateError> {
+    pub(crate) fn with(own: &BTreeMap<String, String>) -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
+        // A misspelt name is an error, but asking with `if` for what may be absent is none.
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        // The text is no HTML; a template says itself by `sh`, `env` or `json` where a value stands.
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_fuel(Some(FUEL));
         let syntax = SyntaxConfig::builder()
@@ -59,6 +58,7 @@ impl DockerfileTemplates {
         let built_in = crate::knowledge::data_files::TEMPLATES.iter();
         let built_in = built_in.map(|(name, text)| (format!("{name}.j2"), (*text).to_owned()));
         let mut all: BTreeMap<String, String> = built_in.collect();
+        // Behind those of the program, as the last of a name stays.
         all.extend(own.iter().map(|(name, text)| (name.clone(), text.clone())));
         for (name, text) in all {
             environment
@@ -74,7 +74,7 @@ impl DockerfileTemplates {
     /// Renders a template.
     ///
     /// Errors: [`TemplateError::Render`], as when a template names what there is not.
-    pub fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {
+    pub(crate) fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {
         let template = self.0.get_template(name);
         let text = template.and_then(|template| template.render(Value::from(Serde(&page))));
         text.map_err(|error| TemplateError::Render {
@@ -111,6 +111,23 @@ fn filters(environment: &mut Environment<'static>) {
         let text = serde_json::to_string(&value);
         text.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
     });
+}
+
+/// The text with no more than one empty line between two others, none at the start and no space at the end of a line.
+pub(super) fn tidy(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut empty = true;
+    for line in text.lines().map(str::trim_end) {
+        if !(line.is_empty() && empty) {
+            out.push_str(line);
+            out.push('\n');
+        }
+        empty = line.is_empty();
+    }
+    while out.ends_with("\n\n") {
+        out.pop();
+    }
+    out
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What is asked of the image's own loader at the end of a build.
 
 use super::install_method::InstallMethod;
-use super::required_libraries::{CUPTI, RequiredLibrary};
+use super::library_stems::CUPTI;
+use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use image_linkage::elf::ByteString;
@@ -10,8 +11,7 @@ use image_linkage::path::RootPath;
 
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct BuildCheck {
-    /// The loader.
+pub(crate) struct BuildCheck {
     pub loader: ByteString,
     /// The names that a process without search paths of its own has to find, all that they need included.
     pub names: Vec<String>,
@@ -25,10 +25,8 @@ pub struct BuildCheck {
 
 /// An object that is linked with libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkedObject {
-    /// The name of the program.
+pub(crate) struct LinkedObject {
     pub name: String,
-    /// The object.
     pub object: RootPath,
     /// The program that loads it, where that is another.
     pub program: Option<RootPath>,
@@ -38,10 +36,10 @@ pub struct LinkedObject {
 
 /// The names that have to be found: that of libcupti and those of what is needed beside it.
 pub(super) fn names_to_check(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
-    let beside = needs.iter().filter(|need| need.stem != CUPTI);
-    let beside = beside.map(|need| need.stem.to_owned());
+    let beside = needs.iter().map(|need| need.stem);
+    let beside = beside.filter(|stem| *stem != CUPTI && !stem.ends_with('.'));
     std::iter::once(way.soname())
-        .chain(beside.filter(|stem| !stem.ends_with('.')))
+        .chain(beside.map(str::to_owned))
         .collect()
 }
 
@@ -52,6 +50,7 @@ pub(super) fn check_without_install(
     plan: &Plan,
     needs: &[RequiredLibrary],
 ) -> BuildCheck {
+    // A program that opens libcupti by dlopen starts without it; one with a DT_NEEDED does not.
     let breaks = target
         .consumers
         .iter()
@@ -66,6 +65,7 @@ pub(super) fn check_without_install(
         wants: consumer.wants.clone(),
     });
     let opened = &target.plain.as_is;
+    // A name that a plain process does not find today, and that is not brought, must not fail the build.
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
     let kinds = &target.tables.dead_weight;
     let is_library = |item: &PlanItem| {
@@ -73,6 +73,7 @@ pub(super) fn check_without_install(
             .find_kind(item.kind)
             .is_some_and(|kind| kind.is_library)
     };
+    // A phase may drop libcupti itself.
     let stays = !plan.drop.iter().any(is_library);
     let beside = needs
         .iter()
@@ -89,8 +90,8 @@ pub(super) fn check_without_install(
     }
 }
 
-/// The path of the C library.
 fn libc(target: &ImageFacts) -> ByteString {
+    // Any object would do to preload the names into; the C library is one that every glibc image has.
     let opened = target.grounds.as_is.open_plain(b"libc.so.6");
     let found = crate::judge::facts::opened_object(&opened).map(|object| object.path.clone());
     found.unwrap_or_else(|| ByteString::from(&b"/lib/libc.so.6"[..]))

@@ -1,57 +1,60 @@
 //! The image in which a program is compiled against CUPTI: it has the headers and the library.
 
+use serde::Serialize;
+
 use super::RemedyError;
-use super::copy_plan::require_glibc_linker;
+use super::copy_source::CopySource;
 use super::image_system::read_image_system;
 use super::method_choice::devel_image_name;
+use super::target::require_glibc_linker;
 use super::target_release::choose_release;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
 use image_linkage::escape;
-use image_linkage::path::RootPath;
 
 /// The image in which something is compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuilderStage {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct BuilderStage {
     /// Its name, as `FROM` takes it.
     pub from: String,
     /// Where its `cupti.h` lies; one of several where it was not read.
-    pub headers: Vec<RootPath>,
-    /// Its loader.
+    pub headers: Vec<String>,
     pub loader: String,
-    /// The soname of its libcupti.
     pub soname: String,
     /// Whether packages of Debian's kind can be installed in it.
+    #[serde(skip)]
     pub has_apt: bool,
 }
 
 /// The image to copy from, where it has headers and a libcupti that is found; else NVIDIA's devel image.
 ///
 /// Errors: [`RemedyError::NoBuilder`], where neither is known.
-pub fn choose_builder_stage(
+pub(crate) fn choose_builder_stage(
     target: &ImageFacts,
-    source: Option<&(String, ImageFacts)>,
+    source: Option<CopySource<'_>>,
     asked: Option<CudaVersion>,
 ) -> Result<BuilderStage, RemedyError> {
     let no_builder = |why| RemedyError::NoBuilder {
         image: target.image.reference.clone(),
         why,
     };
+    // First: no builder helps an image that cannot load what is built.
     let own = require_glibc_linker(target)?;
-    if let Some((from, facts)) = source {
+    if let Some(CopySource { name, facts }) = source {
         let (header, _) = facts
             .headers
             .first()
             .ok_or_else(|| no_builder("the image to copy from has no headers of CUPTI"))?;
         let plain = &facts.plain.as_is;
+        // The stage asks its own loader for the soname, and a build that fails there is better not begun.
         if !plain.resolution.loads() {
             return Err(no_builder(
                 "a plain process of the image to copy from does not find its libcupti",
             ));
         }
         return Ok(BuilderStage {
-            from: from.clone(),
-            headers: vec![header.clone()],
+            from: name.to_owned(),
+            headers: vec![header.to_string()],
             loader: escape::escape_bytes(&require_glibc_linker(facts)?.path),
             soname: escape::escape_bytes(&plain.name),
             has_apt: read_image_system(facts).apt,
@@ -63,6 +66,7 @@ pub fn choose_builder_stage(
         .map(|target| target.release)
         .ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
     let from = devel_image_name(target, &system, release.cuda);
+    // The devel image is not read; the stage tests for either.
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
         from: from.ok_or_else(|| {
@@ -70,7 +74,7 @@ pub fn choose_builder_stage(
         })?,
         headers: folders
             .iter()
-            .map(|folder| RootPath::from(format!("usr/local/cuda/{folder}/cupti.h").as_str()))
+            .map(|folder| format!("/usr/local/cuda/{folder}/cupti.h"))
             .collect(),
         loader: escape::escape_bytes(&own.path),
         soname: release.soname,

@@ -6,9 +6,12 @@
 use std::collections::BTreeMap;
 
 use super::RemedyError;
-use super::install_folder::{FolderDiscovery, InstallFolder, choose_install_folder};
-use super::required_libraries::{self, CUPTI, RequiredLibrary};
-use super::wanted_cupti::{choose_source_copy, elf_at, file_facts_at};
+use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
+use super::library_reason::{LibraryReason, LibraryReasons};
+use super::library_stems::CUPTI;
+use super::required_libraries::{self, RequiredLibrary};
+use super::target::{elf_at, file_facts_at, require_glibc_linker};
+use super::wanted_cupti::choose_source_copy;
 use crate::judge::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
@@ -17,19 +20,8 @@ use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome, glibc_version};
 use image_linkage::path::RootPath;
 
-/// How what is brought gets onto the search path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CacheUpdate {
-    /// `ld.so.cache` is written along with the files.
-    Cache,
-    /// The image's own programs do it, as far as it has them.
-    Build,
-}
-
-/// What is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyPlan {
-    /// The soname of libcupti.
+pub(crate) struct CopyPlan {
     pub soname: ByteString,
     /// The release of libcupti, where it is known.
     pub release: Option<String>,
@@ -41,40 +33,33 @@ pub struct CopyPlan {
     pub search: InstallFolder,
 }
 
-/// A file that is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopiedFile {
+pub(crate) struct CopiedFile {
     /// The file in the source, without links.
     pub from: RootPath,
     /// Its place in the image.
     pub to: RootPath,
     /// The name by which the loader is asked for it.
     pub name: ByteString,
-    /// The permission bits.
     pub mode: u16,
-    /// The size in bytes.
     pub bytes: u64,
     /// The SHA-256 in hexadecimal, of files of a CUPTI release.
     pub sha256: Option<String>,
-    /// Why it is needed.
-    pub because: String,
+    pub because: LibraryReasons,
 }
 
-/// A link that is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreatedLink {
-    /// The link.
+pub(crate) struct CreatedLink {
     pub at: RootPath,
     /// What it leads to: a name in the same folder.
     pub to: ByteString,
-    /// Why it is needed.
     pub because: String,
 }
 
 /// What the image is to be given of the CUPTI in `source`, so that it serves `phase`.
 ///
 /// Errors: A [`RemedyError`]: the image cannot load CUPTI at all, or the source does not have what it needs.
-pub fn plan_copy(
+pub(crate) fn plan_copy(
     source: &ImageFacts,
     phase: &Phase,
     target: &ImageFacts,
@@ -99,7 +84,7 @@ pub fn plan_copy(
     let mut files = Vec::new();
     for need in &needs {
         let from = place(source, copy, need)?;
-        files.push(file(source, from, &search.folder, need.words()));
+        files.push(file(source, from, &search.folder, need.because.clone()));
     }
     files.extend(dependencies(source, target, &files, &search.folder));
     for file in &mut files {
@@ -117,21 +102,6 @@ pub fn plan_copy(
         files,
         search,
     })
-}
-
-/// The loader of an image that can be helped.
-///
-/// Errors: A [`RemedyError`], where it has none, or musl's.
-pub fn require_glibc_linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
-    let image = || target.image.reference.clone();
-    match &target.grounds.as_is.linker {
-        Some(linker) if linker.libc == Libc::Musl => Err(RemedyError::Musl { image: image() }),
-        Some(linker) => Ok(linker),
-        None => Err(RemedyError::NoLoader {
-            image: image(),
-            platform: target.image.platform.to_string(),
-        }),
-    }
 }
 
 /// Whether a libcupti has an API. One whose symbols could not be read is taken to have it.
@@ -157,27 +127,35 @@ fn place(
         return Ok(copy.real_path.clone());
     }
     let rootfs = &source.grounds.as_is.rootfs;
+    // Libraries of one release belong together: one of another folder may be of another release.
     let folder = copy.real_path.parent();
     let found = rootfs.lookup(&folder.absolute()).ok();
     let names = found.iter().flat_map(|found| rootfs.children(found.node));
     let mut places = names
         .filter(|(name, _)| name.starts_with(need.stem.as_bytes()))
         .filter_map(|(name, _)| Some(rootfs.lookup(&folder.join(name).absolute()).ok()?.path))
+        // A name may begin alike and be a static archive or a link to nothing.
         .filter(|path| elf_at(source, path).is_some());
     places.next().ok_or_else(|| RemedyError::NoCompanion {
         from: source.image.reference.clone(),
         library: need.stem.to_owned(),
-        because: format!("needed for {}", need.words()),
+        because: format!("needed for {}", need.because),
     })
 }
 
-fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: String) -> CopiedFile {
+fn file(
+    source: &ImageFacts,
+    from: RootPath,
+    folder: &RootPath,
+    because: LibraryReasons,
+) -> CopiedFile {
     let facts = file_facts_at(source, &from);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
     CopiedFile {
         to: folder.join(from.name()),
         name: soname.unwrap_or_else(|| from.name().into()),
+        // Readable for everybody and written by its owner alone, whatever the source had: no set-user-ID comes along.
         mode: facts.map_or(0o644, |facts| facts.mode & 0o755 | 0o444),
         bytes: facts.map_or(0, |facts| facts.bytes),
         sha256: facts.and_then(|facts| facts.sha256.as_deref().map(str::to_owned)),
@@ -198,14 +176,17 @@ fn dependencies(
     while let Some(file_) = pending.pop() {
         let needed = elf_at(source, &file_.from).map(|elf| elf.needed.as_slice());
         for name in needed.unwrap_or_default() {
+            // A second library of one soname could be found before that of the image, by programs
+            // that never asked for CUPTI.
             if found.contains_key(name) || has_library(target, name) {
                 continue;
             }
             let there = source.grounds.as_is.open_plain(name);
+            // What the source does not have either is left to the check at the end, which names it.
             let Some(object) = opened_object(&there).filter(|_| there.loads()) else {
                 continue;
             };
-            let because = format!("{} needs it", escape::escape_bytes(&file_.name));
+            let because = LibraryReason::NeededBy(file_.name.clone()).into();
             let file = file(source, object.real_path.clone(), folder, because);
             found.insert(name.clone(), file.clone());
             pending.push(file);
@@ -217,6 +198,7 @@ fn dependencies(
 fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
     let opened = target.grounds.as_is.open_plain(name);
     opened.loads()
+        // libcuda.so.1 belongs to the driver: the container runtime mounts it, and no image holds it.
         || unresolved_objects(&opened)
             .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
 }
@@ -228,6 +210,7 @@ fn fits_glibc(
     linker: &DynamicLoader,
     file: &CopiedFile,
 ) -> Result<(), RemedyError> {
+    // An unknown version is not held against the image.
     let Libc::Glibc(Some(has)) = linker.libc else {
         return Ok(());
     };
@@ -236,6 +219,7 @@ fn fits_glibc(
         .unwrap_or_default()
         .iter()
         .flat_map(|need| &need.versions);
+    // Versions of other libraries, such as GLIBCXX_3.4.21, are no GLIBC_ and count for nothing here.
     let highest = versions
         .filter_map(|version| Some((glibc_version(&version.name)?, version)))
         .max_by_key(|(version, _)| *version);
@@ -258,6 +242,7 @@ fn links(
     search: &InstallFolder,
 ) -> Vec<CreatedLink> {
     let folder = &search.folder;
+    // ldconfig makes such links too, but only when it is run, and not in an image without it.
     let named = files.iter().filter(|file| *file.name != *file.to.name());
     let mut links: Vec<CreatedLink> = named
         .map(|file| CreatedLink {

@@ -2,23 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::install_folder::has_program;
 use crate::judge::facts::ImageFacts;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The system in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ImageSystem {
+pub(crate) struct ImageSystem {
     /// `ID` of `/etc/os-release`; empty where there is none.
     pub id: String,
     /// `VERSION_ID`; empty where there is none.
     pub version: String,
     /// The program that installs packages of Red Hat's kind.
-    pub dnf: Option<&'static str>,
-    /// Whether there is `apt-get`.
+    pub dnf: Option<PackageManager>,
     pub apt: bool,
-    /// Whether there is a shell.
     pub shell: bool,
     /// Whether certificates are there, by which apt trusts https.
     pub certificates: bool,
@@ -26,14 +22,39 @@ pub struct ImageSystem {
     pub sources: BTreeMap<RootPath, String>,
     /// Whether a repository of NVIDIA's is set up, by the name of the file that says so.
     pub nvidia: Option<RootPath>,
-    /// The program of conda, and the environment that it lies in.
-    pub conda: Option<(RootPath, RootPath)>,
+    pub conda: Option<CondaEnvironment>,
+}
+
+/// A program that installs packages of a Linux distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PackageManager {
+    AptGet,
+    Dnf,
+    Microdnf,
+    Yum,
+}
+
+impl PackageManager {
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Self::AptGet => "apt-get",
+            Self::Dnf => "dnf",
+            Self::Microdnf => "microdnf",
+            Self::Yum => "yum",
+        }
+    }
+}
+
+/// An environment of conda that has conda itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CondaEnvironment {
+    pub program: RootPath,
+    pub prefix: RootPath,
 }
 
 /// An environment of Python's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PythonEnvironment {
-    /// Its folder of packages.
+pub(crate) struct PythonEnvironment {
     pub site: RootPath,
     /// Its interpreter, by the path that belongs to the environment.
     pub interpreter: RootPath,
@@ -41,11 +62,14 @@ pub struct PythonEnvironment {
     pub is_managed: bool,
 }
 
-/// The names of the programs that install packages of Red Hat's kind, the best first.
-const DNF: [&str; 3] = ["dnf", "microdnf", "yum"];
+/// The programs that install packages of Red Hat's kind, the best first.
+const DNF: [PackageManager; 3] = [
+    PackageManager::Dnf,
+    PackageManager::Microdnf,
+    PackageManager::Yum,
+];
 
-/// What is in the image.
-pub fn read_image_system(facts: &ImageFacts) -> ImageSystem {
+pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.grounds.as_is.rootfs;
     let release = rootfs.content(b"/etc/os-release").unwrap_or_default();
     let release = String::from_utf8_lossy(release);
@@ -53,6 +77,7 @@ pub fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         let mut lines = release.lines().map(str::trim);
         let line = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         line.unwrap_or_default()
+            // os-release(5): values may stand in the quotes of a shell.
             .trim_matches(['"', '\''])
             .to_owned()
     };
@@ -60,9 +85,12 @@ pub fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     ImageSystem {
         id: value("ID"),
         version: value("VERSION_ID"),
-        dnf: DNF.into_iter().find(|name| has_program(rootfs, name)),
-        apt: has_program(rootfs, "apt-get"),
+        dnf: DNF
+            .into_iter()
+            .find(|manager| has_program(rootfs, manager.program())),
+        apt: has_program(rootfs, PackageManager::AptGet.program()),
         shell: has_program(rootfs, "sh"),
+        // Where update-ca-certificates(8) of Debian and Ubuntu puts the bundle.
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
         nvidia: nvidia(rootfs, &sources),
         sources,
@@ -92,6 +120,8 @@ fn sources(rootfs: &Rootfs) -> BTreeMap<RootPath, String> {
 
 /// The file that sets up NVIDIA's repository: it is named for CUDA, or names a repository of CUDA's.
 fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootPath> {
+    // NVIDIA's images and its keyring package name the file for CUDA; a user's own file has any
+    // name, but that address.
     let names = |path: &RootPath| path.name().starts_with(b"cuda");
     let of_apt = sources
         .iter()
@@ -101,7 +131,8 @@ fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootP
 }
 
 /// conda and its environment: the program lies in `bin`, the environment has `conda-meta`.
-fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
+fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
+    // The prefixes of the installers when root runs them, and those that images of conda use.
     let homes = [
         "opt/conda",
         "opt/miniconda3",
@@ -113,23 +144,32 @@ fn conda(rootfs: &Rootfs) -> Option<(RootPath, RootPath)> {
         .iter()
         .map(|home| RootPath::from(*home))
         .find_map(|home| {
+            // A folder without it is no environment, whatever lies in its bin.
             rootfs.lookup(&home.join(b"conda-meta").absolute()).ok()?;
             let program = home.join(b"bin/conda");
             rootfs.lookup(&program.absolute()).ok()?;
-            Some((program, home))
+            Some(CondaEnvironment {
+                program,
+                prefix: home,
+            })
         })
 }
 
 /// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or one that installs
 /// somewhere else.
-pub fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
+pub(crate) fn find_python_environment(
+    facts: &ImageFacts,
+    site: &RootPath,
+) -> Option<PythonEnvironment> {
     let rootfs = &facts.grounds.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
     let library = site.parent();
     let prefix = library.parent().parent();
+    // The most exact first: `python3` of a prefix may be another minor version than the folder is for.
     let names = [library.name(), b"python3", b"python"];
     let mut programs = names.iter().map(|name| prefix.join(b"bin").join(name));
+    // The system's Python installs into another folder than the one that it was found by.
     let is_system = prefix == RootPath::from("usr");
     match programs.find(|path| is_there(path)).filter(|_| !is_system) {
         Some(interpreter) => is_there(&site.join(b"pip")).then(|| PythonEnvironment {
@@ -147,11 +187,28 @@ fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
     let program = RootPath::from("usr/bin/python3");
+    // The name is a link to the program, whose own name carries the minor version.
     let version = rootfs.lookup(&program.absolute()).ok()?.path;
     let library = |above: &str| RootPath::from(above).join(version.name());
     Some(PythonEnvironment {
         site: library("usr/local/lib").join(b"dist-packages"),
         interpreter: program,
         is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),
+    })
+}
+
+/// Whether a program is where the system's programs are.
+pub(super) fn has_program(rootfs: &Rootfs, name: &str) -> bool {
+    // The PATH of Docker where an image sets none, but for /usr/local/sbin.
+    let folders = [
+        "/sbin/",
+        "/usr/sbin/",
+        "/bin/",
+        "/usr/bin/",
+        "/usr/local/bin/",
+    ];
+    folders.iter().any(|folder| {
+        let found = rootfs.lookup(&[folder.as_bytes(), name.as_bytes()].concat());
+        found.is_ok_and(|found| matches!(&rootfs.node(found.node).kind, NodeKind::File(_)))
     })
 }

@@ -1,33 +1,40 @@
 //! The search path that leads to what is brought.
 
-use super::copy_plan::CacheUpdate;
+use super::image_system::has_program;
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::loader::ldconfig::LdSoConf;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::Rootfs;
 
 /// The folder that the files are put into, where it is not one of the loader's own.
-pub const FOLDER: &str = "opt/cupti/lib";
+pub(crate) const FOLDER: &str = "opt/cupti/lib";
 /// The file that names the folder. It sorts before those of CUDA's packages, so that of two libraries with one
 /// soname the one that was brought wins.
-pub const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
+pub(crate) const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
+
+/// How what is brought gets onto the search path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheUpdate {
+    /// `ld.so.cache` is written along with the files.
+    Cache,
+    /// The image's own programs do it, as far as it has them.
+    Build,
+}
 
 /// The search path that leads to what is brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstallFolder {
-    /// The folder.
+pub(crate) struct InstallFolder {
     pub folder: RootPath,
     /// How the loader comes to look there.
     pub by: FolderDiscovery,
-    /// Why in this way.
     pub because: String,
 }
 
 /// How the loader comes to look in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FolderDiscovery {
+pub(crate) enum FolderDiscovery {
     /// This file names it, and `ldconfig` puts its libraries into the cache.
     Conf(RootPath),
     /// It is compiled into the loader.
@@ -35,12 +42,13 @@ pub enum FolderDiscovery {
 }
 
 /// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
-pub fn choose_install_folder(
+pub(super) fn choose_install_folder(
     target: &ImageFacts,
     linker: &DynamicLoader,
     means: CacheUpdate,
 ) -> InstallFolder {
     let rootfs = &target.grounds.as_is.rootfs;
+    // RUN takes a shell, and without ldconfig no cache would ever name the folder.
     if means == CacheUpdate::Build
         && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh"))
     {
@@ -53,6 +61,7 @@ pub fn choose_install_folder(
         };
     }
     let reads_folder = LdSoConf::read(rootfs).includes(&RootPath::from(CONF));
+    // ldconfig reads ld.so.conf alone; the folder counts where that includes it, as Debian's and Red Hat's do.
     let file = if reads_folder { CONF } else { "etc/ld.so.conf" };
     InstallFolder {
         folder: RootPath::from(FOLDER),
@@ -72,19 +81,4 @@ fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
         .into_iter()
         .next()
         .unwrap_or_else(|| RootPath::from("usr/lib"))
-}
-
-/// Whether a program is where the system's programs are.
-pub fn has_program(rootfs: &Rootfs, name: &str) -> bool {
-    let folders = [
-        "/sbin/",
-        "/usr/sbin/",
-        "/bin/",
-        "/usr/bin/",
-        "/usr/local/bin/",
-    ];
-    folders.iter().any(|folder| {
-        let found = rootfs.lookup(&[folder.as_bytes(), name.as_bytes()].concat());
-        found.is_ok_and(|found| matches!(&rootfs.node(found.node).kind, NodeKind::File(_)))
-    })
 }

@@ -1,14 +1,19 @@
 //! Which way of getting CUPTI is the cheapest that works in an image, and why the others are not taken.
 
-use super::RemedyError;
-use super::copy_plan::{CacheUpdate, CopyPlan, plan_copy};
-use super::image_system::{self, ImageSystem, PythonEnvironment};
+use serde::Serialize;
+
+use super::copy_plan::{CopyPlan, plan_copy};
+use super::copy_source::CopySource;
+use super::image_system::{self, ImageSystem, PackageManager, PythonEnvironment};
+use super::install_folder::CacheUpdate;
 use super::install_method::{
     CondaInstall, InPlaceFiles, InstallMethod, MethodKind, PackageInstall, PipInstall,
     RepositorySetup,
 };
-use super::required_libraries::{self, CUPTI, RequiredLibrary};
+use super::library_stems::CUPTI;
+use super::required_libraries::{self, RequiredLibrary};
 use super::target_release::TargetRelease;
+use super::{MethodObstacle, RemedyError};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::knowledge::{LibraryRelease, Phase, fill_version, has_api};
@@ -16,44 +21,38 @@ use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What a way has to bring, and into what.
-pub struct InstallContext<'a> {
-    /// The image.
+pub(crate) struct InstallContext<'a> {
     pub target: &'a ImageFacts,
-    /// Its loader.
     pub linker: &'a DynamicLoader,
-    /// Its system.
     pub system: ImageSystem,
-    /// The phase.
     pub phase: &'a Phase,
     /// The release that it is to be given, where anything says it.
     pub release: Option<TargetRelease>,
-    /// The image to copy from, by the name that `FROM` takes, and its facts.
-    pub source: Option<(String, &'a ImageFacts)>,
+    pub source: Option<CopySource<'a>>,
 }
 
-/// A way that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsideredMethod {
-    /// Its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ConsideredMethod {
     pub name: &'static str,
     /// Why it is taken, or why not.
     pub why: String,
 }
 
-/// The way that is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MethodChoice {
-    /// The way.
+pub(crate) struct MethodChoice {
     pub way: InstallMethod,
     /// The ways that were looked at, the one that is taken last.
     pub considered: Vec<ConsideredMethod>,
 }
 
+/// A way that there is, whether it works in this image or not.
 struct MethodCandidate {
     name: &'static str,
+    /// The kind by which a user asks for it; `None` for what takes no program and no other image.
     via: Option<MethodKind>,
+    /// Why it is taken when it works.
     cheap: &'static str,
-    go: fn(&InstallContext<'_>) -> Result<InstallMethod, String>,
+    go: fn(&InstallContext<'_>) -> Result<InstallMethod, MethodObstacle>,
 }
 
 /// The ways, the cheapest first.
@@ -106,6 +105,7 @@ const WAYS: [MethodCandidate; 9] = [
         cheap: "the image has a Python with pip",
         go: pip,
     },
+    // Last: gigabytes are pulled for a few files.
     MethodCandidate {
         name: "copy from NVIDIA's devel image",
         via: Some(MethodKind::Copy),
@@ -117,42 +117,37 @@ const WAYS: [MethodCandidate; 9] = [
 /// The cheapest way that works, among those of `via` where one is asked for.
 ///
 /// Errors: [`RemedyError::NoWay`] with the reason of each way that was looked at.
-pub fn choose_method(
+pub(crate) fn choose_method(
     question: &InstallContext<'_>,
     via: Option<MethodKind>,
 ) -> Result<MethodChoice, RemedyError> {
     let mut considered = Vec::new();
+    let mut whys = Vec::new();
     for candidate in WAYS.iter().filter(|it| via.is_none() || it.via == via) {
+        let name = candidate.name;
         match (candidate.go)(question) {
             Ok(way) => {
-                considered.push(ConsideredMethod {
-                    name: candidate.name,
-                    why: candidate.cheap.to_owned(),
-                });
+                let why = candidate.cheap.to_owned();
+                considered.push(ConsideredMethod { name, why });
                 return Ok(MethodChoice { way, considered });
             }
-            Err(why) => considered.push(ConsideredMethod {
-                name: candidate.name,
-                why,
-            }),
-        }
-    }
-    let mut whys: Vec<String> = Vec::new();
-    for considered in &considered {
-        if !whys.contains(&considered.why) {
-            whys.push(considered.why.clone());
+            Err(obstacle) => {
+                let why = obstacle.to_string();
+                considered.push(ConsideredMethod { name, why });
+                whys.push(obstacle);
+            }
         }
     }
     Err(RemedyError::NoWay {
         image: question.target.image.reference.clone(),
-        via: via.map_or_else(String::new, |via| format!(" by {}", via.name())),
-        whys: whys.join("; "),
+        via: via.map(MethodKind::name),
+        whys,
     })
 }
 
 impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
-    pub fn needs(&self, cuda: (u32, u32)) -> Vec<RequiredLibrary> {
+    pub(super) fn needs(&self, cuda: CudaVersion) -> Vec<RequiredLibrary> {
         required_libraries::list_required_libraries(
             self.target.tables,
             self.phase,
@@ -161,31 +156,41 @@ impl InstallContext<'_> {
         )
     }
 
-    fn release(&self) -> Result<&LibraryRelease, String> {
+    fn release(&self) -> Result<&LibraryRelease, MethodObstacle> {
         let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
-        let target = self.release.as_ref().ok_or_else(|| nothing.to_owned())?;
-        Ok(&target.release)
+        Ok(&self.release.as_ref().ok_or(nothing)?.release)
     }
 
-    fn is_arm(&self) -> bool {
-        self.linker.arch.name == "aarch64"
+    /// The processor in NVIDIA's repositories and in the folders of its toolkit.
+    fn nvidia_machine(&self) -> &'static str {
+        match self.linker.arch.name {
+            // For server Arm; NVIDIA keeps "aarch64" for its Jetson boards.
+            "aarch64" => "sbsa",
+            _ => "x86_64",
+        }
     }
 
-    fn shell(&self) -> Result<(), String> {
+    fn require_shell(&self) -> Result<(), MethodObstacle> {
         let has = self.system.shell.then_some(());
-        has.ok_or_else(|| "the image has no shell that could install anything".to_owned())
+        Ok(has.ok_or("the image has no shell that could install anything")?)
+    }
+
+    fn require_apt(&self) -> Result<(), MethodObstacle> {
+        let has = self.system.apt.then_some(());
+        Ok(has.ok_or("the image has no apt-get")?)
     }
 }
 
-fn place(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
+fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let target = question.target;
     if target.own_copies().next().is_none() {
-        return Err("the image holds no libcupti".to_owned());
+        return Err("the image holds no libcupti".into());
     }
-    question.shell()?;
-    let found = plan_copy(target, question.phase, target, CacheUpdate::Build);
-    let bring = found.map_err(|refusal| refusal.to_string())?;
+    question.require_shell()?;
+    // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
+    let bring = plan_copy(target, question.phase, target, CacheUpdate::Build)?;
     let cupti = bring.files.first().map(|file| &file.from);
+    // That the files are there says nothing of what they need in turn, and a search path does not bring it.
     let copy = target
         .own_copies()
         .find(|copy| Some(&copy.real_path) == cupti);
@@ -195,7 +200,8 @@ fn place(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
         return Err(format!(
             "the copy there cannot be loaded: {}",
             words.unwrap_or_default()
-        ));
+        )
+        .into());
     }
     Ok(InstallMethod::Place(InPlaceFiles {
         is_shared: is_shared(target, &bring),
@@ -222,16 +228,18 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
         .flat_map(|found| rootfs.children(found.node))
         .map(|(name, _)| name);
     let is_library = |name: &[u8]| name.windows(3).any(|part| part == b".so");
+    // Files in several folders are led to as those in a shared one are: by links.
     folders.iter().any(|folder| folder != first)
         || names.any(|name| is_library(name) && !of_cupti(name))
 }
 
-fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
-    let source = question.source.as_ref();
-    let (from, facts) = source.ok_or("no image to copy from was named with --from")?;
-    let bring = plan_copy(facts, question.phase, question.target, CacheUpdate::Build);
-    let bring = bring.map_err(|refusal| refusal.to_string())?;
+fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let source = question.source;
+    let CopySource { name: from, facts } =
+        source.ok_or("no image to copy from was named with --from")?;
+    let bring = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
     let has = bring.release.as_deref().and_then(parse_cuda_version);
+    // A release that was guessed from a soname has no say in the minor version of files that were read.
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
     if let (Some(has), Some(wanted)) = (has, wanted)
         && has != wanted.release.cuda
@@ -241,21 +249,22 @@ fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
         return Err(format!(
             "{from} has CUPTI of CUDA {}.{}, and {major}.{minor} is wanted: {because}",
             has.0, has.1
-        ));
+        )
+        .into());
     }
     Ok(InstallMethod::Copy {
-        from: from.clone(),
+        from: from.to_owned(),
         bring,
     })
 }
 
-fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
+fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let consumers = question.target.consumers.iter();
     let mut sites = consumers
         .filter_map(|consumer| site_packages_of(&consumer.object))
         .peekable();
     if sites.peek().is_none() {
-        return Err("no Python environment of the image asks for CUPTI".to_owned());
+        return Err("no Python environment of the image asks for CUPTI".into());
     }
     let python =
         sites.find_map(|site| image_system::find_python_environment(question.target, &site));
@@ -263,7 +272,7 @@ fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, Strin
     pip_into(question, &python.ok_or(without)?)
 }
 
-fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
+fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let distributions = question.target.around.distributions.iter();
     let mut sites: Vec<&RootPath> = distributions.map(|dist| &dist.site).collect();
     sites.dedup();
@@ -277,8 +286,8 @@ fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
 fn pip_into(
     question: &InstallContext<'_>,
     python: &PythonEnvironment,
-) -> Result<InstallMethod, String> {
-    question.shell()?;
+) -> Result<InstallMethod, MethodObstacle> {
+    question.require_shell()?;
     let release = question.release()?;
     let library = question.target.library;
     let mut wheels = library.wheels.install.iter();
@@ -299,10 +308,10 @@ fn pip_into(
     }))
 }
 
-fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
+fn own(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let system = &question.system;
-    apt_is_there(system)?;
-    question.shell()?;
+    question.require_apt()?;
+    question.require_shell()?;
     let library = question.target.library;
     let packages = &question.target.tables.packages;
     let own = packages.distro_package(&system.id, &system.version);
@@ -313,6 +322,7 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
         )
     })?;
     let cuda = parse_cuda_version(&own.cuda);
+    // Where nothing says which release is wanted, that of the distribution will do.
     if let Some(release) = question
         .release
         .as_ref()
@@ -320,29 +330,26 @@ fn own(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
     {
         let (major, minor) = release.release.cuda;
         let (name, has, because) = (&own.package, &own.cuda, &release.because);
-        return Err(format!(
-            "{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}"
-        ));
+        return Err(
+            format!("{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}").into(),
+        );
     }
     let soname = library.soname_of(&own.cuda).unwrap_or_default();
     Ok(InstallMethod::Package(PackageInstall {
-        manager: "apt-get",
+        manager: PackageManager::AptGet,
         name: own.package.clone(),
         version: format!("{}.*", own.cuda),
+        cuda,
         soname: image_linkage::escape::escape_bytes(soname.as_bytes()),
         setup: component(system, &own.component),
         is_default_folder: true,
     }))
 }
 
-fn apt_is_there(system: &ImageSystem) -> Result<(), String> {
-    let has = system.apt.then_some(());
-    has.ok_or_else(|| "the image has no apt-get".to_owned())
-}
-
 /// The component, where no list of sources names it.
 fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
     let names = |text: &str, word: &str| text.split_whitespace().any(|other| other == word);
+    // A component that one list names is set up, whichever list that is.
     if system.sources.values().any(|text| names(text, component)) {
         return None;
     }
@@ -354,44 +361,46 @@ fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
     })
 }
 
-fn apt(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
-    apt_is_there(&question.system)?;
-    package(question, "apt-get")
+fn apt(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    question.require_apt()?;
+    package(question, PackageManager::AptGet)
 }
 
-fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
+fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let manager = question.system.dnf.ok_or("the image has no dnf")?;
     package(question, manager)
 }
 
-/// The package of NVIDIA's repository.
-fn package(question: &InstallContext<'_>, manager: &'static str) -> Result<InstallMethod, String> {
-    question.shell()?;
-    let system = &question.system;
+fn package(
+    question: &InstallContext<'_>,
+    manager: PackageManager,
+) -> Result<InstallMethod, MethodObstacle> {
+    question.require_shell()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
     let library = question.target.library;
     let name = library.package.as_deref();
     let name = name.ok_or_else(|| format!("no package of {} is known", library.name))?;
+    // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
     let exact = release.exact.as_ref().filter(|_| of_toolkit);
     let any = || format!("{major}.{minor}.*");
+    // Behind the dash stands the package's own revision.
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
     Ok(InstallMethod::Package(PackageInstall {
         manager,
         name: fill_version(name, release.cuda),
         version,
+        cuda: Some(release.cuda),
         soname: release.soname.clone(),
-        setup: repository(question, system)?,
+        setup: repository(question)?,
         is_default_folder: false,
     }))
 }
 
 /// NVIDIA's repository, where none is set up.
-fn repository(
-    question: &InstallContext<'_>,
-    system: &ImageSystem,
-) -> Result<Option<RepositorySetup>, String> {
+fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, MethodObstacle> {
+    let system = &question.system;
     if system.nvidia.is_some() {
         return Ok(None);
     }
@@ -400,33 +409,32 @@ fn repository(
     let known = packages.nvidia_repository(id, version);
     let known =
         known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
-    let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
     let url = packages.url.replace("{repository}", &known.repository);
     Ok(Some(RepositorySetup::Repository {
-        url: url.replace("{machine}", machine),
+        url: url.replace("{machine}", question.nvidia_machine()),
+        file: format!("cuda-{}.repo", known.repository),
         keyring: packages.keyring.clone(),
         certificates: !system.certificates,
     }))
 }
 
-fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
+fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let found = question.system.conda.clone();
-    let (program, prefix) = found.ok_or("the image has no conda")?;
-    question.shell()?;
+    let environment = found.ok_or("the image has no conda")?;
+    question.require_shell()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
+    // The packages by component begin with CUDA 12; before there was one cudatoolkit.
     if major < 12 {
-        return Err(format!(
-            "conda-forge has no cuda-cupti of CUDA {major}.{minor}"
-        ));
+        return Err(format!("conda-forge has no cuda-cupti of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
     let more = needs.iter().any(|need| need.stem != CUPTI);
+    // The libraries beside libcupti come with the package for development.
     let names = ["cuda-cupti", "cuda-cupti-dev"];
     let names = names.iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {
-        program,
-        prefix,
+        environment,
         packages: names
             .map(|name| format!("{name}={major}.{minor}.*"))
             .collect(),
@@ -436,7 +444,7 @@ fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
 
 /// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
 /// its CUDA is not known.
-pub fn devel_image_name(
+pub(crate) fn devel_image_name(
     target: &ImageFacts,
     system: &ImageSystem,
     cuda: CudaVersion,
@@ -446,6 +454,7 @@ pub fn devel_image_name(
         .packages
         .nvidia_repository(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
+    // The value comes from the image and becomes part of a name behind FROM.
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let suffix = known
         .devel
@@ -454,16 +463,16 @@ pub fn devel_image_name(
     Some(format!("nvidia/cuda:{exact}-devel-{suffix}"))
 }
 
-fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, String> {
+fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     if question.source.is_some() {
-        return Err("--from names the image to copy from".to_owned());
+        return Err("--from names the image to copy from".into());
     }
     let release = question.release()?;
     let from = devel_image_name(question.target, &question.system, release.cuda);
     let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
-    let from = from.ok_or_else(|| which.to_owned())?;
+    let from = from.ok_or(which)?;
     let (major, minor) = release.cuda;
-    let machine = if question.is_arm() { "sbsa" } else { "x86_64" };
+    let machine = question.nvidia_machine();
     Ok(InstallMethod::Devel {
         from,
         folder: RootPath::from(

@@ -1,16 +1,23 @@
 //! All that a Dockerfile does to an image for one phase, and why.
 
+use serde::Serialize;
+
 use super::RemedyError;
 use super::build_check::{self, BuildCheck, names_to_check};
-use super::copy_plan::{CacheUpdate, CopyPlan, require_glibc_linker};
+use super::copy_plan::CopyPlan;
+use super::copy_source::CopySource;
 use super::image_system::{ImageSystem, read_image_system};
-use super::install_folder::{FolderDiscovery, choose_install_folder};
-use super::install_method::{InstallMethod, MethodKind};
+use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
+use super::install_method::{InPlaceFiles, InstallMethod, MethodKind};
+use super::library_stems::CUPTI;
 use super::method_choice::{InstallContext, MethodChoice, choose_method};
 use super::removal::{RemovalPlan, plan_removal};
-use super::required_libraries::{self, CUPTI, RequiredLibrary};
-use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
-use super::target_release::{choose_release, release_platform};
+use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release};
+use super::search_path_setup::{
+    ChangedLibraryPath, SearchPathSetup, changed_library_path, set_up_search_path,
+};
+use super::target::require_glibc_linker;
+use super::target_release::{TargetRelease, choose_release, release_platform};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::plan::{Plan, Verdict};
@@ -19,11 +26,9 @@ use crate::knowledge::{Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
-/// What is asked.
-pub struct RecipeRequest<'a> {
-    /// The image.
+/// What a recipe is asked for.
+pub(crate) struct RecipeRequest<'a> {
     pub target: &'a ImageFacts,
-    /// The phase.
     pub phase: &'a Phase,
     /// What the image makes of the phase now.
     pub plan: &'a Plan,
@@ -33,43 +38,71 @@ pub struct RecipeRequest<'a> {
     pub via: Option<MethodKind>,
     /// The version of CUDA that is asked for.
     pub cuda: Option<CudaVersion>,
-    /// The image to copy from, by the name that `FROM` takes, and its facts.
-    pub source: Option<(String, &'a ImageFacts)>,
+    /// The image to copy from, where the user names one.
+    pub source: Option<CopySource<'a>>,
 }
 
-/// What is done.
+/// What a Dockerfile does to an image for one phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PhaseRecipe {
+pub(crate) struct PhaseRecipe {
     /// How CUPTI comes in; `None` where nothing has to be brought.
     pub choice: Option<MethodChoice>,
-    /// The release, where it is known, and what says so.
-    pub release: Option<(String, String)>,
-    /// The libraries that are needed.
+    /// The release that comes in, where it is known.
+    pub release: Option<BroughtRelease>,
     pub needs: Vec<RequiredLibrary>,
-    /// The libraries of a package that are not, by their stems.
+    /// The libraries of a package that are not needed, by their stems.
     pub spare: Vec<&'static str>,
     /// The bytes that are added, as far as the sizes of the release are known.
     pub adds: Option<u64>,
     /// The folder that files are copied into.
     pub folder: RootPath,
-    /// How the loader comes to find it.
     pub lead: SearchPathSetup,
-    /// What `LD_LIBRARY_PATH` is set to, and why.
-    pub library_path: Option<(String, String)>,
-    /// What is removed.
+    pub library_path: Option<ChangedLibraryPath>,
+    /// The dead weight that goes.
     pub fresh: Option<RemovalPlan>,
-    /// What is asked of the image's own loader at the end of the build.
     pub proof: BuildCheck,
-    /// What stays as it is: rules that made the verdict, and APIs that the release does not have.
-    pub leaves: Vec<String>,
-    /// The system of the image.
+    pub leaves: Vec<UnsolvedPoint>,
     pub system: ImageSystem,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct BroughtRelease {
+    /// As a package manager takes it: a final `*` stands for any rest.
+    pub version: String,
+    /// What says that it is the right one.
+    pub because: String,
+}
+
+/// Something that the Dockerfile leaves as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UnsolvedPoint {
+    /// A rule that made the verdict, and that bringing CUPTI does not satisfy.
+    Rule(String),
+    /// An API that the phase wants and the release does not have.
+    Api(NewerApi),
+    /// Dead weight in an image that has nothing to remove it with.
+    WeightWithoutShell,
+}
+
+impl std::fmt::Display for UnsolvedPoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rule(rule) => f.write_str(rule),
+            Self::Api(api) => write!(f, "{api}"),
+            Self::WeightWithoutShell => f.write_str(
+                "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none",
+            ),
+        }
+    }
+}
+
+/// The release whose files are listed where nothing says which one the image is for.
+const UNKNOWN_CUDA: CudaVersion = (12, 0);
 
 /// What is to be done, so that the image serves the phase.
 ///
 /// Errors: A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
-pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
+pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let RecipeRequest {
         target,
         phase,
@@ -80,15 +113,19 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
     let system = read_image_system(target);
     let cure = |id: &String| request.rules.iter().find(|rule| rule.id == *id)?.cured_by;
     let is_installed = |id: &String| cure(id) == Some(RuleCure::InstallCupti);
+    // A verdict that CUPTI cannot change is no reason to bring it.
     let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(is_installed);
-    let release = choose_release(target, linker, request.cuda);
-    let cuda = release.map_or((12, 0), |target| target.release.cuda);
-    let needs = required_libraries::list_required_libraries(
-        target.tables,
+    let question = InstallContext {
+        target,
+        linker,
         phase,
-        &target.consumers,
-        |api| has_api(cuda, api),
-    );
+        release: choose_release(target, linker, request.cuda),
+        system: system.clone(),
+        source: request.source,
+    };
+    let cuda = question.release.as_ref().map(|it| it.release.cuda);
+    let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
+    let rules = plan.because.iter().filter(|rule| cure(rule).is_none());
     let removes = phase.baggage.removes == Some(true);
     let mut recipe = PhaseRecipe {
         choice: None,
@@ -101,66 +138,60 @@ pub fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyErr
         library_path: None,
         fresh: plan_removal(target, plan).filter(|_| removes && system.shell),
         proof: build_check::check_without_install(target, linker, plan, &needs),
-        leaves: plan
-            .because
-            .iter()
-            .filter(|rule| cure(rule).is_none())
-            .cloned()
-            .collect(),
-        system: system.clone(),
+        leaves: rules.cloned().map(UnsolvedPoint::Rule).collect(),
+        system,
     };
     if to_cure {
-        bring_in(request, linker, system, &mut recipe)?;
+        bring_in(&question, request.via, &mut recipe)?;
     }
     if removes && !recipe.system.shell && !plan.drop.is_empty() {
-        let why = "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none";
-        recipe.leaves.push(why.to_owned());
+        recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
+    // Last: whether a folder has to stand in front depends on how the loader is led to it.
     recipe.library_path = changed_library_path(target, &recipe.lead);
     Ok(recipe)
 }
 
 /// Chooses the way, and what follows from it.
 fn bring_in(
-    request: &RecipeRequest<'_>,
-    linker: &DynamicLoader,
-    system: ImageSystem,
+    question: &InstallContext<'_>,
+    via: Option<MethodKind>,
     recipe: &mut PhaseRecipe,
 ) -> Result<(), RemedyError> {
-    let RecipeRequest { target, phase, .. } = *request;
-    let release = choose_release(target, linker, request.cuda);
-    let question = InstallContext {
-        target,
-        linker,
-        system,
-        phase,
-        release: release.clone(),
-        source: request.source.clone(),
-    };
-    let via = request
-        .via
-        .or(request.source.as_ref().map(|_| MethodKind::Copy));
-    let choice = choose_method(&question, via)?;
-    let cuda = cuda_of(&choice.way).or(release.as_ref().map(|target| target.release.cuda));
-    recipe.needs = match &choice.way {
-        InstallMethod::Place(super::install_method::InPlaceFiles { bring, .. })
-        | InstallMethod::Copy { bring, .. } => needs_of(target, bring),
-        _ => question.needs(cuda.unwrap_or((12, 0))),
+    // Who names an image to copy from wants its files, and no package.
+    let via = via.or(question.source.map(|_| MethodKind::Copy));
+    let choice = choose_method(question, via)?;
+    let release = question.release.as_ref();
+    let cuda = choice.way.cuda().or(release.map(|it| it.release.cuda));
+    recipe.needs = match choice.way.copy_plan() {
+        Some(bring) => needs_of(question.target, bring),
+        None => question.needs(cuda.unwrap_or(UNKNOWN_CUDA)),
     };
     let needed = |stem: &&'static str| recipe.needs.iter().any(|need| need.stem == *stem);
-    let companions = target.library.companions();
-    recipe.spare = companions.filter(|stem| !needed(&stem)).collect();
-    recipe.leaves.extend(cuda.iter().flat_map(|cuda| {
-        required_libraries::apis_newer_than_release(target.tables, phase, |api| has_api(*cuda, api))
-    }));
-    recipe.release = said(&choice.way, release);
-    recipe.adds = adds(target, &choice.way, recipe, linker);
-    recipe.lead = set_up_search_path(&question, &choice.way, &recipe.needs);
+    let companions = question.target.library.companions();
+    recipe.spare = companions.filter(|stem| !needed(stem)).collect();
+    if let Some(cuda) = cuda {
+        let newer = apis_newer_than_release(question.target.tables, question.phase, |api| {
+            has_api(cuda, api)
+        });
+        recipe.leaves.extend(newer.map(UnsolvedPoint::Api));
+    }
+    recipe.release = brought_release(&choice.way, release);
+    recipe.adds = adds(
+        question.target,
+        &choice.way,
+        cuda,
+        &recipe.needs,
+        question.linker,
+    );
+    recipe.lead = set_up_search_path(question, &choice.way, &recipe.needs);
+    // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
         recipe.proof.names = names_to_check(&choice.way, &recipe.needs);
     }
-    recipe.proof.elsewhere = match (&choice.way, &request.source) {
-        (InstallMethod::Copy { .. }, Some((_, source))) => read_image_system(source).shell,
+    recipe.proof.elsewhere = match (&choice.way, question.source) {
+        (InstallMethod::Copy { .. }, Some(source)) => read_image_system(source.facts).shell,
+        // NVIDIA's devel images are Ubuntu and Rocky Linux, and have one.
         (InstallMethod::Devel { .. }, _) => true,
         _ => false,
     };
@@ -170,6 +201,7 @@ fn bring_in(
 
 /// The needs that a list of files answers.
 fn needs_of(target: &ImageFacts, bring: &CopyPlan) -> Vec<RequiredLibrary> {
+    // What else was brought, such as libgcc_s, is no library of CUPTI's packages.
     let stems = [CUPTI].into_iter().chain(target.library.companions());
     let need = |stem: &'static str| {
         let file = bring
@@ -178,75 +210,57 @@ fn needs_of(target: &ImageFacts, bring: &CopyPlan) -> Vec<RequiredLibrary> {
             .find(|file| file.name.starts_with(stem.as_bytes()))?;
         Some(RequiredLibrary {
             stem,
-            because: vec![file.because.clone()],
+            because: file.because.clone(),
         })
     };
     stems.filter_map(need).collect()
 }
 
-/// The version of CUDA that a way is bound to.
-fn cuda_of(way: &InstallMethod) -> Option<CudaVersion> {
-    match way {
-        InstallMethod::Package(package) => parse_cuda_version(&package.version),
-        InstallMethod::Place(place) => parse_cuda_version(place.bring.release.as_ref()?),
-        InstallMethod::Copy { bring, .. } => parse_cuda_version(bring.release.as_ref()?),
-        _ => None,
-    }
-}
-
 /// The release that a way brings, and what says that it is the right one.
-fn said(
-    way: &InstallMethod,
-    release: Option<super::target_release::TargetRelease>,
-) -> Option<(String, String)> {
-    let is_read = matches!(way, InstallMethod::Place(_) | InstallMethod::Copy { .. });
-    let certain = release.as_ref().filter(|it| !(is_read && it.is_guess));
+fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Option<BroughtRelease> {
+    // Files that were read show their release; what the release of their soname was guessed from says nothing of them.
+    let certain = release.filter(|it| !(way.copy_plan().is_some() && it.is_guess));
     let because = certain.map(|release| release.because.clone());
     let version = match way {
-        InstallMethod::Place(place) => place.bring.release.clone(),
-        InstallMethod::Copy { bring, .. } => bring.release.clone(),
+        InstallMethod::Place(InPlaceFiles { bring, .. }) | InstallMethod::Copy { bring, .. } => {
+            bring.release.clone()
+        }
         InstallMethod::Package(package) => Some(package.version.clone()),
         InstallMethod::Pip(pip) => Some(pip.version.clone()),
         InstallMethod::Conda(_) | InstallMethod::Devel { .. } => {
-            release.map(|target| target.release.wheel())
+            release.map(|it| it.release.wheel())
         }
     };
-    let nothing = || "nothing in the image asks for another".to_owned();
-    Some((version?, because.unwrap_or_else(nothing)))
+    Some(BroughtRelease {
+        version: version?,
+        because: because.unwrap_or_else(|| "nothing in the image asks for another".to_owned()),
+    })
 }
 
-/// The bytes that a way adds.
+/// The bytes that a way adds: those of the files that were read, else those of the newest release of this CUDA.
 fn adds(
     target: &ImageFacts,
     way: &InstallMethod,
-    recipe: &PhaseRecipe,
+    cuda: Option<CudaVersion>,
+    needs: &[RequiredLibrary],
     linker: &DynamicLoader,
 ) -> Option<u64> {
     match way {
         InstallMethod::Place(_) => Some(0),
         InstallMethod::Copy { bring, .. } => Some(bring.files.iter().map(|file| file.bytes).sum()),
         _ => {
-            let (release, _) = recipe.release.as_ref()?;
-            let cuda = parse_cuda_version(release)?;
-            let known = target
-                .tables
-                .releases
-                .versions_for(release_platform(linker));
-            let exact = known
-                .iter()
-                .rev()
-                .find(|known| parse_cuda_version(known) == Some(cuda))?;
-            let sizes = target
-                .tables
-                .releases
-                .files_of(exact, release_platform(linker));
+            let cuda = cuda?;
+            let platform = release_platform(linker);
+            let known = target.tables.releases.versions_for(platform);
+            let mut same = known.iter().rev();
+            let exact = same.find(|known| parse_cuda_version(known) == Some(cuda))?;
+            let sizes = target.tables.releases.files_of(exact, platform);
             let size = |need: &RequiredLibrary| {
                 let mut files = sizes.iter();
-                files
-                    .find(|(name, _)| name.starts_with(need.stem))
-                    .map(|(_, bytes)| *bytes)
+                let (_, bytes) = files.find(|(name, _)| name.starts_with(need.stem))?;
+                Some(*bytes)
             };
-            Some(recipe.needs.iter().filter_map(size).sum())
+            Some(needs.iter().filter_map(size).sum())
         }
     }
 }

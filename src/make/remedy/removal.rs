@@ -10,7 +10,7 @@ use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
 /// What is removed, and what that saves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemovalPlan {
+pub(crate) struct RemovalPlan {
     /// What is removed, by reason.
     pub groups: Vec<RemovalGroup>,
     /// The bytes of all layers as they are, uncompressed.
@@ -23,19 +23,16 @@ pub struct RemovalPlan {
 
 /// Paths that are removed for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemovalGroup {
-    /// The kind of file.
+pub(crate) struct RemovalGroup {
     pub kind: &'static str,
-    /// Why nothing needs them.
     pub because: String,
-    /// The bytes of the files.
     pub bytes: u64,
     /// The paths: files, links, and folders that hold nothing else.
     pub paths: Vec<RootPath>,
 }
 
 /// What is removed from an image for a phase; `None` when that is nothing.
-pub fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
+pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
     if plan.drop.is_empty() {
         return None;
     }
@@ -60,6 +57,7 @@ pub fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
     let mut groups: Vec<RemovalGroup> = groups.into_values().collect();
     for group in &mut groups {
         group.paths.sort();
+        // A folder that goes as a whole may hold files of several kinds, and is named once.
         group.paths.retain(|path| seen.insert(path.clone()));
     }
     Some(RemovalPlan {
@@ -93,10 +91,12 @@ fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPa
     let mut holds: BTreeMap<RootPath, (bool, bool)> = BTreeMap::new();
     let mut tar = TarSize::default();
     rootfs.visit(|path, id, node| {
+        // What stays is weighed, not what goes: a file may be in several layers, and its bytes in all of them.
         let goes = gone.contains(path);
         if !goes {
             tar.take(rootfs, path, id);
         }
+        // An empty folder keeps no other from going.
         if !matches!(node.kind, NodeKind::Directory(_)) {
             let held = holds.entry(path.parent()).or_default();
             *held = (held.0 || goes, held.1 || !goes);
@@ -146,6 +146,7 @@ impl TarSize {
         let long = path.as_bytes().len() > 100;
         self.bytes += BLOCK * if long { 3 } else { 1 };
         if let NodeKind::File(facts) = &rootfs.node(id).kind
+            // Hard links share their facts, and a tar holds the content of the first alone.
             && self.inodes.insert(Arc::as_ptr(facts).addr())
         {
             self.bytes += facts.bytes.div_ceil(BLOCK) * BLOCK;

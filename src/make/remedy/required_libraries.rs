@@ -2,58 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::CuptiConsumer;
+use super::library_reason::{LibraryReason, LibraryReasons};
+use super::library_stems::CUPTI;
+use crate::judge::facts::{CuptiConsumer, FailureImpact};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{KnowledgeTables, Phase};
 
-/// The stem of libcupti's own names.
-pub const CUPTI: &str = "libcupti.so";
-
 /// A library that has to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequiredLibrary {
+pub(crate) struct RequiredLibrary {
     /// The name up to the number of its soname, such as `libnvperf_host.so`.
     pub stem: &'static str,
-    /// What needs it, each in a few words.
-    pub because: Vec<String>,
-}
-
-impl RequiredLibrary {
-    /// The reasons in one phrase.
-    pub fn words(&self) -> String {
-        let api = |text: &String| {
-            let name = text.strip_prefix("CUPTI's ")?.strip_suffix(" API")?;
-            Some(name.to_owned())
-        };
-        let apis: Vec<String> = self.because.iter().filter_map(api).collect();
-        let others = self.because.iter().filter(|text| api(text).is_none());
-        let apis = match apis.as_slice() {
-            [] => None,
-            [one] => Some(format!("CUPTI's {one} API")),
-            [most @ .., last] => Some(format!("CUPTI's {} and {last} APIs", most.join(", "))),
-        };
-        let all: Vec<String> = apis.into_iter().chain(others.cloned()).collect();
-        all.join("; ")
-    }
+    pub because: LibraryReasons,
 }
 
 /// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
 /// first. `has` says whether the release that is to be had has an API.
-pub fn list_required_libraries(
+pub(crate) fn list_required_libraries(
     tables: &'static KnowledgeTables,
     phase: &Phase,
     consumers: &[CuptiConsumer],
     has: impl Fn(&CuptiApi) -> bool,
 ) -> Vec<RequiredLibrary> {
-    let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-    let mut add = |stem: &'static str, because: String| {
-        let reasons = found.entry(stem).or_default();
-        if !reasons.contains(&because) {
-            reasons.push(because);
-        }
-    };
-    for api in wanted_apis(tables, phase, has) {
-        let because = format!("CUPTI's {} API", api.name);
+    let mut found: BTreeMap<&'static str, LibraryReasons> = BTreeMap::new();
+    let mut add = |stem, reason| found.entry(stem).or_default().add(reason);
+    // Of alternatives the first that the release has, so that no file is brought for the others.
+    let wanted =
+        wished_apis(tables, phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
+    for api in wanted {
+        let because = LibraryReason::Api(api.name.clone());
+        // Without a function of its own in libcupti an API is all in its other libraries.
         if api.exports.is_some() {
             add(CUPTI, because.clone());
         }
@@ -61,10 +39,9 @@ pub fn list_required_libraries(
             add(library.stem(), because.clone());
         }
     }
-    let breaks =
-        |consumer: &&CuptiConsumer| consumer.required == crate::judge::facts::FailureImpact::Import;
+    let breaks = |consumer: &&CuptiConsumer| consumer.required == FailureImpact::Import;
     for consumer in consumers.iter().filter(breaks) {
-        add(CUPTI, format!("{} links it", consumer.name));
+        add(CUPTI, LibraryReason::LinkedBy(consumer.name.clone()));
     }
     let mut needs: Vec<RequiredLibrary> = found
         .into_iter()
@@ -74,42 +51,47 @@ pub fn list_required_libraries(
     needs
 }
 
-/// The APIs that a phase needs or wants: of alternatives, the first that the release has.
-pub fn wanted_apis(
+/// An API that a release of CUDA does not have yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewerApi {
+    pub name: String,
+    /// The release of CUDA that brought it, where the table says one.
+    pub since: Option<String>,
+}
+
+impl std::fmt::Display for NewerApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let since = self.since.as_deref().unwrap_or("a later release");
+        write!(f, "CUPTI's {} API, which came with CUDA {since}", self.name)
+    }
+}
+
+/// The APIs that a phase needs or wants, each with those that would do in its place.
+fn wished_apis(
     tables: &'static KnowledgeTables,
     phase: &Phase,
-    has: impl Fn(&CuptiApi) -> bool,
-) -> Vec<&'static CuptiApi> {
+) -> impl Iterator<Item = Vec<&'static CuptiApi>> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
-    wishes
-        .filter_map(|wish| {
-            let mut apis = wish.ids().iter().filter_map(|id| tables.find_api(id));
-            apis.find(|api| has(api))
-        })
-        .collect()
+    wishes.map(move |wish| {
+        let apis = wish.ids().iter().filter_map(|id| tables.find_api(id));
+        apis.collect()
+    })
 }
 
 /// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
-pub fn apis_newer_than_release(
-    tables: &KnowledgeTables,
+pub(crate) fn apis_newer_than_release(
+    tables: &'static KnowledgeTables,
     phase: &Phase,
     has: impl Fn(&CuptiApi) -> bool,
-) -> Vec<String> {
-    let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
-    let lacking = wishes.filter_map(|wish| {
-        let apis: Vec<&CuptiApi> = wish
-            .ids()
-            .iter()
-            .filter_map(|id| tables.find_api(id))
-            .collect();
-        let none = !apis.iter().any(|api| has(api));
-        apis.first().copied().filter(|_| none)
-    });
-    let said = lacking.map(|api| {
-        let since = api.since.as_deref().unwrap_or("a later release");
-        format!("CUPTI's {} API, which came with CUDA {since}", api.name)
-    });
-    said.collect()
+) -> impl Iterator<Item = NewerApi> {
+    let lacking = wished_apis(tables, phase).filter(move |apis| !apis.iter().any(|api| has(api)));
+    // Of alternatives the first is the one that the phase would have.
+    lacking.filter_map(|apis| {
+        apis.first().map(|api| NewerApi {
+            name: api.name.clone(),
+            since: api.since.clone(),
+        })
+    })
 }
 
 #[cfg(test)]
@@ -129,10 +111,10 @@ mod tests {
     #[test]
     fn what_a_release_is_too_old_for_is_named() {
         let known = Knowledge::built_in();
-        let said = |cuda| {
-            apis_newer_than_release(known.tables, known.phase("profiling").unwrap(), |api| {
-                has_api(cuda, api)
-            })
+        let said = |cuda| -> Vec<String> {
+            let phase = known.phase("profiling").unwrap();
+            let newer = apis_newer_than_release(phase, |api| has_api(cuda, api));
+            newer.map(|api| api.to_string()).collect()
         };
         assert_eq!(
             said((11, 8)),

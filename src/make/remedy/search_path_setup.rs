@@ -1,8 +1,11 @@
 //! How the loader comes to find what was brought.
 
+use serde::Serialize;
+
 use super::build_check::names_to_check;
-use super::copy_plan::CacheUpdate;
-use super::install_folder::{FOLDER, FolderDiscovery, InstallFolder, choose_install_folder};
+use super::install_folder::{
+    CacheUpdate, FOLDER, FolderDiscovery, InstallFolder, choose_install_folder,
+};
 use super::install_method::{InstallMethod, PipInstall};
 use super::method_choice::InstallContext;
 use super::required_libraries::RequiredLibrary;
@@ -12,30 +15,22 @@ use image_linkage::path::RootPath;
 
 /// How the loader comes to find what was brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SearchPathSetup {
-    /// Nothing has to be done.
+pub(crate) enum SearchPathSetup {
     Nothing(String),
-    /// A file of `ldconfig` names the folder.
     Folder {
-        /// The file.
         conf: RootPath,
-        /// The folder.
         folder: RootPath,
-        /// Why so.
         because: String,
     },
     /// Links in a folder of their own, which a file of `ldconfig` names.
     Links {
-        /// The file.
         conf: RootPath,
         /// The links and what they lead to.
         links: Vec<(RootPath, RootPath)>,
-        /// Why so.
         because: String,
     },
     /// A file of `ldconfig` names the folders that the package lists.
     Listed {
-        /// The file.
         conf: RootPath,
     },
 }
@@ -51,6 +46,7 @@ pub(super) fn set_up_search_path(
         by,
         because,
     } = choose_install_folder(question.target, question.linker, CacheUpdate::Build);
+    // Nothing can be run that would name a folder: the files go where the loader looks by itself.
     let FolderDiscovery::Conf(conf) = by else {
         return SearchPathSetup::Nothing(format!("{because}: {folder}"));
     };
@@ -85,6 +81,7 @@ pub(super) fn set_up_search_path(
             conf,
             because,
         },
+        // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
         InstallMethod::Pip(pip) if question.phase.apis.accepted_ids().next().is_none() => {
             SearchPathSetup::Nothing(format!(
                 "the search path of what asks for it leads to {}",
@@ -103,9 +100,14 @@ pub(super) fn set_up_search_path(
         InstallMethod::Pip(PipInstall { folder, .. }) => {
             links(way, needs, conf, folder, because_shared)
         }
-        InstallMethod::Conda(conda) => {
-            links(way, needs, conf, &conda.prefix.join(b"lib"), because_shared)
-        }
+        // Its folder has a libstdc++ and an OpenSSL of conda's, which no other program is to find.
+        InstallMethod::Conda(conda) => links(
+            way,
+            needs,
+            conf,
+            &conda.environment.prefix.join(b"lib"),
+            because_shared,
+        ),
     }
 }
 
@@ -127,13 +129,20 @@ fn links(
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ChangedLibraryPath {
+    pub value: String,
+    pub because: String,
+}
+
 /// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
 /// before what is brought.
 pub(super) fn changed_library_path(
     target: &ImageFacts,
     lead: &SearchPathSetup,
-) -> Option<(String, String)> {
+) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
+    // ld.so(8): colons and semicolons separate alike.
     let elements: Vec<&str> = value
         .split([':', ';'])
         .filter(|part| !part.is_empty())
@@ -155,7 +164,10 @@ pub(super) fn changed_library_path(
         .map(String::as_str)
         .chain(elements)
         .collect();
-    Some((all.join(":"), because.to_owned()))
+    Some(ChangedLibraryPath {
+        value: all.join(":"),
+        because: because.to_owned(),
+    })
 }
 
 /// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted.

@@ -8,8 +8,7 @@ use image_linkage::loader::DynamicLoader;
 
 /// The release of CUPTI that an image is to be given, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetRelease {
-    /// The release.
+pub(crate) struct TargetRelease {
     pub release: LibraryRelease,
     /// Whether the CUDA runtime of the image has this very version: the toolkit's packages then have it too.
     pub is_toolkit: bool,
@@ -21,7 +20,7 @@ pub struct TargetRelease {
 
 /// The release that the image is to be given: the one that was asked for, that a distribution of Python's pins, that
 /// the CUDA runtime is of, or, where only a soname is known, the newest of that soname.
-pub fn choose_release(
+pub(crate) fn choose_release(
     target: &ImageFacts,
     linker: &DynamicLoader,
     asked: Option<CudaVersion>,
@@ -52,7 +51,7 @@ pub fn choose_release(
 }
 
 /// The name of a processor in the table of releases.
-pub fn release_platform(linker: &DynamicLoader) -> &'static str {
+pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
     linker.arch.platform
 }
 

@@ -1,20 +1,18 @@
 //! What an image would have libcupti be, and the copy of a source that is it.
 
 use super::RemedyError;
-use super::required_libraries::CUPTI;
+use super::library_stems::CUPTI;
+use super::target::elf_at;
 use crate::judge::facts::{CuptiCopy, CuptiStatus, ImageFacts, cuda_runtime};
-use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::layer::FileFacts;
 use image_linkage::loader::DynamicLoader;
-use image_linkage::path::RootPath;
 
 /// What the image would have libcupti be: the soname that its programs ask for, and the version of CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WantedCupti {
+pub(crate) struct WantedCupti {
     /// The soname with its number; `None` where nothing says it.
     pub soname: Option<ByteString>,
-    /// Who asks for the soname.
     pub by: Option<String>,
     /// The version of CUDA; `None` where nothing says it, or several are there.
     pub cuda: Option<cuda_runtime::CudaVersion>,
@@ -22,7 +20,7 @@ pub struct WantedCupti {
 
 impl WantedCupti {
     /// The wish in words.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let soname = self.soname.as_deref().map(escape::escape_bytes);
         let by = self.by.as_ref().map(|by| format!(" (for {by})"));
         let cuda = self
@@ -35,7 +33,7 @@ impl WantedCupti {
 }
 
 /// What the image would have libcupti be.
-pub fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
+pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     let numbered = |name: &ByteString| name.len() > CUPTI.len();
     let mut consumers = target.consumers.iter().filter(|it| numbered(&it.wants));
     let asked = consumers.next();
@@ -143,12 +141,4 @@ fn has(copies: &[&CuptiCopy]) -> String {
     words.sort();
     words.dedup();
     words.join(", ")
-}
-
-pub(super) fn elf_at<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s ElfFacts> {
-    file_facts_at(source, path)?.elf.as_deref()
-}
-
-pub(super) fn file_facts_at<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s FileFacts> {
-    source.grounds.as_is.rootfs.file(&path.absolute())
 }

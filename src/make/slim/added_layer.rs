@@ -4,37 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-
 use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
+use super::new_image::sha256_digest;
 use super::provenance::{self, AddedFile, DroppedFile, SlimProvenance, WrittenEntry};
 use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use crate::judge::facts::ImageFacts;
 use crate::make::remedy::install_folder::FolderDiscovery;
-use image_linkage::digest::to_hex;
 use image_linkage::escape;
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
-/// The loader's cache.
 const CACHE: &str = "etc/ld.so.cache";
 
-/// What the layer is made of.
-pub struct SlimInput<'a> {
-    /// What is done.
+pub(crate) struct SlimInput<'a> {
     pub decision: &'a SlimDecision,
-    /// The image as it was.
     pub facts: &'a ImageFacts,
-    /// Where CUPTI is brought from.
     pub supplier: Option<&'a CuptiSupplier>,
     /// The layers below, as they will be.
     pub below: &'a [LayerIndex],
-    /// The phase.
     pub phase: &'a str,
     /// The bounds on what is read, and what is looked for in layers.
     pub index: &'a IndexOptions,
@@ -43,17 +35,16 @@ pub struct SlimInput<'a> {
 }
 
 /// The members of the layer, and the proof among them.
-pub struct AddedLayer {
-    /// The members.
+pub(crate) struct AddedLayer {
     pub members: AddedMembers,
-    /// The proof.
     pub proof: SlimProvenance,
 }
 
 /// Gathers the members of the layer.
 ///
 /// Errors: What stands in the way of one, or why the cache cannot be made.
-pub fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
+pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimError> {
+    // Without what goes: a file may come to lie where one is dropped.
     let (rootfs, _) = rootfs::merge_layers(making.below);
     let mut layer = AddedLayer {
         members: AddedMembers::default(),
@@ -67,6 +58,7 @@ pub fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimErro
         .proof
         .written
         .sort_by(|one, other| one.path.cmp(&other.path));
+    // Last, when all that it tells of is known. It does not tell of itself.
     let proof = AddedMember::Written(layer.proof.text().into_bytes());
     layer
         .members
@@ -75,7 +67,7 @@ pub fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, SlimErro
 }
 
 /// The proof of what goes; what is brought is still to be entered.
-pub fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
+pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
     let mut dropped: Vec<DroppedFile> = Vec::new();
     for item in &making.decision.drop {
         let one = |path: &RootPath, bytes, because: String| DroppedFile {
@@ -89,6 +81,7 @@ pub fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         let link = |link| one(link, 0, format!("a link to {}", item.path));
         dropped.extend(item.links.iter().map(link));
     }
+    // By path, so that two proofs can be compared line by line.
     dropped.sort_by(|one, other| one.path.cmp(&other.path));
     SlimProvenance {
         proof_version: 1,
@@ -111,6 +104,7 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
             .iter()
             .flat_map(image_linkage::loader::ld_cache::LdCache::iter);
         let rootfs = &making.facts.grounds.as_is.rootfs;
+        // A cache names files by the folders of ld.so.conf, some of which are links, such as /lib.
         let real = |path: &[u8]| {
             let path = RootPath::new(path);
             let folder = rootfs.lookup(&path.parent().absolute()).ok()?;
@@ -118,6 +112,7 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
         };
         entries.any(|(_, entry)| real(&entry.path).is_some_and(|path| gone.contains(&path)))
     };
+    // musl has no cache: it reads /etc/ld-musl-ARCH.path (musl, ldso/dynlink.c).
     let is_glibc = linker.libc != Libc::Musl;
     (is_glibc && (making.decision.bring.is_some() || names_gone())).then_some(linker)
 }
@@ -145,7 +140,7 @@ impl AddedLayer {
                 mode: format!("{:o}", file.mode),
                 from: supplier.from.clone(),
                 was: file.from.to_string(),
-                because: file.because.clone(),
+                because: file.because.to_string(),
             });
         }
         self.proof
@@ -163,6 +158,7 @@ impl AddedLayer {
 
     /// Makes the loader's cache of the image as it will be, and the links that go with it.
     fn cache(&mut self, making: &SlimInput<'_>, linker: &DynamicLoader) -> Result<(), SlimError> {
+        // As ldconfig would find the image: with the layer on top.
         let added = self.index(making)?;
         let (rootfs, _) = rootfs::merge_layers(making.below.iter().chain([&added]));
         let regenerated = ldconfig::run_ldconfig(&rootfs, linker);
@@ -200,6 +196,7 @@ impl AddedLayer {
 
     /// The index of the layer as far as it is gathered.
     fn index(&self, making: &SlimInput<'_>) -> Result<LayerIndex, SlimError> {
+        // Written and read back, so that the cache is made of what the tar really holds.
         let path = making.folder.join("gathered");
         let mut file = create_staging_file(&path)?;
         let written = self.members.write(&mut file).and_then(|()| file.flush());
@@ -233,7 +230,7 @@ impl AddedLayer {
         content: Vec<u8>,
         because: &str,
     ) -> Result<(), SlimError> {
-        let sha256 = to_hex(&Sha256::digest(&content));
+        let sha256 = sha256_digest(&content)?.digest().to_owned();
         let at = self
             .members
             .add(rootfs, at, AddedMember::Written(content))?;
@@ -252,6 +249,7 @@ fn same<'t>(
     taken: &'t BTreeMap<RootPath, ExtractedFile>,
     file: &crate::make::remedy::copy_plan::CopiedFile,
 ) -> Result<&'t ExtractedFile, SlimError> {
+    // A folder or an engine's image may have changed since; only files of a known release were hashed then.
     let known = |one: &&ExtractedFile| {
         one.bytes == file.bytes
             && file

@@ -14,21 +14,16 @@ use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::{self, RootPath};
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// What a member is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AddedMember {
+pub(crate) enum AddedMember {
     /// A file whose content lies on the host.
     Copied {
-        /// Where.
         file: PathBuf,
-        /// Its size in bytes.
         bytes: u64,
-        /// The permission bits.
         mode: u16,
     },
     /// A small file, mode 644.
     Written(Vec<u8>),
-    /// A symbolic link.
     Symlink(Vec<u8>),
     /// Something of the layers below is deleted.
     Deleted,
@@ -36,7 +31,7 @@ pub enum AddedMember {
 
 /// The members of a layer, by path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AddedMembers {
+pub(crate) struct AddedMembers {
     members: BTreeMap<RootPath, AddedMember>,
     folders: BTreeSet<RootPath>,
 }
@@ -45,7 +40,7 @@ impl AddedMembers {
     /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
     ///
     /// Errors: What stands in its way.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         rootfs: &Rootfs,
         path: &RootPath,
@@ -54,6 +49,7 @@ impl AddedMembers {
         let folder = self.folder(rootfs, &path.parent())?;
         let at = folder.join(path.name());
         let there = rootfs.lookup_link(&at.absolute());
+        // A file of an upper layer hides the whole folder of that name below (image-spec, layer.md).
         let is_folder = |id| matches!(rootfs.node(id).kind, NodeKind::Directory(_));
         if member != AddedMember::Deleted && there.is_ok_and(|found| is_folder(found.node)) {
             let text = format!("{at} is a folder in the image, and a file is to stand there");
@@ -72,6 +68,7 @@ impl AddedMembers {
                 Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => {
                     found.path
                 }
+                // Only where nothing is there: a link that leads to nothing is not replaced by a folder.
                 Err(image_linkage::rootfs::LookupError::NotFound)
                     if rootfs.lookup_link(&next.absolute()).is_err() =>
                 {
@@ -91,8 +88,9 @@ impl AddedMembers {
     /// Writes the tar.
     ///
     /// Errors: What `out` gives, or the files that are copied.
-    pub fn write(&self, out: impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: impl Write) -> io::Result<()> {
         let mut writer = LayerWriter::new(out);
+        // Sorted, so that a folder comes before what lies in it.
         let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();
         all.extend(self.folders.iter().map(|path| (path, None)));
         all.extend(
@@ -117,12 +115,11 @@ impl AddedMembers {
     }
 
     /// The paths of the members, without the folders.
-    pub fn paths(&self) -> impl Iterator<Item = &RootPath> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &RootPath> {
         self.members.keys()
     }
 
-    /// The folders that are new.
-    pub fn folders(&self) -> impl Iterator<Item = &RootPath> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &RootPath> {
         self.folders.iter()
     }
 }

@@ -6,16 +6,15 @@ use std::io::{self, Write};
 use flate2::GzBuilder;
 use flate2::write::GzEncoder;
 
-use image_linkage::digest::DigestHasher;
+use super::hashed_writer::HashedWriter;
 use image_linkage::layer::decompress::Compression;
 use image_source::{Digest, ImageError};
 
 /// The level of zstd; that of gzip is its own default.
 const ZSTD_LEVEL: i32 = 3;
 
-/// A blob that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrittenBlob {
+pub(crate) struct WrittenBlob {
     /// The digest of the bytes as stored.
     pub digest: Digest,
     /// The bytes as stored.
@@ -27,38 +26,23 @@ pub struct WrittenBlob {
 }
 
 /// A blob under way. The same tar always gives the same bytes.
-pub struct BlobWriter {
-    hasher: DigestHasher,
-    bytes: u64,
-    encoder: BlobEncoder,
-}
+pub(crate) struct BlobWriter(HashedWriter<BlobEncoder>);
 
 enum BlobEncoder {
-    Plain(HashedFile),
-    Gzip(GzEncoder<HashedFile>),
-    Zstd(zstd::Encoder<'static, HashedFile>),
-}
-
-/// The file, counted and hashed.
-struct HashedFile {
-    file: File,
-    hasher: DigestHasher,
-    bytes: u64,
+    Plain(HashedWriter<File>),
+    Gzip(GzEncoder<HashedWriter<File>>),
+    Zstd(zstd::Encoder<'static, HashedWriter<File>>),
 }
 
 impl BlobWriter {
     /// Writes a blob compressed in this way to `file`.
     ///
     /// Errors: What the compressor says.
-    pub fn new(file: File, compression: Compression) -> io::Result<Self> {
-        let stored = HashedFile {
-            file,
-            hasher: hasher()?,
-            bytes: 0,
-        };
+    pub(crate) fn new(file: File, compression: Compression) -> io::Result<Self> {
+        let stored = HashedWriter::new(file)?;
         let encoder = match compression {
             Compression::None => BlobEncoder::Plain(stored),
-            // No name and no time in the header.
+            // No name and no time in the header (RFC 1952, 2.3): they would make each run's digest another one.
             Compression::Gzip => BlobEncoder::Gzip(
                 GzBuilder::new()
                     .mtime(0)
@@ -66,53 +50,37 @@ impl BlobWriter {
             ),
             Compression::Zstd => BlobEncoder::Zstd(zstd::Encoder::new(stored, ZSTD_LEVEL)?),
         };
-        Ok(Self {
-            hasher: hasher()?,
-            bytes: 0,
-            encoder,
-        })
+        Ok(Self(HashedWriter::new(encoder)?))
     }
 
     /// Ends the blob.
     ///
     /// Errors: What the file gives.
-    pub fn finish(self) -> Result<WrittenBlob, ImageError> {
-        let end = || {
-            let stored = match self.encoder {
-                BlobEncoder::Plain(stored) => stored,
-                BlobEncoder::Gzip(encoder) => encoder.finish()?,
-                BlobEncoder::Zstd(encoder) => encoder.finish()?,
-            };
-            Ok::<_, io::Error>(stored)
+    pub(crate) fn finish(self) -> Result<WrittenBlob, ImageError> {
+        let (encoder, diff_id, bytes) = self.0.finish();
+        let stored = match encoder {
+            BlobEncoder::Plain(stored) => Ok(stored),
+            BlobEncoder::Gzip(encoder) => encoder.finish(),
+            BlobEncoder::Zstd(encoder) => encoder.finish(),
         };
-        let stored = end().map_err(|source| ImageError::Io {
+        let stored = stored.map_err(|source| ImageError::Io {
             what: "a new layer".to_owned(),
             source,
         })?;
+        let (_, digest, size) = stored.finish();
         Ok(WrittenBlob {
-            digest: stored.hasher.finish(),
-            size: stored.bytes,
-            diff_id: self.hasher.finish(),
-            bytes: self.bytes,
+            digest,
+            size,
+            diff_id,
+            bytes,
         })
     }
-}
-
-fn hasher() -> io::Result<DigestHasher> {
-    DigestHasher::for_digest(None).map_err(io::Error::other)
 }
 
 impl Write for BlobWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         super::interrupt::check_interrupt()?;
-        let n = match &mut self.encoder {
-            BlobEncoder::Plain(stored) => stored.write(buf)?,
-            BlobEncoder::Gzip(encoder) => encoder.write(buf)?,
-            BlobEncoder::Zstd(encoder) => encoder.write(buf)?,
-        };
-        self.hasher.update(buf.get(..n).unwrap_or_default());
-        self.bytes += n as u64;
-        Ok(n)
+        self.0.write(buf)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -120,15 +88,17 @@ impl Write for BlobWriter {
     }
 }
 
-impl Write for HashedFile {
+impl Write for BlobEncoder {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let n = self.file.write(buf)?;
-        self.hasher.update(buf.get(..n).unwrap_or_default());
-        self.bytes += n as u64;
-        Ok(n)
+        match self {
+            Self::Plain(stored) => stored.write(buf),
+            Self::Gzip(encoder) => encoder.write(buf),
+            Self::Zstd(encoder) => encoder.write(buf),
+        }
     }
 
+    // A flush in the middle would end a block of the compressor, and so make other bytes of the same tar.
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }

@@ -6,11 +6,13 @@ use std::path::Path;
 
 use super::SlimError;
 use super::added_layer::{self, AddedLayer, SlimInput};
+use super::added_members::AddedMembers;
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
 use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, sha256_digest};
-use super::original_image::{OriginalImage, is_saved_plain};
+use super::original_image::OriginalImage;
+use super::provenance::SlimProvenance;
 use super::staging_files::{create_staging_file, io_error};
 use crate::size::format_size;
 use image_linkage::layer::decompress::{Compression, detect_compression};
@@ -21,7 +23,7 @@ use image_source::{Digest, config};
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
 ///
 /// Errors: Why a layer cannot be read, or not be written.
-pub fn build_new_image<'a>(
+pub(crate) fn build_new_image<'a>(
     original: &'a OriginalImage,
     making: &SlimInput<'a>,
     form: LayerStorage,
@@ -37,14 +39,13 @@ pub fn build_new_image<'a>(
     for number in 0..original.layers.len() {
         work.layer(number, making.decision.cuts.get(&number))?;
     }
-    let added = if making.decision.is_nothing() {
-        None
-    } else {
-        let added = added_layer::gather_added_layer(making)?;
-        work.add(&added)?;
-        Some(added)
-    };
-    work.finish(making, added)
+    if making.decision.is_nothing() {
+        // The image stays byte for byte what it is: not even the proof is put into it.
+        return work.finish(making, None, added_layer::record_dropped_files(making));
+    }
+    let AddedLayer { members, proof } = added_layer::gather_added_layer(making)?;
+    work.add(&members)?;
+    work.finish(making, Some(members), proof)
 }
 
 struct ImageBuilder<'a> {
@@ -71,15 +72,14 @@ impl<'a> ImageBuilder<'a> {
         }
         let stored = self.compression(number, index, &described.media_type)?;
         let family = self.family();
+        // What an engine saved as a plain tar was compressed in its registry, and is to be again.
         let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
-            && is_saved_plain(self.original.image.source);
+            && self.original.image.source.saves_plain_layers();
         let media_type = match (stored, self.original.documents.manifest.as_ref()) {
             _ if squeeze => family.gzip_layer_type(),
             (_, Some(_)) => described.media_type.clone(),
-            (Compression::Gzip, None) => family.gzip_layer_type(),
-            (Compression::Zstd, None) => "application/vnd.oci.image.layer.v1.tar+zstd".to_owned(),
-            (Compression::None, None) => "application/vnd.oci.image.layer.v1.tar".to_owned(),
+            (stored, None) => new_documents::oci_layer_type(stored),
         };
         let compression = if squeeze { Compression::Gzip } else { stored };
         let (blob, origin, index) = match (cut, self.form) {
@@ -117,6 +117,7 @@ impl<'a> ImageBuilder<'a> {
         index: &LayerIndex,
         media_type: &str,
     ) -> Result<Compression, SlimError> {
+        // One digest for both: the blob is the tar.
         if index.digest == index.diff_id {
             return Ok(Compression::None);
         }
@@ -129,6 +130,7 @@ impl<'a> ImageBuilder<'a> {
             });
         }
         let mut start = Vec::new();
+        // The longest magic number is that of zstd, with four bytes (RFC 8878, 3.1.1).
         let read = self.original.blob(number)?.take(4).read_to_end(&mut start);
         read.map_err(|error| SlimError::Cannot(format!("layer {}: {error}", number + 1)))?;
         Ok(detect_compression(&start))
@@ -161,6 +163,7 @@ impl<'a> ImageBuilder<'a> {
         let tar = self.original.tar(number)?;
         let (reader, mut writer) =
             io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
+        // One thread writes, this one reads: no copy of the layer lies on the disk.
         let (written, index) = std::thread::scope(|scope| {
             let writing =
                 scope.spawn(move || rewrite_layer(tar, cut, &self.index.limits, &mut writer));
@@ -186,8 +189,7 @@ impl<'a> ImageBuilder<'a> {
         SlimError::Cannot(format!("layer {}: {why}", digest.unwrap_or_default()))
     }
 
-    /// Writes the layer that is added.
-    fn add(&mut self, added: &AddedLayer) -> Result<(), SlimError> {
+    fn add(&mut self, added: &AddedMembers) -> Result<(), SlimError> {
         let compression = match self.form {
             LayerStorage::Blobs => Compression::Gzip,
             LayerStorage::Tars => Compression::None,
@@ -196,7 +198,7 @@ impl<'a> ImageBuilder<'a> {
         let write = || {
             let mut writer = BlobWriter::new(create_staging_file(&path)?, compression)
                 .map_err(|error| io_error(&path, error))?;
-            let written = added.members.write(&mut writer);
+            let written = added.write(&mut writer);
             written.map_err(|error| io_error(&path, error))?;
             Ok::<_, SlimError>(writer.finish()?)
         };
@@ -214,7 +216,8 @@ impl<'a> ImageBuilder<'a> {
     fn finish(
         self,
         making: &SlimInput<'a>,
-        added: Option<AddedLayer>,
+        added: Option<AddedMembers>,
+        proof: SlimProvenance,
     ) -> Result<NewImage<'a>, SlimError> {
         let original = self.original;
         let diff_ids: Vec<Digest> = self
@@ -225,6 +228,7 @@ impl<'a> ImageBuilder<'a> {
         let history = added
             .as_ref()
             .map(|_| history(making.decision, making.phase));
+        // With no new layer nothing in the config has changed, and its bytes stay.
         let config = match &history {
             None => original.documents.config.clone(),
             history => {
@@ -254,6 +258,7 @@ impl<'a> ImageBuilder<'a> {
             manifest_type: MediaFamily::of_manifest(described).manifest_type(),
             form: self.form,
             added,
+            proof,
             limits: &self.index.limits,
         })
     }

@@ -8,24 +8,23 @@ use super::supplier::CuptiSupplier;
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::Phase;
-use crate::make::remedy::copy_plan::{self, CacheUpdate, CopyPlan};
+use crate::make::remedy::copy_plan::{self, CopyPlan};
+use crate::make::remedy::install_folder::CacheUpdate;
 use image_linkage::layer::rewrite::{self, LayerCut};
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DropMode {
+pub(crate) enum DropMode {
     /// What the phase does not need goes.
     Drop,
-    /// Everything stays.
     Keep,
 }
 
 /// What is done to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SlimDecision {
+pub(crate) struct SlimDecision {
     /// What is brought; `None` where the image serves the phase, or nothing can be brought.
     pub bring: Option<CopyPlan>,
     /// The files that go, each with the links that lead to it.
@@ -37,13 +36,12 @@ pub struct SlimDecision {
 }
 
 impl SlimDecision {
-    /// Whether nothing is done.
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.bring.is_none() && self.cuts.is_empty()
     }
 
     /// The paths that go, links included.
-    pub fn removed_paths(&self) -> BTreeSet<RootPath> {
+    pub(crate) fn removed_paths(&self) -> BTreeSet<RootPath> {
         let items = self.drop.iter();
         items
             .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
@@ -52,7 +50,7 @@ impl SlimDecision {
     }
 
     /// What the layers hold afterwards, without those that are added.
-    pub fn apply(&self, layers: &[LayerIndex]) -> Vec<LayerIndex> {
+    pub(crate) fn apply(&self, layers: &[LayerIndex]) -> Vec<LayerIndex> {
         let cut = |(number, layer): (usize, &LayerIndex)| match self.cuts.get(&number) {
             Some(cut) => cut.apply(layer),
             None => layer.clone(),
@@ -64,7 +62,7 @@ impl SlimDecision {
 /// Decides what is done to an image, of which `plan` is that of the phase.
 ///
 /// Errors: Why what it lacks cannot be brought.
-pub fn decide_changes(
+pub(crate) fn decide_changes(
     original: &OriginalImage,
     facts: &ImageFacts,
     phase: &Phase,
@@ -124,9 +122,11 @@ fn linked_from_above(
             let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
+            // A link to a file of its own layer takes that file over when the layer is written again.
             if gone.contains(path) || rewrite::resolve_hardlink(layer, target).is_some() {
                 continue;
             }
+            // The target as it is written, and as the merged file system has it behind links of folders.
             let targets = std::iter::once(target.clone()).chain(real(target));
             for target in targets.filter(|target| gone.contains(target)) {
                 let why = format!("{path} is a hard link to it from elsewhere");
@@ -149,6 +149,7 @@ fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet
             continue;
         }
         let holds = |cut: &LayerCut| cut.gone.contains(path);
+        // In the highest layer that held it: a whiteout hides what lies below it alone.
         let mut cuts = decision.cuts.values_mut().rev();
         if let Some(cut) = cuts.find(|cut| holds(cut)) {
             cut.whiteouts.insert(path.clone());

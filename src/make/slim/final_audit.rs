@@ -8,7 +8,7 @@ use super::new_image::NewImage;
 use crate::judge::audit::judge_image;
 use crate::judge::facts::{self, GatherOptions, ReadLayers};
 use crate::judge::outcome::AuditedImage;
-use crate::judge::plan::{Plan, Verdict};
+use crate::judge::plan::Verdict;
 use crate::knowledge::Knowledge;
 use image_linkage::layer::LayerIndex;
 use image_linkage::path::RootPath;
@@ -17,13 +17,14 @@ use image_linkage::rootfs::{self, NodeKind, Rootfs};
 /// Audits a new image for its phase.
 ///
 /// Errors: When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
-pub fn audit_new_image(
+pub(crate) fn audit_new_image(
     made: &NewImage<'_>,
     decision: &SlimDecision,
     knowledge: &Knowledge,
     phase: &str,
     conditions: &GatherOptions,
 ) -> Result<AuditedImage, SlimError> {
+    // First: an image that changed where it should not is wrong, whatever its verdict.
     same_but(made, decision)?;
     let layers = made.indexes.iter().cloned().map(Ok).collect();
     let facts = facts::gather_facts(
@@ -38,7 +39,7 @@ pub fn audit_new_image(
         &[phase.to_owned()],
         &conditions.environment,
     );
-    match plan_of(&audit, phase) {
+    match audit.plan(phase) {
         Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),
         Some(plan) => {
             let gaps = audit.facts.gaps.iter();
@@ -54,18 +55,11 @@ pub fn audit_new_image(
     }
 }
 
-/// The plan of a phase.
-pub fn plan_of<'a>(audit: &'a AuditedImage, phase: &str) -> Option<&'a Plan> {
-    audit.plans.iter().find(|plan| plan.phase == phase)
-}
-
 /// Whether the new image is the old one but for what was meant: paths that go and members that are added.
 fn same_but(made: &NewImage<'_>, decision: &SlimDecision) -> Result<(), SlimError> {
     let gone = decision.removed_paths();
-    let added = made.added.iter().flat_map(|added| {
-        let members = &added.members;
-        members.paths().chain(members.folders())
-    });
+    let added = made.added.iter();
+    let added = added.flat_map(|members| members.paths().chain(members.folders()));
     let meant: BTreeSet<&RootPath> = added.chain(&gone).collect();
     let before = tree(&made.original.layers, &meant);
     let after = tree(&made.indexes, &meant);
@@ -89,6 +83,7 @@ fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath
         if !meant.contains(path) {
             let what = match &node.kind {
                 NodeKind::Directory(_) => "a folder".to_owned(),
+                // Only files that matter to the audit have a hash; of others the size and the mode are compared.
                 NodeKind::File(facts) => format!(
                     "a file of {} bytes {:o} {:?} {:?}",
                     facts.bytes,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use image_linkage::digest::Digest;
+use image_linkage::layer::decompress::Compression;
 
 /// The media type of Docker's config; with it come Docker's other media types.
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
@@ -14,10 +15,8 @@ const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// What the history says of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LayerHistory {
-    /// What made it.
+pub(crate) struct LayerHistory {
     pub created_by: String,
-    /// Why.
     pub comment: String,
 }
 
@@ -25,7 +24,7 @@ pub struct LayerHistory {
 /// is new.
 ///
 /// Errors: What is wrong with the config.
-pub fn write_config(
+pub(crate) fn write_config(
     config: &[u8],
     diff_ids: &[Digest],
     added: Option<&LayerHistory>,
@@ -92,7 +91,7 @@ pub struct ManifestLayer {
 
 /// The family of media types that an image is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaFamily {
+pub(crate) enum MediaFamily {
     /// Those of the OCI image specification.
     Oci,
     /// Those of Docker's schema 2.
@@ -101,7 +100,7 @@ pub enum MediaFamily {
 
 impl MediaFamily {
     /// The family of an image by its manifest as it is stored; OCI where it has none.
-    pub fn of_manifest(manifest: Option<&[u8]>) -> Self {
+    pub(crate) fn of_manifest(manifest: Option<&[u8]>) -> Self {
         let document = manifest.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
         // Clients choose by the config's type: a manifest may leave out its own.
         let config = document
@@ -114,15 +113,14 @@ impl MediaFamily {
     }
 
     /// The media type of a layer compressed by gzip.
-    pub fn gzip_layer_type(self) -> String {
+    pub(crate) fn gzip_layer_type(self) -> String {
         match self {
-            Self::Oci => format!("{OCI_LAYER}+gzip"),
+            Self::Oci => oci_layer_type(Compression::Gzip),
             Self::Docker => format!("{DOCKER_LAYER}.gzip"),
         }
     }
 
-    /// The media type of a manifest.
-    pub fn manifest_type(self) -> &'static str {
+    pub(crate) fn manifest_type(self) -> &'static str {
         match self {
             Self::Oci => OCI_MANIFEST,
             Self::Docker => DOCKER_MANIFEST,
@@ -137,11 +135,21 @@ impl MediaFamily {
     }
 }
 
+/// OCI's media type of a layer that is stored so (image-spec, layer.md).
+pub(super) fn oci_layer_type(stored: Compression) -> String {
+    let ending = match stored {
+        Compression::None => "",
+        Compression::Gzip => "+gzip",
+        Compression::Zstd => "+zstd",
+    };
+    format!("{OCI_LAYER}{ending}")
+}
+
 /// The manifest of an image with another config and other layers. Everything else stays, in the order in which it is
 /// written; where nothing is changed, its bytes stay, and with them its digest.
 ///
 /// Errors: What is wrong with the manifest.
-pub fn write_manifest(
+pub(crate) fn write_manifest(
     original: Option<&[u8]>,
     config: (&Digest, usize),
     layers: &[ManifestLayer],

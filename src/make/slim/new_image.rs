@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use super::added_layer::AddedLayer;
+use super::added_members::AddedMembers;
 use super::blob_writer::WrittenBlob;
 use super::original_image::OriginalImage;
+use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
 use image_linkage::digest::DigestHasher;
@@ -14,57 +15,47 @@ use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_source::{Digest, Image};
 
-/// How layers are to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LayerStorage {
+pub(crate) enum LayerStorage {
     /// As blobs with a digest: those that stay keep theirs, new ones are compressed.
     Blobs,
     /// As plain tars, as `docker save` writes them.
     Tars,
 }
 
-/// A layer of the new image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredLayer {
-    /// The blob.
+pub(crate) struct StoredLayer {
     pub blob: WrittenBlob,
-    /// The media type of the blob.
     pub media_type: String,
-    /// Where its bytes are.
     pub origin: LayerOrigin,
 }
 
 /// Where the bytes of a layer are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LayerOrigin {
+pub(crate) enum LayerOrigin {
     /// In the image it was made of, in this layer.
     Kept(usize),
-    /// In a file.
     Staged(PathBuf),
     /// In the image it was made of, in this layer; they are written again when they are asked for.
     Again(usize, LayerCut),
 }
 
 /// A new image, not yet in its place.
-pub struct NewImage<'a> {
-    /// The image it was made of.
+pub(crate) struct NewImage<'a> {
     pub original: &'a OriginalImage,
     /// What is new, as an image.
     pub image: Image,
-    /// What its layers hold.
     pub indexes: Vec<LayerIndex>,
     /// Its layers, lowest first.
     pub layers: Vec<StoredLayer>,
-    /// Its config.
     pub config: Vec<u8>,
-    /// Its manifest.
     pub manifest: Vec<u8>,
-    /// The media type of its manifest.
     pub manifest_type: &'static str,
-    /// How its layers are stored.
     pub form: LayerStorage,
-    /// The layer that was added; `None` where nothing was done.
-    pub added: Option<AddedLayer>,
+    /// What was added; `None` where nothing was done.
+    pub added: Option<AddedMembers>,
+    /// What was done, as it is told beside the image, and in it where a layer was added.
+    pub proof: SlimProvenance,
     pub(super) limits: &'a Limits,
 }
 
@@ -72,7 +63,7 @@ impl NewImage<'_> {
     /// The blob of a layer as it is stored.
     ///
     /// Errors: Why it cannot be opened.
-    pub fn open_blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
+    pub(crate) fn open_blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
         match &layer.origin {
             LayerOrigin::Kept(number) => self.original.blob(*number),
             LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(
@@ -87,7 +78,11 @@ impl NewImage<'_> {
     /// Writes the tar of a layer to `out`.
     ///
     /// Errors: What the layer or `out` gives.
-    pub fn write_tar(&self, layer: &StoredLayer, out: &mut dyn Write) -> Result<(), SlimError> {
+    pub(crate) fn write_tar(
+        &self,
+        layer: &StoredLayer,
+        out: &mut dyn Write,
+    ) -> Result<(), SlimError> {
         let copied = match &layer.origin {
             LayerOrigin::Kept(number) => {
                 interrupt::copy_interruptible(&mut self.original.tar(*number)?, out)
@@ -110,12 +105,12 @@ impl NewImage<'_> {
     /// The digest of the config.
     ///
     /// Errors: Never; the digest of bytes is a digest.
-    pub fn config_digest(&self) -> Result<Digest, SlimError> {
+    pub(crate) fn config_digest(&self) -> Result<Digest, SlimError> {
         sha256_digest(&self.config)
     }
 
     /// The bytes of all layers as stored, and uncompressed.
-    pub fn sizes(&self) -> (u64, u64) {
+    pub(crate) fn sizes(&self) -> (u64, u64) {
         let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
         (
             stored,
@@ -124,7 +119,6 @@ impl NewImage<'_> {
     }
 }
 
-/// The SHA-256 of bytes.
 pub(super) fn sha256_digest(bytes: &[u8]) -> Result<Digest, SlimError> {
     let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
     hasher.update(bytes);

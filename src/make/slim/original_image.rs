@@ -1,10 +1,5 @@
 //! An image whose layers can be opened again: what can be read only once is put into a file first.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "an archive that can be read only once is kept in a file"
-)]
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
@@ -13,32 +8,29 @@ use tempfile::NamedTempFile;
 use super::SlimError;
 use super::interrupt;
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
-use crate::judge::image_reading::{self, ReadOptions};
+use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::VerifiedReader;
 use image_linkage::layer::decompress::DecompressedReader;
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
-use image_source::archive::{DecompressedArchive, is_compressed};
-use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
-use image_source::reference::{self, ImageReference};
 use image_source::{
-    BlobStore, Image, ImageDocuments, ImageError, OpenedLayers, SourceKind, host_path_kind,
+    BlobStore, Image, ImageDocuments, ImageError, OpenedImage, OpenedLayers, RegistryReference,
 };
 
 /// The bytes of a blob that are read at a time.
 const CHUNK: usize = 128 << 10;
 
 /// An image that was read, and its blobs.
-pub struct OriginalImage {
+pub(crate) struct OriginalImage {
     /// What the manifest and the config say.
     pub image: Image,
     /// The documents that say it.
     pub documents: ImageDocuments,
     /// What the layers hold, one index for each.
     pub layers: Vec<LayerIndex>,
-    /// The registry and the repository, of an image in one.
-    pub home: Option<(String, String)>,
+    /// The name in a registry, of an image in one.
+    pub home: Option<RegistryReference>,
     blobs: Box<dyn BlobStore>,
     /// The file that an archive was put into; it goes with the image.
     _kept: Option<NamedTempFile>,
@@ -48,47 +40,56 @@ impl OriginalImage {
     /// Reads the image that `written` names; what can be read only once is kept in `folder`.
     ///
     /// Errors: As a source says, and for a folder, which has no layers.
-    pub fn read(
+    pub(crate) fn read(
         written: &str,
         options: &ReadOptions<'_>,
         folder: &Path,
     ) -> Result<Self, SlimError> {
-        let target = reference::parse_reference(written, host_path_kind::path_kind)?;
-        let home = match &target {
-            ImageReference::Registry(name) => {
-                Some((name.registry().to_owned(), name.repository().to_owned()))
+        let (opened, kept) = open_reopenable(written, options, folder)?;
+        Self::new(opened, kept, options)
+    }
+
+    /// The image that was opened by [`open_reopenable`], its layers read.
+    ///
+    /// Errors: Why a layer cannot be read; a folder has none.
+    pub(super) fn new(
+        opened: OpenedImage,
+        kept: Option<NamedTempFile>,
+        options: &ReadOptions<'_>,
+    ) -> Result<Self, SlimError> {
+        let written = &opened.image.reference;
+        let blobs = match opened.layers {
+            OpenedLayers::Blobs(blobs) => blobs,
+            OpenedLayers::Folder(..) => {
+                return Err(SlimError::Cannot(format!(
+                    "{written} is a folder and has no layers that could be kept; name an image"
+                )));
             }
-            _ => None,
+            OpenedLayers::Indexed(_) => {
+                return Err(SlimError::Cannot(format!(
+                    "{written} can be read only once; save it to a file"
+                )));
+            }
         };
-        let (target, kept) = make_reopenable(target, written, options, folder)?;
-        let opened = image_reading::open_image(target, written, options)?;
-        let OpenedLayers::Blobs(blobs) = opened.layers else {
-            return Err(SlimError::Cannot(format!(
-                "{written} is a folder and has no layers that could be kept; name an image"
-            )));
-        };
-        let layers = image_reading::read_blobs(&opened.image, &*blobs, options)?;
+        let layers = image_source::read_layers(&opened.image, &*blobs, &options.open_request())?;
         let layers = layers
             .into_iter()
             .map(|layer| {
-                layer.map_err(|gap| SlimError::Cannot(format!("{}: {}", gap.what, gap.why)))
+                layer
+                    .map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))
             })
             .collect::<Result<_, _>>()?;
-        let source = kept.as_ref().and(engine_kind(written));
-        let mut image = opened.image;
-        image.source = source.unwrap_or(image.source);
         Ok(Self {
-            image,
+            image: opened.image,
             documents: opened.documents,
             layers,
-            home,
+            home: opened.home,
             blobs,
             _kept: kept,
         })
     }
 
-    /// The facts of the image.
-    pub fn facts(&self, options: &ReadOptions<'_>) -> ImageFacts {
+    pub(crate) fn facts(&self, options: &ReadOptions<'_>) -> ImageFacts {
         let layers = self.layers.iter().cloned().map(Ok).collect();
         facts::gather_facts(
             self.image.clone(),
@@ -101,7 +102,7 @@ impl OriginalImage {
     /// The blob of a layer as it is stored; it fails at its end if it is not what was read before.
     ///
     /// Errors: Why it cannot be opened.
-    pub fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
+    pub(crate) fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
         let (Some(layer), Some(index)) = (self.image.layers.get(number), self.layers.get(number))
         else {
             return Err(SlimError::Cannot(format!(
@@ -121,7 +122,7 @@ impl OriginalImage {
     /// The tar of a layer; it fails when there is more of it than before.
     ///
     /// Errors: As [`OriginalImage::blob`].
-    pub fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
+    pub(crate) fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
         let blob = BufReader::with_capacity(CHUNK, self.blob(number)?);
         Ok(SizedTar {
             inner: DecompressedReader::new(blob),
@@ -130,7 +131,7 @@ impl OriginalImage {
     }
 
     /// Where the bytes of a file of the merged file system lie: in which layer, at which path of it.
-    pub fn locate_file(&self, path: &RootPath) -> Option<(usize, RootPath)> {
+    pub(crate) fn locate_file(&self, path: &RootPath) -> Option<(usize, RootPath)> {
         let (merged, _) = rootfs::merge_layers(&self.layers);
         let found = merged.lookup_link(&path.absolute()).ok()?;
         let mut number = merged.node(found.node).layer;
@@ -144,6 +145,27 @@ impl OriginalImage {
             }
         }
     }
+}
+
+/// Opens an image so that its layers can be read again; what can be read only once is kept in a file in `folder`.
+///
+/// Errors: As a source says.
+pub(super) fn open_reopenable(
+    written: &str,
+    options: &ReadOptions<'_>,
+    folder: &Path,
+) -> Result<(OpenedImage, Option<NamedTempFile>), SlimError> {
+    let mut kept = None;
+    let mut keep = |from: &mut dyn Read| {
+        let file = keep_in_file(from, written, folder)?;
+        let path = file.path().to_owned();
+        kept = Some(file);
+        Ok(path)
+    };
+    let request = options.open_request();
+    let opened =
+        image_source::open_reopenable_image(written, &options.registry, &request, &mut keep)?;
+    Ok((opened, kept))
 }
 
 /// A tar of a known size. That the blob is another one is only seen at its end, which might never come.
@@ -170,97 +192,17 @@ impl std::fmt::Debug for OriginalImage {
     }
 }
 
-/// The kind of a source that was put into a file.
-fn engine_kind(written: &str) -> Option<SourceKind> {
-    let kinds = [SourceKind::DockerDaemon, SourceKind::Podman];
-    let is_it = |kind: &SourceKind| written.starts_with(&format!("{}:", kind.name()));
-    kinds.into_iter().find(is_it)
-}
-
-/// A target that can be opened again and again, and the file that it was put into for that.
-fn make_reopenable(
-    target: ImageReference,
+fn keep_in_file(
+    from: &mut dyn Read,
     written: &str,
-    options: &ReadOptions<'_>,
     folder: &Path,
-) -> Result<(ImageReference, Option<NamedTempFile>), SlimError> {
-    let engine = |brand, name: &str| EngineImage {
-        reference: written.to_owned(),
-        name: name.to_owned(),
-        brand,
-        environment: EngineEnvironment::from_env(),
-    };
-    let saved = match &target {
-        ImageReference::DockerDaemon(name) => {
-            let mut saved = engine(EngineKind::Docker, name)
-                .open_save_stream(&image_reading::open_request(options))?;
-            keep(&mut saved, written, folder)?
-        }
-        ImageReference::Podman(name) => {
-            let mut saved = engine(EngineKind::Podman, name)
-                .open_save_stream(&image_reading::open_request(options))?;
-            keep(&mut saved, written, folder)?
-        }
-        ImageReference::Stdin => {
-            let mut plain = DecompressedArchive::new(io::stdin(), &options.index.limits);
-            keep(&mut plain, written, folder)?
-        }
-        ImageReference::DockerArchive { file, .. } | ImageReference::OciArchive { file, .. } => {
-            return match compressed(file)? {
-                Some(stream) => {
-                    let mut plain = DecompressedArchive::new(stream, &options.index.limits);
-                    let kept = keep(&mut plain, written, folder)?;
-                    let file = kept.path().to_owned();
-                    let target = match target {
-                        ImageReference::OciArchive { tag, .. } => {
-                            ImageReference::OciArchive { file, tag }
-                        }
-                        ImageReference::DockerArchive { reference, .. } => {
-                            ImageReference::DockerArchive { file, reference }
-                        }
-                        other => other,
-                    };
-                    Ok((target, Some(kept)))
-                }
-                None => Ok((target, None)),
-            };
-        }
-        _ => return Ok((target, None)),
-    };
-    let target = ImageReference::DockerArchive {
-        file: saved.path().to_owned(),
-        reference: None,
-    };
-    Ok((target, Some(saved)))
-}
-
-/// The file, if it is compressed as a whole.
-fn compressed(path: &Path) -> Result<Option<File>, SlimError> {
-    let io_error = |source| ImageError::Io {
-        what: path.display().to_string(),
-        source,
-    };
-    let mut file = File::open(path).map_err(io_error)?;
-    let is_compressed = is_compressed(&mut file).map_err(io_error)?;
-    let again = File::open(path).map_err(io_error)?;
-    Ok(is_compressed.then_some(again))
-}
-
-fn keep(from: &mut dyn Read, written: &str, folder: &Path) -> Result<NamedTempFile, SlimError> {
+) -> Result<NamedTempFile, ImageError> {
     let copied = NamedTempFile::new_in(folder).and_then(|mut file| {
         interrupt::copy_interruptible(from, &mut file)?;
         Ok(file)
     });
     copied.map_err(|source| {
         let what = format!("{written}, as it is kept in {}", folder.display());
-        ImageError::Io { what, source }.into()
+        ImageError::Io { what, source }
     })
-}
-
-/// Whether a layer lies uncompressed only because engines save it so.
-pub(super) fn is_saved_plain(kind: SourceKind) -> bool {
-    matches!(
-        kind,
-        SourceKind::DockerDaemon | SourceKind::Podman | SourceKind::DockerArchive
-    )
 }

@@ -7,19 +7,18 @@ use serde::Serialize;
 use image_source::Image;
 
 /// Where it lies in the image.
-pub const PLACE: &str = "usr/share/cupti-audit/proof.json";
+pub(crate) const PLACE: &str = "usr/share/cupti-audit/proof.json";
 
 /// What was done to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SlimProvenance {
+pub(crate) struct SlimProvenance {
     /// The version of this form.
     pub proof_version: u32,
     /// The program, with its version.
     pub made_by: String,
     /// The phase that the image is for.
     pub phase: String,
-    /// The image it was made of.
     pub image: ContentOrigin,
     /// The files that were brought, by path.
     pub added: Vec<AddedFile>,
@@ -32,7 +31,7 @@ pub struct SlimProvenance {
 /// An image, a wheel or a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ContentOrigin {
+pub(crate) struct ContentOrigin {
     /// What it is: the scheme of a reference, `wheel` or `folder`.
     pub kind: String,
     /// Its name, where that is the same on every host.
@@ -48,13 +47,9 @@ pub struct ContentOrigin {
 
 impl ContentOrigin {
     /// An image. Its name is left out where it is a path of this host.
-    pub fn image(image: &Image) -> Self {
-        use image_source::SourceKind as Kind;
-        let named = matches!(
-            image.source,
-            Kind::Docker | Kind::DockerDaemon | Kind::Podman
-        );
+    pub(crate) fn image(image: &Image) -> Self {
         let diff_ids = match image.digest {
+            // The digest of the manifest stands for all layers.
             Some(_) => Vec::new(),
             None => image
                 .config
@@ -64,15 +59,18 @@ impl ContentOrigin {
                 .collect(),
         };
         Self {
-            kind: image.source.name().to_owned(),
-            name: named.then(|| image.reference.clone()),
+            kind: image.source.scheme().to_owned(),
+            name: image
+                .source
+                .is_named_everywhere()
+                .then(|| image.reference.clone()),
             digest: image.digest.as_ref().map(ToString::to_string),
             diff_ids,
         }
     }
 
     /// A wheel by its file name and its SHA-256.
-    pub fn wheel(name: &str, sha256: &str) -> Self {
+    pub(crate) fn wheel(name: &str, sha256: &str) -> Self {
         Self {
             kind: "wheel".to_owned(),
             name: Some(name.to_owned()),
@@ -81,8 +79,7 @@ impl ContentOrigin {
         }
     }
 
-    /// A folder.
-    pub fn folder() -> Self {
+    pub(crate) fn folder() -> Self {
         Self {
             kind: "folder".to_owned(),
             name: None,
@@ -92,58 +89,47 @@ impl ContentOrigin {
     }
 }
 
-/// A file that was brought.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AddedFile {
+pub(crate) struct AddedFile {
     /// Its place in the image.
     pub path: String,
-    /// Its size in bytes.
     pub bytes: u64,
-    /// Its SHA-256 in hexadecimal.
     pub sha256: String,
     /// Its permission bits, in octal.
     pub mode: String,
-    /// Where it is from.
     pub from: ContentOrigin,
     /// Its place there, without links.
     pub was: String,
-    /// Why it was brought.
     pub because: String,
 }
 
 /// Something small that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WrittenEntry {
+pub(crate) struct WrittenEntry {
     /// Its place in the image.
     pub path: String,
-    /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The SHA-256 of a file in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Why it was written.
     pub because: String,
 }
 
 /// A file or a link that is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DroppedFile {
-    /// Where it was.
+pub(crate) struct DroppedFile {
     pub path: String,
     /// Its size in bytes; 0 for a link.
     pub bytes: u64,
     /// The layer that held it, counted from 0 at the bottom.
     pub layer: usize,
-    /// What kind of file it was.
     pub kind: String,
-    /// Why it could go.
     pub because: String,
 }
 
 impl SlimProvenance {
-    /// The proof as it is written.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         text + "\n"
     }

@@ -12,17 +12,15 @@ use crate::size::format_size;
 use image_linkage::escape;
 
 /// What is known of an image before it is made anew.
-pub struct OriginalState<'a> {
-    /// The facts.
+pub(crate) struct OriginalState<'a> {
     pub facts: &'a ImageFacts,
-    /// The plan of the phase.
     pub plan: &'a Plan,
     /// Where CUPTI could be brought from, as it is written.
     pub from: Option<&'a str>,
 }
 
 /// What is to be done, with the reason for each file.
-pub fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
+pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
     let mut out = String::new();
     let (image, plan) = (&before.facts.image, before.plan);
     let _ = writeln!(
@@ -86,7 +84,7 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
 }
 
 /// What the new image comes to.
-pub fn describe_result(
+pub(crate) fn describe_result(
     before: &OriginalState<'_>,
     made: &NewImage<'_>,
     audit: &AuditedImage,

@@ -22,7 +22,6 @@ pub(super) fn create_staging_file(path: &Path) -> Result<File, SlimError> {
     File::create(path).map_err(|error| io_error(path, error))
 }
 
-/// Opens a file.
 pub(super) fn open_staging_file(path: &Path) -> Result<File, SlimError> {
     File::open(path).map_err(|error| io_error(path, error))
 }

@@ -11,33 +11,29 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
-
 use super::SlimError;
+use super::hashed_writer::HashedWriter;
 use super::interrupt;
-use super::original_image::OriginalImage;
+use super::original_image::{self, OriginalImage};
 use super::provenance::ContentOrigin;
 use super::staging_files::{create_staging_file, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
-use crate::judge::image_reading::{self, ReadOptions};
-use image_linkage::digest::to_hex;
+use crate::judge::image_reading::ReadOptions;
 use image_linkage::layer::rewrite::extract_files;
 use image_linkage::layer::{
     IndexOptions, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
-use image_source::reference::{self, ImageReference};
 use image_source::{
-    Image, ImageConfig, LayerDescriptor, OpenedLayers, Platform, SourceKind, host_path_kind,
+    Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind,
 };
 
 /// The bytes that a wheel's files may have for each of its own; the largest seen have 4.
 const RATIO: u64 = 100;
 
 /// A source of CUPTI that was read.
-pub struct CuptiSupplier {
-    /// What is known of it.
+pub(crate) struct CuptiSupplier {
     pub facts: ImageFacts,
     /// What a proof says of it: nothing of this host.
     pub from: ContentOrigin,
@@ -52,12 +48,9 @@ enum SupplierKind {
 
 /// A file that was taken out of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExtractedFile {
-    /// Where it lies on the host.
+pub(crate) struct ExtractedFile {
     pub path: PathBuf,
-    /// Its SHA-256 in hexadecimal.
     pub sha256: String,
-    /// Its size in bytes.
     pub bytes: u64,
 }
 
@@ -65,45 +58,41 @@ impl CuptiSupplier {
     /// Reads the source that `written` names: a wheel by its ending, else an image or a folder.
     ///
     /// Errors: Why it cannot be read.
-    pub fn read(
+    pub(crate) fn read(
         written: &str,
         options: &ReadOptions<'_>,
         folder: &Path,
     ) -> Result<Self, SlimError> {
         let is_wheel = Path::new(written).extension().is_some_and(|it| it == "whl");
+        // An image's name may end so, too.
         if is_wheel && Path::new(written).is_file() {
             return Self::wheel(Path::new(written), options);
         }
-        if let ImageReference::Rootfs(dir) =
-            reference::parse_reference(written, host_path_kind::path_kind)?
-        {
-            return Self::folder(dir, written, options);
+        let (opened, kept) = original_image::open_reopenable(written, options, folder)?;
+        match opened.layers {
+            OpenedLayers::Folder(dir, index) => {
+                let (image, layers) = (opened.image, vec![Ok(*index)]);
+                Ok(Self {
+                    facts: facts::gather_facts(
+                        image,
+                        ReadLayers { layers },
+                        options.knowledge,
+                        &options.conditions,
+                    ),
+                    from: ContentOrigin::folder(),
+                    kind: SupplierKind::Folder(dir),
+                })
+            }
+            layers @ (OpenedLayers::Blobs(_) | OpenedLayers::Indexed(_)) => {
+                let opened = OpenedImage { layers, ..opened };
+                let original = OriginalImage::new(opened, kept, options)?;
+                Ok(Self {
+                    facts: original.facts(options),
+                    from: ContentOrigin::image(&original.image),
+                    kind: SupplierKind::Image(Box::new(original)),
+                })
+            }
         }
-        let original = OriginalImage::read(written, options, folder)?;
-        Ok(Self {
-            facts: original.facts(options),
-            from: ContentOrigin::image(&original.image),
-            kind: SupplierKind::Image(Box::new(original)),
-        })
-    }
-
-    fn folder(dir: PathBuf, written: &str, options: &ReadOptions<'_>) -> Result<Self, SlimError> {
-        let opened =
-            image_reading::open_image(ImageReference::Rootfs(dir.clone()), written, options)?;
-        let OpenedLayers::Indexed(layers) = opened.layers else {
-            return Err(SlimError::Cannot(format!("{written} is no folder")));
-        };
-        let layers = layers.into_iter().map(Ok).collect();
-        Ok(Self {
-            facts: facts::gather_facts(
-                opened.image,
-                ReadLayers { layers },
-                options.knowledge,
-                &options.conditions,
-            ),
-            from: ContentOrigin::folder(),
-            kind: SupplierKind::Folder(dir),
-        })
     }
 
     fn wheel(path: &Path, options: &ReadOptions<'_>) -> Result<Self, SlimError> {
@@ -123,7 +112,7 @@ impl CuptiSupplier {
             }],
         };
         let (sha256, _) =
-            hashed(&mut open_staging_file(path)?, &mut io::sink()).map_err(at(path))?;
+            copy_hashed(&mut open_staging_file(path)?, &mut io::sink()).map_err(at(path))?;
         let layers = vec![Ok(index)];
         let name = path.file_name().unwrap_or_default();
         Ok(Self {
@@ -144,7 +133,7 @@ impl CuptiSupplier {
     /// Takes files out and puts them into `folder`; `paths` are those of the source, without links.
     ///
     /// Errors: Why one cannot be read, or that the source has changed.
-    pub fn extract_files(
+    pub(crate) fn extract_files(
         &self,
         paths: &BTreeSet<RootPath>,
         limits: &Limits,
@@ -158,12 +147,12 @@ impl CuptiSupplier {
                     let name = image_linkage::escape::escape_bytes(path.as_bytes());
                     let file = archive.by_name(&name);
                     let mut file = file.map_err(|error| broken(wheel, &error))?;
-                    hashed(&mut file, to).map_err(at(wheel))
+                    copy_hashed(&mut file, to).map_err(at(wheel))
                 })
             }
             SupplierKind::Folder(dir) => one_by_one(paths, folder, |path, to| {
                 let file = dir.join(std::ffi::OsStr::from_bytes(path.as_bytes()));
-                hashed(&mut open_staging_file(&file)?, to).map_err(at(&file))
+                copy_hashed(&mut open_staging_file(&file)?, to).map_err(at(&file))
             }),
         }
     }
@@ -204,6 +193,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let file = archive
             .by_index(number)
             .map_err(|error| broken(wheel, &error))?;
+        // Folders follow from the names of their files.
         if !file.is_file() {
             continue;
         }
@@ -211,6 +201,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let mode = file.unix_mode().unwrap_or(0o644) & 0o7777;
         let mode = u16::try_from(mode).unwrap_or(0o644);
         let left = most.saturating_sub(index.bytes);
+        // The size that a zip states is its own word; what comes out is counted.
         let mut bounded = file.take(left);
         let (mut facts, large) =
             read_file_facts(&path, mode, &mut bounded, options).map_err(at(wheel))?;
@@ -233,31 +224,12 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     Ok(index)
 }
 
-/// Copies what `from` gives; gives its SHA-256 and its size.
-fn hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
-    let mut hashing = HashingWriter {
-        to,
-        hasher: Sha256::new(),
-    };
-    let bytes = interrupt::copy_interruptible(from, &mut hashing)?;
-    Ok((to_hex(&hashing.hasher.finalize()), bytes))
-}
-
-struct HashingWriter<'a> {
-    to: &'a mut dyn Write,
-    hasher: Sha256,
-}
-
-impl Write for HashingWriter<'_> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let n = self.to.write(buf)?;
-        self.hasher.update(buf.get(..n).unwrap_or_default());
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
+/// Copies what `from` gives; gives its SHA-256 in hexadecimal and its size.
+fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
+    let mut hashing = HashedWriter::new(to)?;
+    interrupt::copy_interruptible(from, &mut hashing)?;
+    let (_, digest, bytes) = hashing.finish();
+    Ok((digest.digest().to_owned(), bytes))
 }
 
 fn one_by_one(
@@ -267,6 +239,7 @@ fn one_by_one(
 ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
+        // As above: no name of the source becomes a path of the host.
         let place = folder.join(format!("file-{number}"));
         let mut to = create_staging_file(&place)?;
         let (sha256, bytes) = copy(path, &mut to)?;
@@ -297,6 +270,7 @@ fn from_image(
     let mut taken = BTreeMap::new();
     for (layer, wanted) in layers {
         let stored: BTreeSet<RootPath> = wanted.keys().cloned().collect();
+        // Numbered: a name of the image never becomes a path of the host.
         let place = |path: &RootPath| {
             let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
             folder.join(format!("layer-{layer}-file-{number}"))
@@ -313,9 +287,10 @@ fn from_image(
         })
         .map_err(SlimError::Cannot)?;
         for (stored, path) in &wanted {
+            // Hashed from the disk, as that is what gets into the layer.
             let file = place(stored);
             let (sha256, bytes) =
-                hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
+                copy_hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
             let one = ExtractedFile {
                 path: file,
                 sha256,

@@ -89,7 +89,7 @@ struct ToolListReport<'a> {
 /// The answer, as a line of JSON.
 ///
 /// Errors: Never for a report made here; the signature is serde's.
-pub fn advice_json(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
+pub(crate) fn advice_json(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
     let (bytes, bytes_with_options) = advice.bytes();
     let general = &advice.knowledge.tables.advice;
     serde_json::to_string(&AdviceReport {
@@ -116,7 +116,7 @@ pub fn advice_json(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
 /// The tools that can be asked about, as a line of JSON.
 ///
 /// Errors: As [`advice_json`].
-pub fn tool_list_json(tools: &[Profiler]) -> serde_json::Result<String> {
+pub(crate) fn tool_list_json(tools: &[Profiler]) -> serde_json::Result<String> {
     serde_json::to_string(&ToolListReport {
         schema: LIST,
         tools: tools.iter().map(tool).collect(),

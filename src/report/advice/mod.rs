@@ -1,9 +1,7 @@
-//! Advice without an image, written down: for people ([`text`]), for programs ([`json`]) and for a page
-//! ([`markdown`]).
+//! Advice without an image: for people, in text and Markdown ([`page`]), and for programs ([`json`]).
 
-pub mod json;
-pub mod markdown;
-pub mod text;
+pub(crate) mod json;
+pub(crate) mod page;
 
 use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
 use crate::knowledge::api::CuptiApi;

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::super::text::layer_words;
 use super::super::text_layout::count_words;
-use super::super::{consumer_outcome_words, suppression_words};
+use super::super::words::{
+    ReportTone, consumer_outcome_words, layer_words, layers_words, owner_words, request_verb,
+    split_evidence, suppression_words, user_names, version_words,
+};
 use super::{ImageEntry, copy_picture, layer_picture};
-use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
+use crate::judge::facts::{CuptiCopy, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
-use crate::judge::rule::{Evidence, Finding, Rule, Severity};
+use crate::judge::rule::{Finding, Rule};
 use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::trace_text::TraceLine;
@@ -24,17 +26,15 @@ pub(super) fn image_section(
     number: usize,
 ) -> Markup {
     let facts = &audit.facts;
-    let image = &facts.image;
-    let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
     html! {
         section id={ "image-" (number) } {
             h2 { (entry.image) }
-            p.verdict.(entry.class) { (entry.mark) " " (audit.verdict()) }
+            p.verdict.(entry.tone.class()) { (entry.tone.mark()) " " (entry.verdict) }
             p.about {
-                (escape::escape_bytes(image.platform.to_string().as_bytes())) " · "
-                (count_words(facts.layers.len(), "layer")) ", " (format_size(bytes))
-                @if let Some(digest) = &image.digest { br; code { (digest) } }
+                (entry.platform) " · " (layers_words(facts))
+                @if let Some(digest) = &facts.image.digest { br; code { (digest) } }
             }
+            // Above all else: what could not be checked may change what follows.
             (gaps(facts))
             h3 { "Phases" }
             div.cards { @for plan in &audit.plans { (phase(plan, audit)) } }
@@ -67,11 +67,13 @@ fn gaps(facts: &ImageFacts) -> Markup {
 }
 
 fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
-    let (mark, class) = match plan.verdict {
-        Verdict::Pass => ("✓", "good"),
-        Verdict::Warn => ("!", "doubtful"),
-        Verdict::Unknown => ("?", "doubtful"),
-        Verdict::Fail => ("✗", "bad"),
+    // What is not known has the colour of a doubt, but nothing to warn of.
+    let tone = ReportTone::of_phase(plan.verdict);
+    let class = tone.class();
+    let mark = if plan.verdict == Verdict::Unknown {
+        "?"
+    } else {
+        tone.mark()
     };
     html! {
         div.card.(class) {
@@ -95,6 +97,7 @@ fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
 fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
     const SHOWN: usize = 50;
     let mut largest: Vec<&PlanItem> = items.iter().collect();
+    // The path breaks ties, so that the page of an image is the same each time.
     largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     html! {
         @if !items.is_empty() {
@@ -112,12 +115,12 @@ fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
 }
 
 fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>) -> Markup {
-    let class = match finding.severity {
-        _ if finding.suppressed.is_some() => "remark",
-        Severity::Error => "bad",
-        Severity::Warning => "doubtful",
-        Severity::Note => "remark",
+    // A finding that does not count has no colour that calls for somebody.
+    let class = match &finding.suppressed {
+        Some(_) => ReportTone::Remark.class(),
+        None => ReportTone::of_severity(finding.severity).class(),
     };
+    let (said, searched) = split_evidence(finding);
     html! {
         article.finding.(class) {
             h4 { (finding.message) }
@@ -134,25 +137,16 @@ fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>
                     @if let Some(layer) = location.layer { br; span.layer { (layer_words(facts, layer)) } }
                 }
             }
-            @for evidence in &finding.evidence {
-                @if let Evidence::Words(words) = evidence { p { "says " code { (words) } } }
-            }
+            @for words in said { p { "says " code { (words) } } }
             p { b { "Fix: " } (finding.fix) }
-            (search(finding))
+            (search(&searched))
             @if let Some(rule) = rules.get(&finding.rule) { (why(rule)) }
         }
     }
 }
 
-fn search(finding: &Finding) -> Markup {
-    let lines: Vec<&TraceLine> = finding
-        .evidence
-        .iter()
-        .filter_map(|evidence| match evidence {
-            Evidence::Searched(line) => Some(line),
-            Evidence::Words(_) => None,
-        })
-        .collect();
+/// The search is folded away: it has a line for each directory.
+fn search(lines: &[&TraceLine]) -> Markup {
     html! {
         @if !lines.is_empty() {
             details {
@@ -170,6 +164,7 @@ fn search(finding: &Finding) -> Markup {
 }
 
 fn why(rule: &Rule) -> Markup {
+    // A rule of the user may refer to anything; only what a browser opens as a page becomes a link, no `javascript:`.
     let is_page =
         |reference: &&String| reference.starts_with("https://") || reference.starts_with("http://");
     html! {
@@ -193,10 +188,6 @@ fn copies(facts: &ImageFacts) -> Markup {
 }
 
 fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
-    let version = copy
-        .version
-        .as_ref()
-        .map_or("version unknown", |(version, _)| version);
     let reach = match (copy.loadable.as_is, copy.loadable.nvidia) {
         (true, true) => "loadable by its soname",
         (true, false) => "loadable by its soname until the container runtime runs ldconfig",
@@ -205,18 +196,14 @@ fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
         (false, false) if copy.decoy => "for the tool that brings it",
         (false, false) => "not loadable by its soname",
     };
-    let users: Vec<&str> = copy
-        .used_by
-        .iter()
-        .filter_map(|number| Some(facts.consumers.get(*number)?.name.as_str()))
-        .collect();
+    let users = user_names(copy, facts);
     html! {
         div.row {
-            p { b { (version) } " " code { (copy.real_path) } }
+            p { b { (version_words(copy)) } " " code { (copy.real_path) } }
             p.about {
                 (format_size(copy.bytes)) ", "
                 @if let Some(machine) = &copy.machine { (machine) ", " }
-                (copy_picture::owner_words(copy)) ", " (layer_words(facts, copy.layer))
+                (owner_words(copy)) ", " (layer_words(facts, copy.layer))
             }
             p.about {
                 (reach)
@@ -234,17 +221,9 @@ fn consumers(facts: &ImageFacts) -> Markup {
             div.rows { @for consumer in &facts.consumers {
                 div.row {
                     p { b { (consumer.name) } " " code { (consumer.object) } }
-                    p.about { (asks_verb(consumer)) " " code { (escape::escape_bytes(&consumer.wants)) } ", gets " (consumer_outcome_words(consumer)) }
+                    p.about { (request_verb(consumer)) " " code { (escape::escape_bytes(&consumer.wants)) } ", gets " (consumer_outcome_words(consumer)) }
                 }
             } }
         }
-    }
-}
-
-/// How a consumer asks, as a verb.
-pub(super) fn asks_verb(consumer: &CuptiConsumer) -> &'static str {
-    match consumer.asks {
-        RequestKind::Needed => "links",
-        RequestKind::Dlopen => "opens",
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::svg_text::{FittedText, WIDTH};
+use super::svg_text::{FittedText, KeptEnd, WIDTH};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
@@ -27,6 +27,7 @@ pub(super) fn draw_layers(audit: &AuditedImage, number: usize) -> Markup {
     let facts = &audit.facts;
     let plan = plan(audit);
     let shares = shares(facts, plan);
+    // The largest layer is as wide as the picture: sizes of layers differ by more than any fixed scale could show.
     let largest = shares.iter().map(|share| share.all).max().unwrap_or(0);
     let height = LEGEND + ROW * shares.len();
     let phase = plan.map(|plan| plan.phase.as_str()).unwrap_or_default();
@@ -63,6 +64,7 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<LayerShare> {
         ..LayerShare::default()
     });
     let mut shares: Vec<LayerShare> = all.collect();
+    // A copy that may go counts as that alone: the two parts of a bar stand side by side.
     let mut gone = BTreeSet::new();
     for item in plan.iter().flat_map(|plan| &plan.drop) {
         gone.insert(&item.path);
@@ -87,6 +89,8 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
     let made = facts.image.layers.get(at);
     let made = made.and_then(|layer| layer.created_by.as_deref());
     let made = escape::escape_bytes(made.unwrap_or_default().trim().as_bytes());
+    // BuildKit puts the shell before what stands in the Dockerfile, and Docker's classic builder `#(nop)` before what
+    // runs nothing. A bar has no room for either.
     let made = made
         .trim_start_matches("RUN /bin/sh -c ")
         .trim_start_matches("/bin/sh -c #(nop) ");
@@ -98,19 +102,21 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
     html! {
         g {
             title { "layer " (at + 1) ": " (numbers(share)) }
-            (FittedText { x: 0, y: top + 14, width: WIDTH, class: "small", words: &words }.head())
+            (FittedText { x: 0, y: top + 14, width: WIDTH, class: "small", words: &words, keep: KeptEnd::First }.draw())
             rect.bar x="0" y=(top + 19) width=(all) height="8" rx="2" {}
             rect.bar.may-go x="0" y=(top + 19) width=(may_go.min(all)) height="8" {}
             rect.bar.cupti x=(may_go.min(all)) y=(top + 19) width=(cupti.min(all - may_go.min(all))) height="8" {}
-            (FittedText { x: 0, y: top + 39, width: WIDTH, class: "small dim", words: &numbers(share) }.head())
+            (FittedText { x: 0, y: top + 39, width: WIDTH, class: "small dim", words: &numbers(share), keep: KeptEnd::First }.draw())
         }
     }
 }
 
-/// A length for a number of bytes: at least 2 where there are any.
+/// The length of the bar of `bytes` where that of `largest` is as wide as the picture.
 fn part(bytes: u64, largest: u64) -> usize {
-    let width = u128::from(bytes) * 360 / u128::from(largest.max(1));
+    // Sizes are of the image's making: their product with a width need not fit 64 bits.
+    let width = u128::from(bytes) * (WIDTH as u128) / u128::from(largest.max(1));
     let width = usize::try_from(width).unwrap_or(WIDTH).min(WIDTH);
+    // What is there is seen, and can be pointed at, however small it is.
     if bytes > 0 { width.max(2) } else { 0 }
 }
 

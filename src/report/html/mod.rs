@@ -1,8 +1,9 @@
 //! One page in HTML that needs nothing beside itself: no script, no font, no network.
 //!
-//! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A policy in
-//! the head keeps a browser from loading or running anything, whatever the page holds.
+//! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A
+//! policy in the head keeps a browser from loading or running anything, whatever the page holds.
 
+mod box_picture;
 mod copy_picture;
 mod image_section;
 mod layer_picture;
@@ -14,33 +15,34 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::ReportWriter;
-use super::text::verdict_mark;
+use super::words::{ReportTone, image_name, platform_name};
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::Rule;
 use image_linkage::escape;
 
 const STYLE: &str = include_str!("style.css");
+/// Nothing is loaded and nothing runs. The style sheet stands in the page, hence `unsafe-inline`.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// One page over all images.
-pub struct HtmlReport {
+pub(crate) struct HtmlReport {
     rules: BTreeMap<String, Rule>,
     summary: Vec<ImageEntry>,
+    /// The sections as text, since no image is held while the next one is read.
     sections: Vec<String>,
 }
 
 /// An image in the list at the top.
 struct ImageEntry {
-    mark: &'static str,
-    class: &'static str,
+    tone: ReportTone,
     image: String,
     platform: String,
     verdict: String,
 }
 
 impl HtmlReport {
-    /// An empty page of a run with these rules.
-    pub fn new(rules: &[Rule]) -> Self {
+    /// A page without images, of a run with these rules.
+    pub(crate) fn new(rules: &[Rule]) -> Self {
         let by_id = |rule: &Rule| (rule.id.clone(), rule.clone());
         Self {
             rules: rules.iter().map(by_id).collect(),
@@ -69,6 +71,7 @@ impl HtmlReport {
                     header { h1 { "CUPTI audit" } }
                     main {
                         @if self.summary.len() != 1 { (self.contents()) }
+                        // They were escaped when they were made.
                         @for section in &self.sections { (PreEscaped(section)) }
                     }
                     footer {
@@ -87,7 +90,7 @@ impl HtmlReport {
                         li {
                             a href={ "#image-" (number + 1) } { (entry.image) }
                             span.about { " " (entry.platform) }
-                            span.verdict.(entry.class) { (entry.mark) " " (entry.verdict) }
+                            span.verdict.(entry.tone.class()) { (entry.tone.mark()) " " (entry.verdict) }
                         }
                     }
                 }
@@ -98,12 +101,10 @@ impl HtmlReport {
 
 impl ReportWriter for HtmlReport {
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
-        let (mark, _) = verdict_mark(audit);
         let entry = ImageEntry {
-            mark,
-            class: class(mark),
-            image: escape::escape_bytes(audit.facts.image.reference.as_bytes()),
-            platform: escape::escape_bytes(audit.facts.image.platform.to_string().as_bytes()),
+            tone: ReportTone::of_image(audit),
+            image: image_name(&audit.facts),
+            platform: platform_name(&audit.facts),
             verdict: audit.verdict(),
         };
         let number = self.sections.len() + 1;
@@ -123,8 +124,7 @@ impl ReportWriter for HtmlReport {
         };
         self.sections.push(section.into_string());
         self.summary.push(ImageEntry {
-            mark: "✗",
-            class: "bad",
+            tone: ReportTone::Bad,
             image,
             platform: String::new(),
             verdict: "not audited".to_owned(),
@@ -134,15 +134,5 @@ impl ReportWriter for HtmlReport {
 
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
         Ok(self.page(exit).into_string() + "\n")
-    }
-}
-
-/// The class of what stands behind a mark.
-fn class(mark: &str) -> &'static str {
-    match mark {
-        "✗" => "bad",
-        "!" => "doubtful",
-        "✓" => "good",
-        _ => "remark",
     }
 }

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-/// The width of a picture.
+/// The width of a picture in its own units.
 pub(super) const WIDTH: usize = 360;
 
 /// The width of a character of the smaller text, which is monospaced, in tenths.
@@ -12,34 +12,22 @@ const CHARACTER: usize = 70;
 
 /// Text in a window: what does not fit by its font does not run over its neighbours.
 pub(super) struct FittedText<'a> {
-    /// The left edge.
     pub x: usize,
-    /// The base line.
+    /// The base line of the letters, as in SVG.
     pub y: usize,
-    /// The width it may have.
     pub width: usize,
-    /// Its class, for its font and colour.
+    /// For the style sheet, which gives it its font and colour.
     pub class: &'static str,
-    /// What it says.
+    /// What it says, cut where it is too long for the width.
     pub words: &'a str,
+    pub keep: KeptEnd,
 }
 
 impl FittedText<'_> {
-    /// The text, its begin cut where it is too long: a path is told by its end.
-    pub(super) fn tail(&self) -> Markup {
-        self.draw(&cut(self.words, self.room(), KeptEnd::Last))
-    }
-
-    /// The text, its end cut where it is too long.
-    pub(super) fn head(&self) -> Markup {
-        self.draw(&cut(self.words, self.room(), KeptEnd::First))
-    }
-
-    fn room(&self) -> usize {
-        self.width * 10 / CHARACTER
-    }
-
-    fn draw(&self, text: &str) -> Markup {
+    pub(super) fn draw(&self) -> Markup {
+        let text = cut(self.words, self.width * 10 / CHARACTER, self.keep);
+        // The width of a text is known to the browser alone; an inner svg cuts off what runs over it. 13 above the base
+        // line and 5 below it hold every letter of the fonts of style.css.
         html! {
             svg x=(self.x) y=(self.y.saturating_sub(13)) width=(self.width) height="18" {
                 text.(self.class) x="0" y="13" { (text) }
@@ -48,10 +36,11 @@ impl FittedText<'_> {
     }
 }
 
-/// Which end of a text is kept.
+/// Which end of a text that is too long is kept.
 #[derive(Clone, Copy)]
-enum KeptEnd {
+pub(super) enum KeptEnd {
     First,
+    /// For a path, which is told by its end.
     Last,
 }
 

@@ -15,7 +15,7 @@ const SCHEMA: &str = "cupti-audit/profilers/v1";
 /// The report of one image, as a line of JSON.
 ///
 /// Errors: Never for a report made here; the signature is serde's.
-pub fn profilers_json(matrix: &ProfilerMatrix<'_>) -> serde_json::Result<String> {
+pub(crate) fn profilers_json(matrix: &ProfilerMatrix<'_>) -> serde_json::Result<String> {
     serde_json::to_string(&ProfilerMatrixReport {
         schema: SCHEMA,
         tool: ProgramVersion::this(),

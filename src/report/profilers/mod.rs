@@ -1,22 +1,19 @@
-//! Which profiling tools would work in an image, written down: for people ([`text`]), for programs ([`json`]) and
-//! for a page ([`markdown`]).
+//! Which profiling tools would work in an image: for people, in text and Markdown ([`page`]), and for programs
+//! ([`json`]).
 
-pub mod json;
-pub mod markdown;
-pub mod text;
+pub(crate) mod json;
+pub(crate) mod page;
 
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::host_notes::HostNotes;
-use crate::judge::plan::profilers::{
-    ApiUse, FallbackTool, ReadinessState, ToolAssessment, ToolReadiness,
-};
+use crate::judge::plan::profilers::{ApiUse, FallbackTool, ReadinessState, ToolAssessment};
 use crate::knowledge::CuptiNeed;
 
 /// What is said of the tools of one image.
-pub struct ProfilerMatrix<'a> {
-    /// The image.
+pub(crate) struct ProfilerMatrix<'a> {
+    /// For the image's name and for what could not be checked.
     pub facts: &'a ImageFacts,
-    /// The tools.
+    /// Every tool that is known, also those that have nothing to look at in this image.
     pub entries: Vec<ToolAssessment<'a>>,
     /// The notes on the host.
     pub host: HostNotes,
@@ -57,12 +54,6 @@ fn apis(apis: &[ApiUse]) -> String {
     names.join("; ")
 }
 
-/// What is the matter under the container runtime, where it is not the same.
-fn elsewhere<'e>(entry: &'e ToolAssessment<'_>) -> Option<&'e ToolReadiness> {
-    let other = &entry.here.nvidia;
-    (other.state != entry.here.as_is.state).then_some(other)
-}
-
 /// The tools to take instead that are worth naming: those that are ready, else those that could be made so.
 fn instead<'e, 'p>(entry: &'e ToolAssessment<'p>) -> Vec<&'e FallbackTool<'p>> {
     let of = |wanted: ReadinessState| -> Vec<&FallbackTool<'p>> {
@@ -71,6 +62,7 @@ fn instead<'e, 'p>(entry: &'e ToolAssessment<'p>) -> Vec<&'e FallbackTool<'p>> {
             .filter(|fallback| fallback.state == wanted)
             .collect()
     };
+    // What is not applicable or not known is no way out.
     match of(ReadinessState::Ready) {
         ready if ready.is_empty() => of(ReadinessState::NotReady),
         ready => ready,

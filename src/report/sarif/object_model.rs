@@ -38,11 +38,12 @@ pub(super) struct ToolComponent {
     pub notifications: [ReportingDescriptor; 2],
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReportingDescriptor {
     pub id: String,
     pub short_description: SarifMessage,
+    // The schema has no null: what is not there is left out, here and below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_description: Option<SarifMessage>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +63,7 @@ pub(super) struct ReportingConfiguration {
 
 #[derive(Serialize)]
 pub(super) struct RuleProperties {
+    // GitHub lets alerts be filtered by them.
     pub tags: [&'static str; 2],
     #[serde(rename = "problem.severity")]
     pub problem_severity: &'static str,
@@ -178,15 +180,15 @@ pub(super) struct LogicalLocation {
     pub kind: &'static str,
 }
 
-/// Text and the same in Markdown.
+/// Text and the same in Markdown (section 3.12).
 #[derive(Serialize)]
 pub(super) struct MultiformatMessage {
     pub text: String,
     pub markdown: String,
 }
 
-/// A plain text message.
-#[derive(Serialize)]
+/// A plain text message (section 3.11).
+#[derive(Default, Serialize)]
 pub(super) struct SarifMessage {
     pub text: String,
 }
@@ -194,10 +196,12 @@ pub(super) struct SarifMessage {
 impl SarifMessage {
     /// A message that says `text` as it stands: what would be a link (section 3.11.6) or a placeholder (3.11.5) is
     /// neither.
-    pub fn plain(text: &str) -> Self {
+    pub(crate) fn plain(text: &str) -> Self {
+        // Only the bracket that ends the text of a link is escaped: a path may hold any other, and stays as it is.
         let text = text.trim().replace("](", "\\](");
         let mut out = String::with_capacity(text.len());
         for (at, piece) in text.split('{').enumerate() {
+            // `{0}` is a placeholder, `{directory}` of a message is not.
             if at > 0 {
                 let placeholder = piece.starts_with(|c: char| c.is_ascii_digit());
                 out.push_str(if placeholder { "{{" } else { "{" });

@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::ResolutionTree;
-use crate::judge::facts::ProcessContext;
+use crate::judge::facts::{ByWorld, ProcessContext};
 use crate::report::text_layout::{BOLD, DIM, count_words, styled};
+use image_linkage::elf::ByteString;
 use image_linkage::escape;
+use image_linkage::loader::LoadResolution;
 use image_linkage::loader::ld_cache::{CacheEntry, LdCache, LdCacheFormat};
 
 /// The lines that are written of one list; the JSON has all.
@@ -53,10 +54,10 @@ struct LinkReport {
 
 impl CacheReport {
     /// That of the image in which the object was resolved.
-    pub fn of(tree: &ResolutionTree<'_>) -> Self {
-        let (as_is, fresh) = (&tree.grounds.as_is, &tree.grounds.nvidia);
+    pub(super) fn of(grounds: &ByWorld<ProcessContext>, resolution: &LoadResolution) -> Self {
+        let (as_is, fresh) = (&grounds.as_is, &grounds.nvidia);
         let own = cache(as_is);
-        let resolution = tree.resolution;
+        // Not the entries of all names: a cache of a toolkit has hundreds, and one object asks for a few.
         let objects = resolution.objects.iter().map(|object| &object.name);
         let missing = resolution.unresolved.iter().map(|missing| &missing.name);
         let names: BTreeSet<&[u8]> = objects.chain(missing).map(|name| &**name).collect();
@@ -74,27 +75,22 @@ impl CacheReport {
 
 impl LdconfigReport {
     fn between(as_is: &ProcessContext, fresh: &ProcessContext) -> Self {
-        let now: BTreeSet<CacheEntryReport> =
-            entries(cache(as_is), |_, _| true).into_iter().collect();
-        let then: BTreeSet<CacheEntryReport> =
-            entries(cache(fresh), |_, _| true).into_iter().collect();
-        let link = |(path, target): &(
-            image_linkage::elf::ByteString,
-            image_linkage::elf::ByteString,
-        )| LinkReport {
+        let all = |context| -> BTreeSet<CacheEntryReport> {
+            entries(cache(context), |_, _| true).into_iter().collect()
+        };
+        let (now, then) = (all(as_is), all(fresh));
+        let link = |(path, target): &(ByteString, ByteString)| LinkReport {
             path: escape::escape_bytes(path),
             target: escape::escape_bytes(target),
         };
         let relinked = &fresh.relinked;
+        let removed = relinked.removed.iter();
+        let removed = removed.map(|path| escape::escape_bytes(path));
         Self {
             added: then.difference(&now).cloned().collect(),
             removed: now.difference(&then).cloned().collect(),
             links_made: relinked.made.iter().map(link).collect(),
-            links_removed: relinked
-                .removed
-                .iter()
-                .map(|path| escape::escape_bytes(path))
-                .collect(),
+            links_removed: removed.collect(),
         }
     }
 }
@@ -130,11 +126,8 @@ pub(super) fn cache_text(report: &CacheReport) -> String {
         }
     };
     let _ = writeln!(out, "{} {headline}", styled(BOLD, "/etc/ld.so.cache"));
-    let arrows = |entries: &[CacheEntryReport]| {
-        entries
-            .iter()
-            .map(CacheEntryReport::line)
-            .collect::<Vec<_>>()
+    let arrows = |entries: &[CacheEntryReport]| -> Vec<String> {
+        entries.iter().map(CacheEntryReport::line).collect()
     };
     let changes = &report.ldconfig;
     let made = changes.links_made.iter();

@@ -13,11 +13,11 @@ pub struct DynamicLoader {
     pub path: ByteString,
     /// The path without links.
     pub real_path: RootPath,
-    /// The C library.
+    /// The C library that it belongs to.
     pub libc: Libc,
     /// Whether it is a glibc of Debian or Ubuntu, whose patches change what is skipped.
     pub is_debian: bool,
-    /// The processor.
+    /// The processor that it is for.
     pub arch: &'static Arch,
     /// The default directories: glibc's each with a final `/`, musl's as they are written.
     pub default_dirs: Vec<ByteString>,

@@ -24,7 +24,7 @@ pub enum LdCacheFormat {
     New,
     /// The old one with the new one behind it.
     Compat,
-    /// `ld.so-1.7.0` alone.
+    /// `ld.so-1.7.0` alone, from before glibc 2.2.
     Old,
 }
 
@@ -39,10 +39,10 @@ impl LdCacheFormat {
     }
 }
 
-/// One entry.
+/// One library of a cache, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheEntry {
-    /// The path.
+    /// Where the library lies.
     pub path: ByteString,
     /// The processor and libc it is for.
     pub flags: i32,
@@ -57,7 +57,7 @@ pub struct CacheEntry {
 /// What a loader takes of a cache.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheCriteria<'a> {
-    /// The processor.
+    /// The processor that the loader is for.
     pub arch: &'a Arch,
     /// The `glibc-hwcaps` levels, the best first.
     pub levels: &'a [ByteString],
@@ -95,6 +95,7 @@ impl LdCache {
     /// first plain one with no more than the bits of its hardware (elf/dl-cache.c, `search_cache`).
     pub fn lookup(&self, name: &[u8], by: &CacheCriteria<'_>) -> Option<&[u8]> {
         let entries = self.entries.get(&compared(name))?;
+        // An entry for another processor is passed over, not refused: the file serves all loaders of an image.
         let flags = by.arch.cache_flags;
         let usable = || {
             entries.iter().map(|(_, entry)| entry).filter(|entry| {

@@ -11,24 +11,24 @@ use super::ld_cache::{CacheEntry, LdCache, LdCacheFormat, compare_names};
 use crate::elf::ByteString;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
-const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+pub(super) const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// The old header: the magic, padded, and the number of entries.
 const OLD_HEADER: usize = 16;
 const OLD_ENTRY: usize = 12;
-const NEW_HEADER: usize = 48;
-const NEW_ENTRY: usize = 24;
+pub(super) const NEW_HEADER: usize = 48;
+pub(super) const NEW_ENTRY: usize = 24;
 /// The magic of the extension directory.
-const EXTENSIONS: u32 = 0xeaa4_2174;
+pub(super) const EXTENSIONS: u32 = 0xeaa4_2174;
 /// The header of the extension directory, and a section of it.
-const EXTENSION_HEADER: usize = 8;
-const SECTION: usize = 16;
+pub(super) const EXTENSION_HEADER: usize = 8;
+pub(super) const SECTION: usize = 16;
 /// The extension that names the program which wrote the file, and how much of its words is read.
-const GENERATOR_TAG: u32 = 0;
+pub(super) const GENERATOR_TAG: u32 = 0;
 const GENERATOR: usize = 256;
 /// The extension that lists the names of `glibc-hwcaps` subdirectories.
-const HWCAPS_TAG: u32 = 1;
+pub(super) const HWCAPS_TAG: u32 = 1;
 /// The bit of an entry's hwcap that makes its low half an index into that list.
-const HWCAP_NAMED: u64 = 1 << 62;
+pub(super) const HWCAP_NAMED: u64 = 1 << 62;
 /// The bits above the low half that hold the level which a named entry needs.
 const ISA_LEVEL: u64 = (1 << 10) - 1;
 /// The entries that are read; Debian's largest known cache has some 3,000.

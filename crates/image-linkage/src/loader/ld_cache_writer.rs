@@ -8,17 +8,13 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ld_cache::{CacheEntry, LdCache, compare_names};
+use super::ld_cache_file::{
+    EXTENSION_HEADER, EXTENSIONS, GENERATOR_TAG, HWCAP_NAMED, HWCAPS_TAG, NEW_ENTRY, NEW_HEADER,
+    NEW_MAGIC, SECTION,
+};
 
-const MAGIC: &[u8; 20] = b"glibc-ld.so.cache1.1";
-const HEADER: usize = 48;
-const ENTRY: usize = 24;
-const EXTENSIONS: u32 = 0xeaa4_2174;
 /// The header of the extension directory with two sections: what wrote the file, and the subdirectories' names.
-const DIRECTORY: usize = 8 + 2 * 16;
-const GENERATOR_TAG: u32 = 0;
-const HWCAPS_TAG: u32 = 1;
-/// The bit of an entry's hwcap that makes its low half an index into the subdirectories' names.
-const HWCAP_NAMED: u64 = 1 << 62;
+const DIRECTORY: usize = EXTENSION_HEADER + 2 * SECTION;
 
 /// The file of a cache for a processor whose data byte is `data`; `generator` says what wrote it.
 ///
@@ -36,7 +32,7 @@ pub fn write_cache(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>
         .flat_map(|(name, entry)| [*name, &*entry.path]);
     let strings = StringPool::new(
         texts.chain(names.iter().copied()),
-        HEADER + entries.len() * ENTRY,
+        NEW_HEADER + entries.len() * NEW_ENTRY,
     );
     let mut out = NumberWriter {
         bytes: Vec::new(),
@@ -83,7 +79,7 @@ fn header(
     strings: &StringPool,
     data: u8,
 ) -> Result<(), String> {
-    out.bytes.extend(MAGIC);
+    out.bytes.extend(NEW_MAGIC);
     out.place(entries)?;
     out.place(strings.bytes.len())?;
     // 2 is little-endian, 3 is big-endian; three bytes of padding.

@@ -17,6 +17,7 @@ use super::dynamic_loader::DynamicLoader;
 use super::ld_cache::{CacheEntry, LdCache};
 use super::legacy_hwcaps;
 use super::machine::{Arch, Libc};
+use super::object_check::ET_DYN;
 use crate::elf::{ByteString, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
@@ -24,7 +25,7 @@ use crate::rootfs::{NodeId, NodeKind, Rootfs};
 /// What a run of `ldconfig` leaves behind.
 #[derive(Debug, Clone, Default)]
 pub struct LdconfigOutcome {
-    /// The cache.
+    /// The cache that it would write.
     pub cache: LdCache,
     /// The soname links it makes: in which directory, of which name, to which file.
     pub links: Vec<(NodeId, ByteString, ByteString)>,
@@ -70,6 +71,7 @@ pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome 
     for path in directories {
         run.add(path);
     }
+    // A directory may queue others while it is searched: those of its hardware.
     let mut next = 0;
     while let Some(directory) = run.directories.get(next).cloned() {
         next += 1;
@@ -160,6 +162,7 @@ impl LdconfigRun<'_> {
             return false;
         };
         let known = |known: &SearchedDirectory| known.node == found.node;
+        // By inode, as `add_single_dir` does: /lib and /usr/lib are one directory in most images.
         let is_directory = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
         if !is_directory
             || self.directories.len() >= DIRECTORIES
@@ -210,6 +213,7 @@ impl LdconfigRun<'_> {
     ) -> Option<(ByteString, DirectoryLibrary)> {
         let is_symlink = matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_));
         let is_hardware = directory.level.is_none() && self.has_hardware(name);
+        // In a `glibc-hwcaps` subdirectory the test of the name passes over regular files alone (`search_dir`).
         let is_odd_link = directory.level.is_some() && is_symlink;
         if !(library_names::is_library(name) || is_hardware || is_odd_link)
             || library_names::is_temporary(name, self.linker.libc)
@@ -218,6 +222,7 @@ impl LdconfigRun<'_> {
         }
         let path = [&*directory.path, b"/", name].concat();
         let Ok(found) = self.rootfs.lookup(&path) else {
+            // "Remove stale symlinks", those with `.so.` in their names alone (`search_dir`).
             if is_symlink && name.windows(4).any(|part| part == b".so.") {
                 self.rootfs.to_mut().remove_link(directory.node, name);
                 self.out.removed.push((directory.node, name.clone()));
@@ -331,7 +336,7 @@ fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(ByteString, 
     let elf = facts
         .elf
         .as_ref()
-        .filter(|elf| elf.dynamic && elf.kind == 3)?;
+        .filter(|elf| elf.dynamic && elf.kind == ET_DYN)?;
     // "file … is truncated": the tables that it reads; that a loaded segment is cut it does not see.
     let cut = |problem: &ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
     if elf.problems.iter().any(cut) {

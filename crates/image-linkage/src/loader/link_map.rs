@@ -15,13 +15,13 @@ use crate::rootfs::Rootfs;
 
 /// What a process runs in.
 pub struct ProcessSetup<'a> {
-    /// The file system.
+    /// The layers of the image on top of each other.
     pub rootfs: &'a Rootfs,
-    /// The loader.
+    /// The loader that the kernel starts for its program.
     pub linker: &'a DynamicLoader,
-    /// The environment.
+    /// What its environment says to the loader.
     pub environment: &'a LoaderEnvironment,
-    /// The processor's level.
+    /// The level of the processor that it runs on.
     pub cpu: CpuLevel,
     /// Whether a library of this name comes from the driver on the host.
     pub from_driver: &'a dyn Fn(&[u8]) -> bool,
@@ -30,9 +30,9 @@ pub struct ProcessSetup<'a> {
 /// The part of the environment that the loader looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LoaderEnvironment {
-    /// `LD_LIBRARY_PATH`.
+    /// `LD_LIBRARY_PATH` as it is set, tokens and all.
     pub library_path: Option<ByteString>,
-    /// `LD_PRELOAD`.
+    /// `LD_PRELOAD` as it is set.
     pub preload: Option<ByteString>,
     /// The working directory, absolute; empty means `/`.
     pub working_dir: ByteString,
@@ -82,6 +82,7 @@ pub(super) struct LinkMap {
 
 impl LinkMap {
     pub fn elf(&self) -> &ElfFacts {
+        // The loader of an image may be a file that is no object; it has an empty table then.
         static NONE: std::sync::LazyLock<ElfFacts> = std::sync::LazyLock::new(ElfFacts::default);
         self.facts.elf.as_deref().unwrap_or(&NONE)
     }
@@ -179,6 +180,7 @@ impl<'a> LinkMaps<'a> {
         opened: &OpenedObject,
         counts: impl Fn(&LinkMap) -> bool,
     ) -> Option<usize> {
+        // One allocation is one inode, whatever links lead to it.
         self.position(|map| Arc::ptr_eq(&map.facts, &opened.facts) && counts(map))
     }
 

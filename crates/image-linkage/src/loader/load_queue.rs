@@ -1,16 +1,16 @@
 //! The order in which what objects need is loaded (glibc elf/dl-deps.c, `_dl_map_object_deps`).
 
-/// The objects of one process; real ones have some hundreds.
+/// The objects of one process, at most; real ones have some hundreds.
 const OBJECTS: usize = 4096;
 
 /// What ties an object to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DependencyKind {
-    /// `DT_NEEDED`.
+    /// `DT_NEEDED`, which has to be there.
     Needed,
-    /// `DT_FILTER`.
+    /// `DT_FILTER`, which has to be there too, and comes before what names it.
     Filter,
-    /// `DT_AUXILIARY`, which may be absent.
+    /// `DT_AUXILIARY`, a filter that may be absent.
     Auxiliary,
 }
 

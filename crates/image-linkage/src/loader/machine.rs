@@ -6,7 +6,7 @@
 pub struct Arch {
     /// The name used in reports.
     pub name: &'static str,
-    /// `e_machine`.
+    /// The number in `e_machine` of the ELF header.
     pub machine: u16,
     /// The class byte: 1 is 32-bit, 2 is 64-bit.
     pub class: u8,
@@ -20,8 +20,6 @@ pub struct Arch {
     pub cache_flags: i32,
     /// What `$PLATFORM` stands for.
     pub platform: &'static str,
-    /// The name that Debian's directories use.
-    pub multiarch: &'static str,
 }
 
 /// The processors, the most common first.
@@ -35,7 +33,6 @@ pub static ARCHES: [Arch; 6] = [
         musl: "/lib/ld-musl-x86_64.so.1",
         cache_flags: 0x0303,
         platform: "x86_64",
-        multiarch: "x86_64-linux-gnu",
     },
     Arch {
         name: "aarch64",
@@ -46,7 +43,6 @@ pub static ARCHES: [Arch; 6] = [
         musl: "/lib/ld-musl-aarch64.so.1",
         cache_flags: 0x0a03,
         platform: "aarch64",
-        multiarch: "aarch64-linux-gnu",
     },
     Arch {
         name: "i386",
@@ -57,7 +53,6 @@ pub static ARCHES: [Arch; 6] = [
         musl: "/lib/ld-musl-i386.so.1",
         cache_flags: 0x0003,
         platform: "i686",
-        multiarch: "i386-linux-gnu",
     },
     Arch {
         name: "ppc64le",
@@ -68,7 +63,6 @@ pub static ARCHES: [Arch; 6] = [
         musl: "/lib/ld-musl-powerpc64le.so.1",
         cache_flags: 0x0503,
         platform: "power8",
-        multiarch: "powerpc64le-linux-gnu",
     },
     Arch {
         name: "arm",
@@ -79,7 +73,6 @@ pub static ARCHES: [Arch; 6] = [
         musl: "/lib/ld-musl-armhf.so.1",
         cache_flags: 0x0903,
         platform: "v7l",
-        multiarch: "arm-linux-gnueabihf",
     },
     Arch {
         name: "riscv64",
@@ -90,7 +83,6 @@ pub static ARCHES: [Arch; 6] = [
         musl: "/lib/ld-musl-riscv64.so.1",
         cache_flags: 0x1003,
         platform: "riscv64",
-        multiarch: "riscv64-linux-gnu",
     },
 ];
 
@@ -99,7 +91,7 @@ pub static ARCHES: [Arch; 6] = [
 pub enum Libc {
     /// glibc, with its major and minor version where `ld.so` says it.
     Glibc(Option<(u32, u32)>),
-    /// musl.
+    /// musl, of any version.
     Musl,
 }
 
@@ -115,6 +107,7 @@ impl Arch {
     /// a processor that it does not know (glibc sysdeps/unix/sysv/linux/*/readelflib.c).
     pub fn ldconfig_flags(&self, facts: &crate::elf::ElfFacts) -> Option<i32> {
         let [_, _, _, _, _, data, ..] = facts.ident;
+        // One ldconfig serves both word sizes of a processor.
         let family = |machine| match machine {
             3 | 62 => 62,
             40 | 183 => 183,
@@ -167,13 +160,13 @@ pub fn machine_name(machine: u16) -> String {
 /// The micro-architecture level of an x86-64 processor (x86-64 psABI, "Micro-Architecture Levels").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CpuLevel {
-    /// The baseline.
+    /// SSE2, which every x86-64 processor has.
     V1,
-    /// SSE4.2 and POPCNT.
+    /// Also SSE4.2, SSSE3 and POPCNT.
     V2,
-    /// AVX2 and FMA: every machine that GPUs are rented with.
+    /// Also AVX2 and FMA: every machine that GPUs are rented with.
     V3,
-    /// AVX-512.
+    /// Also AVX-512 in its parts F, BW, CD, DQ and VL.
     V4,
 }
 

@@ -23,6 +23,7 @@ mod load_queue;
 mod object_check;
 
 mod link_map;
+mod load_report;
 mod refusal_text;
 mod search;
 
@@ -41,22 +42,3 @@ pub use machine::{Arch, CpuLevel, Libc};
 pub use process::{SimulatedProcess, StartMode};
 pub use resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
 pub use trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
-
-/// Where the loader runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum World {
-    /// The image as it is: its own cache, nothing injected.
-    AsIs,
-    /// Under the NVIDIA container runtime: driver libraries present, the cache made anew.
-    Nvidia,
-}
-
-impl World {
-    /// The name used on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AsIs => "as-is",
-            Self::Nvidia => "nvidia",
-        }
-    }
-}

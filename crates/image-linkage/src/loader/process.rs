@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::glibc::GlibcSearch;
-use super::link_map::{
-    LinkMap, LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchMiss, directory_of,
-};
+use super::link_map::{LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchMiss, directory_of};
 use super::load_queue::{DependencyKind, LoadQueue};
+use super::load_report;
 use super::machine::Libc;
 use super::musl::MuslSearch;
 use super::object_check::{self, ObjectRole, OpenedObject};
@@ -14,7 +13,7 @@ use super::refusal_text::refusal_miss;
 use super::resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
 use super::search::{LibraryRequest, LibrarySearch};
 use super::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
-use crate::elf::{ByteString, ElfProblem};
+use crate::elf::ByteString;
 use crate::path::RootPath;
 use crate::rootfs::NodeKind;
 
@@ -49,6 +48,7 @@ impl<'a> SimulatedProcess<'a> {
             order: Vec::new(),
             phase: LoadPhase::Start,
         };
+        // The loader is mapped before anything is asked for, so that a DT_NEEDED of it needs no search.
         process.map_file(&setup.linker.path, SearchStage::Interpreter);
         process
     }
@@ -90,6 +90,7 @@ impl<'a> SimulatedProcess<'a> {
         if start == StartMode::Executed
             && let Some(map) = self.maps.get_mut(main)
         {
+            // `_dl_get_origin` reads the link /proc/self/exe, which names the file without links.
             map.origin = directory_of(&real_path).into();
         }
         self.list(main, None, path, 0, Vec::new(), SearchStage::Start);
@@ -105,6 +106,7 @@ impl<'a> SimulatedProcess<'a> {
         let mut resolution = LoadResolution::default();
         let roots = self.preload(&mut resolution);
         self.load_needs(&roots, &mut resolution);
+        // No map has this number: the program is not known, so that the report has no root.
         self.finish(usize::MAX, resolution)
     }
 
@@ -124,6 +126,7 @@ impl<'a> SimulatedProcess<'a> {
                 self.finish(usize::MAX, resolution)
             }
             Ok((root, how)) => {
+                // An object that was there before keeps the paths of who asked for it first.
                 if root >= known
                     && !self.search.keeps_requester()
                     && let Some(map) = self.maps.get_mut(root)
@@ -184,11 +187,13 @@ impl<'a> SimulatedProcess<'a> {
                     self.list(map, None, &name, 1, trace, SearchStage::Preload);
                     maps.push(map);
                 }
+                // The process dies of such a file, so that the names behind it are never tried.
                 Err(miss) if crashes(&trace) => {
                     let missing = unresolved(&name, None, miss, trace);
                     resolution.unresolved.push(missing);
                     break;
                 }
+                // "object … cannot be preloaded …: ignored": the start goes on (glibc elf/rtld.c, `do_preload`).
                 Err(miss) => resolution
                     .preload_warnings
                     .push(unresolved(&name, None, miss, trace)),
@@ -201,6 +206,7 @@ impl<'a> SimulatedProcess<'a> {
     fn load_needs(&mut self, roots: &[usize], resolution: &mut LoadResolution) {
         let mut queue = LoadQueue::new(roots.iter().map(|&root| (root, self.depth(root))));
         while let Some((map, depth)) = queue.next_object() {
+            // What an earlier start or dlopen of this process mapped has its needs already.
             if self.maps.get(map).is_none_or(|map| !map.needs.is_empty()) {
                 continue;
             }
@@ -264,6 +270,8 @@ impl<'a> SimulatedProcess<'a> {
         trace: &mut Vec<SearchStep>,
     ) -> Result<(usize, SearchStage), SearchMiss> {
         if let Some(map) = self.search.find_mapped_name(&self.maps, name) {
+            // Of all maps only the loader's own may not be in the report yet; for the others `list` keeps how they
+            // were found first.
             return Ok((map, SearchStage::Interpreter));
         }
         let request = LibraryRequest {
@@ -285,6 +293,7 @@ impl<'a> SimulatedProcess<'a> {
     }
 
     fn unless_of_driver(&self, name: &[u8], miss: SearchMiss) -> SearchMiss {
+        // A file that is refused is in the image: the driver does not take its place.
         if miss.outcome == RequestOutcome::NotFound && (self.maps.setup.from_driver)(name) {
             return SearchMiss {
                 outcome: RequestOutcome::ProvidedAtRuntime,
@@ -321,48 +330,11 @@ impl<'a> SimulatedProcess<'a> {
         self.order.push(map);
     }
 
-    /// Checks the versions and turns numbers of maps into numbers of objects.
+    /// Checks what is loaded, and turns numbers of maps into numbers of objects.
     fn finish(&self, root: usize, mut resolution: LoadResolution) -> LoadResolution {
         let amiss = self.search.check_loaded(&self.maps, &self.order);
         resolution.unresolved.extend(amiss);
-        let number = |map: usize| self.order.iter().position(|&listed| listed == map);
-        let how = |how: SearchStage| match how {
-            SearchStage::Rpath(map) => SearchStage::Rpath(number(map).unwrap_or_default()),
-            SearchStage::Runpath(map) => SearchStage::Runpath(number(map).unwrap_or_default()),
-            other => other,
-        };
-        let renumber = |step: &mut SearchStep| {
-            if let SearchStep::Tried { how: found, .. }
-            | SearchStep::NoDirectory { how: found, .. } = step
-            {
-                *found = how(*found);
-            }
-        };
-        for missing in resolution
-            .unresolved
-            .iter_mut()
-            .chain(&mut resolution.preload_warnings)
-        {
-            missing.requested_by = missing.requested_by.and_then(number);
-            missing.trace.iter_mut().for_each(renumber);
-        }
-        for map in self.order.iter().filter_map(|&map| self.maps.get(map)) {
-            resolution.unread.extend(unread(map));
-            let Some(mut object) = map.object.clone() else {
-                continue;
-            };
-            object.requested_by = object.requested_by.and_then(number);
-            object.how = how(object.how);
-            object.trace.iter_mut().for_each(renumber);
-            object.needs = map
-                .needs
-                .iter()
-                .map(|(name, answer)| (name.clone(), answer.and_then(number)))
-                .collect();
-            resolution.objects.push(object);
-        }
-        resolution.root = number(root);
-        resolution
+        load_report::number_objects(&self.maps, &self.order, root, resolution)
     }
 }
 
@@ -370,13 +342,6 @@ impl<'a> SimulatedProcess<'a> {
 fn crashes(trace: &[SearchStep]) -> bool {
     let tried = trace.last().and_then(SearchStep::tried);
     matches!(tried, Some(TriedFile::Refused(LoadRefusal::Crash(_))))
-}
-
-/// What of an object's tables could not be read. A file that was cut short is refused, not unread.
-fn unread(map: &LinkMap) -> impl Iterator<Item = String> {
-    let problems = map.elf().problems.iter();
-    let unread = problems.filter(|problem| !matches!(problem, ElfProblem::Truncated { .. }));
-    unread.map(|problem| format!("{}: {problem}", map.real_path))
 }
 
 fn unresolved(

@@ -35,14 +35,14 @@ impl LoadResolution {
     }
 }
 
-/// One loaded object.
+/// An object that the loader has mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedObject {
     /// The path by which the loader opened it.
     pub path: ByteString,
     /// The path without links.
     pub real_path: RootPath,
-    /// Its `DT_SONAME`.
+    /// Its `DT_SONAME`, if it has one.
     pub soname: Option<ByteString>,
     /// The object that asked for it first, by its number in [`LoadResolution::objects`].
     pub requested_by: Option<usize>,
@@ -78,14 +78,14 @@ pub struct UnresolvedRequest {
     pub message: String,
     /// The version that the object `name` was found without, such as `GLIBC_2.25`, where that is what is missing.
     pub missing_version: Option<ByteString>,
-    /// The search.
+    /// The steps of the search, in order.
     pub trace: Vec<SearchStep>,
 }
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestOutcome {
-    /// It was loaded.
+    /// An object answers to it.
     Loaded,
     /// A library of the driver, which is on the host and never in an image.
     ProvidedAtRuntime,

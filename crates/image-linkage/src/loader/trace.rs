@@ -12,17 +12,17 @@ pub enum SearchStage {
     Start,
     /// It is the loader itself.
     Interpreter,
-    /// `LD_PRELOAD` or `/etc/ld.so.preload`.
+    /// `LD_PRELOAD` or `/etc/ld.so.preload` names it.
     Preload,
     /// The name is a path.
     Direct,
     /// `DT_RPATH` of the object with this number.
     Rpath(usize),
-    /// `LD_LIBRARY_PATH`.
+    /// A directory of `LD_LIBRARY_PATH`.
     LdLibraryPath,
     /// `DT_RUNPATH` of the object with this number.
     Runpath(usize),
-    /// `/etc/ld.so.cache`.
+    /// An entry of `/etc/ld.so.cache`.
     Cache,
     /// The directories compiled into the loader, or musl's path file.
     Default,
@@ -51,16 +51,16 @@ pub enum SearchStep {
     Tried {
         /// The part of the search.
         how: SearchStage,
-        /// The path.
+        /// The path as the loader opens it, which may be relative.
         path: ByteString,
-        /// What lay there.
+        /// What became of it.
         tried: TriedFile,
     },
     /// A directory of the search path is not there; nothing was tried in it.
     NoDirectory {
         /// The part of the search.
         how: SearchStage,
-        /// The directory.
+        /// The directory, as the loader asks for it.
         path: ByteString,
     },
     /// `DT_RPATH` counts for nothing because the asking object has a `DT_RUNPATH`.
@@ -88,7 +88,7 @@ impl SearchStep {
 pub enum TriedFile {
     /// A file that can be loaded: the search ends.
     Found,
-    /// No file.
+    /// Nothing is there, for this reason: the search goes on.
     Missing(LookupError),
     /// An object of the other word size: the search goes on.
     WrongClass,

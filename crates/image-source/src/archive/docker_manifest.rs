@@ -48,19 +48,45 @@ pub(super) fn choose_saved_image(
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
-    let entries: Vec<SavedImage> =
-        serde_json::from_slice(manifest).map_err(|error| ImageError::NotAnImage {
-            what: what.to_owned(),
-            reason: format!("its manifest.json cannot be read: {error}"),
-        })?;
-    let named = named(what, &entries, wanted)?;
-    let candidates = named
-        .into_iter()
-        .map(|entry| candidate(documents, entry, request))
-        .collect::<Result<Vec<_>, _>>()?;
+    let entries = read_entries(what, manifest)?;
+    let candidates = candidates(documents, &entries, wanted, request)?;
     let chosen = choose(what, candidates, request)?;
     manifest::expect_platform(what, &chosen.platform, request.platform)?;
     image(documents, chosen, wanted, request)
+}
+
+/// The platforms of the image that `wanted` names; several entries of one name are one image for several platforms.
+///
+/// Errors: As [`choose_saved_image`].
+pub(super) fn list_saved_platforms(
+    documents: &dyn DocumentStore,
+    entries: &[u8],
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    let entries = read_entries(documents.what(), entries)?;
+    let candidates = candidates(documents, &entries, wanted, request)?;
+    let platforms = candidates.into_iter().map(|candidate| candidate.platform);
+    Ok(platforms.flat_map(manifest::known_platform).collect())
+}
+
+fn read_entries(what: &str, manifest: &[u8]) -> Result<Vec<SavedImage>, ImageError> {
+    serde_json::from_slice(manifest).map_err(|error| ImageError::NotAnImage {
+        what: what.to_owned(),
+        reason: format!("its manifest.json cannot be read: {error}"),
+    })
+}
+
+fn candidates<'a>(
+    documents: &dyn DocumentStore,
+    entries: &'a [SavedImage],
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<ImageCandidate<'a>>, ImageError> {
+    named(documents.what(), entries, wanted)?
+        .into_iter()
+        .map(|entry| candidate(documents, entry, request))
+        .collect()
 }
 
 /// The entries that carry the wanted name, or all of them when nothing was named and all have one name.

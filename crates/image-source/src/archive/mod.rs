@@ -16,10 +16,11 @@ mod scanned_archive;
 pub use decompressed_archive::{DecompressedArchive, is_compressed};
 pub(crate) use documents::{DocumentStore, OpenedDocument, missing_member};
 pub(crate) use members::{ArchiveMembers, MemberKind, SeekFile, SkipRead, SkipStream};
+pub(crate) use passed_archive::list_stream_platforms;
 pub use passed_archive::open_stream;
-pub(crate) use scanned_archive::open_file;
+pub(crate) use scanned_archive::{list_file_platforms, open_file, open_reopenable_file};
 
-use super::{Image, ImageError, OpenRequest, RegistryReference, SourceKind};
+use super::{Image, ImageError, OpenRequest, Platform, RegistryReference, SourceKind};
 
 use image_linkage::path::RootPath;
 
@@ -86,15 +87,20 @@ pub(crate) struct ChosenImage {
     pub members: Vec<RootPath>,
 }
 
-/// Reads the image that `wanted` names, from whichever documents the archive has.
-///
-/// Errors: [`ImageError::NotAnImage`] when nothing says which layers an image has and in which order, else as the
-/// two formats say.
-fn choose_image(
+/// Which documents of an archive say what images it holds.
+enum ArchiveFormat {
+    /// The bytes of `manifest.json`.
+    Docker(Vec<u8>),
+    /// `oci-layout` and `index.json`.
+    Oci,
+}
+
+/// Errors: [`ImageError::NotAnImage`] when nothing says which layers an image has and in which order.
+fn archive_format(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
-) -> Result<ChosenImage, ImageError> {
+) -> Result<ArchiveFormat, ImageError> {
     let find = |name: &str| {
         documents::find_document(
             documents,
@@ -108,17 +114,49 @@ fn choose_image(
     let layout = find("oci-layout")?.is_some();
     match manifest {
         Some(manifest) if !layout || wanted.first == PreferredDocument::DockerManifest => {
-            docker_manifest::choose_saved_image(documents, &manifest, wanted, request)
+            Ok(ArchiveFormat::Docker(manifest))
         }
-        _ if layout => {
-            oci_index::choose_indexed_image(documents, SourceKind::OciArchive, wanted, request)
-        }
+        _ if layout => Ok(ArchiveFormat::Oci),
         _ => Err(ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason:
                 "it has neither a manifest.json nor an index.json, so the layer order is unknown"
                     .to_owned(),
         }),
+    }
+}
+
+/// Reads the image that `wanted` names, from whichever documents the archive has.
+///
+/// Errors: As [`archive_format`] and as the two formats say.
+fn choose_image(
+    documents: &dyn DocumentStore,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<ChosenImage, ImageError> {
+    match archive_format(documents, wanted, request)? {
+        ArchiveFormat::Docker(manifest) => {
+            docker_manifest::choose_saved_image(documents, &manifest, wanted, request)
+        }
+        ArchiveFormat::Oci => {
+            oci_index::choose_indexed_image(documents, SourceKind::OciArchive, wanted, request)
+        }
+    }
+}
+
+/// The platforms of the image that `wanted` names.
+///
+/// Errors: As [`choose_image`].
+fn list_archive_platforms(
+    documents: &dyn DocumentStore,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    match archive_format(documents, wanted, request)? {
+        ArchiveFormat::Docker(manifest) => {
+            docker_manifest::list_saved_platforms(documents, &manifest, wanted, request)
+        }
+        ArchiveFormat::Oci => oci_index::list_indexed_platforms(documents, wanted, request),
     }
 }
 
@@ -131,6 +169,17 @@ pub(crate) fn choose_layout_image(
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     oci_index::choose_indexed_image(documents, SourceKind::Oci, wanted, request)
+}
+
+/// The platforms of the image that `wanted` names in an OCI layout that is no archive.
+///
+/// Errors: As the format says.
+pub(crate) fn list_layout_platforms(
+    documents: &dyn DocumentStore,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    oci_index::list_indexed_platforms(documents, wanted, request)
 }
 
 /// Why a sparse member cannot be read.

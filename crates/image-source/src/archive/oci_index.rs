@@ -1,13 +1,17 @@
 //! The image that an OCI image layout holds (image-spec, image-layout.md), in a folder or an archive.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
 
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, blob_name};
 use super::{ChosenImage, WantedImage, not_found};
 use crate::manifest::{Descriptor, FoundManifest};
-use crate::{Digest, Image, ImageError, OpenRequest, SourceKind, config, manifest};
+use crate::{
+    Digest, Image, ImageConfig, ImageError, OpenRequest, Platform, SourceKind, config, manifest,
+};
 use image_linkage::path::RootPath;
 
 /// Indexes in indexes, `index.json` included.
@@ -26,12 +30,30 @@ pub(crate) fn choose_indexed_image(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
-    check_version(documents, request)?;
-    let index = index(documents, request)?;
-    let candidates = named(documents.what(), &index, wanted)?;
-    let descriptor = manifest::choose_manifest(documents.what(), &candidates, request.platform)?;
-    let found = descend(documents, descriptor, request)?;
+    let choose = |what: &str, index: &[Descriptor]| {
+        let chosen = manifest::choose_manifest(what, index, request.platform)?;
+        Ok(ControlFlow::<Infallible, _>::Continue(chosen.clone()))
+    };
+    let ControlFlow::Continue(found) = find_manifest(documents, wanted, request, choose)?;
     image(documents, kind, wanted, found, request)
+}
+
+/// The platforms of the images that `wanted` names.
+///
+/// Errors: As [`choose_indexed_image`].
+pub(super) fn list_indexed_platforms(
+    documents: &dyn DocumentStore,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    let choose = |_: &str, index: &[Descriptor]| Ok(manifest::index_platforms(index));
+    match find_manifest(documents, wanted, request, choose)? {
+        ControlFlow::Break(platforms) => Ok(platforms),
+        ControlFlow::Continue(found) => {
+            let (_, platform, _) = read_config(documents, &found.manifest.config, request)?;
+            Ok(manifest::known_platform(platform))
+        }
+    }
 }
 
 /// The image of one manifest.
@@ -43,9 +65,7 @@ fn image(
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
-    let (name, bytes) = read_blob(documents, &found.manifest.config, request)?;
-    let (platform, config) =
-        config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
+    let (bytes, platform, config) = read_config(documents, &found.manifest.config, request)?;
     manifest::expect_platform(what, &platform, request.platform)?;
     let layers = manifest::describe_layers(what, &found.manifest, &config, request.limits())?;
     let members = found
@@ -193,29 +213,48 @@ fn read_blob(
     Ok((name, bytes))
 }
 
-/// Follows indexes in indexes to one manifest.
-fn descend(
+/// The config that a descriptor names, as it is stored and as it is read.
+fn read_config(
     documents: &dyn DocumentStore,
     descriptor: &Descriptor,
     request: &OpenRequest<'_>,
-) -> Result<FoundManifest, ImageError> {
-    let mut descriptor = descriptor.clone();
+) -> Result<(Vec<u8>, Platform, ImageConfig), ImageError> {
+    let (name, bytes) = read_blob(documents, descriptor, request)?;
+    let what = documents::name_member(documents, &name);
+    let (platform, config) = config::read_image_config(&what, &bytes)?;
+    Ok((bytes, platform, config))
+}
+
+/// Follows `choose` from the images that `wanted` names, through indexes in indexes, to one manifest, unless it breaks
+/// off.
+fn find_manifest<B>(
+    documents: &dyn DocumentStore,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+    choose: impl Fn(&str, &[Descriptor]) -> Result<ControlFlow<B, Descriptor>, ImageError>,
+) -> Result<ControlFlow<B, FoundManifest>, ImageError> {
+    check_version(documents, request)?;
+    let index = index(documents, request)?;
+    let candidates = named(documents.what(), &index, wanted)?;
+    let mut chosen = choose(documents.what(), &candidates)?;
     for _ in 0..MAX_DEPTH {
+        let descriptor = match chosen {
+            ControlFlow::Break(why) => return Ok(ControlFlow::Break(why)),
+            ControlFlow::Continue(descriptor) => descriptor,
+        };
         let (name, bytes) = read_blob(documents, &descriptor, request)?;
         let what = documents::name_member(documents, &name);
-        match manifest::read_manifest(&what, &bytes)? {
+        chosen = match manifest::read_manifest(&what, &bytes)? {
             manifest::ManifestDocument::Manifest(manifest) => {
                 let digest = descriptor.digest;
-                return Ok(FoundManifest {
+                return Ok(ControlFlow::Continue(FoundManifest {
                     digest,
                     manifest,
                     bytes,
-                });
+                }));
             }
-            manifest::ManifestDocument::Index(inner) => {
-                descriptor = manifest::choose_manifest(&what, &inner, request.platform)?.clone();
-            }
-        }
+            manifest::ManifestDocument::Index(inner) => choose(&what, &inner)?,
+        };
     }
     Err(ImageError::NotAnImage {
         what: documents.what().to_owned(),

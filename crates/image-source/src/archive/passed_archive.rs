@@ -3,16 +3,19 @@
 //! What may be a layer is indexed while it flows by, what may be a document is kept; which of them make up
 //! the image is known only at the end.
 
-use std::io::{self, Cursor, Read};
+use std::io::{Cursor, Read};
 
 use super::catalog::MemberCatalog;
 use super::decompressed_archive::DecompressedArchive;
 use super::documents::{
     DocumentStore, OpenedDocument, digest_of_name, missing_member, name_member,
 };
-use super::{ArchiveMembers, MemberKind, SkipStream, WantedImage, choose_image};
+use super::{
+    ArchiveMembers, MemberKind, SkipStream, WantedImage, choose_image, list_archive_platforms,
+};
+use crate::source::ProgressReader;
 use crate::{
-    Digest, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
+    Digest, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, Platform,
 };
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
@@ -43,22 +46,44 @@ pub fn open_stream(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<OpenedImage, ImageError> {
-    let io_error = |source| ImageError::Io {
-        what: what.to_owned(),
-        source,
-    };
-    let plain = DecompressedArchive::new(reader, request.limits());
-    let stream = SkipStream::new(plain, request.limits().layer_bytes);
-    let mut members = ArchiveMembers::new(what, stream, request.limits());
-    let mut passed = pass(what, &mut members, request)?;
-    members.into_inner().drain().map_err(io_error)?;
+    let mut passed = pass_whole(what, reader, request)?;
     let mut chosen = choose_image(&passed, wanted, request)?;
     let indexes = collect(&mut passed, &chosen.members, &mut chosen.image.layers)?;
     Ok(OpenedImage {
         image: chosen.image,
         documents: chosen.documents,
         layers: OpenedLayers::Indexed(indexes),
+        home: None,
     })
+}
+
+/// Reads an archive from `reader` to its end and gives the platforms of the image that `wanted` names.
+///
+/// Errors: As [`open_stream`].
+pub(crate) fn list_stream_platforms(
+    what: &str,
+    reader: impl Read + Send,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    list_archive_platforms(&pass_whole(what, reader, request)?, wanted, request)
+}
+
+fn pass_whole(
+    what: &str,
+    reader: impl Read + Send,
+    request: &OpenRequest<'_>,
+) -> Result<PassedMembers, ImageError> {
+    let plain = DecompressedArchive::new(reader, request.limits());
+    let stream = SkipStream::new(plain, request.limits().layer_bytes);
+    let mut members = ArchiveMembers::new(what, stream, request.limits());
+    let passed = pass(what, &mut members, request)?;
+    let drained = members.into_inner().drain();
+    drained.map_err(|source| ImageError::Io {
+        what: what.to_owned(),
+        source,
+    })?;
+    Ok(passed)
 }
 
 /// Reads all members and keeps what may be needed of them.
@@ -135,21 +160,6 @@ fn index(
     let index = layer::index_layer(&shown, blob, &expected, request.index);
     request.progress.finish(number);
     index
-}
-
-/// Tells of the bytes that are read through it.
-struct ProgressReader<'a, R> {
-    inner: R,
-    number: usize,
-    progress: &'a dyn ReadProgress,
-}
-
-impl<R: Read> Read for ProgressReader<'_, R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buf)?;
-        self.progress.advance(self.number, n as u64);
-        Ok(n)
-    }
 }
 
 /// The start of the current member.

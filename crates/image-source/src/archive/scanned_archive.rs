@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use super::catalog::MemberCatalog;
 use super::documents::{DocumentStore, OpenedDocument, missing_member, name_member};
 use super::{
-    ArchiveMembers, MemberKind, SeekFile, WantedImage, choose_image, is_compressed, passed_archive,
+    ArchiveMembers, DecompressedArchive, MemberKind, SeekFile, WantedImage, choose_image,
+    is_compressed, list_archive_platforms, passed_archive,
 };
-use crate::{BlobStore, ImageError, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers};
+use crate::{
+    BlobStore, ImageError, KeepFile, LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers,
+    Platform,
+};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -45,6 +49,58 @@ pub(crate) fn open_file(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<OpenedImage, ImageError> {
+    match find_archive(path, request.limits())? {
+        StoredArchive::Stream(file) => {
+            passed_archive::open_stream(&path.display().to_string(), file, wanted, request)
+        }
+        StoredArchive::Scanned(archive) => open_scanned(&archive, wanted, request),
+    }
+}
+
+/// Opens the image so that its layers can be opened more than once: what would be read in one pass is given to `keep`,
+/// decompressed, and opened from there.
+///
+/// Errors: As [`open_file`], and what `keep` gives.
+pub(crate) fn open_reopenable_file(
+    path: &Path,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+    keep: KeepFile<'_>,
+) -> Result<OpenedImage, ImageError> {
+    match find_archive(path, request.limits())? {
+        StoredArchive::Stream(file) => {
+            let kept = keep(&mut DecompressedArchive::new(file, request.limits()))?;
+            open_file(&kept, wanted, request)
+        }
+        StoredArchive::Scanned(archive) => open_scanned(&archive, wanted, request),
+    }
+}
+
+/// The platforms of the image that `wanted` names in the archive at `path`.
+///
+/// Errors: As [`open_file`].
+pub(crate) fn list_file_platforms(
+    path: &Path,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    match find_archive(path, request.limits())? {
+        StoredArchive::Stream(file) => {
+            let what = path.display().to_string();
+            passed_archive::list_stream_platforms(&what, file, wanted, request)
+        }
+        StoredArchive::Scanned(archive) => list_archive_platforms(&archive, wanted, request),
+    }
+}
+
+/// How an archive on disk can be read.
+enum StoredArchive<'a> {
+    /// Once, from its start: it is compressed as a whole, or no regular file.
+    Stream(File),
+    Scanned(ScannedArchive<'a>),
+}
+
+fn find_archive<'a>(path: &'a Path, limits: &Limits) -> Result<StoredArchive<'a>, ImageError> {
     let what = path.display().to_string();
     let io_error = |source| ImageError::Io {
         what: what.clone(),
@@ -58,27 +114,33 @@ pub(crate) fn open_file(
             reason: "it is a folder; name it as oci:DIR or rootfs:DIR".to_owned(),
         });
     }
+    // Looking at the first bytes of a pipe would take them away.
     if !metadata.is_file() {
-        return passed_archive::open_stream(&what, file, wanted, request);
+        return Ok(StoredArchive::Stream(file));
     }
     let compressed = is_compressed(&mut file).map_err(io_error)?;
     file.rewind().map_err(io_error)?;
     if compressed {
-        return passed_archive::open_stream(&what, file, wanted, request);
+        return Ok(StoredArchive::Stream(file));
     }
-    let archive = ScannedArchive {
-        path,
-        catalog: scan(&what, file, metadata.len(), request.limits())?,
-    };
-    let mut chosen = choose_image(&archive, wanted, request)?;
+    let catalog = scan(&what, file, metadata.len(), limits)?;
+    Ok(StoredArchive::Scanned(ScannedArchive { path, catalog }))
+}
+
+fn open_scanned(
+    archive: &ScannedArchive<'_>,
+    wanted: &WantedImage<'_>,
+    request: &OpenRequest<'_>,
+) -> Result<OpenedImage, ImageError> {
+    let mut chosen = choose_image(archive, wanted, request)?;
     let ranges = chosen
         .members
         .iter()
         .zip(&mut chosen.image.layers)
-        .map(|(member, layer)| locate(&archive, member, layer))
+        .map(|(member, layer)| locate(archive, member, layer))
         .collect::<Result<_, _>>()?;
     let blobs = FileBlobs {
-        path: path.to_owned(),
+        path: archive.path.to_owned(),
         layers: chosen.image.layers.clone(),
         ranges,
     };
@@ -86,6 +148,7 @@ pub(crate) fn open_file(
         image: chosen.image,
         documents: chosen.documents,
         layers: OpenedLayers::Blobs(Box::new(blobs)),
+        home: None,
     })
 }
 

@@ -1,14 +1,15 @@
 //! From a tag or a digest to the manifest of one platform.
 
 use std::io::Read as _;
+use std::ops::ControlFlow;
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 
 use super::client::RepositoryClient;
 use super::request_errors::{media_type, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
-use crate::manifest::{self, FoundManifest, ManifestDocument};
-use crate::{Digest, ImageError, OpenRequest, RegistryReference, verify};
+use crate::manifest::{self, Descriptor, FoundManifest, ManifestDocument};
+use crate::{Digest, ImageError, RegistryReference, verify};
 
 /// Indexes within indexes that are followed.
 const DEPTH: usize = 3;
@@ -23,14 +24,15 @@ struct FetchedDocument {
     claimed: Option<String>,
 }
 
-/// Fetches the manifest for the platform of `request`.
+/// Fetches the manifest that `reference` names, and of an index the one that `choose` chooses, unless it breaks off.
 ///
-/// Errors: The image is not there, is no image, has none for the platform, or is not what its digest says.
-pub(super) fn fetch_manifest(
+/// Errors: The image is not there, is no image, is not what its digest says, or what `choose` says.
+pub(super) fn fetch_manifest<B>(
     client: &RepositoryClient,
     reference: &RegistryReference,
-    request: &OpenRequest<'_>,
-) -> Result<FoundManifest, ImageError> {
+    limit: u64,
+    choose: impl Fn(&str, &[Descriptor]) -> Result<ControlFlow<B, Descriptor>, ImageError>,
+) -> Result<ControlFlow<B, FoundManifest>, ImageError> {
     let name = client.written.as_str();
     let mut digest = reference.digest().map(manifest::parse_digest).transpose()?;
     let mut size = None;
@@ -40,7 +42,6 @@ pub(super) fn fetch_manifest(
             .map(ToString::to_string)
             .or_else(|| reference.tag().map(str::to_owned))
             .unwrap_or_else(|| "latest".to_owned());
-        let limit = request.limits().document;
         let arrived = retry_attempts(&client.patience, || attempt(client, &wanted, limit))?;
         let what = format!("manifest {wanted} of {name}");
         let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
@@ -50,17 +51,19 @@ pub(super) fn fetch_manifest(
         };
         match manifest::read_manifest(name, &bytes)? {
             ManifestDocument::Manifest(manifest) => {
-                return Ok(FoundManifest {
+                return Ok(ControlFlow::Continue(FoundManifest {
                     digest: found,
                     manifest,
                     bytes,
-                });
+                }));
             }
-            ManifestDocument::Index(entries) => {
-                let chosen = manifest::choose_manifest(name, &entries, request.platform)?;
-                digest = Some(chosen.digest.clone());
-                size = Some(chosen.size);
-            }
+            ManifestDocument::Index(entries) => match choose(name, &entries)? {
+                ControlFlow::Break(why) => return Ok(ControlFlow::Break(why)),
+                ControlFlow::Continue(chosen) => {
+                    digest = Some(chosen.digest);
+                    size = Some(chosen.size);
+                }
+            },
         }
     }
     Err(ImageError::NotAnImage {

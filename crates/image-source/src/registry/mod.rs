@@ -17,14 +17,20 @@ mod retry;
 mod token_exchange;
 mod transport;
 
+use std::convert::Infallible;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::manifest::{describe_layers, expect_platform};
+use super::manifest::{
+    Descriptor, ImageManifest, choose_manifest, describe_layers, expect_platform, index_platforms,
+    known_platform,
+};
 use super::{
-    BlobStore, Image, ImageDocuments, ImageError, ImageSource, LayerDescriptor, OpenRequest,
-    OpenedImage, OpenedLayers, RegistryReference, SourceKind, config, verify,
+    BlobStore, Image, ImageConfig, ImageDocuments, ImageError, ImageSource, KeepFile,
+    LayerDescriptor, OpenRequest, OpenedImage, OpenedLayers, Platform, RegistryReference,
+    SourceKind, config, verify,
 };
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
@@ -63,25 +69,44 @@ impl RegistrySource {
     }
 }
 
+impl RegistrySource {
+    fn client(&self) -> Result<RepositoryClient, ImageError> {
+        let (registry, repository) = (self.reference.registry(), self.reference.repository());
+        RepositoryClient::new(registry, repository, &self.written, &self.options)
+    }
+
+    /// The config that a manifest names, as it is stored and as it is read.
+    fn config(
+        &self,
+        client: &Arc<RepositoryClient>,
+        manifest: &ImageManifest,
+        limit: u64,
+    ) -> Result<(Vec<u8>, Platform, ImageConfig), ImageError> {
+        let described = &manifest.config;
+        let bytes = verify::read_document(
+            &format!("config {} of {}", described.digest, self.written),
+            blob::open_blob(client, &described.digest, Some(described.size))?,
+            Some(&described.digest),
+            Some(described.size),
+            limit,
+        )?;
+        let (platform, config) = config::read_image_config(&self.written, &bytes)?;
+        Ok((bytes, platform, config))
+    }
+}
+
 impl ImageSource for RegistrySource {
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let written = self.written.as_str();
-        let client = Arc::new(RepositoryClient::new(
-            self.reference.registry(),
-            self.reference.repository(),
-            written,
-            &self.options,
-        )?);
-        let found = manifest::fetch_manifest(&client, &self.reference, request)?;
-        let described = &found.manifest.config;
-        let bytes = verify::read_document(
-            &format!("config {} of {written}", described.digest),
-            blob::open_blob(&client, &described.digest, Some(described.size))?,
-            Some(&described.digest),
-            Some(described.size),
-            request.limits().document,
-        )?;
-        let (platform, config) = config::read_image_config(written, &bytes)?;
+        let client = Arc::new(self.client()?);
+        let limit = request.limits().document;
+        let choose = |what: &str, index: &[Descriptor]| {
+            let chosen = choose_manifest(what, index, request.platform)?;
+            Ok(ControlFlow::<Infallible, _>::Continue(chosen.clone()))
+        };
+        let ControlFlow::Continue(found) =
+            manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
+        let (bytes, platform, config) = self.config(&client, &found.manifest, limit)?;
         expect_platform(written, &platform, request.platform)?;
         let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         Ok(OpenedImage {
@@ -98,7 +123,29 @@ impl ImageSource for RegistrySource {
                 manifest: Some(found.bytes),
             },
             layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client })),
+            home: Some(self.reference.clone()),
         })
+    }
+
+    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        let client = Arc::new(self.client()?);
+        let limit = request.limits().document;
+        let choose = |_: &str, index: &[Descriptor]| Ok(index_platforms(index));
+        match manifest::fetch_manifest(&client, &self.reference, limit, choose)? {
+            ControlFlow::Break(platforms) => Ok(platforms),
+            ControlFlow::Continue(found) => {
+                let (_, platform, _) = self.config(&client, &found.manifest, limit)?;
+                Ok(known_platform(platform))
+            }
+        }
+    }
+
+    fn open_reopenable(
+        &self,
+        request: &OpenRequest<'_>,
+        _keep: KeepFile<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        self.open(request)
     }
 }
 

@@ -34,17 +34,14 @@ pub fn render_project(
 /// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.
 fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandError> {
     let wished = asked.args.with_builder;
-    let stage = match choose_builder_stage(asked.facts, asked.source, cuda(asked.args)?) {
+    let stage = match choose_builder_stage(asked.facts, asked.source(), cuda(asked.args)?) {
         Ok(stage) => stage,
         Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
     };
     let compiles = stage.has_apt || !wished;
     let builder = BuilderPage {
-        from: stage.from,
-        headers: stage.headers.iter().map(ToString::to_string).collect(),
-        loader: stage.loader,
-        soname: stage.soname,
+        stage,
         pytorch: wished.then(|| pytorch(asked)),
     };
     let why = "PyTorch is built with the compilers of Debian or Ubuntu, and the devel image has no apt-get";

@@ -3,12 +3,12 @@
 use super::{ApiUse, ToolReasons};
 use crate::judge::facts::{
     ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact,
-    ImageFacts,
+    ImageFacts, World,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::escape;
-use image_linkage::loader::{RequestOutcome, World, trace_text};
+use image_linkage::loader::{RequestOutcome, trace_text};
 
 /// The consumers that are the program of this id.
 pub(super) fn consumers_of_program<'f>(

@@ -5,11 +5,10 @@ mod cupti;
 use std::collections::BTreeMap;
 
 use crate::judge::facts::installed_tools::{InstalledTools, ProgramPlace};
-use crate::judge::facts::{ApiAvailability, ByWorld, ImageFacts};
+use crate::judge::facts::{ApiAvailability, ByWorld, ImageFacts, World};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
-use image_linkage::loader::World;
 
 /// Whether a tool works here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

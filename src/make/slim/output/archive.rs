@@ -5,19 +5,17 @@
 )]
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::json;
 
-use super::ExistingOutput;
-use super::layout::{LAYOUT, build_index};
-use crate::make::slim::new_image::NewImage;
+use super::layout_documents::{LAYOUT, blob_path, build_index};
+use crate::make::slim::new_image::{NewImage, sha256_digest};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
-use image_linkage::digest::Digest;
+use crate::make::whole_file::{ExistingOutput, create_unnamed, put_in_place};
 use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
@@ -43,27 +41,19 @@ pub(super) fn place_archive(
     write: impl FnOnce(&mut dyn Write) -> Result<(), SlimError>,
 ) -> Result<String, SlimError> {
     let failed = |error| io_error(file, error);
-    // Readable as the user's other new files are.
-    let whole = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(failed)?;
-    let mut out = BufWriter::new(whole);
+    let mut out = BufWriter::new(create_unnamed(folder, None).map_err(failed)?);
     write(&mut out)?;
     let whole = out
         .into_inner()
         .map_err(|error| failed(error.into_error()))?;
+    // Before the rename: after a power cut a name must not stand for bytes that never reached the disk.
     whole.as_file().sync_all().map_err(failed)?;
-    let put = match existing {
-        ExistingOutput::Stays => whole.persist_noclobber(file),
-        ExistingOutput::Replaced => whole.persist(file),
-    };
-    match put {
-        Ok(_) => Ok(file.display().to_string()),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+    match put_in_place(whole, file, existing) {
+        Ok(()) => Ok(file.display().to_string()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(SlimError::Exists(file.display().to_string()))
         }
-        Err(error) => Err(failed(error.error)),
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -75,14 +65,16 @@ pub(super) fn write_layout_tar(
 ) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = made.config_digest()?;
-    let manifest = super::super::new_image::sha256_digest(&made.manifest)?;
+    let manifest = sha256_digest(&made.manifest)?;
     let index = build_index(made, &manifest, tag, Vec::new());
+    // Documents before layers: who reads a stream knows what is coming when it comes.
     small(&mut writer, "oci-layout", LAYOUT)?;
     small(&mut writer, "index.json", index.to_string().as_bytes())?;
     small(&mut writer, &blob_path(&manifest), &made.manifest)?;
     small(&mut writer, &blob_path(&config), &made.config)?;
     let mut written = BTreeSet::new();
     for layer in &made.layers {
+        // Layers of the same bytes are one blob.
         let name = blob_path(&layer.blob.digest);
         if !written.insert(name.clone()) {
             continue;
@@ -116,7 +108,15 @@ pub(super) fn write_docker_tar(
         layers.push(name.clone());
         if is_new {
             let path = RootPath::from(name.as_str());
-            writer.file_by(&path, layer.blob.bytes, |out| made.write_tar(layer, out))?;
+            // What a layer gives keeps its own words; only what the archive gives is said to be the archive's.
+            let mut failed = None;
+            let written = writer.file_by(&path, layer.blob.bytes, |out| {
+                made.write_tar(layer, out).map_err(|error| {
+                    failed = Some(error);
+                    io::Error::other("the layer could not be read")
+                })
+            });
+            written.map_err(|error| failed.unwrap_or_else(|| archived(&path, &error)))?;
         }
     }
     let tags: Vec<&str> = tag.into_iter().collect();
@@ -132,11 +132,6 @@ pub(super) fn write_docker_tar(
         .map_err(|error| archived(&RootPath::default(), &error))
 }
 
-/// The name of a blob in a layout.
-pub(super) fn blob_path(digest: &Digest) -> String {
-    format!("blobs/{}/{}", digest.algorithm(), digest.digest())
-}
-
 fn small<W: Write>(writer: &mut LayerWriter<W>, name: &str, bytes: &[u8]) -> Result<(), SlimError> {
     let path = RootPath::from(name);
     let written = writer.file(&path, 0o644, bytes.len() as u64, bytes);
@@ -145,10 +140,4 @@ fn small<W: Write>(writer: &mut LayerWriter<W>, name: &str, bytes: &[u8]) -> Res
 
 fn archived(path: &RootPath, error: &io::Error) -> SlimError {
     SlimError::Cannot(format!("the archive cannot be written, at {path}: {error}"))
-}
-
-impl From<io::Error> for SlimError {
-    fn from(error: io::Error) -> Self {
-        Self::Cannot(format!("the archive cannot be written: {error}"))
-    }
 }

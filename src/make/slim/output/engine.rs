@@ -2,9 +2,11 @@
 
 use std::io::{self, BufWriter, Write as _};
 
-use super::{ExistingOutput, OutputAccess, archive};
+use super::access::OutputAccess;
+use super::archive;
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::NewImage;
+use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
 use image_source::engine::{EngineImage, EngineKind};
 
@@ -32,6 +34,7 @@ pub(super) fn load_image(
     name: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<String, SlimError> {
+    // Once more: making the image has taken its time.
     check_name_free(name, reach)?;
     let (reader, writer) =
         io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;

@@ -9,20 +9,14 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::ExistingOutput;
-use super::archive::blob_path;
+use super::layout_documents::{LAYOUT, blob_path, build_index, named};
 use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
-use image_linkage::digest::Digest;
+use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
-
-/// The file that says that a folder is a layout.
-pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
-/// The annotation that names an image in an index.
-const NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Looks whether an image of this name is in the folder.
 pub(super) fn check_tag_free(
@@ -67,6 +61,7 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     let bytes = fs::metadata(&index)
         .map_err(|error| io_error(&index, error))?
         .len();
+    // It is read whole, and it is somebody else's file.
     if bytes > Limits::default().document {
         return Err(no_layout());
     }
@@ -75,46 +70,6 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
         serde_json::from_slice(&text).map_err(|_malformed| no_layout())?;
     let images = index.get("manifests").and_then(Value::as_array);
     images.cloned().ok_or_else(no_layout)
-}
-
-fn named(image: &Value) -> Option<&str> {
-    image.get("annotations")?.get(NAME)?.as_str()
-}
-
-/// An index with the image behind `others`.
-pub(super) fn build_index(
-    made: &NewImage<'_>,
-    manifest: &Digest,
-    tag: Option<&str>,
-    others: Vec<Value>,
-) -> Value {
-    let platform = &made.image.platform;
-    let mut described = Map::from_iter([
-        (
-            "architecture".to_owned(),
-            platform.architecture.clone().into(),
-        ),
-        ("os".to_owned(), platform.os.clone().into()),
-    ]);
-    if let Some(variant) = &platform.variant {
-        described.insert("variant".to_owned(), variant.clone().into());
-    }
-    let mut image = Map::from_iter([
-        ("mediaType".to_owned(), made.manifest_type.into()),
-        ("digest".to_owned(), manifest.to_string().into()),
-        ("size".to_owned(), made.manifest.len().into()),
-        ("platform".to_owned(), Value::Object(described)),
-    ]);
-    if let Some(tag) = tag {
-        image.insert("annotations".to_owned(), json!({NAME: tag}));
-    }
-    let mut images = others;
-    images.push(Value::Object(image));
-    json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": images,
-    })
 }
 
 /// Writes the layout and puts it into its place.
@@ -127,6 +82,7 @@ pub(super) fn place_layout(
 ) -> Result<String, SlimError> {
     check_tag_free(dir, tag, existing)?;
     let mut others = images(dir)?;
+    // A name stands for one image in an index: the new one takes the place of the old.
     others.retain(|image| named(image) != tag);
     let new = folder.join("layout");
     let blobs = write(made, &new)?;
@@ -156,6 +112,7 @@ fn write(made: &NewImage<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
             continue;
         }
         match &layer.origin {
+            // The staging folder lies beside the output, on the same file system: nothing is copied.
             LayerOrigin::Staged(staged) => {
                 fs::rename(staged, &path).map_err(|error| io_error(&path, error))?;
             }
@@ -201,6 +158,7 @@ fn add(new: &Path, dir: &Path, blobs: &[String]) -> Result<(), SlimError> {
     let mut move_all = || {
         for name in blobs {
             let place = dir.join(name);
+            // Its name is its digest: it is the same blob.
             if place.exists() {
                 continue;
             }

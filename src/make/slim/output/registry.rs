@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
-use super::{ExistingOutput, OutputAccess, home};
+use super::access::OutputAccess;
 use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
+use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::{SlimError, interrupt};
+use crate::make::whole_file::ExistingOutput;
 use image_source::registry::{PushOutcome, RegistryPush};
 use image_source::{ImageError, RegistryReference};
 
@@ -26,7 +28,6 @@ fn free(push: &RegistryPush, written: &str, existing: ExistingOutput) -> Result<
     Ok(())
 }
 
-/// Pushes the image.
 pub(super) fn push_image(
     made: &NewImage<'_>,
     reference: &RegistryReference,
@@ -49,6 +50,8 @@ pub(super) fn push_image(
             })?;
             made.open_blob(layer).map_err(of_image)
         };
+        // A layer that the same registry has in another repository is mounted, not sent
+        // (distribution-spec, "Mounting").
         let is_kept = matches!(layer.origin, LayerOrigin::Kept(_));
         let (digest, size) = (&layer.blob.digest, layer.blob.size);
         let pushed = if is_kept {
@@ -62,6 +65,7 @@ pub(super) fn push_image(
     push.push_new_blob(&made.config_digest()?, config.len() as u64, &|| {
         Ok(Box::new(Cursor::new(config.clone())) as Box<dyn Read + Send>)
     })?;
+    // Last: a registry refuses a manifest whose blobs it lacks, and nobody pulls half an image.
     push.push_manifest(made.manifest_type, &made.manifest)?;
     let count = |pushed| done.get(&pushed).copied().unwrap_or(0);
     Ok(format!(
@@ -78,4 +82,10 @@ fn of_image(error: SlimError) -> ImageError {
         SlimError::Image(error) => error,
         other => ImageError::Remote(other.to_string()),
     }
+}
+
+/// The repository of the same registry that an image was made of.
+fn home<'o>(original: &'o OriginalImage, reference: &RegistryReference) -> Option<&'o str> {
+    let home = original.home.as_ref()?;
+    (home.registry() == reference.registry()).then_some(home.repository())
 }

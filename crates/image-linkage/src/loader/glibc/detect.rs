@@ -39,6 +39,7 @@ pub(in crate::loader) fn complete(
         let what = "/etc/ld.so.preload is longer than what is read of it";
         linker.problems.push(format!("{what}: {preload} bytes"));
     }
+    // Nothing marks in the file what `$LIB` stands for; it is the first default directory without its outer slashes.
     let first = linker.default_dirs.first().cloned().unwrap_or_default();
     linker.lib = first
         .strip_prefix(b"/")
@@ -117,6 +118,7 @@ fn default_dirs(bytes: &[u8]) -> Vec<ByteString> {
             .map_or(text, |at| text.get(at + 1..).unwrap_or_default());
         if is_dir(text) && is_library_dir(text) {
             run.push(text.into());
+        // A path alone may be anything; the list has two directories at least.
         } else if run.len() >= 2 {
             return run;
         } else {
@@ -126,6 +128,7 @@ fn default_dirs(bytes: &[u8]) -> Vec<ByteString> {
     if run.len() >= 2 { run } else { Vec::new() }
 }
 
+/// Whether it may be a default directory: `/proc/self/` and others stand in the file too.
 fn is_library_dir(text: &[u8]) -> bool {
     text.windows(4).any(|part| part == b"/lib")
 }

@@ -15,7 +15,7 @@ use crate::loader::search::LibraryRequest;
 use crate::loader::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::rootfs::{LookupError, NodeKind};
 
-/// `DF_1_NODEFLIB`.
+/// `DF_1_NODEFLIB`: the default directories are not searched for what the object needs.
 const NODEFLIB: u64 = 0x800;
 
 /// What a process remembers between searches.
@@ -114,6 +114,7 @@ impl RunningSearch<'_, '_> {
             self.trace.push(SearchStep::NotInCache);
             return SearchFlow::Continue(());
         };
+        // "we must not use a cache entry from any of these directories" (`_dl_map_object`)
         if nodeflib(own) && linker.default_dirs.iter().any(|dir| path.starts_with(dir)) {
             self.trace.push(SearchStep::NoDefaults);
             return SearchFlow::Continue(());
@@ -136,6 +137,7 @@ impl RunningSearch<'_, '_> {
             }
             for subdirectory in &self.maps.setup.linker.subdirectories {
                 let subdirectory = [&**directory, subdirectory].concat();
+                // Subdirectories that are not there stay out of the trace: nearly none is, in any image.
                 if self.no_directory(&subdirectory).is_none() {
                     self.candidate([&subdirectory, self.request.name].concat(), how)?;
                 }
@@ -182,6 +184,7 @@ impl RunningSearch<'_, '_> {
         });
         self.last_error = match tried {
             TriedFile::Missing(error) => Some(error),
+            // `open_verify` leaves ENOENT for a file that it passes over.
             _ => Some(LookupError::NotFound),
         };
         self.found_other_class |= tried == TriedFile::WrongClass;
@@ -210,6 +213,7 @@ impl RunningSearch<'_, '_> {
 
     fn not_found(&self) -> SearchMiss {
         let name = escape::escape_bytes(self.request.name);
+        // One object of the other word size takes the place of every error of the system (`_dl_map_object`).
         let message = if self.found_other_class {
             let other = if self.maps.setup.linker.arch.class == 1 {
                 "ELFCLASS64"
@@ -274,6 +278,7 @@ fn library_path(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     let environment = maps.setup.environment;
     let main = maps.main().and_then(|main| maps.get(main));
     match (&environment.library_path, main) {
+        // This path alone is divided by semicolons too (`_dl_init_paths`).
         (Some(path), Some(main)) => directories(maps, path, b":;", main),
         (_, None) => environment.library_directories(),
         (None, _) => Vec::new(),
@@ -308,6 +313,7 @@ fn directories(
             continue;
         };
         let directory = with_slash(&expanded);
+        // `fillin_rpath` brings an element into this form before it looks whether it has it.
         if !list.contains(&directory) {
             list.push(directory);
         }

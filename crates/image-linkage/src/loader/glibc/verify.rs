@@ -5,10 +5,10 @@ use crate::elf::ElfFacts;
 use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::machine::Arch;
-use crate::loader::object_check::{ObjectRole, refused, truncation};
+use crate::loader::object_check::{ET_DYN, ET_EXEC, ObjectRole, refused, truncation};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
-/// The size of a 64-bit ELF header; shorter files are "too short".
+/// The size of an ELF header by class; a shorter file is "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
 
 /// Whether glibc maps a file with these facts.
@@ -60,6 +60,7 @@ fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
         () if data != arch.data && arch.data == 1 => "ELF file data encoding not little-endian",
         () if data != arch.data => "ELF file data encoding not big-endian",
         () if version != 1 => "ELF file version ident does not match current one",
+        // ELFOSABI_SYSV and ELFOSABI_GNU pass; only the latter has ABI versions.
         () if osabi != 0 && osabi != 3 => "ELF file OS ABI invalid",
         () if abiversion != 0 && (osabi != 3 || abiversion > 4) => "ELF file ABI version invalid",
         () if padding.iter().any(|&byte| byte != 0) => "nonzero padding in e_ident",
@@ -77,9 +78,11 @@ fn mapping(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
     let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
     let is_library = role == ObjectRole::Library;
     match () {
-        () if elf.kind != 2 && elf.kind != 3 => verify("only ET_DYN and ET_EXEC can be loaded"),
+        () if !matches!(elf.kind, ET_EXEC | ET_DYN) => {
+            verify("only ET_DYN and ET_EXEC can be loaded")
+        }
         () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
-        () if is_library && elf.loads > 0 && elf.kind == 2 => {
+        () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => {
             mapping("cannot dynamically load executable")
         }
         () if let Some(cut) = truncation(elf) => Some(LoadRefusal::Crash(cut.to_string())),

@@ -50,6 +50,7 @@ pub(super) fn search_library(
     } else if name.contains(&b'/') {
         candidate(maps, name.to_vec(), SearchStage::Direct, memory, trace)
     } else if name.len() > NAME {
+        // musl gives up without an error of its own, so that the message repeats the last one.
         None
     } else {
         search_directories(maps, request, memory, trace)
@@ -84,6 +85,7 @@ fn search_directories(
         }
         for directory in directories {
             let path = [&*directory, b"/", request.name].concat();
+            // `path_open` passes over what its buffer does not hold, and sets no error.
             if path.len() >= PATH {
                 let tried = TriedFile::Missing(LookupError::TooLong);
                 let path = path.into();
@@ -202,6 +204,7 @@ fn candidate(
         _ => NO_OBJECT,
     };
     let outcome = match tried {
+        // `path_open` goes on after ENOENT, ENOTDIR and ENAMETOOLONG; any other error ends the search.
         TriedFile::Missing(LookupError::Loop) => RequestOutcome::NotFound,
         TriedFile::Missing(_) => return None,
         _ => RequestOutcome::Refused,

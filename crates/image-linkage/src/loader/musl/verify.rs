@@ -6,11 +6,11 @@ use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::link_map::LinkMaps;
 use crate::loader::machine;
-use crate::loader::object_check::truncation;
+use crate::loader::object_check::{ET_DYN, ET_EXEC, truncation};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
-/// `sizeof(Elf64_Ehdr)`.
+/// `sizeof(Elf64_Ehdr)`: of a shorter file musl reads no header.
 const HEADER: u64 = 64;
 /// What is said of a file that is no object.
 pub(super) const NO_OBJECT: &str = "Exec format error";
@@ -22,7 +22,7 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
         return no_object();
     };
     let [_, _, _, _, _, data, ..] = elf.ident;
-    let is_loadable = matches!(elf.kind, 2 | 3) && elf.dynamic;
+    let is_loadable = matches!(elf.kind, ET_EXEC | ET_DYN) && elf.dynamic;
     if elf.class() != linker.arch.class || data != linker.arch.data || !is_loadable {
         return no_object();
     }

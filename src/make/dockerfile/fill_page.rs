@@ -1,22 +1,22 @@
 //! Fills a page from a recipe.
 
-use super::{
-    BuildCheckPage, ComponentPage, FilePage, LibraryPath, LinkPage, LinkedPage, MethodPage,
-    NamedReason, PhasePage, ReleasePage, RemovalGroupPage, RemovalPage, RepositoryPage,
-    SearchPathPage,
+use super::phase_page::{
+    BuildCheckPage, ComponentPage, FilePage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage,
+    RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
 };
+use super::quote;
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::Plan;
-use crate::make::dockerfile::quote;
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
 use crate::make::remedy::install_folder::FOLDER;
 use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
+use crate::make::remedy::library_stems::loaded_name;
 use crate::make::remedy::method_choice::MethodChoice;
 use crate::make::remedy::recipe::PhaseRecipe;
 use crate::make::remedy::removal::RemovalPlan;
-use crate::make::remedy::required_libraries::{CUPTI, RequiredLibrary};
+use crate::make::remedy::required_libraries::RequiredLibrary;
 use crate::make::remedy::search_path_setup::SearchPathSetup;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
@@ -24,26 +24,21 @@ use image_linkage::path::RootPath;
 /// What there is to say of a recipe.
 ///
 /// Errors: [`RemedyError::Name`], when a name of the image cannot be written into a Dockerfile.
-pub fn fill_page(
+pub(crate) fn fill_page(
     facts: &ImageFacts,
     plan: &Plan,
     recipe: &PhaseRecipe,
     base: &str,
 ) -> Result<PhasePage, RemedyError> {
     let user = facts.image.config.user.as_deref();
+    // A group may stand behind a colon (image-spec, config.md, "User"). Who is root already need not become it.
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
     let considered = recipe.choice.iter().flat_map(|choice| &choice.considered);
-    let library_path = recipe.library_path.clone();
     let own_path = facts.image.config.env("LD_LIBRARY_PATH");
     let search_path = recipe.library_path.as_ref();
-    let search_path = search_path.map(|(value, _)| value.as_str());
+    let search_path = search_path.map(|path| path.value.as_str());
     let search_path = search_path.or(own_path).unwrap_or_default();
-    if !quote::is_writable(search_path.as_bytes()) {
-        return Err(RemedyError::Name {
-            what: "LD_LIBRARY_PATH".to_owned(),
-            name: escape::escape_bytes(search_path.as_bytes()),
-        });
-    }
+    let search_path = quote::require_writable("LD_LIBRARY_PATH", search_path)?;
     Ok(PhasePage {
         phase: plan.phase.clone(),
         image: escape::escape_bytes(facts.image.reference.as_bytes()),
@@ -51,16 +46,10 @@ pub fn fill_page(
         verdict: plan.verdict.name(),
         because: plan.because.clone(),
         base: base.to_owned(),
-        considered: considered.map(|way| line(way.name, &way.why)).collect(),
-        release: recipe
-            .release
-            .as_ref()
-            .map(|(version, because)| ReleasePage {
-                version: version.clone(),
-                because: because.clone(),
-            }),
+        considered: considered.cloned().collect(),
+        release: recipe.release.clone(),
         adds: recipe.adds,
-        leaves: recipe.leaves.clone(),
+        leaves: recipe.leaves.iter().map(ToString::to_string).collect(),
         user: user
             .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
@@ -73,11 +62,14 @@ pub fn fill_page(
         needs: recipe
             .needs
             .iter()
-            .map(|need| line(need.stem, &need.words()))
+            .map(|need| NeedPage {
+                name: need.stem,
+                because: need.because.to_string(),
+            })
             .collect(),
         spare: recipe.spare.clone(),
         lead: lead(&recipe.lead)?,
-        library_path: library_path.map(|(value, because)| LibraryPath { value, because }),
+        library_path: recipe.library_path.clone(),
         search_path: search_path.to_owned(),
         fresh: recipe.fresh.as_ref().map(fresh),
         pytorch: false,
@@ -90,14 +82,6 @@ pub fn fill_page(
         config: Vec::new(),
         proof: proof(facts, &recipe.proof)?,
     })
-}
-
-fn line(name: &str, why: &str) -> NamedReason {
-    NamedReason {
-        name: name.to_owned(),
-        why: why.to_owned(),
-        because: why.to_owned(),
-    }
 }
 
 fn path(path: &RootPath) -> Result<String, RemedyError> {
@@ -152,7 +136,7 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
             links: Vec::new(),
         },
         InstallMethod::Package(package) => MethodPage::Package {
-            manager: package.manager,
+            manager: package.manager.program(),
             name: package.name.clone(),
             version: package.version.clone(),
             repository: package.setup.as_ref().and_then(repository),
@@ -167,8 +151,8 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
             managed: pip.is_managed,
         },
         InstallMethod::Conda(conda) => MethodPage::Conda {
-            program: path(&conda.program)?,
-            prefix: path(&conda.prefix)?,
+            program: path(&conda.environment.program)?,
+            prefix: path(&conda.environment.prefix)?,
             packages: conda.packages.clone(),
         },
     })
@@ -182,12 +166,11 @@ fn of_devel(
 ) -> Result<Vec<FilePage>, RemedyError> {
     let own = &recipe.folder;
     let file = |need: &RequiredLibrary| {
-        let is_cupti = need.stem == CUPTI;
-        let name = if is_cupti { soname } else { need.stem };
+        let name = loaded_name(need.stem, soname);
         Ok(FilePage {
             from: path(&folder.join(name.as_bytes()))?,
             to: path(&own.join(name.as_bytes()))?,
-            because: format!("{name}: {}", need.words()),
+            because: format!("{name}: {}", need.because),
         })
     };
     recipe.needs.iter().map(file).collect()
@@ -197,18 +180,15 @@ fn repository(setup: &RepositorySetup) -> Option<RepositoryPage> {
     match setup {
         RepositorySetup::Repository {
             url,
+            file,
             keyring,
             certificates,
-        } => {
-            let mut parts = url.rsplit('/').skip(1);
-            let name = parts.next().unwrap_or_default();
-            Some(RepositoryPage {
-                file: format!("cuda-{name}.repo"),
-                url: url.clone(),
-                keyring: keyring.clone(),
-                certificates: *certificates,
-            })
-        }
+        } => Some(RepositoryPage {
+            file: file.clone(),
+            url: url.clone(),
+            keyring: keyring.clone(),
+            certificates: *certificates,
+        }),
         RepositorySetup::Component { .. } => None,
     }
 }
@@ -265,6 +245,7 @@ fn fresh(fresh: &RemovalPlan) -> RemovalPage {
     let mut unwritable = 0;
     let mut groups = Vec::new();
     for group in &fresh.groups {
+        // A line break in a name would end the instruction. Such a file stays, and the page says how many do.
         let (can, cannot): (Vec<&RootPath>, Vec<&RootPath>) = group
             .paths
             .iter()
@@ -297,6 +278,7 @@ fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, Remed
             program: it
                 .program
                 .as_ref()
+                // The loader cannot list a program that is not there; the object alone is listed then.
                 .filter(|it| rootfs.lookup(&it.absolute()).is_ok())
                 .map(path)
                 .transpose()?,

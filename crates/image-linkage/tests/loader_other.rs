@@ -29,13 +29,13 @@ mod other_arm64;
 mod other_loaders;
 #[path = "support/other_rhel.rs"]
 mod other_rhel;
-mod support;
 
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SearchStage,
     SimulatedProcess, StartMode,
 };
 use image_linkage::rootfs::Rootfs;
+use testkit::parts as support;
 
 /// Lists a program as an argument of the loader of `platform`.
 fn ours(

@@ -26,12 +26,12 @@ mod loader_seeds;
 mod loader_tools;
 #[path = "support/loader_tree.rs"]
 mod loader_tree;
-mod support;
 
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::parts as support;
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{

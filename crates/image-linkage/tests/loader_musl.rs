@@ -31,12 +31,12 @@ mod musl_case;
 mod musl_ours;
 #[path = "support/musl_questions.rs"]
 mod musl_questions;
-mod support;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::parts as support;
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{

@@ -15,7 +15,9 @@ use std::io::{self, Cursor, Read};
 use std::process::Command;
 
 use flate2::read::GzEncoder;
-use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex};
+use image_linkage::layer::{
+    self, ExpectedBlob, FileInterest, IndexOptions, LayerEntry, LayerIndex, WantedFiles,
+};
 use image_linkage::rootfs;
 use raw::{BLOCK, Header};
 use testkit::elf::Elf;
@@ -61,13 +63,15 @@ fn high_water_mark() -> u64 {
 
 fn index(tar: impl Read + Send) -> LayerIndex {
     let blob = GzEncoder::new(tar, flate2::Compression::fast());
-    layer::index_layer(
-        "L",
-        blob,
-        &ExpectedBlob::default(),
-        &IndexOptions::default(),
-    )
-    .unwrap()
+    let options = IndexOptions {
+        interest: FileInterest::new(WantedFiles {
+            names: ["libcupti.so".to_owned(), "libnvperf_".to_owned()].into(),
+            symbol_prefixes: ["cupti".to_owned()].into(),
+            ..WantedFiles::default()
+        }),
+        ..IndexOptions::default()
+    };
+    layer::index_layer("L", blob, &ExpectedBlob::default(), &options).unwrap()
 }
 
 /// What lies between the first tables and the dynamic section of a large library.

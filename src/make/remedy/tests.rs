@@ -1,16 +1,13 @@
 //! What is brought into an image, from where, and why not?
 
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
-use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fmt::Write as _;
 
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
-use cupti_audit::judge::image_reading::{self, ReadOptions};
-use cupti_audit::knowledge::Knowledge;
-use cupti_audit::knowledge::Phase;
-use cupti_audit::make::remedy::copy_plan::{CacheUpdate, CopyPlan, plan_copy};
-use cupti_audit::make::remedy::install_folder::FolderDiscovery;
+use crate::judge::facts::{GatherOptions, ImageFacts};
+use crate::judge::image_reading::{self, ReadOptions};
+use crate::knowledge::file_interest::cupti_options;
+use crate::knowledge::{Knowledge, Phase};
+use crate::make::remedy::copy_plan::{CopyPlan, plan_copy};
+use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
 use image_source::source::NoProgress;

@@ -41,12 +41,12 @@ mod loader_tools;
 mod loader_tree;
 #[path = "support/loader_world.rs"]
 mod loader_world;
-mod support;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::parts as support;
 
 use loader_case::Case;
 use loader_compare::{Difference, End, compare};

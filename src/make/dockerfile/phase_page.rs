@@ -1,14 +1,14 @@
 //! What the templates have to say: a recipe as text, every name in it checked.
 
-mod from_recipe;
-
 use serde::Serialize;
 
-pub use from_recipe::fill_page;
+use crate::make::remedy::method_choice::ConsideredMethod;
+use crate::make::remedy::recipe::BroughtRelease;
+use crate::make::remedy::search_path_setup::ChangedLibraryPath;
 
 /// What is said of one phase of an image.
 #[derive(Debug, Clone, Serialize)]
-pub struct PhasePage {
+pub(crate) struct PhasePage {
     /// The phase, and the name of its stage.
     pub phase: String,
     /// The image as the user named it.
@@ -22,16 +22,13 @@ pub struct PhasePage {
     /// The name of the image for `FROM`.
     pub base: String,
     /// The ways that were looked at; the last is taken.
-    pub considered: Vec<NamedReason>,
-    /// The release that is brought.
-    pub release: Option<ReleasePage>,
-    /// The bytes that are added.
+    pub considered: Vec<ConsideredMethod>,
+    pub release: Option<BroughtRelease>,
     pub adds: Option<u64>,
     /// The rules that stay unsatisfied.
     pub leaves: Vec<String>,
     /// The image's own user, where that is not root.
     pub user: Option<String>,
-    /// Whether there is a shell.
     pub shell: bool,
     /// How CUPTI comes in.
     pub way: Option<MethodPage>,
@@ -39,17 +36,14 @@ pub struct PhasePage {
     pub soname: String,
     /// The folder that files are copied into.
     pub folder: String,
-    /// The libraries that are needed.
-    pub needs: Vec<NamedReason>,
+    pub needs: Vec<NeedPage>,
     /// The libraries of a package that are not.
     pub spare: Vec<&'static str>,
     /// How the loader comes to find it.
     pub lead: SearchPathPage,
-    /// What `LD_LIBRARY_PATH` is set to.
-    pub library_path: Option<LibraryPath>,
+    pub library_path: Option<ChangedLibraryPath>,
     /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
     pub search_path: String,
-    /// What is removed.
     pub fresh: Option<RemovalPage>,
     /// Whether the PyTorch of the builder is taken over.
     pub pytorch: bool,
@@ -59,63 +53,41 @@ pub struct PhasePage {
     pub proof: BuildCheckPage,
 }
 
-/// A name and why.
 #[derive(Debug, Clone, Serialize)]
-pub struct NamedReason {
-    /// The name.
-    pub name: String,
-    /// Why, for a way.
-    pub why: String,
-    /// Why, for a library.
+pub(crate) struct NeedPage {
+    /// Its name up to the number of its soname.
+    pub name: &'static str,
     pub because: String,
 }
 
-/// A release and what says that it is the right one.
 #[derive(Debug, Clone, Serialize)]
-pub struct ReleasePage {
-    /// The version.
-    pub version: String,
-    /// What says so.
-    pub because: String,
-}
-
-/// A file that is copied.
-#[derive(Debug, Clone, Serialize)]
-pub struct FilePage {
-    /// Its path in the source.
+pub(crate) struct FilePage {
     pub from: String,
-    /// Its path in the image.
     pub to: String,
-    /// Why it is needed.
     pub because: String,
 }
 
-/// A link that is made.
 #[derive(Debug, Clone, Serialize)]
-pub struct LinkPage {
-    /// The link.
+pub(crate) struct LinkPage {
     pub at: String,
-    /// Its name.
     pub name: String,
     /// What it leads to.
     pub to: String,
-    /// Why it is needed.
     pub because: String,
 }
 
-/// A way, by its kind.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum MethodPage {
-    /// What is in the image.
-    Place { files: Vec<FilePage> },
+pub(crate) enum MethodPage {
+    Place {
+        files: Vec<FilePage>,
+    },
     /// Files of another image.
     Copy {
         from: String,
         files: Vec<FilePage>,
         links: Vec<LinkPage>,
     },
-    /// A package.
     Package {
         manager: &'static str,
         name: String,
@@ -123,7 +95,6 @@ pub enum MethodPage {
         repository: Option<RepositoryPage>,
         component: Option<ComponentPage>,
     },
-    /// A wheel.
     Pip {
         interpreter: String,
         name: String,
@@ -132,7 +103,6 @@ pub enum MethodPage {
         listed: bool,
         managed: bool,
     },
-    /// Packages of conda.
     Conda {
         program: String,
         prefix: String,
@@ -140,25 +110,19 @@ pub enum MethodPage {
     },
 }
 
-/// NVIDIA's repository.
 #[derive(Debug, Clone, Serialize)]
-pub struct RepositoryPage {
-    /// Its address.
+pub(crate) struct RepositoryPage {
     pub url: String,
     /// The package with its key, for apt.
     pub keyring: String,
     /// The file that names it, for dnf.
     pub file: String,
-    /// Whether certificates have to be installed first.
     pub certificates: bool,
 }
 
-/// A component of a distribution's archive.
 #[derive(Debug, Clone, Serialize)]
-pub struct ComponentPage {
-    /// The component.
+pub(crate) struct ComponentPage {
     pub name: String,
-    /// The file of sources.
     pub file: String,
     /// Whether the file is of the newer form.
     pub deb822: bool,
@@ -167,9 +131,10 @@ pub struct ComponentPage {
 /// How the loader comes to find it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum SearchPathPage {
-    /// By itself.
-    Nothing { because: String },
+pub(crate) enum SearchPathPage {
+    Nothing {
+        because: String,
+    },
     /// A folder is named.
     Folder {
         conf: String,
@@ -186,56 +151,37 @@ pub enum SearchPathPage {
     /// The folder is named already, and holds more.
     Again,
     /// The folders of a package are named.
-    Listed { conf: String },
+    Listed {
+        conf: String,
+    },
 }
 
-/// What `LD_LIBRARY_PATH` is set to.
 #[derive(Debug, Clone, Serialize)]
-pub struct LibraryPath {
-    /// The value.
-    pub value: String,
-    /// Why.
-    pub because: String,
-}
-
-/// What is removed.
-#[derive(Debug, Clone, Serialize)]
-pub struct RemovalPage {
-    /// By reason.
+pub(crate) struct RemovalPage {
     pub groups: Vec<RemovalGroupPage>,
     /// The paths with names that no Dockerfile can hold.
     pub unwritable: usize,
-    /// The bytes before.
     pub before: u64,
-    /// The bytes after.
     pub after: u64,
-    /// The layers before.
     pub layers: usize,
 }
 
 /// Paths that are removed for one reason.
 #[derive(Debug, Clone, Serialize)]
-pub struct RemovalGroupPage {
-    /// The kind of file.
+pub(crate) struct RemovalGroupPage {
     pub kind: &'static str,
-    /// The bytes.
     pub bytes: u64,
-    /// Why.
     pub because: String,
-    /// The paths.
     pub paths: Vec<String>,
 }
 
 /// What is asked of the image's own loader.
 #[derive(Debug, Clone, Serialize)]
-pub struct BuildCheckPage {
-    /// The loader.
+pub(crate) struct BuildCheckPage {
     pub loader: String,
-    /// The bare names.
     pub names: Vec<String>,
     /// The objects that are linked with libcupti.
     pub linked: Vec<LinkedPage>,
-    /// The C library.
     pub libc: String,
     /// Whether the image that is copied from has a shell.
     pub elsewhere: bool,
@@ -243,13 +189,9 @@ pub struct BuildCheckPage {
 
 /// An object that is linked with libcupti.
 #[derive(Debug, Clone, Serialize)]
-pub struct LinkedPage {
-    /// The name of the program.
+pub(crate) struct LinkedPage {
     pub name: String,
-    /// The object.
     pub object: String,
-    /// The program that loads it.
     pub program: Option<String>,
-    /// What it asks for.
     pub wants: String,
 }

@@ -1,0 +1,94 @@
+//! From a reference to the source that it names: the one place that knows all sources.
+
+use crate::docker_archive::{DockerArchive, StdinArchive};
+use crate::engine::{EngineEnvironment, EngineImage, EngineKind};
+use crate::host_path_kind::path_kind;
+use crate::oci_archive::OciArchive;
+use crate::oci_layout::OciLayout;
+use crate::platform::Platform;
+use crate::reference::{ImageReference, parse_reference};
+use crate::registry::{RegistryOptions, RegistrySource};
+use crate::rootfs_dir::RootfsDir;
+use crate::source::{ImageError, ImageSource, KeepFile, OpenRequest, OpenedImage};
+
+/// Opens the image that the user wrote as `written`.
+///
+/// Errors: [`ImageError::Reference`] for what names no source, else as the source says.
+pub fn open_image(
+    written: &str,
+    registry: &RegistryOptions,
+    request: &OpenRequest<'_>,
+) -> Result<OpenedImage, ImageError> {
+    find_source(written, registry)?.open(request)
+}
+
+/// Opens the image so that its blobs can be opened again and again: what can be read only once is given to `keep`, whose
+/// file is read in its place.
+///
+/// Errors: As [`open_image`], and what `keep` gives.
+pub fn open_reopenable_image(
+    written: &str,
+    registry: &RegistryOptions,
+    request: &OpenRequest<'_>,
+    keep: KeepFile<'_>,
+) -> Result<OpenedImage, ImageError> {
+    find_source(written, registry)?.open_reopenable(request, keep)
+}
+
+/// The platforms that the image is for, in the order of its index and each once; none where the source does not know, as
+/// a folder.
+///
+/// Errors: As [`open_image`], and for standard input, which can be read only once.
+pub fn list_platforms(
+    written: &str,
+    registry: &RegistryOptions,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<Platform>, ImageError> {
+    let mut platforms: Vec<Platform> = Vec::new();
+    for platform in find_source(written, registry)?.list_platforms(request)? {
+        if !platforms.contains(&platform) {
+            platforms.push(platform);
+        }
+    }
+    Ok(platforms)
+}
+
+fn find_source(
+    written: &str,
+    registry: &RegistryOptions,
+) -> Result<Box<dyn ImageSource>, ImageError> {
+    let reference = written.to_owned();
+    let engine = |brand, name| EngineImage {
+        reference: written.to_owned(),
+        name,
+        brand,
+        environment: EngineEnvironment::from_env(),
+    };
+    Ok(match parse_reference(written, path_kind)? {
+        ImageReference::Registry(name) => {
+            Box::new(RegistrySource::new(name, reference, registry.clone()))
+        }
+        ImageReference::DockerDaemon(name) => Box::new(engine(EngineKind::Docker, name)),
+        ImageReference::Podman(name) => Box::new(engine(EngineKind::Podman, name)),
+        ImageReference::DockerArchive {
+            file,
+            reference: name,
+        } => Box::new(DockerArchive {
+            reference,
+            file,
+            name,
+        }),
+        ImageReference::Stdin => Box::new(StdinArchive),
+        ImageReference::Oci { dir, tag } => Box::new(OciLayout {
+            reference,
+            dir,
+            tag,
+        }),
+        ImageReference::OciArchive { file, tag } => Box::new(OciArchive {
+            reference,
+            file,
+            tag,
+        }),
+        ImageReference::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
+    })
+}

@@ -1,0 +1,95 @@
+//! The layers of an opened image, read several at a time.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
+
+use crate::image::{Image, LayerDescriptor};
+use crate::source::{BlobStore, ImageError, OpenRequest, ProgressReader};
+
+/// The layers that are read at a time. Each takes three threads, of which one decompresses.
+const WORKERS: usize = 2;
+
+/// A layer that was not read, and why that is no error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadLayer {
+    /// The layer by its digest.
+    pub what: String,
+    /// Why its bytes were not asked for.
+    pub why: String,
+}
+
+type ReadLayer = Result<LayerIndex, UnreadLayer>;
+
+/// Reads the layers, several at a time, in the order of the image. The first failure ends the run.
+///
+/// Errors: What is wrong with a blob, or why it cannot be had.
+pub fn read_layers(
+    image: &Image,
+    blobs: &dyn BlobStore,
+    request: &OpenRequest<'_>,
+) -> Result<Vec<ReadLayer>, ImageError> {
+    let queue: Mutex<VecDeque<(usize, &LayerDescriptor)>> =
+        Mutex::new(image.layers.iter().enumerate().collect());
+    let results: Mutex<Vec<(usize, Result<ReadLayer, ImageError>)>> = Mutex::new(Vec::new());
+    // The guard is gone before the layer is read: a `while let` would hold it through its body.
+    let next = || lock(&queue).pop_front();
+    let work = || {
+        while let Some((number, layer)) = next() {
+            let result = read_layer(number, layer, blobs, request);
+            if result.is_err() {
+                lock(&queue).clear();
+            }
+            lock(&results).push((number, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS.min(image.layers.len()) {
+            scope.spawn(work);
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Workers end in any order; of two failures that of the lower layer is told, as if they were read one by one.
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_layer(
+    number: usize,
+    layer: &LayerDescriptor,
+    blobs: &dyn BlobStore,
+    request: &OpenRequest<'_>,
+) -> Result<ReadLayer, ImageError> {
+    let name = layer
+        .digest
+        .as_ref()
+        .or(layer.diff_id.as_ref())
+        .map_or_else(|| number.to_string(), ToString::to_string);
+    if layer.is_foreign() {
+        let why =
+            "a foreign layer: its bytes are not in the registry, and where they are was not asked";
+        return Ok(Err(UnreadLayer {
+            what: format!("layer {name}"),
+            why: why.to_owned(),
+        }));
+    }
+    request.progress.start(number, layer.size);
+    let counted = ProgressReader {
+        inner: blobs.open(layer)?,
+        number,
+        progress: request.progress,
+    };
+    let expected = ExpectedBlob {
+        digest: layer.digest.as_ref(),
+        size: layer.size,
+        diff_id: layer.diff_id.as_ref(),
+    };
+    let index = layer::index_layer(&name, counted, &expected, request.index)?;
+    request.progress.finish(number);
+    Ok(Ok(index))
+}

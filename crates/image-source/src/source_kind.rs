@@ -1,0 +1,126 @@
+//! The kinds of image sources, and all that differs between them by kind alone.
+//!
+//! Every match names every kind: who adds one is led here by the compiler.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+/// The kind of source that an image was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SourceKind {
+    /// A registry that speaks the OCI distribution specification.
+    Docker,
+    /// The socket of a Docker Engine.
+    DockerDaemon,
+    /// The socket of Podman's Docker-compatible service.
+    Podman,
+    /// The output of `docker save`.
+    DockerArchive,
+    /// An OCI image layout in a folder.
+    Oci,
+    /// An OCI image layout in a tar archive.
+    OciArchive,
+    /// An unpacked root file system.
+    Rootfs,
+}
+
+impl SourceKind {
+    /// Every kind, in the order in which the help lists them.
+    pub const ALL: [Self; 7] = [
+        Self::Docker,
+        Self::DockerDaemon,
+        Self::Podman,
+        Self::DockerArchive,
+        Self::Oci,
+        Self::OciArchive,
+        Self::Rootfs,
+    ];
+
+    /// What stands before the colon of a reference, and what reports call the kind.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::DockerDaemon => "docker-daemon",
+            Self::Podman => "podman",
+            Self::DockerArchive => "docker-archive",
+            Self::Oci => "oci",
+            Self::OciArchive => "oci-archive",
+            Self::Rootfs => "rootfs",
+        }
+    }
+
+    /// The kind whose scheme is `scheme`.
+    pub fn from_scheme(scheme: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
+    }
+
+    /// Whether a reference is a name that means the same image to others, not a path of this host.
+    pub fn is_named_everywhere(self) -> bool {
+        match self {
+            Self::Docker | Self::DockerDaemon | Self::Podman => true,
+            Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs => false,
+        }
+    }
+
+    /// A reference of this kind without its scheme.
+    pub fn bare_name(self, written: &str) -> &str {
+        // Only a registry's scheme has slashes: `docker:5000/x` is a host with a port.
+        let separator = match self {
+            Self::Docker => "://",
+            Self::DockerDaemon
+            | Self::Podman
+            | Self::DockerArchive
+            | Self::Oci
+            | Self::OciArchive
+            | Self::Rootfs => ":",
+        };
+        let rest = written.strip_prefix(self.scheme());
+        rest.and_then(|rest| rest.strip_prefix(separator))
+            .unwrap_or(written)
+    }
+
+    /// Whether layers lie uncompressed only because they are always saved so, whatever they were in a registry.
+    pub fn saves_plain_layers(self) -> bool {
+        match self {
+            Self::DockerDaemon | Self::Podman | Self::DockerArchive => true,
+            Self::Docker | Self::Oci | Self::OciArchive | Self::Rootfs => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SourceKind;
+
+    /// A kind that is added has to be placed here, and so into [`SourceKind::ALL`].
+    fn place(kind: SourceKind) -> usize {
+        match kind {
+            SourceKind::Docker => 0,
+            SourceKind::DockerDaemon => 1,
+            SourceKind::Podman => 2,
+            SourceKind::DockerArchive => 3,
+            SourceKind::Oci => 4,
+            SourceKind::OciArchive => 5,
+            SourceKind::Rootfs => 6,
+        }
+    }
+
+    #[test]
+    fn every_kind_is_found_by_its_scheme() {
+        for (at, kind) in SourceKind::ALL.into_iter().enumerate() {
+            assert_eq!(place(kind), at);
+            assert_eq!(SourceKind::from_scheme(kind.scheme()), Some(kind));
+        }
+        assert_eq!(SourceKind::from_scheme("containers-storage"), None);
+    }
+
+    #[test]
+    fn a_bare_name_has_lost_its_own_scheme_and_no_other() {
+        for (kind, written, bare) in [
+            (SourceKind::Docker, "docker://x/y:1", "x/y:1"),
+            (SourceKind::Docker, "docker:5000/x", "docker:5000/x"),
+            (SourceKind::DockerDaemon, "docker-daemon:x:1", "x:1"),
+            (SourceKind::Podman, "podman", "podman"),
+        ] {
+            assert_eq!(kind.bare_name(written), bare, "{written}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Why a node could not be read as a type, in the words of YAML.
+
+use std::fmt;
+
+use serde::de;
+
+use crate::mistake::{TextPosition, escape_text, unknown_name};
+use crate::tree::YamlNode;
+
+/// A node by its address in the tree, which does not change while it is read.
+pub(super) type NodeAddress = usize;
+
+pub(super) fn node_address(node: &YamlNode) -> NodeAddress {
+    std::ptr::from_ref(node).addr()
+}
+
+/// Why a type could not be read.
+#[derive(Debug)]
+pub(super) struct NodeError {
+    pub at: Option<(NodeAddress, TextPosition)>,
+    pub what: NodeProblem,
+}
+
+#[derive(Debug)]
+pub(super) enum NodeProblem {
+    /// A key that the type asks for.
+    Missing(&'static str),
+    Said(String),
+    /// Nothing new: what stood in for a mistake did not do.
+    OfPlaceholder,
+}
+
+impl NodeError {
+    /// Places the mistake, unless a node further inside has done so.
+    pub fn at(mut self, node: &YamlNode) -> Self {
+        self.at.get_or_insert((node_address(node), node.place));
+        self
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.what)
+    }
+}
+
+impl std::error::Error for NodeError {}
+
+impl de::Error for NodeError {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        let what = NodeProblem::Said(escape_text(&message.to_string()));
+        Self { at: None, what }
+    }
+
+    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        let expected = expected.to_string();
+        // serde speaks of Rust's types; who writes YAML has maps, lists and words.
+        let expected = match expected.strip_prefix("struct ") {
+            Some(_) => "a map of keys",
+            None if expected.starts_with("enum ") => "a word",
+            None if expected == "a sequence" => "a list",
+            None => &expected,
+        };
+        Self::custom(format_args!(
+            "expected {expected}, found {}",
+            FoundValue(found)
+        ))
+    }
+
+    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
+        Self {
+            at: None,
+            what: NodeProblem::Said(unknown_name("value", found, known)),
+        }
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        Self {
+            at: None,
+            what: NodeProblem::Missing(key),
+        }
+    }
+}
+
+/// What was found, in YAML's words.
+struct FoundValue<'a>(de::Unexpected<'a>);
+
+impl fmt::Display for FoundValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            de::Unexpected::Unit | de::Unexpected::Option => f.write_str("nothing"),
+            de::Unexpected::Seq => f.write_str("a list"),
+            de::Unexpected::Map => f.write_str("a map"),
+            de::Unexpected::Bool(flag) => write!(f, "{flag}"),
+            de::Unexpected::Str(text) => write!(f, "{text:?}"),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+/// What stands in for a mistake did not do either; the mistake itself is known.
+pub(super) fn of_placeholder(_: NodeError) -> NodeError {
+    NodeError {
+        at: None,
+        what: NodeProblem::OfPlaceholder,
+    }
+}

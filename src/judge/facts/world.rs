@@ -1,0 +1,73 @@
+//! The worlds that an image is judged in, and a value for each.
+
+use super::ProcessContext;
+use crate::knowledge::driver_libraries::{self, DriverCapability};
+
+/// Where the loader runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum World {
+    /// The image as it is: its own cache, nothing injected.
+    AsIs,
+    /// Under the NVIDIA container runtime: driver libraries present, the cache made anew.
+    Nvidia,
+}
+
+impl World {
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AsIs => "as-is",
+            Self::Nvidia => "nvidia",
+        }
+    }
+
+    /// Whether `ldconfig` runs before the program does.
+    pub(super) fn remakes_cache(self) -> bool {
+        self == Self::Nvidia
+    }
+
+    /// Whether a library of this name comes from the host. In the image as it is too: no image can hold the driver,
+    /// and what needs it is not broken for that.
+    pub(super) fn provides(
+        self,
+        table: &[DriverCapability],
+        name: &[u8],
+        capabilities: Option<&str>,
+    ) -> bool {
+        match self {
+            Self::AsIs | Self::Nvidia => {
+                driver_libraries::provides_library(table, name, capabilities)
+            }
+        }
+    }
+}
+
+/// A value for each world.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ByWorld<T> {
+    /// The image as it is.
+    pub as_is: T,
+    /// Under the NVIDIA container runtime.
+    pub nvidia: T,
+}
+
+impl<T> ByWorld<T> {
+    /// The value of one world.
+    pub fn get(&self, world: World) -> &T {
+        match world {
+            World::AsIs => &self.as_is,
+            World::Nvidia => &self.nvidia,
+        }
+    }
+
+    /// Computes the value in both worlds.
+    pub fn map<'g>(
+        grounds: &'g ByWorld<ProcessContext>,
+        compute: impl Fn(&'g ProcessContext) -> T,
+    ) -> Self {
+        Self {
+            as_is: compute(&grounds.as_is),
+            nvidia: compute(&grounds.nvidia),
+        }
+    }
+}

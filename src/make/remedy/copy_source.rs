@@ -1,0 +1,10 @@
+//! The image that the user would have CUPTI copied from.
+
+use crate::judge::facts::ImageFacts;
+
+#[derive(Clone, Copy)]
+pub(crate) struct CopySource<'a> {
+    /// Its name, as `FROM` takes it.
+    pub name: &'a str,
+    pub facts: &'a ImageFacts,
+}

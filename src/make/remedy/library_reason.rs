@@ -1,0 +1,57 @@
+//! Why a library is needed: values, and the one place that puts them into words.
+
+use std::fmt::{self, Display, Formatter};
+
+use image_linkage::elf::ByteString;
+use image_linkage::escape;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LibraryReason {
+    /// An API of CUPTI, by the name that NVIDIA gives it, that the phase needs or wants.
+    Api(String),
+    /// A program that is linked with it, and cannot be started without.
+    LinkedBy(String),
+    /// A file that is brought names it in `DT_NEEDED`.
+    NeededBy(ByteString),
+}
+
+/// All reasons for a library, each once; their text is one phrase.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct LibraryReasons(Vec<LibraryReason>);
+
+impl LibraryReasons {
+    pub(super) fn add(&mut self, reason: LibraryReason) {
+        if !self.0.contains(&reason) {
+            self.0.push(reason);
+        }
+    }
+}
+
+impl From<LibraryReason> for LibraryReasons {
+    fn from(reason: LibraryReason) -> Self {
+        Self(vec![reason])
+    }
+}
+
+impl Display for LibraryReasons {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut apis: Vec<&str> = Vec::new();
+        let mut others: Vec<String> = Vec::new();
+        for reason in &self.0 {
+            match reason {
+                LibraryReason::Api(name) => apis.push(name),
+                LibraryReason::LinkedBy(program) => others.push(format!("{program} links it")),
+                LibraryReason::NeededBy(file) => {
+                    others.push(format!("{} needs it", escape::escape_bytes(file)));
+                }
+            }
+        }
+        let apis = match apis.as_slice() {
+            [] => None,
+            [one] => Some(format!("CUPTI's {one} API")),
+            [most @ .., last] => Some(format!("CUPTI's {} and {last} APIs", most.join(", "))),
+        };
+        let all: Vec<String> = apis.into_iter().chain(others).collect();
+        f.write_str(&all.join("; "))
+    }
+}

@@ -1,0 +1,248 @@
+//! Where a new image is put.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::access::OutputAccess;
+use super::{archive, engine, layout, registry};
+use crate::make::slim::SlimError;
+use crate::make::slim::new_image::{LayerStorage, NewImage};
+use crate::make::whole_file::folder_of;
+use image_source::RegistryReference;
+
+/// What an output was found to be written as.
+const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], \
+    docker-daemon:NAME or docker://REGISTRY/NAME[:TAG]";
+
+/// A place for an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageOutput {
+    /// An OCI image layout in a folder, new or one that gains an image.
+    Layout { dir: PathBuf, tag: Option<String> },
+    /// An OCI image layout in a tar archive.
+    LayoutArchive { file: PathBuf, tag: Option<String> },
+    /// An archive as `docker save` writes it.
+    DockerArchive {
+        file: PathBuf,
+        /// The name in it.
+        name: Option<String>,
+    },
+    /// A Docker Engine, by the image's name.
+    DockerDaemon(String),
+    Registry {
+        /// The name, with Docker Hub's defaults filled in.
+        reference: RegistryReference,
+        /// The name as it was written.
+        written: String,
+    },
+}
+
+impl ImageOutput {
+    /// Reads an output as it is written on the command line.
+    ///
+    /// Errors: What would do.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if let Some(name) = text.strip_prefix("docker://") {
+            let reference = name
+                .parse::<RegistryReference>()
+                .map_err(|error| format!("{error}; {EXPECTED}"))?;
+            return Ok(Self::Registry {
+                reference,
+                written: text.to_owned(),
+            });
+        }
+        let (scheme, rest) = text.split_once(':').ok_or(EXPECTED)?;
+        if rest.is_empty() {
+            return Err(format!("nothing stands after {scheme}:"));
+        }
+        // At the first colon, as other tools read it: a path with a colon in it cannot be named.
+        let (path, name) = match rest.split_once(':') {
+            Some((path, name)) if !name.is_empty() => (path, Some(name.to_owned())),
+            Some((path, _)) => (path, None),
+            None => (rest, None),
+        };
+        match scheme {
+            "oci" => Ok(Self::Layout {
+                dir: path.into(),
+                tag: name,
+            }),
+            "oci-archive" => Ok(Self::LayoutArchive {
+                file: path.into(),
+                tag: name,
+            }),
+            "docker-archive" => Ok(Self::DockerArchive {
+                file: path.into(),
+                name: name.map(|name| tagged(&name)).transpose()?,
+            }),
+            "docker-daemon" => Ok(Self::DockerDaemon(tagged(rest)?)),
+            _ => Err(EXPECTED.to_owned()),
+        }
+    }
+
+    /// How layers are stored there.
+    pub(crate) fn layer_storage(&self) -> LayerStorage {
+        match self {
+            Self::Layout { .. } | Self::LayoutArchive { .. } | Self::Registry { .. } => {
+                LayerStorage::Blobs
+            }
+            Self::DockerArchive { .. } | Self::DockerDaemon(_) => LayerStorage::Tars,
+        }
+    }
+
+    /// A folder beside the output, where what is new can be written before it is put into its place.
+    ///
+    /// Errors: Why there is none.
+    pub(crate) fn create_staging_folder(&self) -> Result<tempfile::TempDir, SlimError> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".cupti-audit-");
+        // Beside the output a rename puts it into its place; another file system would take a copy.
+        let (made, at) = match self.path() {
+            Some(path) => (
+                builder.tempdir_in(folder_of(path)),
+                folder_of(path).to_owned(),
+            ),
+            None => (builder.tempdir(), std::env::temp_dir()),
+        };
+        made.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => SlimError::Cannot(format!(
+                "{} is no folder that could be written in",
+                at.display()
+            )),
+            kind => SlimError::Cannot(format!("{} cannot be written in: {kind}", at.display())),
+        })
+    }
+
+    /// The path of the host that is written.
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Layout { dir: path, .. }
+            | Self::LayoutArchive { file: path, .. }
+            | Self::DockerArchive { file: path, .. } => Some(path),
+            Self::DockerDaemon(_) | Self::Registry { .. } => None,
+        }
+    }
+
+    /// Looks whether the place is free, before gigabytes are read.
+    ///
+    /// Errors: That something is there, or why it cannot be known.
+    pub(crate) fn check_free(&self, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
+        match self {
+            Self::Layout { dir, tag } => {
+                layout::check_tag_free(dir, tag.as_deref(), reach.existing)
+            }
+            Self::LayoutArchive { file, .. } | Self::DockerArchive { file, .. } => {
+                archive::check_file_free(file, reach.existing)
+            }
+            Self::DockerDaemon(name) => engine::check_name_free(name, reach),
+            Self::Registry { reference, written } => {
+                registry::check_tag_unused(reference, written, reach)
+            }
+        }
+    }
+
+    /// Puts a new image into its place; `folder` is where it was made. Gives what to say of it.
+    ///
+    /// Errors: Why it could not be put there; nothing of it is there then.
+    pub(crate) fn place_image(
+        &self,
+        made: &NewImage<'_>,
+        reach: &OutputAccess<'_>,
+        folder: &Path,
+    ) -> Result<String, SlimError> {
+        match self {
+            Self::Layout { dir, tag } => {
+                layout::place_layout(made, dir, tag.as_deref(), reach.existing, folder)
+            }
+            Self::LayoutArchive { file, tag } => {
+                archive::place_archive(file, reach.existing, folder, |out| {
+                    archive::write_layout_tar(made, tag.as_deref(), out)
+                })
+            }
+            Self::DockerArchive { file, name } => {
+                archive::place_archive(file, reach.existing, folder, |out| {
+                    archive::write_docker_tar(made, name.as_deref(), out)
+                })
+            }
+            Self::DockerDaemon(name) => engine::load_image(made, name, reach),
+            Self::Registry { reference, written } => {
+                registry::push_image(made, reference, written, reach)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for ImageOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (scheme, path, name) = match self {
+            Self::Layout { dir, tag } => ("oci", dir, tag),
+            Self::LayoutArchive { file, tag } => ("oci-archive", file, tag),
+            Self::DockerArchive { file, name } => ("docker-archive", file, name),
+            Self::DockerDaemon(name) => return write!(f, "docker-daemon:{name}"),
+            Self::Registry { written, .. } => return f.write_str(written),
+        };
+        write!(f, "{scheme}:{}", path.display())?;
+        name.as_ref().map_or(Ok(()), |name| write!(f, ":{name}"))
+    }
+}
+
+/// A name as an engine takes it: with a tag.
+fn tagged(name: &str) -> Result<String, String> {
+    let reference = name
+        .parse::<RegistryReference>()
+        .map_err(|error| format!("{name}: {error}"))?;
+    if reference.digest().is_some() {
+        return Err(format!(
+            "{name}: an image is given a tag; its digest follows from it"
+        ));
+    }
+    // A colon before the last slash belongs to the port of a registry.
+    let has_tag = name
+        .rsplit('/')
+        .next()
+        .is_some_and(|last| last.contains(':'));
+    Ok(if has_tag {
+        name.to_owned()
+    } else {
+        format!("{name}:latest")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ImageOutput;
+
+    fn read(text: &str) -> String {
+        match ImageOutput::parse(text) {
+            Ok(output) => format!("{:?} {output}", output.layer_storage()),
+            Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn outputs_are_read_as_they_are_written() {
+        for (text, expected) in [
+            ("oci:out", "Blobs oci:out"),
+            ("oci:out:1", "Blobs oci:out:1"),
+            ("oci-archive:o.tar", "Blobs oci-archive:o.tar"),
+            (
+                "docker-archive:o.tar:app",
+                "Tars docker-archive:o.tar:app:latest",
+            ),
+            ("docker-daemon:app", "Tars docker-daemon:app:latest"),
+            (
+                "docker-daemon:r:5000/app:2",
+                "Tars docker-daemon:r:5000/app:2",
+            ),
+            ("docker://r/app", "Blobs docker://r/app"),
+            ("oci:", "nothing stands after oci:"),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        for text in ["out", "dir:out", "podman:x"] {
+            assert_eq!(read(text), super::EXPECTED, "{text}");
+        }
+        assert!(read("docker-daemon:App").contains("App: "));
+        let digest = format!("docker-daemon:app@sha256:{}", "0".repeat(64));
+        assert!(read(&digest).contains("an image is given a tag"));
+    }
+}

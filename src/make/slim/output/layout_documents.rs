@@ -1,0 +1,57 @@
+//! The documents of an OCI image layout (image-spec, image-layout.md): a folder and an archive hold the same.
+
+use serde_json::{Map, Value, json};
+
+use crate::make::slim::new_image::NewImage;
+use image_linkage::digest::Digest;
+
+/// The file that says that a folder is a layout.
+pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
+/// The annotation that names an image in an index.
+const NAME: &str = "org.opencontainers.image.ref.name";
+
+pub(super) fn named(image: &Value) -> Option<&str> {
+    image.get("annotations")?.get(NAME)?.as_str()
+}
+
+/// An index with the image behind `others`.
+pub(super) fn build_index(
+    made: &NewImage<'_>,
+    manifest: &Digest,
+    tag: Option<&str>,
+    others: Vec<Value>,
+) -> Value {
+    let platform = &made.image.platform;
+    let mut described = Map::from_iter([
+        (
+            "architecture".to_owned(),
+            platform.architecture.clone().into(),
+        ),
+        ("os".to_owned(), platform.os.clone().into()),
+    ]);
+    if let Some(variant) = &platform.variant {
+        described.insert("variant".to_owned(), variant.clone().into());
+    }
+    let mut image = Map::from_iter([
+        ("mediaType".to_owned(), made.manifest_type.into()),
+        ("digest".to_owned(), manifest.to_string().into()),
+        ("size".to_owned(), made.manifest.len().into()),
+        ("platform".to_owned(), Value::Object(described)),
+    ]);
+    if let Some(tag) = tag {
+        image.insert("annotations".to_owned(), json!({NAME: tag}));
+    }
+    let mut images = others;
+    images.push(Value::Object(image));
+    json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": images,
+    })
+}
+
+/// The name of a blob in a layout.
+pub(super) fn blob_path(digest: &Digest) -> String {
+    // The digest was computed by this program: its algorithm is a registered one, and the rest is hexadecimal.
+    format!("blobs/{}/{}", digest.algorithm(), digest.digest())
+}

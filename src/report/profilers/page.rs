@@ -1,0 +1,170 @@
+//! The page of the tools: the ready ones first, each with its reason, its cost and what to take instead.
+
+use super::{ProfilerMatrix, apis, cupti_need_words, fallback_names, overhead_words, words};
+use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
+use crate::knowledge::minimum_driver::MinimumDriver;
+use crate::report::blocks::{Block, ReportPage, TableRow};
+use crate::report::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, styled};
+use crate::report::words::{image_name, platform_name};
+
+/// The width of the column of names in text, enough for the longest one of the program.
+const NAMES: usize = 36;
+
+/// The states in the order in which the tools are told.
+const STATES: [ReadinessState; 4] = [
+    ReadinessState::Ready,
+    ReadinessState::Unknown,
+    ReadinessState::NotReady,
+    ReadinessState::NotApplicable,
+];
+
+/// The report of one image.
+pub(crate) fn profilers_page<'a>(matrix: &'a ProfilerMatrix<'_>) -> ReportPage<'a> {
+    let name = image_name(matrix.facts);
+    let host = &matrix.host;
+    let columns = &[
+        "tool", "here", "CUPTI", "APIs", "because", "overhead", "instead",
+    ];
+    let mut blocks = vec![
+        Block::Title(format!("Profiling tools in {name}")),
+        Block::TextLines(head(matrix, &name)),
+        Block::Table(columns, rows(matrix)),
+        Block::Caption("of the host, which an image does not show"),
+        Block::HostConditions(host.conditions.clone()),
+    ];
+    if !host.drivers.is_empty() {
+        let versions = host.cuda.join(", ");
+        let source = "(reported: CUDA release notes)";
+        blocks.push(Block::TextLines(format!(
+            "  oldest driver for CUDA {versions} {source}\n"
+        )));
+        let columns = &["CUDA", "oldest driver", "minor-version compatibility"];
+        blocks.push(Block::Table(columns, drivers(matrix)));
+    }
+    blocks.push(Block::Gaps(matrix.facts));
+    ReportPage(blocks)
+}
+
+fn in_state<'m, 'p>(
+    matrix: &'m ProfilerMatrix<'p>,
+    state: ReadinessState,
+) -> impl Iterator<Item = &'m ToolAssessment<'p>> {
+    let entries = matrix.entries.iter();
+    entries.filter(move |entry| entry.here.as_is.state == state)
+}
+
+/// What stands above the table in text.
+fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
+    let counts = STATES.map(|state| (in_state(matrix, state).count(), words(state)));
+    let counts = counts.iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = counts
+        .map(|(number, state)| format!("{number} {state}"))
+        .collect();
+    format!(
+        "{}  {}\n{}: {}\n\n{}\n",
+        styled(BOLD, name),
+        platform_name(matrix.facts),
+        count_words(matrix.entries.len(), "profiling tool"),
+        counts.join(", "),
+        styled(DIM, format!("  {:NAMES$}  {:14}  CUPTI", "tool", "here"))
+    )
+}
+
+fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
+    let in_order = STATES.map(|state| in_state(matrix, state));
+    let mut rows: Vec<TableRow> = in_order.into_iter().flatten().map(row).collect();
+    // They are the last, and the only ones without a line so far.
+    let beside = rows.iter().position(|row| row.line.is_empty());
+    if let Some(first) = beside.and_then(|first| rows.get_mut(first)) {
+        first.line = "\nnot applicable".to_owned();
+    }
+    rows
+}
+
+fn row(entry: &ToolAssessment<'_>) -> TableRow {
+    let said = &entry.profiler.said;
+    let here = &entry.here.as_is;
+    let mut because = here.because.join("; ");
+    if let Some((other, why)) = under_runtime(entry) {
+        because += &format!("; {other}: {why}");
+    }
+    let overhead = &said.overhead;
+    let mut row = TableRow {
+        cells: vec![
+            said.name.clone(),
+            words(here.state).to_owned(),
+            cupti_need_words(said.cupti).to_owned(),
+            apis(&entry.apis),
+            because,
+            format!("{} ({})", overhead.figure, overhead.certainty.name()),
+            fallback_names(entry),
+        ],
+        ..TableRow::default()
+    };
+    if here.state == ReadinessState::NotApplicable {
+        // In text it takes a line: what it would cost and what to take instead is of no use here.
+        let label = format!("  · {:NAMES$}  ", said.name);
+        row.labelled = vec![(label, here.because.join("; "))];
+    } else {
+        row.line = line(entry);
+        row.labelled = labelled(entry);
+    }
+    row
+}
+
+/// The line of a tool in text.
+fn line(entry: &ToolAssessment<'_>) -> String {
+    let said = &entry.profiler.said;
+    let state = entry.here.as_is.state;
+    let (mark, style) = match state {
+        ReadinessState::Ready => ("✓", GOOD),
+        ReadinessState::Unknown => ("?", DOUBTFUL),
+        ReadinessState::NotReady => ("✗", BAD),
+        ReadinessState::NotApplicable => ("·", DIM),
+    };
+    // Padded before they are styled: a terminal sequence has no width, but format counts it.
+    let name = styled(BOLD, format!("{:NAMES$}", said.name));
+    let state = styled(style, format!("{:14}", words(state)));
+    let cupti = cupti_need_words(said.cupti);
+    format!("{} {name}  {state}  {cupti}", styled(style, mark))
+}
+
+/// What stands below the line of a tool in text.
+fn labelled(entry: &ToolAssessment<'_>) -> Vec<(String, String)> {
+    let because = entry.here.as_is.because.iter();
+    let because = because.map(|why| ("because", why.clone()));
+    let runtime = under_runtime(entry).map(|(other, why)| ("at run", format!("{other}; {why}")));
+    let rest = [
+        ("APIs", apis(&entry.apis)),
+        ("besides", entry.profiler.said.besides.join("; ")),
+        ("cost", overhead_words(entry.profiler)),
+        ("instead", fallback_names(entry)),
+    ];
+    let all = because.chain(runtime).chain(rest);
+    all.map(|(label, text)| (format!("    {label:9}"), text))
+        .collect()
+}
+
+/// What is the matter under the container runtime and why, where it is not the same as in the image.
+fn under_runtime(entry: &ToolAssessment<'_>) -> Option<(String, String)> {
+    let other = &entry.here.nvidia;
+    let state = format!("under the NVIDIA container runtime {}", words(other.state));
+    (other.state != entry.here.as_is.state).then(|| (state, other.because.join("; ")))
+}
+
+fn drivers(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
+    let row = |row: &MinimumDriver| {
+        let branch = row.minor_compatibility.as_deref();
+        let compatible = branch.map_or_else(String::new, |branch| {
+            format!("; {branch} or later by minor-version compatibility")
+        });
+        TableRow {
+            cells: [row.cuda.as_str(), &row.driver, branch.unwrap_or("–")]
+                .map(str::to_owned)
+                .into(),
+            line: format!("    {:8} {}{compatible}", row.cuda, row.driver),
+            ..TableRow::default()
+        }
+    };
+    matrix.host.drivers.iter().map(row).collect()
+}
