@@ -113,7 +113,7 @@ mod tests {
         let known = Knowledge::built_in();
         let said = |cuda| -> Vec<String> {
             let phase = known.phase("profiling").unwrap();
-            let newer = apis_newer_than_release(phase, |api| has_api(cuda, api));
+            let newer = apis_newer_than_release(known.tables, phase, |api| has_api(cuda, api));
             newer.map(|api| api.to_string()).collect()
         };
         assert_eq!(
