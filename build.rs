@@ -16,6 +16,10 @@ fn main() -> io::Result<()> {
         list("CONSUMERS", "profiles/consumers", "yaml")?,
         list("PHASES", "profiles/phases", "yaml")?,
         list("PROFILERS", "profiles/profilers", "yaml")?,
+        list("LIBRARIES", "profiles/libraries", "yaml")?,
+        list("TABLES", "profiles/cupti", "yaml")?,
+        list("CSV_TABLES", "profiles/cupti", "csv")?,
+        list("ADVICE", "profiles", "yaml")?,
         list("TEMPLATES", "Dockerfile.templates", "j2")?,
     ];
     fs::write(Path::new(&out).join("data_files.rs"), lists.concat())

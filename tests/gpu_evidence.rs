@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cupti_audit::knowledge::api;
+use cupti_audit::knowledge::{Knowledge, api};
 use serde::Deserialize;
 
 const SCRIPT: &str = "tests/gpu/evidence.py";
@@ -105,7 +105,9 @@ fn the_script_gives_each_api_the_files_of_the_table() {
     let said = script(&["--table"]).stdout;
     let given: BTreeMap<String, Vec<String>> =
         serde_saphyr::from_str(&String::from_utf8(said).unwrap()).unwrap();
-    let (asked, left): (Vec<&api::CuptiApi>, Vec<&api::CuptiApi>) = api::cupti_apis()
+    let (asked, left): (Vec<&api::CuptiApi>, Vec<&api::CuptiApi>) = Knowledge::built_in()
+        .tables
+        .apis
         .iter()
         .partition(|api| given.contains_key(&api.id));
     let table: BTreeMap<String, Vec<String>> = asked

@@ -82,10 +82,10 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
         ReadLayers {
             layers: root.layers.iter().cloned().map(Ok).collect(),
         },
+        &Knowledge::built_in(),
         &GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
-            consumers: Knowledge::built_in().consumers,
         },
     );
     let mut verdict = Verdict::default();

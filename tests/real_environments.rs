@@ -237,10 +237,14 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
     let conditions = GatherOptions {
         environment: Vec::new(),
         cpu,
-        consumers: Knowledge::built_in().consumers,
     };
     let layers = layers.into_iter().map(Ok).collect();
-    facts::gather_facts(opened.image, ReadLayers { layers }, &conditions)
+    facts::gather_facts(
+        opened.image,
+        ReadLayers { layers },
+        &Knowledge::built_in(),
+        &conditions,
+    )
 }
 
 /// The report of the program, without what is of the image alone.

@@ -14,6 +14,7 @@ mod support;
 
 use chroot::Root;
 use cupti_audit::judge::facts::{GatherOptions, ReadLayers, gather_facts};
+use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 use testkit::layer::Layer;
@@ -106,9 +107,11 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     let conditions = GatherOptions {
         environment: vec![("LD_LIBRARY_PATH".to_owned(), path.to_owned())],
         cpu: CpuLevel::V3,
-        consumers: Vec::new(),
     };
-    let facts = gather_facts(image(root.layers.len()), ReadLayers { layers }, &conditions);
+    let mut known = Knowledge::built_in();
+    known.consumers.clear();
+    let image = image(root.layers.len());
+    let facts = gather_facts(image, ReadLayers { layers }, &known, &conditions);
     let is_program = |object: &str| object == "/opt/bin/program";
     let mut consumers = facts.consumers.iter();
     let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));

@@ -89,13 +89,13 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
     let options = ReadOptions {
         platform: Some(&platform),
         registry: RegistryOptions::default(),
+        knowledge: &Knowledge::built_in(),
         conditions: GatherOptions {
             environment: environment
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             cpu: CpuLevel::V3,
-            consumers: Knowledge::built_in().consumers,
         },
         index: cupti_options(),
         progress: &NoProgress,

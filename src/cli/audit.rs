@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::option_values::{FailOnArg, OutputFile, ReportFormat};
 use super::shared_args::ReadArgs;
+use crate::knowledge::DEFAULT_LIBRARY;
 
 /// What `audit` takes.
 #[derive(Debug, Args)]
@@ -31,6 +32,14 @@ pub struct AuditArgs {
     #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
         env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
     pub outputs: Vec<OutputFile>,
+    /// The library that the images are asked about: a file of libraries/ of the profiles
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "CUPTI_AUDIT_LIBRARY",
+        default_value = DEFAULT_LIBRARY
+    )]
+    pub library: String,
     #[command(flatten)]
     pub read: ReadArgs,
 }

@@ -1,6 +1,7 @@
 //! Opens an image, reads its layers and gathers its facts: the only place that knows all of these stages.
 
 use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
+use crate::knowledge::Knowledge;
 use image_linkage::layer::IndexOptions;
 use image_source::registry::RegistryOptions;
 use image_source::{ImageError, OpenRequest, OpenedLayers, Platform, ReadProgress};
@@ -11,6 +12,8 @@ pub struct ReadOptions<'a> {
     pub platform: Option<&'a Platform>,
     /// How registries are spoken to.
     pub registry: RegistryOptions,
+    /// By what they are read.
+    pub knowledge: &'a Knowledge,
     /// What processes start with.
     pub conditions: GatherOptions,
     /// The bounds on what is read, and what is looked for in layers.
@@ -52,6 +55,7 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
     Ok(facts::gather_facts(
         opened.image,
         ReadLayers { layers },
+        options.knowledge,
         &options.conditions,
     ))
 }

@@ -97,21 +97,23 @@ impl AuditedImage {
         let facts = &self.facts;
         let got = self.consumers(|outcome| outcome == RequestOutcome::Loaded);
         let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);
+        let name = &facts.library.name;
         match facts.status.as_is {
-            CuptiStatus::Loadable => "CUPTI can be loaded".to_owned(),
+            CuptiStatus::Loadable => format!("{name} can be loaded"),
             CuptiStatus::Unloadable if !got.is_empty() && without.is_empty() => {
-                format!("CUPTI is loaded by {got}; a plain dlopen does not find it")
+                format!("{name} is loaded by {got}; a plain dlopen does not find it")
             }
             CuptiStatus::Unloadable if !got.is_empty() => {
-                format!("CUPTI is loaded by {got}, and not by {without}")
+                format!("{name} is loaded by {got}, and not by {without}")
             }
             CuptiStatus::Unloadable if facts.status.nvidia == CuptiStatus::Loadable => {
-                "CUPTI cannot be loaded in the image as it is; it can once the container runtime has run ldconfig"
-                    .to_owned()
+                format!(
+                    "{name} cannot be loaded in the image as it is; it can once the container runtime has run ldconfig"
+                )
             }
-            CuptiStatus::Unloadable => "CUPTI is in the image and cannot be loaded".to_owned(),
-            CuptiStatus::HeadersOnly => "CUPTI is not in the image: only its headers are".to_owned(),
-            CuptiStatus::Absent => "CUPTI is not in the image".to_owned(),
+            CuptiStatus::Unloadable => format!("{name} is in the image and cannot be loaded"),
+            CuptiStatus::HeadersOnly => format!("{name} is not in the image: only its headers are"),
+            CuptiStatus::Absent => format!("{name} is not in the image"),
         }
     }
 

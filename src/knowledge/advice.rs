@@ -1,7 +1,6 @@
 //! What is advised without an image: where CUPTI is had from, when it is needed, and what to do first.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use serde::Deserialize;
 
@@ -30,8 +29,8 @@ pub struct InstallSource {
 }
 
 /// What holds whatever the tool is (`profiles/advice.yaml`).
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct GeneralAdvice {
     /// When CUPTI is worth adding.
     pub need: Vec<String>,
@@ -45,38 +44,35 @@ pub struct GeneralAdvice {
     pub tools: BTreeMap<String, Vec<String>>,
 }
 
-static SOURCES: LazyLock<Vec<InstallSource>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../profiles/cupti/sources.yaml"))
-        .expect("the file is part of the program and read by a test")
-});
-
-static GENERAL: LazyLock<GeneralAdvice> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../profiles/advice.yaml"))
-        .expect("the file is part of the program and read by a test")
-});
-
-/// The places that CUPTI is had from, in the order of the file.
-pub fn install_sources() -> &'static [InstallSource] {
-    &SOURCES
-}
-
-/// What holds whatever the tool is.
-pub fn general_advice() -> &'static GeneralAdvice {
-    &GENERAL
+impl GeneralAdvice {
+    /// Adds what another file says; a phase that is in both gets the tools of both.
+    pub(super) fn add(&mut self, more: Self) {
+        self.need.extend(more.need);
+        self.no_need.extend(more.no_need);
+        self.order.extend(more.order);
+        if !more.bursts.is_empty() {
+            self.bursts = more.bursts;
+        }
+        for (phase, tools) in more.tools {
+            self.tools.entry(phase).or_default().extend(tools);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{general_advice, install_sources};
     use crate::knowledge::Knowledge;
 
     #[test]
     fn every_phase_has_tools_that_are_known() {
         let Knowledge {
-            phases, profilers, ..
+            phases,
+            profilers,
+            tables,
+            ..
         } = Knowledge::built_in();
         for phase in phases {
-            let tools = &general_advice().tools[&phase.name];
+            let tools = &tables.advice.tools[&phase.name];
             let known = |id: &String| profilers.iter().any(|profiler| profiler.id == *id);
             assert!(
                 !tools.is_empty() && tools.iter().all(known),
@@ -88,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_source_has_a_command_without_other_gaps_than_the_known() {
-        for source in install_sources() {
+        for source in &Knowledge::built_in().tables.sources {
             let filled = ["{major}", "{minor}", "{version}", "{soname}"]
                 .iter()
                 .fold(source.command.clone(), |text, gap| text.replace(gap, ""));

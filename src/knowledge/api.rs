@@ -1,7 +1,5 @@
 //! The APIs of CUPTI: what a libcupti that has one exports, and the libraries that it needs beside it.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
@@ -91,21 +89,6 @@ impl Certainty {
     }
 }
 
-static APIS: LazyLock<Vec<CuptiApi>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../profiles/cupti/apis.yaml"))
-        .expect("the file is part of the program and read by a test")
-});
-
-/// The APIs, in the order of the table.
-pub fn cupti_apis() -> &'static [CuptiApi] {
-    &APIS
-}
-
-/// The API of this id.
-pub fn find_api(id: &str) -> Option<&'static CuptiApi> {
-    APIS.iter().find(|api| api.id == id)
-}
-
 impl CuptiApi {
     /// Whether a libcupti that exports `function` has the API.
     pub fn is_shown_by(&self, function: &[u8]) -> bool {
@@ -130,24 +113,23 @@ impl ApiLibrary {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Certainty, LibraryRequester, cupti_apis, find_api};
+    use super::{Certainty, LibraryRequester};
+    use crate::knowledge::Knowledge;
 
     #[test]
     fn every_api_is_named_once_and_says_where_it_is_known_from() {
-        let ids: BTreeSet<&str> = cupti_apis().iter().map(|api| api.id.as_str()).collect();
-        assert_eq!(ids.len(), cupti_apis().len());
-        assert!(cupti_apis().iter().all(|api| !api.source.is_empty()));
-        assert!(
-            cupti_apis()
-                .iter()
-                .all(|api| api.certainty > Certainty::Unverified)
-        );
+        let apis = &Knowledge::built_in().tables.apis;
+        let ids: BTreeSet<&str> = apis.iter().map(|api| api.id.as_str()).collect();
+        assert_eq!(ids.len(), apis.len());
+        assert!(apis.iter().all(|api| !api.source.is_empty()));
+        assert!(apis.iter().all(|api| api.certainty > Certainty::Unverified));
     }
 
     #[test]
     fn a_timeline_needs_libcupti_alone_and_counters_by_name_need_the_host_library() {
+        let tables = Knowledge::built_in().tables;
         let libraries = |id: &str| -> Vec<(&str, LibraryRequester)> {
-            let api = find_api(id).unwrap();
+            let api = tables.find_api(id).unwrap();
             api.libraries
                 .iter()
                 .map(|library| (library.name.as_str(), library.got))
@@ -165,12 +147,13 @@ mod tests {
                 ("libnvperf_target.so", LibraryRequester::ByAsker)
             ]
         );
-        assert!(find_api("astrology").is_none());
+        assert!(tables.find_api("astrology").is_none());
     }
 
     #[test]
     fn an_export_shows_an_api_by_its_whole_name_or_by_its_stem() {
-        let shows = |id: &str, function: &[u8]| find_api(id).unwrap().is_shown_by(function);
+        let tables = Knowledge::built_in().tables;
+        let shows = |id: &str, function: &[u8]| tables.find_api(id).unwrap().is_shown_by(function);
         assert!(shows("sass-metrics", b"cuptiSassMetricsEnable"));
         assert!(shows("activity", b"cuptiActivityEnable"));
         assert!(!shows("activity", b"cuptiActivityEnableContext"));

@@ -37,10 +37,10 @@ pub(super) struct DataCatalog {
 impl DataCatalog {
     /// Takes the files in. A file whose id is taken is a mistake, unless it says `replace: true`: then it has the
     /// place of the file before it. So no file is lost by accident, and none hides another unsaid.
-    pub fn new(files: impl Iterator<Item = DataFile>) -> Self {
+    pub fn new(files: impl Iterator<Item = DataFile>, mistakes: Vec<FileMistake>) -> Self {
         let mut catalog = Self {
             entries: BTreeMap::new(),
-            mistakes: Vec::new(),
+            mistakes,
         };
         for file in files {
             catalog.add(file);
@@ -132,12 +132,12 @@ impl DataCatalog {
         values
     }
 
-    /// Gives `value` where no file had a mistake.
+    /// Ends the reading.
     ///
     /// Errors: All mistakes, by file and place.
-    pub fn finish<T>(mut self, value: T) -> Result<T, Vec<FileMistake>> {
+    pub fn finish(mut self) -> Result<(), Vec<FileMistake>> {
         if self.mistakes.is_empty() {
-            return Ok(value);
+            return Ok(());
         }
         self.mistakes.sort();
         self.mistakes.dedup();

@@ -1,7 +1,5 @@
 //! The kinds of file that may be dead weight, and the paths by which each is known.
 
-use std::sync::LazyLock;
-
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 
@@ -86,31 +84,58 @@ enum PatternRole {
     UsedBy(usize),
 }
 
-struct KindTable {
-    kinds: Vec<DeadWeightKind>,
+/// The kinds, and their patterns compiled together.
+#[derive(Debug, Clone, Default)]
+pub struct DeadWeightTable {
+    /// In the order of the files.
+    pub kinds: Vec<DeadWeightKind>,
     set: GlobSet,
     /// For each pattern of the set the number of its kind, and what it is for.
     roles: Vec<(usize, PatternRole)>,
 }
 
-static TABLE: LazyLock<KindTable> = LazyLock::new(|| {
-    let kinds: Vec<DeadWeightKind> =
-        serde_saphyr::from_str(include_str!("../../profiles/cupti/baggage.yaml"))
-            .expect("the file is part of the program and read by a test");
-    let mut set = GlobSetBuilder::new();
-    let mut roles = Vec::new();
-    for (number, kind) in kinds.iter().enumerate() {
-        for (pattern, role) in kind.patterns() {
-            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-            set.add(glob.expect("the patterns are part of the program and read by a test"));
-            roles.push((number, role));
+impl DeadWeightTable {
+    /// Compiles the patterns of `kinds`.
+    ///
+    /// Errors: The first kind with a pattern that is none, and what is wrong with it.
+    pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, (String, String)> {
+        let mut set = GlobSetBuilder::new();
+        let mut roles = Vec::new();
+        for (number, kind) in kinds.iter().enumerate() {
+            for (pattern, role) in kind.patterns() {
+                let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+                set.add(glob.map_err(|error| (kind.id.clone(), error.to_string()))?);
+                roles.push((number, role));
+            }
         }
+        let set = set.build();
+        let set = set.map_err(|error| (String::new(), error.to_string()))?;
+        Ok(Self { kinds, set, roles })
     }
-    let set = set
-        .build()
-        .expect("the patterns are part of the program and read by a test");
-    KindTable { kinds, set, roles }
-});
+
+    /// The kind of this id.
+    pub fn find_kind(&self, id: &str) -> Option<&DeadWeightKind> {
+        self.kinds.iter().find(|kind| kind.id == id)
+    }
+
+    /// What the path, without its leading `/`, says.
+    pub fn match_path(&self, path: &[u8]) -> PathMatch {
+        let mut hit = PathMatch::default();
+        let mut except = Vec::new();
+        for pattern in self.set.matches_candidate(&Candidate::from_bytes(path)) {
+            match self.roles.get(pattern) {
+                Some((kind, PatternRole::Files)) => hit.kinds.push(*kind),
+                Some((kind, PatternRole::Except)) => except.push(*kind),
+                Some((kind, PatternRole::UsedBy(used))) => hit.uses.push((*kind, *used)),
+                None => {}
+            }
+        }
+        hit.kinds.retain(|kind| !except.contains(kind));
+        hit.kinds.sort_unstable();
+        hit.kinds.dedup();
+        hit
+    }
+}
 
 impl DeadWeightKind {
     fn patterns(&self) -> impl Iterator<Item = (&str, PatternRole)> {
@@ -130,42 +155,18 @@ impl DeadWeightKind {
     }
 }
 
-/// The kinds, in the order of the table.
-pub fn dead_weight_kinds() -> &'static [DeadWeightKind] {
-    &TABLE.kinds
-}
-
-/// The kind of this id.
-pub fn find_kind(id: &str) -> Option<&'static DeadWeightKind> {
-    dead_weight_kinds().iter().find(|kind| kind.id == id)
-}
-
-/// What the path, without its leading `/`, says.
-pub fn match_path(path: &[u8]) -> PathMatch {
-    let table = &*TABLE;
-    let mut hit = PathMatch::default();
-    let mut except = Vec::new();
-    for pattern in table.set.matches_candidate(&Candidate::from_bytes(path)) {
-        match table.roles.get(pattern) {
-            Some((kind, PatternRole::Files)) => hit.kinds.push(*kind),
-            Some((kind, PatternRole::Except)) => except.push(*kind),
-            Some((kind, PatternRole::UsedBy(used))) => hit.uses.push((*kind, *used)),
-            None => {}
-        }
-    }
-    hit.kinds.retain(|kind| !except.contains(kind));
-    hit.kinds.sort_unstable();
-    hit.kinds.dedup();
-    hit
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{dead_weight_kinds, match_path};
+    use super::DeadWeightTable;
+    use crate::knowledge::Knowledge;
+
+    fn table() -> &'static DeadWeightTable {
+        &Knowledge::built_in().tables.dead_weight
+    }
 
     fn kind_of(path: &str) -> Option<&'static str> {
-        let hit = match_path(path.as_bytes());
-        Some(dead_weight_kinds()[*hit.kinds.first()?].id.as_str())
+        let hit = table().match_path(path.as_bytes());
+        Some(table().kinds[*hit.kinds.first()?].id.as_str())
     }
 
     const SITE: &str = "opt/venv/lib/python3.11/site-packages";
@@ -274,10 +275,10 @@ mod tests {
     #[test]
     fn a_program_that_executes_a_compiler_is_a_use_of_it() {
         let uses = |path: &str| -> Vec<&str> {
-            let hit = match_path(path.as_bytes());
+            let hit = table().match_path(path.as_bytes());
             hit.uses
                 .iter()
-                .map(|(kind, _)| dead_weight_kinds()[*kind].id.as_str())
+                .map(|(kind, _)| table().kinds[*kind].id.as_str())
                 .collect()
         };
         assert_eq!(

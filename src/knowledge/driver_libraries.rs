@@ -1,20 +1,15 @@
 //! The libraries that come from the driver on the host, never from an image.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
-/// The libraries by capability, as the container runtime injects them.
-static LIBRARIES: LazyLock<Vec<DriverCapability>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../profiles/cupti/driver-libraries.yaml"))
-        .expect("the file is part of the program and read by a test")
-});
-
-#[derive(Deserialize)]
+/// The libraries of one capability, as the container runtime injects them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DriverCapability {
-    capability: String,
-    libraries: Vec<String>,
+pub struct DriverCapability {
+    /// The word of `NVIDIA_DRIVER_CAPABILITIES`.
+    pub capability: String,
+    /// The names, up to the number of their sonames.
+    pub libraries: Vec<String>,
 }
 
 /// Whether the value of `NVIDIA_DRIVER_CAPABILITIES` grants a capability. `all` means every one; without the
@@ -31,8 +26,8 @@ pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
 
 /// Whether a library of this name is injected for any of the capabilities in `wanted`, the value of
 /// `NVIDIA_DRIVER_CAPABILITIES`.
-pub fn provides_library(name: &[u8], wanted: Option<&str>) -> bool {
-    LIBRARIES
+pub fn provides_library(table: &[DriverCapability], name: &[u8], wanted: Option<&str>) -> bool {
+    table
         .iter()
         .filter(|entry| grants_capability(&entry.capability, wanted))
         .flat_map(|entry| &entry.libraries)
@@ -47,10 +42,12 @@ fn is_version_of(name: &[u8], library: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::provides_library;
+    use crate::knowledge::Knowledge;
 
     #[test]
     fn capabilities_decide_which_libraries_come_from_the_host() {
+        let table = &Knowledge::built_in().tables.driver_libraries;
+        let provides_library = |name: &[u8], wanted| super::provides_library(table, name, wanted);
         assert!(provides_library(b"libcuda.so.1", None));
         assert!(provides_library(b"libnvidia-ml.so.1", Some("utility")));
         assert!(!provides_library(b"libcuda.so.1", Some("utility")));

@@ -1,10 +1,12 @@
-//! What is looked for in layers so that CUPTI can be judged: the value that ties an index to this program's questions.
+//! What is looked for in layers so that a library can be judged: the value that ties an index to this program's
+//! questions.
 
+use super::{Knowledge, LibraryProfile};
 use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 24] = [
+const KEPT: [&str; 21] = [
     "etc/os-release",
     "usr/lib/os-release",
     "etc/debian_version",
@@ -17,12 +19,9 @@ const KEPT: [&str; 24] = [
     "var/lib/dpkg/status",
     // Distroless images have a file for each package in place of one for all.
     "var/lib/dpkg/status.d/*",
-    // Of these two kinds an image has hundreds: only those of packages that may bring CUPTI are kept.
-    "var/lib/dpkg/info/*cupti*.list",
     "var/lib/dpkg/info/*cuda*.list",
     "var/lib/dpkg/info/*nvidia*.list",
     "var/lib/dpkg/info/*nsight*.list",
-    "*/**/conda-meta/*cupti*.json",
     "*/**/conda-meta/*cuda*.json",
     "*/**/conda-meta/*nvidia*.json",
     "*/**/conda-meta/*nsight*.json",
@@ -30,43 +29,44 @@ const KEPT: [&str; 24] = [
     "lib/apk/db/installed",
     "usr/lib/apk/db/installed",
     "**/*.dist-info/METADATA",
-    "cupti_version.h",
     "usr/local/cuda*/**/version.json",
 ];
 
-/// The libraries of a CUPTI release, whose digests name their version.
-const HASHED: [&str; 5] = [
-    "libcupti.*",
-    "libnvperf_*",
-    "libpcsamplingutil.*",
-    "libcheckpoint.*",
-    "libcuinj64.*",
-];
-
-/// The names that are opened at run time.
-const NAMES: [&str; 7] = [
-    "libcupti.so",
-    "libnvperf_",
-    "libpcsamplingutil",
-    "libcheckpoint",
-    "libcuinj64",
-    "libaccinj64",
-    "libnvvm.so",
-];
-
-/// The beginnings of the names of functions of CUPTI and of its companion libnvperf.
-const SYMBOL_PREFIXES: [&str; 2] = ["cupti", "NVPW"];
-
-/// How layers are read for an audit: within the default limits, looking for all that is known of CUPTI.
+/// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
 pub fn cupti_options() -> IndexOptions {
-    let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    library_options(Knowledge::built_in().library)
+}
+
+/// How layers are read for an audit: within the default limits, looking for all that is known of a library.
+pub fn library_options(library: &LibraryProfile) -> IndexOptions {
+    let word = &library.package_word;
+    // Of these two kinds an image has hundreds: only those of packages that may bring the library are kept.
+    let of_library = [
+        format!("var/lib/dpkg/info/*{word}*.list"),
+        format!("*/**/conda-meta/*{word}*.json"),
+    ];
+    let header = library
+        .header_version
+        .iter()
+        .map(|header| header.file.clone());
+    let kept = KEPT.iter().map(|text| (*text).to_owned());
+    let hashed = library
+        .family
+        .iter()
+        .filter_map(|member| member.hashed.as_ref());
+    let names = library
+        .family
+        .iter()
+        .filter_map(|member| member.mentioned.clone());
+    let own = Some(&library.symbols).filter(|own| !own.is_empty());
+    let symbols = own.into_iter().chain(&library.companion_symbols);
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
-            kept: list(&KEPT),
-            hashed: list(&HASHED),
-            names: list(&NAMES),
-            symbol_prefixes: list(&SYMBOL_PREFIXES),
+            kept: kept.chain(of_library).chain(header).collect(),
+            hashed: hashed.map(|begin| format!("{begin}*")).collect(),
+            names: names.collect(),
+            symbol_prefixes: symbols.cloned().collect(),
         }),
     }
 }

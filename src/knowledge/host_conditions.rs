@@ -1,7 +1,5 @@
 //! What decides on the host: an image cannot show it, so it is printed as notes and never judged.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
 use super::api::Certainty;
@@ -20,21 +18,13 @@ pub struct HostCondition {
     pub source: String,
 }
 
-static CONDITIONS: LazyLock<Vec<HostCondition>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../profiles/cupti/host.yaml"))
-        .expect("the file is part of the program and read by a test")
-});
-
-/// The conditions, in the order of the file.
-pub fn host_conditions() -> &'static [HostCondition] {
-    &CONDITIONS
-}
-
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_conditions_of_the_host_can_be_read() {
-        let ids: Vec<&str> = super::host_conditions()
+        let ids: Vec<&str> = crate::knowledge::Knowledge::built_in()
+            .tables
+            .host
             .iter()
             .map(|condition| &*condition.id)
             .collect();

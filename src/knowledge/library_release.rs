@@ -14,22 +14,6 @@ pub struct LibraryRelease {
 }
 
 impl LibraryRelease {
-    /// The release of CUPTI that belongs to a version of CUDA.
-    pub fn of_cuda(cuda: (u32, u32), exact: Option<String>) -> Self {
-        let (major, minor) = cuda;
-        // NVIDIA took the minor version out of the soname with CUDA 12; file names carry another number since 11.
-        let soname = if major >= 12 {
-            format!("libcupti.so.{major}")
-        } else {
-            format!("libcupti.so.{major}.{minor}")
-        };
-        Self {
-            cuda,
-            exact,
-            soname,
-        }
-    }
-
     /// The version of its Python package, as precise as it is known; pip takes the final `*`.
     pub fn wheel(&self) -> String {
         let (major, minor) = self.cuda;
@@ -52,21 +36,13 @@ pub fn has_api(cuda: (u32, u32), api: &CuptiApi) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::LibraryRelease;
-
-    #[test]
-    fn the_soname_lost_its_minor_version_with_cuda_12() {
-        let soname = |cuda| LibraryRelease::of_cuda(cuda, None).soname;
-        assert_eq!(soname((12, 4)), "libcupti.so.12");
-        assert_eq!(soname((11, 8)), "libcupti.so.11.8");
-        assert_eq!(soname((13, 0)), "libcupti.so.13");
-    }
+    use crate::knowledge::Knowledge;
 
     #[test]
     fn a_wheel_is_named_as_precisely_as_it_is_known() {
-        let wheel = |exact: Option<&str>| {
-            LibraryRelease::of_cuda((12, 4), exact.map(str::to_owned)).wheel()
-        };
+        let library = Knowledge::built_in().library;
+        let wheel =
+            |exact: Option<&str>| library.release((12, 4), exact.map(str::to_owned)).wheel();
         assert_eq!(wheel(Some("12.4.127")), "12.4.127");
         assert_eq!(wheel(None), "12.4.*");
     }

@@ -6,30 +6,43 @@
 pub mod advice;
 pub mod api;
 mod catalog;
+mod consumer_profile;
 pub(crate) mod data_files;
 pub mod dead_weight;
 pub mod driver_libraries;
 pub mod file_interest;
 pub mod host_conditions;
+mod library;
 mod library_release;
 pub mod minimum_driver;
 pub mod packages;
 mod phase;
 mod profiler;
+mod release_table;
 pub mod rule;
+mod tables;
 pub mod user_folders;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 pub use catalog::DataFile;
+pub(crate) use consumer_profile::opens_library;
+pub use consumer_profile::{ConsumerProfile, FailureImpact, RequestKind};
+pub use library::{
+    FamilyLibrary, HeaderVersion, LibraryProfile, SonameRule, WheelNames, WheelOwner, WheelPackage,
+    fill_version,
+};
 pub use library_release::{LibraryRelease, has_api};
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{
     CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead,
 };
 
-use crate::judge::facts::ConsumerProfile;
+pub use release_table::{ReleaseFile, ReleaseTable};
+pub use tables::{BundleFolder, KnowledgeTables};
+
+use api::CuptiApi;
 use catalog::{DataCatalog, DataEntry};
 use rule::Rule;
 use yaml_mistakes::{YamlMistake, unknown_name};
@@ -45,6 +58,10 @@ pub enum DataKind {
     Consumer,
     /// A profiling tool: `profilers/` of the profiles.
     Profiler,
+    /// A library that an image is asked about: `libraries/` of the profiles.
+    Library,
+    /// Rows of a table: `cupti/` of the profiles.
+    Table,
 }
 
 impl DataKind {
@@ -55,6 +72,8 @@ impl DataKind {
             Self::Phase => "phase",
             Self::Consumer => "consumer",
             Self::Profiler => "profiler",
+            Self::Library => "library",
+            Self::Table => "table",
         }
     }
 }
@@ -70,7 +89,15 @@ pub struct Knowledge {
     pub consumers: Vec<ConsumerProfile>,
     /// The profiling tools, by id.
     pub profilers: Vec<Profiler>,
+    /// The tables. They are read once in a run and live as long as it, so that facts, plans and reports can point
+    /// into them without a lifetime of their own.
+    pub tables: &'static KnowledgeTables,
+    /// The library that images are asked about.
+    pub library: &'static LibraryProfile,
 }
+
+/// The library that an image is asked about where none is named.
+pub const DEFAULT_LIBRARY: &str = "cupti";
 
 /// A mistake in a file, or a file that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,21 +126,34 @@ impl Knowledge {
     ///
     /// Errors: All mistakes in all files, in the order of files and places.
     pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
-        let mut catalog = DataCatalog::new(built_in_files().chain(files));
+        let all = built_in_files().chain(files);
+        let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
+        let (mut tables, mistakes) = tables::read_tables(&rows);
+        let mut catalog = DataCatalog::new(files.into_iter(), mistakes);
+        tables.libraries = catalog.read(DataKind::Library, |entry| {
+            LibraryProfile::read(&entry.id, &entry.document)
+        });
+        let libraries = catalog.ids(DataKind::Library);
         let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
         let mut phases = catalog.read(DataKind::Phase, |entry| {
-            Phase::read(&entry.id, &entry.document, &tools)
+            Phase::read(&entry.id, &entry.document, &tools, &tables)
         });
         let consumers = catalog.read(DataKind::Consumer, |entry| {
-            ConsumerProfile::read(&entry.id, &entry.document)
+            ConsumerProfile::read(&entry.id, &entry.document, &libraries)
         });
-        let profilers = profilers(&mut catalog);
+        let profilers = profilers(&mut catalog, &tables);
         let names = catalog.ids(DataKind::Phase);
         let rule = |entry: &DataEntry| rule::compile_rule(&entry.id, &entry.document, &names);
         let rules = catalog.read(DataKind::Rule, rule);
+        catalog.finish()?;
         inherit_removal(&mut phases);
+        let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
+        let library = tables.library(DEFAULT_LIBRARY);
         let mut knowledge = Self {
+            tables,
+            library: library
+                .expect("it is part of the program, and a user's file can only replace it"),
             rules,
             phases,
             consumers,
@@ -125,7 +165,41 @@ impl Knowledge {
             let place = SEVERITY_PHASES.iter().position(|name| *name == phase.name);
             place.unwrap_or(SEVERITY_PHASES.len())
         });
-        catalog.finish(knowledge)
+        Ok(knowledge)
+    }
+
+    /// The same, to ask images about the library of this id: with the programs that ask for it, and the rules, tools
+    /// and phases that are about it.
+    ///
+    /// Errors: A sentence with the libraries that there are.
+    pub fn about_library(mut self, id: &str) -> Result<Self, String> {
+        let library = self.tables.library(id).ok_or_else(|| {
+            let libraries = self.tables.libraries.iter();
+            let known: Vec<&str> = libraries.map(|library| library.id.as_str()).collect();
+            unknown_name("library", id, &known)
+        })?;
+        let is_about = |rule: &Rule| {
+            let mut patterns = library.rules.iter();
+            patterns.any(|pattern| matches_name_pattern(rule.id.as_bytes(), pattern))
+        };
+        self.rules.retain(is_about);
+        if !library.has_apis {
+            self.phases.clear();
+            self.profilers.clear();
+        }
+        self.library = library;
+        Ok(self)
+    }
+
+    /// The APIs of the library; none for one whose APIs are not known.
+    pub fn apis(&self) -> &'static [CuptiApi] {
+        self.tables.apis_of(self.library)
+    }
+
+    /// The programs that ask for the library.
+    pub fn library_consumers(&self) -> Vec<ConsumerProfile> {
+        let of = |consumer: &&ConsumerProfile| consumer.library == self.library.id;
+        self.consumers.iter().filter(of).cloned().collect()
     }
 
     /// The phases of these names, in their order.
@@ -162,18 +236,15 @@ fn inherit_removal(phases: &mut [Phase]) {
     }
 }
 
-fn profilers(catalog: &mut DataCatalog) -> Vec<Profiler> {
+fn profilers(catalog: &mut DataCatalog, tables: &KnowledgeTables) -> Vec<Profiler> {
     let (consumers, profilers) = (
         catalog.ids(DataKind::Consumer),
         catalog.ids(DataKind::Profiler),
     );
     let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
     let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
-    let apis: Vec<&str> = api::cupti_apis().iter().map(|api| &*api.id).collect();
-    let host: Vec<&str> = host_conditions::host_conditions()
-        .iter()
-        .map(|known| &*known.id)
-        .collect();
+    let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
+    let host: Vec<&str> = tables.host.iter().map(|known| &*known.id).collect();
     let known = KnownIds {
         apis: &apis,
         consumers: &consumers,
@@ -221,6 +292,18 @@ fn built_in_files() -> impl Iterator<Item = DataFile> {
             "profiles/profilers",
             data_files::PROFILERS,
         ))
+        .chain(of(
+            DataKind::Library,
+            "profiles/libraries",
+            data_files::LIBRARIES,
+        ))
+        .chain(of(DataKind::Table, "profiles/cupti", data_files::TABLES))
+        .chain(of(
+            DataKind::Table,
+            "profiles/cupti",
+            data_files::CSV_TABLES,
+        ))
+        .chain(of(DataKind::Table, "profiles", data_files::ADVICE))
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 //! The packages that bring CUPTI, by distribution (`profiles/cupti/packages.yaml`).
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
 use super::api::Certainty;
 
 /// What is known of packages.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CuptiPackages {
     /// The packages of the distributions themselves.
     pub own: Vec<DistroPackage>,
@@ -22,8 +19,21 @@ pub struct CuptiPackages {
     pub pytorch: GitSource,
 }
 
+/// A file of packages, as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PackageFile {
+    #[serde(default)]
+    own: Vec<DistroPackage>,
+    url: Option<String>,
+    keyring: Option<String>,
+    #[serde(default)]
+    nvidia: Vec<NvidiaRepository>,
+    pytorch: Option<GitSource>,
+}
+
 /// Where a program is built from.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitSource {
     /// The address of its repository.
@@ -68,17 +78,22 @@ pub struct NvidiaRepository {
     pub certainty: Certainty,
 }
 
-static PACKAGES: LazyLock<CuptiPackages> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../profiles/cupti/packages.yaml"))
-        .expect("the file is part of the program and read by a test")
-});
-
-/// What is known of packages.
-pub fn cupti_packages() -> &'static CuptiPackages {
-    &PACKAGES
-}
-
 impl CuptiPackages {
+    /// Adds what another file says: its packages come after those that are known, its addresses in their place.
+    pub(super) fn add(&mut self, more: PackageFile) {
+        self.own.extend(more.own);
+        self.nvidia.extend(more.nvidia);
+        if let Some(url) = more.url {
+            self.url = url;
+        }
+        if let Some(keyring) = more.keyring {
+            self.keyring = keyring;
+        }
+        if let Some(pytorch) = more.pytorch {
+            self.pytorch = pytorch;
+        }
+    }
+
     /// The own package of a distribution.
     pub fn distro_package(&self, id: &str, version: &str) -> Option<&DistroPackage> {
         let mut all = self.own.iter();
@@ -102,12 +117,13 @@ fn is_version(written: &str, version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::cupti_packages;
+    use crate::knowledge::Knowledge;
 
     #[test]
     fn a_distribution_has_the_package_of_its_own_version_alone() {
+        let packages = &Knowledge::built_in().tables.packages;
         let own = |id, version| {
-            cupti_packages()
+            packages
                 .distro_package(id, version)
                 .map(|own| own.package.as_str())
         };
@@ -115,7 +131,7 @@ mod tests {
         assert_eq!(own("debian", "10"), None);
         assert_eq!(own("fedora", "12"), None);
         let nvidia = |id, version| {
-            cupti_packages()
+            packages
                 .nvidia_repository(id, version)
                 .map(|of| of.repository.as_str())
         };

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{api, dead_weight};
+use super::KnowledgeTables;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// The phases that rules have severities for.
@@ -108,9 +108,10 @@ impl Phase {
         name: &str,
         document: &YamlDocument,
         profilers: &[&str],
+        tables: &KnowledgeTables,
     ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|source: PhaseSource| {
-            let mistakes = mistakes(document, name, &source, profilers);
+            let mistakes = mistakes(document, name, &source, profilers, tables);
             let phase = Self {
                 name: name.to_owned(),
                 summary: source.summary,
@@ -129,9 +130,12 @@ fn mistakes(
     name: &str,
     source: &PhaseSource,
     profilers: &[&str],
+    tables: &KnowledgeTables,
 ) -> Vec<YamlMistake> {
-    let apis: Vec<&str> = api::cupti_apis().iter().map(|api| &*api.id).collect();
-    let kinds: Vec<&str> = dead_weight::dead_weight_kinds()
+    let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
+    let kinds: Vec<&str> = tables
+        .dead_weight
+        .kinds
         .iter()
         .map(|kind| &*kind.id)
         .collect();
@@ -225,11 +229,13 @@ fn of_id(
 #[cfg(test)]
 mod tests {
     use super::{IdChoice, Phase};
+    use crate::knowledge::Knowledge;
     use yaml_mistakes::YamlDocument;
 
     fn read(text: &str) -> Result<Phase, Vec<String>> {
         let document = YamlDocument::parse(text).map_err(|mistake| vec![mistake.to_string()])?;
-        let read = Phase::read("nightly", &document, &["nsight-systems"]);
+        let tables = Knowledge::built_in().tables;
+        let read = Phase::read("nightly", &document, &["nsight-systems"], tables);
         read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
     }
 

@@ -243,12 +243,14 @@ fn profiles_lie_in_folders_by_kind() {
         said(dir.path(), |folders| folders.add_profiles(dir.path())),
         [
             "read phase DIR/phases/tracing.yaml",
-            "DIR/consumer:1:1: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, phases, profilers",
+            "DIR/consumer:1:1: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, cupti, libraries, phases, profilers",
         ]
     );
     let rules = dir.path().join("phases");
     assert_eq!(
         said(dir.path(), |folders| folders.add_profiles(&rules)),
-        ["DIR/phases:1:1: it has none of the folders consumers, phases, profilers"]
+        [
+            "DIR/phases:1:1: it has none of the folders consumers, cupti, libraries, phases, profilers"
+        ]
     );
 }

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::tables::{ADVICE_FILE, TABLE_FILES};
 use super::{DataFile, DataKind, FileMistake};
 use image_linkage::escape;
 use yaml_mistakes::{TextPosition, YamlMistake};
@@ -18,8 +19,10 @@ const FILE_BYTES: u64 = 1 << 20;
 const FILES: usize = 1000;
 
 /// The folders of `--profiles` and what their files describe.
-const PROFILES: [(&str, DataKind); 3] = [
+const PROFILES: [(&str, DataKind); 5] = [
     ("consumers", DataKind::Consumer),
+    ("cupti", DataKind::Table),
+    ("libraries", DataKind::Library),
     ("phases", DataKind::Phase),
     ("profilers", DataKind::Profiler),
 ];
@@ -39,7 +42,8 @@ impl UserFolders {
         self.files_of(folder, DataKind::Rule);
     }
 
-    /// Reads a folder of profiles: its folders `consumers`, `phases` and `profilers`.
+    /// Reads a folder of profiles: its folders by the kind of what they describe, and `advice.yaml`
+    /// beside them.
     pub fn add_profiles(&mut self, folder: &Path) {
         let names = match names(folder) {
             Ok(names) => names,
@@ -47,11 +51,22 @@ impl UserFolders {
         };
         let known = PROFILES.map(|(name, _)| name);
         let mut found = false;
-        for (name, path) in names.into_iter().filter(|(_, path)| path.is_dir()) {
+        for (name, path) in names {
+            if name == ADVICE_FILE {
+                found = true;
+                self.add_file(&path, DataKind::Table, "advice");
+                continue;
+            }
+            if !path.is_dir() {
+                continue;
+            }
             match PROFILES.iter().find(|(known, _)| *known == name) {
                 Some((_, kind)) => {
                     found = true;
-                    self.files_of(&path, *kind);
+                    match kind {
+                        DataKind::Table => self.tables_of(&path),
+                        _ => self.files_of(&path, *kind),
+                    }
                 }
                 None => self.cannot(
                     &path,
@@ -75,15 +90,7 @@ impl UserFolders {
                 continue;
             };
             match extension {
-                "yaml" if is_id(id) => match read_text_file(&path) {
-                    Ok(text) => self.files.push(DataFile {
-                        kind,
-                        id: id.to_owned(),
-                        file: shown(&path),
-                        text,
-                    }),
-                    Err((place, what)) => self.mistaken(&path, place, what),
-                },
+                "yaml" if is_id(id) => self.add_file(&path, kind, id),
                 "yaml" => self.cannot(
                     &path,
                     "its name is its id: lower-case letters, digits and hyphens",
@@ -91,6 +98,38 @@ impl UserFolders {
                 "yml" => self.cannot(&path, "its name has to end in .yaml"),
                 _ => {}
             }
+        }
+    }
+
+    /// The tables of a folder: each has the name of the one to which it adds.
+    fn tables_of(&mut self, folder: &Path) {
+        let names = match names(folder) {
+            Ok(names) => names,
+            Err(error) => return self.cannot(folder, &error.to_string()),
+        };
+        for (name, path) in names {
+            match name.rsplit_once('.') {
+                Some((id, _)) if TABLE_FILES.contains(&name.as_str()) => {
+                    self.add_file(&path, DataKind::Table, id);
+                }
+                Some((_, "yaml" | "yml" | "csv")) => self.cannot(
+                    &path,
+                    &yaml_mistakes::unknown_name("table", &name, &TABLE_FILES),
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_file(&mut self, path: &Path, kind: DataKind, id: &str) {
+        match read_text_file(path) {
+            Ok(text) => self.files.push(DataFile {
+                kind,
+                id: id.to_owned(),
+                file: shown(path),
+                text,
+            }),
+            Err((place, what)) => self.mistaken(path, place, what),
         }
     }
 

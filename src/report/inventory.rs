@@ -102,7 +102,14 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
     if facts.consumers.is_empty() {
         return;
     }
-    let _ = writeln!(out, "{}", styled(BOLD, "programs that ask for CUPTI"));
+    let _ = writeln!(
+        out,
+        "{}",
+        styled(
+            BOLD,
+            format!("programs that ask for {}", facts.library.name)
+        )
+    );
     for consumer in &facts.consumers {
         let gets = &consumer.outcome.as_is;
         let (name, asks) = (styled(BOLD, &consumer.name), request_words(consumer));

@@ -15,7 +15,7 @@ use crate::judge::facts::{
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding};
-use crate::knowledge::api::{self, CuptiApi};
+use crate::knowledge::api::CuptiApi;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
 
@@ -328,7 +328,12 @@ fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> ProcessApisReport {
     ProcessApisReport {
         consumer: consumer.map(|consumer| consumer.name.clone()),
         object: consumer.map(|consumer| consumer.object.to_string()),
-        usable: api::cupti_apis().iter().map(usable).collect(),
+        usable: facts
+            .tables
+            .apis_of(facts.library)
+            .iter()
+            .map(usable)
+            .collect(),
         libraries: asker.reach.as_is.companions.iter().map(companion).collect(),
     }
 }

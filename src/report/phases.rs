@@ -7,7 +7,7 @@ use super::text_layout::{BOLD, DIM, TextLayout, count_words, styled};
 use super::words::ReportTone;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
-use crate::knowledge::dead_weight;
+use crate::knowledge::KnowledgeTables;
 use crate::size::format_size;
 
 /// The phases that were asked for, each with its own section; where none was, one table of all.
@@ -19,7 +19,7 @@ pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextL
     }
     let asked = |plan: &&Plan| audit.phases.contains(&plan.phase);
     for plan in audit.plans.iter().filter(asked) {
-        section(out, plan, layout);
+        section(out, plan, audit.facts.tables, layout);
     }
 }
 
@@ -46,7 +46,7 @@ fn table(out: &mut String, plans: &[Plan]) {
     out.push('\n');
 }
 
-fn section(out: &mut String, plan: &Plan, layout: TextLayout) {
+fn section(out: &mut String, plan: &Plan, tables: &KnowledgeTables, layout: TextLayout) {
     let name = styled(BOLD, format!("phase {}:", plan.phase));
     let _ = writeln!(out, "{name} {}", verdict(plan));
     let _ = writeln!(out, "  {}", styled(DIM, &plan.summary));
@@ -63,14 +63,14 @@ fn section(out: &mut String, plan: &Plan, layout: TextLayout) {
                 one(out, word, item);
             }
         } else {
-            kinds(out, word, items);
+            kinds(out, tables, word, items);
         }
     }
     out.push('\n');
 }
 
 /// The files of each kind together, the heaviest kind first.
-fn kinds(out: &mut String, word: &str, items: &[PlanItem]) {
+fn kinds(out: &mut String, tables: &KnowledgeTables, word: &str, items: &[PlanItem]) {
     let mut kinds: BTreeMap<&str, Vec<&PlanItem>> = BTreeMap::new();
     for item in items {
         kinds.entry(item.kind).or_default().push(item);
@@ -80,7 +80,10 @@ fn kinds(out: &mut String, word: &str, items: &[PlanItem]) {
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
         // The heaviest file stands for its kind: a toolkit has thousands, and -v shows them.
-        let what = dead_weight::find_kind(kind).map_or(kind, |kind| &kind.what);
+        let what = tables
+            .dead_weight
+            .find_kind(kind)
+            .map_or(kind, |kind| &kind.what);
         let (size, files) = (
             format_size(weight(&items)),
             count_words(items.len(), "file"),

@@ -105,9 +105,13 @@ impl Environment {
         let conditions = GatherOptions {
             environment: path.into_iter().collect(),
             cpu: self.cpu,
-            consumers: Knowledge::built_in().consumers,
         };
-        facts::gather_facts(image, ReadLayers { layers }, &conditions)
+        facts::gather_facts(
+            image,
+            ReadLayers { layers },
+            &Knowledge::built_in(),
+            &conditions,
+        )
     }
 
     /// What the audit says that the program of this name gets.

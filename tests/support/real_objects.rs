@@ -42,10 +42,10 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
     let options = ReadOptions {
         platform: None,
         registry: RegistryOptions::default(),
+        knowledge: &Knowledge::built_in(),
         conditions: GatherOptions {
             environment: Vec::new(),
             cpu,
-            consumers: Knowledge::built_in().consumers,
         },
         index: cupti_options(),
         progress: &NoProgress,

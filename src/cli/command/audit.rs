@@ -34,10 +34,12 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExi
         .phase
         .iter()
         .filter_map(|name| knowledge.phase(name).err());
-    match strange.fold(None, |_, error| Some(report_error(&error))) {
-        Some(exit) => Err(exit),
-        None => Ok((knowledge, config.suppressions)),
+    if let Some(exit) = strange.fold(None, |_, error| Some(report_error(&error))) {
+        return Err(exit);
     }
+    let knowledge = knowledge.about_library(&args.library);
+    let knowledge = knowledge.map_err(|error| report_error(&error))?;
+    Ok((knowledge, config.suppressions))
 }
 
 fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> RunExit {

@@ -3,11 +3,11 @@
 use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
-use crate::judge::facts::{ConsumerProfile, GatherOptions, ImageFacts};
+use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
-use crate::knowledge::file_interest::cupti_options;
+use crate::knowledge::file_interest::library_options;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::{CredentialSource, RegistryOptions};
 use image_source::{ImageError, Platform};
@@ -18,7 +18,7 @@ use super::terminal::report_error;
 /// How images are had, for the commands that read some.
 pub(super) struct ImageReader {
     options: ImageArgs,
-    consumers: Vec<ConsumerProfile>,
+    knowledge: Knowledge,
     pub(super) bars: ProgressBars,
 }
 
@@ -26,7 +26,7 @@ impl ImageReader {
     pub(super) fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
         Self {
             options: args.image.clone(),
-            consumers: knowledge.consumers.clone(),
+            knowledge: knowledge.clone(),
             bars: ProgressBars::new(if args.output.quiet {
                 BarVisibility::Never
             } else {
@@ -44,12 +44,12 @@ impl ImageReader {
                 credentials: CredentialSource::Host,
                 ..RegistryOptions::default()
             },
+            knowledge: &self.knowledge,
             conditions: GatherOptions {
                 environment: self.options.environment.clone(),
                 cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
-                consumers: self.consumers.clone(),
             },
-            index: cupti_options(),
+            index: library_options(self.knowledge.library),
             progress: &self.bars,
         }
     }

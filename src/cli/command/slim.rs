@@ -175,7 +175,7 @@ impl SlimRun<'_> {
     }
 
     fn audit(&self) -> AuditedImage {
-        let facts = self.original.facts(&self.options.conditions);
+        let facts = self.original.facts(self.options);
         let phases = [self.args.phase.clone()];
         let environment = &self.options.conditions.environment;
         judge_image(facts, self.knowledge, &phases, environment)

@@ -3,21 +3,20 @@
 //! An object that needs libcupti is a consumer whatever its name; one that opens it at run time is one when a
 //! profile knows it, or when it holds the exact name as a string.
 
-use serde::Deserialize;
-
-use super::copies::{CuptiFiles, contains_bytes, is_cupti_name, is_cupti_request};
-use super::cupti_access::{self, CompanionLookup, CompanionRequest};
+use super::companions::{self, CompanionRequest};
+use super::consumer_outcome::ConsumerOutcome;
+use super::cupti_files::{CuptiFiles, contains_bytes};
 use super::file_references::NeededLookup;
 use super::{ByWorld, ProcessContext, file_owner, missing_symbols};
-use crate::knowledge;
+use crate::knowledge::{
+    self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library,
+};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
-    Arch, LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SearchStage, SearchStep,
-    SimulatedProcess, StartMode, UnresolvedRequest,
+    Arch, LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
-use yaml_mistakes::{YamlDocument, YamlMistake};
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,159 +39,38 @@ pub struct CuptiConsumer {
     pub outcome: ByWorld<ConsumerOutcome>,
 }
 
-/// How an object asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RequestKind {
-    /// By `DT_NEEDED`.
-    Needed,
-    /// By dlopen.
-    Dlopen,
-}
-
-/// What breaks when a consumer does not get CUPTI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FailureImpact {
-    /// The program cannot be started or imported.
-    Import,
-    /// Only its profiling.
-    Profiling,
-}
-
-impl RequestKind {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Needed => "needed",
-            Self::Dlopen => "dlopen",
-        }
-    }
-}
-
-impl FailureImpact {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Import => "import",
-            Self::Profiling => "profiling",
-        }
-    }
-}
-
-/// What a consumer gets in one world.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsumerOutcome {
-    /// What became of the request.
-    pub outcome: RequestOutcome,
-    /// The path by which the loader opened it.
-    pub path: Option<ByteString>,
-    /// The same without links.
-    pub real_path: Option<RootPath>,
-    /// How it was found.
-    pub how: Option<SearchStage>,
-    /// The loader's words, when it was not.
-    pub message: String,
-    /// The search.
-    pub trace: Vec<SearchStep>,
-    /// The objects that the numbers in the search count.
-    pub objects: Vec<LoadedObject>,
-    /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
-    pub missing_symbols: Vec<ByteString>,
-    /// The version that is missing, where the request fails for want of one.
-    pub missing_version: Option<ByteString>,
-    /// What else the object needs and does not get.
-    pub other_failures: Vec<UnresolvedRequest>,
-    /// Objects on the way whose tables could not be read.
-    pub unread: Vec<String>,
-    /// What it gets of the libraries beside libcupti.
-    pub companions: Vec<CompanionLookup>,
-}
-
-/// How a known program asks for CUPTI (`profiles/consumers/*.yaml`).
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ConsumerProfile {
-    /// The stem of its file.
-    #[serde(skip)]
-    pub id: String,
-    /// The name of the program.
-    pub name: String,
-    /// The file name of its object; a final `*` stands for any rest.
-    pub object: String,
-    /// How it asks.
-    pub asks: RequestKind,
-    /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
-    #[serde(default)]
-    pub beside: Option<String>,
-    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
-    /// stands for any rest. Its search paths are those that count.
-    #[serde(default)]
-    pub through: Option<String>,
-    /// The names it opens, in order.
-    #[serde(default)]
-    pub names: Vec<String>,
-    /// What breaks without it.
-    pub required: FailureImpact,
-}
-
-impl ConsumerProfile {
-    /// Reads the profile `id` from its file.
-    ///
-    /// Errors: All mistakes in the file.
-    pub fn read(id: &str, document: &YamlDocument) -> Result<Self, Vec<YamlMistake>> {
-        document.read_and(|mut profile: Self| {
-            id.clone_into(&mut profile.id);
-            let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
-            let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
-                "" => Some(document.mistake(&["object"], what)),
-                _ => None,
-            };
-            (profile, mistake.into_iter().collect())
-        })
-    }
-
-    fn fits(&self, name: &[u8]) -> bool {
-        knowledge::matches_name_pattern(name, &self.object)
-    }
-}
-
-/// Whether a profile knows objects of this file name to open CUPTI at run time.
-pub(super) fn opens_cupti(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
-    profiles
-        .iter()
-        .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(name))
-}
-
 /// Finds the consumers and what each gets.
 pub(super) fn find_consumers(
     grounds: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
+    knowledge: &Knowledge,
     profiles: &[ConsumerProfile],
     wanted: &[CompanionRequest],
 ) -> Vec<CuptiConsumer> {
-    let is_asker =
-        |path: &&RootPath| opens_cupti(profiles, path.name()) || !file_owner::is_private_copy(path);
+    let is_asker = |path: &&RootPath| {
+        opens_library(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path)
+    };
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
         .into_iter()
         .filter_map(|object| {
             let profile = profiles.iter().find(|profile| profile.fits(object.name()));
-            consumer(grounds, object, profile, wanted)
+            consumer(grounds, knowledge.library, object, profile, wanted)
         })
         .collect()
 }
 
 fn consumer(
     grounds: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
     object: RootPath,
     profile: Option<&ConsumerProfile>,
     wanted: &[CompanionRequest],
 ) -> Option<CuptiConsumer> {
     let rootfs = &grounds.as_is.rootfs;
     let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    let needed = elf.needed.iter().find(|name| is_cupti_request(name));
+    let needed = elf.needed.iter().find(|name| library.is_request(name));
     let asks = if needed.is_some() {
         RequestKind::Needed
     } else {
@@ -200,7 +78,7 @@ fn consumer(
     };
     let names = match needed {
         Some(name) => vec![name.clone()],
-        None => opened_names(rootfs, &object, profile),
+        None => opened_names(rootfs, library, &object, profile),
     };
     let wants = names
         .last()
@@ -216,7 +94,7 @@ fn consumer(
             names: &names,
             through: profile.and_then(|profile| profile.through.as_deref()),
         };
-        gets(ground, &asker, wanted)
+        gets(ground, library, &asker, wanted)
     });
     let file_name = image_linkage::escape::escape_bytes(object.name());
     Some(CuptiConsumer {
@@ -238,6 +116,7 @@ fn consumer(
 /// The names that an object opens: what its profile says, else the exact names that it holds.
 fn opened_names(
     rootfs: &Rootfs,
+    library: &LibraryProfile,
     object: &RootPath,
     profile: Option<&ConsumerProfile>,
 ) -> Vec<ByteString> {
@@ -247,7 +126,7 @@ fn opened_names(
             .and_then(|facts| facts.elf.as_ref());
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
         let exact = |text: &&ByteString| {
-            is_cupti_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ")
+            library.is_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ")
         };
         let mut names: Vec<ByteString> = mentions.iter().filter(exact).cloned().collect();
         // The most exact name is tried first, as dlopen callers do.
@@ -262,7 +141,7 @@ fn opened_names(
         .as_ref()
         .map(|folder| object.parent().join(folder.as_bytes()));
     let beside = folder
-        .map(|folder| folder.join(b"libcupti.so").absolute())
+        .map(|folder| folder.join(library.stem.as_bytes()).absolute())
         .filter(|path| rootfs.lookup(path).is_ok());
     let mut names: Vec<ByteString> = beside.map(Into::into).into_iter().collect();
     let held = if profile.beside.is_some() {
@@ -341,6 +220,7 @@ fn load(
 
 fn gets(
     ground: &ProcessContext,
+    library: &LibraryProfile,
     asker: &ConsumerRequest<'_>,
     wanted: &[CompanionRequest],
 ) -> ConsumerOutcome {
@@ -353,64 +233,15 @@ fn gets(
             RequestKind::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
-        gets.companions = cupti_access::look_up_companions(&process, Some(object), cupti, wanted);
+        gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
         gets.with_other_failures(&loaded, names)
     };
     let mut gets = ground.with_setup(run).unwrap_or_else(|| {
         ConsumerOutcome::not_found("the image has no dynamic loader".to_owned())
     });
-    gets.missing_symbols = missing_symbols::find_missing_symbols(&ground.rootfs, object, &gets);
+    gets.missing_symbols =
+        missing_symbols::find_missing_symbols(&ground.rootfs, library, object, &gets);
     gets
-}
-
-impl ConsumerOutcome {
-    fn not_found(message: String) -> Self {
-        Self {
-            outcome: RequestOutcome::NotFound,
-            path: None,
-            real_path: None,
-            how: None,
-            message,
-            trace: Vec::new(),
-            objects: Vec::new(),
-            missing_symbols: Vec::new(),
-            missing_version: None,
-            other_failures: Vec::new(),
-            unread: Vec::new(),
-            companions: Vec::new(),
-        }
-    }
-
-    fn failed(unresolved: &UnresolvedRequest, objects: &[LoadedObject]) -> Self {
-        Self {
-            outcome: unresolved.outcome,
-            missing_version: unresolved.missing_version.clone(),
-            trace: unresolved.trace.clone(),
-            objects: objects.to_vec(),
-            ..Self::not_found(unresolved.message.clone())
-        }
-    }
-
-    fn found(object: &LoadedObject, objects: &[LoadedObject]) -> Self {
-        Self {
-            outcome: RequestOutcome::Loaded,
-            path: Some(object.path.clone()),
-            real_path: Some(object.real_path.clone()),
-            how: Some(object.how),
-            trace: object.trace.clone(),
-            objects: objects.to_vec(),
-            ..Self::not_found(String::new())
-        }
-    }
-
-    /// What else keeps the object from being loaded.
-    fn with_other_failures(mut self, loaded: &LoadResolution, names: &[ByteString]) -> Self {
-        let others =
-            super::unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
-        self.other_failures = others.cloned().collect();
-        self.unread.clone_from(&loaded.unread);
-        self
-    }
 }
 
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.

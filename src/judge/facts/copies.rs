@@ -1,13 +1,39 @@
-//! The copies of libcupti, the links to none, and the headers.
+//! The copies of the library: version, owner, how each is found and who gets it.
 
-use super::consumers::{self, ConsumerProfile, CuptiConsumer};
+use super::consumers::CuptiConsumer;
+use super::cupti_files::CuptiFiles;
 use super::file_owner::{self, FileOwner, OwnerKind};
-use super::release_files::{self, VersionSource};
 use super::{ByWorld, PlainOpen, ProcessContext, opened_object};
+use crate::knowledge::{Knowledge, ReleaseFile};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
+use image_linkage::rootfs::Rootfs;
+
+/// Where a version is known from, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VersionSource {
+    /// The file's SHA-256 is that of a known release.
+    Hash,
+    /// The package that owns the file.
+    Package,
+    /// The file's name.
+    FileName,
+    /// The header beside it.
+    Header,
+}
+
+impl VersionSource {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Package => "package",
+            Self::FileName => "file-name",
+            Self::Header => "header",
+        }
+    }
+}
 
 /// A copy of libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,146 +68,37 @@ pub struct CuptiCopy {
     pub problems: Vec<String>,
 }
 
-/// A link named as libcupti that leads nowhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DanglingLink {
-    /// The link.
-    pub path: RootPath,
-    /// Its target, as written.
-    pub target: ByteString,
-    /// The layer of the link.
-    pub layer: usize,
-    /// Why it leads nowhere.
-    pub why: String,
-}
-
-/// The files that bear on CUPTI.
-#[derive(Default)]
-pub struct CuptiFiles {
-    /// Files named as libcupti, or with its soname.
-    pub files: Vec<(RootPath, usize)>,
-    /// Links that lead nowhere.
-    pub dangling: Vec<DanglingLink>,
-    /// The places of `cupti.h`.
-    pub headers: Vec<(RootPath, usize)>,
-    /// Objects that need CUPTI, hold its name or are known to open it, the copies left out.
-    pub askers: Vec<RootPath>,
-}
-
-impl CuptiFiles {
-    /// The files that are for everybody, not for one tool alone.
-    pub fn own(&self) -> impl Iterator<Item = &RootPath> {
-        self.files
-            .iter()
-            .map(|(path, _)| path)
-            .filter(|path| !file_owner::is_private_copy(path))
-    }
-}
-
-/// Takes one node of the file system, if it bears on CUPTI.
-pub(super) fn add_cupti_node(
-    rootfs: &Rootfs,
-    profiles: &[ConsumerProfile],
-    found: &mut CuptiFiles,
-    path: &RootPath,
-    node: &RootfsNode,
-) {
-    match &node.kind {
-        NodeKind::Symlink(target) if is_cupti_name(path.name()) => {
-            if let Err(why) = rootfs.lookup(&path.absolute())
-                && !leads_to_link(rootfs, path, target)
-            {
-                let why = why.to_string();
-                found.dangling.push(DanglingLink {
-                    path: path.clone(),
-                    target: target.clone(),
-                    layer: node.layer,
-                    why,
-                });
-            }
-        }
-        NodeKind::File(_) if path.name() == b"cupti.h" => {
-            found.headers.push((path.clone(), node.layer));
-        }
-        NodeKind::File(facts) => {
-            let elf = facts.elf.as_ref();
-            let soname = elf.and_then(|elf| elf.soname.as_deref());
-            if is_cupti_name(path.name()) || soname.is_some_and(is_cupti_name) {
-                found.files.push((path.clone(), node.layer));
-            } else if let Some(elf) = elf
-                && (elf.needed.iter().any(|name| is_cupti_request(name))
-                    || elf
-                        .mentions
-                        .iter()
-                        .any(|text| contains_bytes(text, b"libcupti.so"))
-                    || consumers::opens_cupti(profiles, path.name()))
-            {
-                found.askers.push(path.clone());
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Whether the target of a link is a link itself: that one is then the broken one.
-fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
-    let path = if target.starts_with(b"/") {
-        target.to_vec()
-    } else {
-        [&link.parent().absolute(), &b"/"[..], target].concat()
-    };
-    rootfs.lookup_link(&path).is_ok_and(|found| {
-        found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_))
-    })
-}
-
-/// Whether a `DT_NEEDED` entry is for libcupti: its soname, or a path that ends in it.
-pub fn is_cupti_request(name: &[u8]) -> bool {
-    is_cupti_name(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
-}
-
-/// Whether a file or soname is that of libcupti.
-pub fn is_cupti_name(name: &[u8]) -> bool {
-    name.strip_prefix(b"libcupti.so")
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
-}
-
-pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
-}
-
 /// Describes the copies: version, owner, and who gets them.
 pub fn describe_copies(
-    rootfs: &Rootfs,
+    knowledge: &Knowledge,
     grounds: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> Vec<CuptiCopy> {
-    found
-        .files
-        .iter()
-        .map(|(path, layer)| describe_one(rootfs, grounds, path, *layer, plain, consumers))
-        .collect()
+    let describe = |(path, layer): &(RootPath, usize)| {
+        describe_one(knowledge, grounds, path, *layer, plain, consumers)
+    };
+    found.files.iter().map(describe).collect()
 }
 
 fn describe_one(
-    rootfs: &Rootfs,
+    knowledge: &Knowledge,
     grounds: &ByWorld<ProcessContext>,
     path: &RootPath,
     layer: usize,
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> CuptiCopy {
+    let rootfs = &*grounds.as_is.rootfs;
     let absolute = path.absolute();
     let facts = rootfs.file(&absolute);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
-    let owner = owner_of(
-        rootfs,
-        path,
-        facts.and_then(|facts| facts.sha256.as_deref()),
-    );
+    let known = facts
+        .and_then(|facts| facts.sha256.as_deref())
+        .and_then(|sha256| knowledge.tables.releases.by_hash.get(sha256));
+    let owner = owner_of(knowledge, rootfs, path, known);
     let opened = ByWorld::map(grounds, |ground| {
         plain_for(ground, soname.as_ref(), plain.get(ground.world))
     });
@@ -203,16 +120,11 @@ fn describe_one(
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),
         layer,
-        version: version(
-            rootfs,
-            path,
-            facts.and_then(|facts| facts.sha256.as_deref()),
-            &owner,
-        ),
+        version: version(knowledge, rootfs, path, known, &owner),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
         machine: elf.map(|elf| trace_text::object_machine(elf)),
-        decoy: file_owner::is_private_copy(path)
+        decoy: file_owner::is_private_copy(knowledge.tables, path)
             || owner.kind == OwnerKind::Bundled && owner.name.starts_with("Nsight"),
         owner,
         loadable: ByWorld {
@@ -263,63 +175,59 @@ fn users(consumers: &[CuptiConsumer], path: &RootPath) -> Vec<usize> {
         .collect()
 }
 
-fn owner_of(rootfs: &Rootfs, path: &RootPath, sha256: Option<&str>) -> FileOwner {
-    let bundle = sha256
-        .and_then(release_files::release_file_by_hash)
-        .and_then(|release| release.bundle);
-    match bundle {
+fn owner_of(
+    knowledge: &Knowledge,
+    rootfs: &Rootfs,
+    path: &RootPath,
+    known: Option<&ReleaseFile>,
+) -> FileOwner {
+    match known.and_then(|release| release.bundle.as_ref()) {
         Some(bundle) => FileOwner {
             kind: OwnerKind::Bundled,
-            name: bundle.to_owned(),
+            name: bundle.clone(),
             version: None,
         },
-        None => file_owner::find_owner(rootfs, path),
+        None => file_owner::find_owner(knowledge, rootfs, path),
     }
 }
 
 fn version(
+    knowledge: &Knowledge,
     rootfs: &Rootfs,
     path: &RootPath,
-    sha256: Option<&str>,
+    known: Option<&ReleaseFile>,
     owner: &FileOwner,
 ) -> Option<(String, VersionSource)> {
-    let by_hash = sha256
-        .and_then(release_files::release_file_by_hash)
-        .and_then(|release| match release.versions.as_slice() {
-            [] => None,
-            versions => Some((versions.join(" or "), VersionSource::Hash)),
-        });
+    let library = knowledge.library;
+    let by_hash = known.and_then(|release| match release.versions.as_slice() {
+        [] => None,
+        versions => Some((versions.join(" or "), VersionSource::Hash)),
+    });
     let by_package = || {
         let version = owner
             .version
             .as_ref()
-            .filter(|_| owner.name.contains("cupti"))?;
+            .filter(|_| owner.name.contains(&library.package_word))?;
         let upstream = version.split(['~', '-']).next().unwrap_or(version);
         Some((upstream.to_owned(), VersionSource::Package))
     };
     let by_name = || {
-        release_files::version_by_file_name(path.name())
-            .map(|version| (version, VersionSource::FileName))
+        let version = library.version_by_name(&knowledge.tables.releases, path.name());
+        version.map(|version| (version, VersionSource::FileName))
     };
-    by_hash.or_else(by_package).or_else(by_name).or_else(|| {
-        let header = [
-            &b"include"[..],
-            b"../include",
-            b"../../include",
-            b"../../../include",
-        ]
-        .iter()
-        .find_map(|place| {
-            rootfs.content(
-                &[
-                    &path.parent().absolute(),
-                    &b"/"[..],
-                    place,
-                    b"/cupti_version.h",
-                ]
-                .concat(),
-            )
+    let by_header = || {
+        let file = &library.header_version.as_ref()?.file;
+        // From the folder of the library up: of a wheel, of a toolkit's lib64, of its targets/*/lib, of extras/CUPTI.
+        let places = ["include", "../include", "../../include", "../../../include"];
+        let header = places.iter().find_map(|place| {
+            let folder = path.parent().absolute();
+            rootfs.content(&[&folder, format!("/{place}/{file}").as_bytes()].concat())
         })?;
-        release_files::version_by_header(header).map(|version| (version, VersionSource::Header))
-    })
+        let version = library.version_by_header(header);
+        version.map(|version| (version, VersionSource::Header))
+    };
+    by_hash
+        .or_else(by_package)
+        .or_else(by_name)
+        .or_else(by_header)
 }

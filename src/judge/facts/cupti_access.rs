@@ -5,13 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::dead_weight::DeadWeightFile;
-use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, opened_object, unresolved_objects};
-use crate::knowledge::api::{self, CuptiApi, LibraryRequester};
-use image_linkage::elf::{ByteString, SymbolRole};
-use image_linkage::loader::{
-    LoadedObject, ProcessSetup, RequestOutcome, SearchStage, SearchStep, SimulatedProcess,
-};
+use super::companions::{CompanionLookup, CompanionRequest, look_up_companions};
+use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, opened_object};
+use crate::knowledge::api::CuptiApi;
+use image_linkage::elf::SymbolRole;
+use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -60,29 +58,6 @@ impl ApiAvailability {
     }
 }
 
-/// What the request for a library beside libcupti comes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompanionLookup {
-    /// The name that is asked for.
-    pub name: ByteString,
-    /// The name in the table of APIs.
-    pub library: &'static str,
-    /// Who asks.
-    pub got: LibraryRequester,
-    /// What became of the request.
-    pub outcome: RequestOutcome,
-    /// The file, when it was found.
-    pub real_path: Option<RootPath>,
-    /// How it was found.
-    pub how: Option<SearchStage>,
-    /// The loader's words, when it was not.
-    pub message: String,
-    /// The search.
-    pub trace: Vec<SearchStep>,
-    /// The objects that the numbers in the search count.
-    pub objects: Vec<LoadedObject>,
-}
-
 impl CuptiAccess {
     /// Whether the API of this id can be used.
     pub fn usable(&self, api: &str) -> ApiAvailability {
@@ -104,9 +79,9 @@ impl CuptiAccess {
         self.companions.iter().filter(asked)
     }
 
-    fn judged(mut self, rootfs: &Rootfs) -> Self {
-        let apis = api::cupti_apis().iter();
+    fn judged(mut self, rootfs: &Rootfs, apis: &'static [CuptiApi]) -> Self {
         self.apis = apis
+            .iter()
             .map(|api| (api.id.as_str(), self.judge(rootfs, api)))
             .collect();
         self
@@ -140,112 +115,10 @@ fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
     functions.peek().is_none() || functions.any(|symbol| api.is_shown_by(&symbol.name))
 }
 
-/// A library that is asked for beside libcupti.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CompanionRequest {
-    library: &'static str,
-    got: LibraryRequester,
-    name: ByteString,
-}
-
-/// The libraries that the APIs need, those whose name has a number once for each that is there.
-pub(super) fn companion_requests(
-    rootfs: &Rootfs,
-    files: &[DeadWeightFile],
-) -> Vec<CompanionRequest> {
-    let libraries = api::cupti_apis().iter().flat_map(|api| &api.libraries);
-    let mut wanted: Vec<CompanionRequest> = libraries
-        .flat_map(|library| {
-            let names = if library.is_numbered() {
-                sonames(rootfs, files, library.stem())
-            } else {
-                vec![library.name.as_bytes().into()]
-            };
-            let (got, library) = (library.got, library.name.as_str());
-            names
-                .into_iter()
-                .map(move |name| CompanionRequest { library, got, name })
-        })
-        .collect();
-    wanted.sort();
-    wanted.dedup();
-    wanted
-}
-
-/// The sonames of the files that are named as `stem`; the stem itself when there are none.
-fn sonames(rootfs: &Rootfs, files: &[DeadWeightFile], stem: &str) -> Vec<ByteString> {
-    let likely = files
-        .iter()
-        .filter(|file| file.path.name().starts_with(stem.as_bytes()));
-    let names: Vec<ByteString> = likely
-        .filter_map(|file| {
-            rootfs
-                .file(&file.path.absolute())?
-                .elf
-                .as_ref()?
-                .soname
-                .clone()
-        })
-        .collect();
-    if names.is_empty() {
-        vec![stem.as_bytes().into()]
-    } else {
-        names
-    }
-}
-
-/// Asks for the libraries, each in a process of its own that has come as far as this one.
-pub(super) fn look_up_companions(
-    process: &SimulatedProcess<'_>,
-    asker: Option<&RootPath>,
-    cupti: Option<&RootPath>,
-    wanted: &[CompanionRequest],
-) -> Vec<CompanionLookup> {
-    let ask = |wanted: &CompanionRequest| {
-        let mut process = process.clone();
-        let caller = match wanted.got {
-            LibraryRequester::ByCupti => Some(process.map_of_path(cupti?)?),
-            LibraryRequester::ByAsker => asker.and_then(|asker| process.map_of_path(asker)),
-        };
-        Some(companion(&mut process, wanted, caller))
-    };
-    wanted.iter().filter_map(ask).collect()
-}
-
-fn companion(
-    process: &mut SimulatedProcess<'_>,
-    wanted: &CompanionRequest,
-    caller: Option<usize>,
-) -> CompanionLookup {
-    let resolution = process.open(&wanted.name, caller);
-    let failure = unresolved_objects(&resolution).next();
-    let found = opened_object(&resolution).filter(|_| resolution.loads());
-    CompanionLookup {
-        name: wanted.name.clone(),
-        library: wanted.library,
-        got: wanted.got,
-        outcome: match (found, failure) {
-            (Some(_), _) => RequestOutcome::Loaded,
-            (None, Some(failure)) => failure.outcome,
-            (None, None) => RequestOutcome::NotFound,
-        },
-        real_path: found.map(|object| object.real_path.clone()),
-        how: found.map(|object| object.how),
-        message: failure
-            .map(|failure| failure.message.clone())
-            .unwrap_or_default(),
-        trace: match (found, failure) {
-            (Some(object), _) => object.trace.clone(),
-            (None, Some(failure)) => failure.trace.clone(),
-            (None, None) => Vec::new(),
-        },
-        objects: resolution.objects.clone(),
-    }
-}
-
 /// What each consumer, and a process without search paths, can use.
 pub(super) fn find_cupti_access(
     grounds: &ByWorld<ProcessContext>,
+    apis: &'static [CuptiApi],
     consumers: &[CuptiConsumer],
     plain: &ByWorld<PlainOpen>,
     wanted: &[CompanionRequest],
@@ -253,7 +126,7 @@ pub(super) fn find_cupti_access(
     let of_nobody = CuptiProcess {
         consumer: None,
         reach: ByWorld::map(grounds, |ground| {
-            of_plain(ground, plain.get(ground.world), wanted).judged(&ground.rootfs)
+            of_plain(ground, plain.get(ground.world), wanted).judged(&ground.rootfs, apis)
         }),
     };
     let of_consumer = |(number, consumer): (usize, &CuptiConsumer)| CuptiProcess {
@@ -268,7 +141,7 @@ pub(super) fn find_cupti_access(
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
-            reach.judged(&ground.rootfs)
+            reach.judged(&ground.rootfs, apis)
         }),
     };
     std::iter::once(of_nobody)

@@ -1,7 +1,7 @@
 //! The files that may be dead weight, as far as their paths say so; whether they may go is a plan's to say.
 
-use crate::knowledge::dead_weight::{self, DeadWeightKind};
-use crate::knowledge::matches_name_pattern;
+use crate::knowledge::dead_weight::DeadWeightKind;
+use crate::knowledge::{KnowledgeTables, matches_name_pattern};
 use image_linkage::elf::SymbolRole;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -41,12 +41,17 @@ pub(super) struct DeadWeightScan {
 
 impl DeadWeightScan {
     /// Takes one node of the file system.
-    pub fn add_node(&mut self, path: &RootPath, node: &RootfsNode) {
+    pub fn add_node(
+        &mut self,
+        tables: &'static KnowledgeTables,
+        path: &RootPath,
+        node: &RootfsNode,
+    ) {
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
-        let hit = dead_weight::match_path(path.as_bytes());
-        let kinds = dead_weight::dead_weight_kinds();
+        let hit = tables.dead_weight.match_path(path.as_bytes());
+        let kinds = &tables.dead_weight.kinds;
         let is_one = |kind: &&DeadWeightKind| has_export(kind, facts);
         if let Some(kind) = hit
             .kinds
@@ -72,8 +77,8 @@ impl DeadWeightScan {
     }
 
     /// Puts what was gathered in order, with the uses that the environment shows.
-    pub fn finish(mut self, image: &Image) -> Self {
-        for kind in dead_weight::dead_weight_kinds() {
+    pub fn finish(mut self, image: &Image, tables: &'static KnowledgeTables) -> Self {
+        for kind in &tables.dead_weight.kinds {
             for used in &kind.used_by {
                 let set = used
                     .variables

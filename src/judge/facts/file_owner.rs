@@ -1,9 +1,7 @@
 //! Which package a file belongs to: the databases of dpkg, pip and conda, else the tool whose folder it lies in.
 
-use std::sync::LazyLock;
-
-use serde::Deserialize;
-
+use super::cupti_files::contains_bytes;
+use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -46,44 +44,31 @@ impl OwnerKind {
     }
 }
 
-/// A folder whose CUPTI belongs to a tool.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BundleFolder {
-    folder: String,
-    owner: String,
-    decoy: bool,
-}
-
-static BUNDLES: LazyLock<Vec<BundleFolder>> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../profiles/cupti/bundles.yaml"))
-        .expect("the file is part of the program and read by a test")
-});
-
-fn bundle(path: &RootPath) -> Option<&'static BundleFolder> {
+fn bundle<'t>(tables: &'t KnowledgeTables, path: &RootPath) -> Option<&'t BundleFolder> {
     let text = [b"/", path.as_bytes()].concat();
-    BUNDLES.iter().find(|bundle| {
+    tables.bundles.iter().find(|bundle| {
         let folder = [b"/", bundle.folder.as_bytes()].concat();
         text.windows(folder.len()).any(|window| window == folder)
     })
 }
 
 /// Whether the file serves the tool it belongs to and nobody else.
-pub fn is_private_copy(path: &RootPath) -> bool {
-    bundle(path).is_some_and(|bundle| bundle.decoy)
+pub fn is_private_copy(tables: &KnowledgeTables, path: &RootPath) -> bool {
+    bundle(tables, path).is_some_and(|bundle| bundle.decoy)
 }
 
 /// The owner of the file at `path`.
-pub fn find_owner(rootfs: &Rootfs, path: &RootPath) -> FileOwner {
-    bundle(path)
+pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> FileOwner {
+    let library = knowledge.library;
+    bundle(knowledge.tables, path)
         .map(|bundle| FileOwner {
             kind: OwnerKind::Bundled,
             name: bundle.owner.clone(),
             version: None,
         })
         .or_else(|| deb(rootfs, path))
-        .or_else(|| pip(rootfs, path))
-        .or_else(|| conda(rootfs, path))
+        .or_else(|| pip(library, rootfs, path))
+        .or_else(|| conda(library, rootfs, path))
         .unwrap_or(FileOwner {
             kind: OwnerKind::Unknown,
             name: String::new(),
@@ -127,7 +112,7 @@ fn deb_version(rootfs: &Rootfs, name: &str) -> Option<String> {
 }
 
 /// The Python distribution whose folder holds the file: NVIDIA's wheels put CUPTI below `nvidia/`.
-fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
+fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let absolute = path.absolute();
     let at = ["/site-packages/", "/dist-packages/"]
         .iter()
@@ -139,7 +124,7 @@ fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
         })?;
     let (site, inside) = absolute.split_at(at);
     let directory = rootfs.lookup(site).ok()?;
-    let wanted = wanted_distribution(inside)?;
+    let wanted = wanted_distribution(library, inside)?;
     rootfs
         .children(directory.node)
         .filter(|(name, _)| name.ends_with(b".dist-info"))
@@ -158,26 +143,20 @@ fn pip(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
 }
 
 /// The stems of the distributions that a path below `site-packages` can be from.
-fn wanted_distribution(inside: &[u8]) -> Option<Vec<String>> {
+fn wanted_distribution(library: &LibraryProfile, inside: &[u8]) -> Option<Vec<String>> {
     let first = inside.split(|&byte| byte == b'/').next()?;
-    if first == b"nvidia"
-        && inside
-            .windows(6)
-            .any(|window| window == b"/cu13/" || window == b"/cu14/")
-    {
-        return Some(vec!["nvidia_cuda_cupti-".to_owned()]);
+    if first != b"nvidia" {
+        return Some(vec![format!("{}-", text(first))]);
     }
-    match first {
-        b"nvidia" => Some(vec![
-            "nvidia_cuda_cupti_cu".to_owned(),
-            "nvidia_cuda_cupti-".to_owned(),
-        ]),
-        other => Some(vec![format!("{}-", text(other))]),
-    }
+    let fits = |part: &str| part.is_empty() || contains_bytes(inside, part.as_bytes());
+    let mut owners = library.wheels.owners.iter();
+    let owner = owners.find(|owner| fits(&owner.path))?;
+    Some(owner.begins.clone())
 }
 
 /// The conda package of the environment the file lies in. Its file list is not read: CUPTI is in one package.
-fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
+fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
+    let begin = format!("{}-", library.conda.as_ref()?);
     let mut prefix = path.parent();
     while prefix != RootPath::default() {
         if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {
@@ -186,7 +165,7 @@ fn conda(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
                 .children(found.node)
                 .map(|(name, _)| package(name))
                 .collect();
-            let name = names.iter().find(|name| name.starts_with("cuda-cupti-"))?;
+            let name = names.iter().find(|name| name.starts_with(&begin))?;
             let mut parts = name.rsplitn(3, '-');
             let (_, version) = (parts.next()?, parts.next()?);
             return Some(FileOwner {

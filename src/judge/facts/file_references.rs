@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::dead_weight::DeadWeightFile;
-use super::{ByWorld, ConsumerProfile, CuptiConsumer, ProcessContext, opened_object};
-use super::{consumers, copies};
+use super::{ByWorld, CuptiConsumer, ProcessContext, opened_object};
+use super::{consumers, cupti_files};
+use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
@@ -117,6 +118,7 @@ fn links_to(
 pub(super) fn find_references(
     image: &Image,
     grounds: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
     files: &[DeadWeightFile],
     inventory: &ObjectInventory,
     consumers: &[CuptiConsumer],
@@ -128,6 +130,7 @@ pub(super) fn find_references(
     let reached = reached(&grounds.as_is, &names, inventory);
     let search = ReferenceSearch {
         grounds,
+        library,
         names: &names,
         reached: &reached,
         consumers,
@@ -241,6 +244,7 @@ fn reached(
 
 /// What the search for a name has to work with.
 struct ReferenceSearch<'a> {
+    library: &'a LibraryProfile,
     grounds: &'a ByWorld<ProcessContext>,
     names: &'a NameIndex<'a>,
     reached: &'a BTreeSet<usize>,
@@ -348,14 +352,14 @@ impl ReferenceSearch<'_> {
                 .names
                 .by_name
                 .keys()
-                .filter(|name| copies::contains_bytes(text, name));
+                .filter(|name| cupti_files::contains_bytes(text, name));
             noted.flat_map(|name| self.names.of(name)).collect()
         } else {
             self.names.of(text).collect()
         };
         let own = self.names.at(path).map(|own| own.kind);
-        let is_cupti = |file: &DeadWeightFile| copies::is_cupti_name(file.path.name());
-        let opens = consumers::opens_cupti(self.profiles, path.name());
+        let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
+        let opens = opens_library(self.profiles, path.name());
         let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
         let consumer = self
             .consumers

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{ByWorld, ProcessContext, opened_object};
+use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 
@@ -26,24 +27,21 @@ pub enum StaleReason {
     NotEntered,
 }
 
-/// The libraries of a CUPTI release.
-const FAMILY: [&[u8]; 6] = [
-    b"libcupti.so",
-    b"libnvperf_host.so",
-    b"libnvperf_target.so",
-    b"libpcsamplingutil.so",
-    b"libcheckpoint.so",
-    b"libcuinj64.so",
-];
-
 /// The stale names of CUPTI's libraries, by name.
-pub fn find_stale_entries(grounds: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
+pub fn find_stale_entries(
+    library: &LibraryProfile,
+    grounds: &ByWorld<ProcessContext>,
+) -> Vec<StaleEntry> {
+    let is_ours = |name: &&[u8]| {
+        let mut family = library.family.iter().filter(|member| member.cached);
+        family.any(|member| name.starts_with(member.stem.as_bytes()))
+    };
     let caches = [&grounds.as_is, &grounds.nvidia]
         .into_iter()
         .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
     let names: BTreeSet<&[u8]> = caches
         .flat_map(|cache| cache.iter().map(|(name, _)| name))
-        .filter(|name| FAMILY.iter().any(|stem| name.starts_with(stem)))
+        .filter(is_ours)
         .collect();
     names
         .into_iter()

@@ -1,20 +1,18 @@
 //! The symbols that a consumer imports and that nothing in its process exports: what `ld.so` calls an undefined
 //! symbol when it binds them (glibc elf/dl-lookup.c, `do_lookup_x`).
 
-use super::consumers::ConsumerOutcome;
+use super::consumer_outcome::ConsumerOutcome;
+use crate::knowledge::LibraryProfile;
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// How the functions of CUPTI and of its performance library begin.
-const FAMILIES: [&[u8]; 2] = [CUPTI, b"NVPW"];
-const CUPTI: &[u8] = b"cupti";
-
 /// The symbols that `object` imports and that no object of its process exports, in the order of their names. Of a
 /// performance library that is not in the process at all nothing is said: that it is missing is said already.
 pub(super) fn find_missing_symbols(
     rootfs: &Rootfs,
+    library: &LibraryProfile,
     object: &RootPath,
     gets: &ConsumerOutcome,
 ) -> Vec<ByteString> {
@@ -27,9 +25,12 @@ pub(super) fn find_missing_symbols(
         .iter()
         .filter_map(|object| facts(&object.real_path))
         .collect();
-    let mut missing: Vec<ByteString> = FAMILIES
-        .iter()
-        .filter(|family| **family == CUPTI || process.iter().any(|elf| exports_of(elf, family)))
+    let own = Some(library.symbols.as_bytes()).filter(|own| !own.is_empty());
+    let companions = library.companion_symbols.iter().map(String::as_bytes);
+    let companions = companions.filter(|family| process.iter().any(|elf| exports_of(elf, family)));
+    let mut missing: Vec<ByteString> = own
+        .into_iter()
+        .chain(companions)
         .flat_map(|family| {
             let imports = consumer.symbols.iter().filter(|symbol| {
                 symbol.role == SymbolRole::Import && symbol.name.starts_with(family)

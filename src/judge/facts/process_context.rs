@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::{ByWorld, GatherOptions, World};
+use crate::knowledge::KnowledgeTables;
+use image_linkage::elf::ByteString;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
@@ -28,12 +30,15 @@ pub struct ProcessContext {
     pub cpu: CpuLevel,
     /// `NVIDIA_DRIVER_CAPABILITIES`.
     pub capabilities: Option<String>,
+    /// What the container runtime brings, among others.
+    pub tables: &'static KnowledgeTables,
 }
 
 /// The image in both worlds.
 pub fn build_contexts(
     image: &Image,
     rootfs: &Arc<Rootfs>,
+    tables: &'static KnowledgeTables,
     conditions: &GatherOptions,
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
@@ -51,9 +56,10 @@ pub fn build_contexts(
         rootfs: Arc::clone(rootfs),
         linker,
         relinked: LinkChanges::default(),
-        environment: super::process_environment(image, conditions),
+        environment: process_environment(image, conditions),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
+        tables,
     };
     let nvidia = in_world(World::Nvidia, &as_is, image.layers.len());
     ByWorld { as_is, nvidia }
@@ -79,6 +85,31 @@ fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessConte
     ground
 }
 
+/// The environment of the image config with what was asked for over it, as the loader sees it.
+fn process_environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvironment {
+    let value = |key: &str| {
+        let over = conditions
+            .environment
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str());
+        over.or_else(|| image.config.env(key))
+            .map(|value| ByteString::from(value.as_bytes()))
+    };
+    LoaderEnvironment {
+        library_path: value("LD_LIBRARY_PATH"),
+        preload: value("LD_PRELOAD"),
+        working_dir: image
+            .config
+            .working_dir
+            .as_deref()
+            .unwrap_or("/")
+            .as_bytes()
+            .into(),
+    }
+}
+
 impl ProcessContext {
     /// What could not be read of the loader's own files.
     pub fn problems(&self) -> impl Iterator<Item = String> {
@@ -89,7 +120,11 @@ impl ProcessContext {
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
-        let from_driver = |name: &[u8]| self.world.provides(name, self.capabilities.as_deref());
+        let table = &self.tables.driver_libraries;
+        let from_driver = |name: &[u8]| {
+            self.world
+                .provides(table, name, self.capabilities.as_deref())
+        };
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {
                 rootfs: &self.rootfs,

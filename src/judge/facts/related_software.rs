@@ -3,6 +3,7 @@
 use super::cuda_runtime::{self, CudaRuntime};
 use super::misnamed_libraries::{self, MisnamedLibrary};
 use super::python_distributions::{self, PythonDistribution};
+use crate::knowledge::Knowledge;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 
@@ -19,9 +20,16 @@ pub struct RelatedSoftware {
 
 impl RelatedSoftware {
     /// Takes one node of the file system.
-    pub(super) fn add_node(&mut self, rootfs: &Rootfs, path: &RootPath, node: &RootfsNode) {
-        self.misnamed
-            .extend(misnamed_libraries::check_library_name(rootfs, path, node));
+    pub(super) fn add_node(
+        &mut self,
+        rootfs: &Rootfs,
+        knowledge: &Knowledge,
+        path: &RootPath,
+        node: &RootfsNode,
+    ) {
+        self.misnamed.extend(misnamed_libraries::check_library_name(
+            rootfs, knowledge, path, node,
+        ));
         let NodeKind::File(facts) = &node.kind else {
             return;
         };

@@ -1,7 +1,6 @@
 //! Which copy of CUPTI a program was made for, where that can be known.
 
 use super::cuda_runtime::{parse_cuda_version, site_packages_of};
-use super::python_distributions::PythonDistribution;
 use super::{CuptiConsumer, CuptiCopy, ImageFacts};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -27,8 +26,7 @@ pub fn find_release_mismatch(
 ) -> Option<ReleaseMismatch> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
-    let (says, meant) =
-        own(facts, consumer).or_else(|| pinned(&facts.around.distributions, consumer))?;
+    let (says, meant) = own(facts, consumer).or_else(|| pinned(facts, consumer))?;
     let (now, then) = (parse_cuda_version(&gets)?, parse_cuda_version(&meant)?);
     (now != then && says != *got).then_some(ReleaseMismatch {
         gets,
@@ -67,21 +65,18 @@ fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String
 }
 
 /// The version of CUPTI that the program's distribution asks for.
-fn pinned(
-    distributions: &[PythonDistribution],
-    consumer: &CuptiConsumer,
-) -> Option<(RootPath, String)> {
+fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
+    let wheel = facts.library.wheels.pin.as_deref()?;
     let site = site_packages_of(&consumer.object)?;
     let inside = consumer
         .object
         .split_components()
         .nth(site.split_components().count())?;
-    let dist = distributions
+    let dist = facts
+        .around
+        .distributions
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;
-    let (_, version) = dist
-        .pins
-        .iter()
-        .find(|(name, _)| name.starts_with("nvidia-cuda-cupti"))?;
+    let (_, version) = dist.pins.iter().find(|(name, _)| name.starts_with(wheel))?;
     Some((dist.metadata.clone(), version.clone()))
 }

@@ -1,7 +1,7 @@
 //! The worlds that an image is judged in, and a value for each.
 
 use super::ProcessContext;
-use crate::knowledge::driver_libraries;
+use crate::knowledge::driver_libraries::{self, DriverCapability};
 
 /// Where the loader runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,9 +28,16 @@ impl World {
 
     /// Whether a library of this name comes from the host. In the image as it is too: no image can hold the driver,
     /// and what needs it is not broken for that.
-    pub(super) fn provides(self, name: &[u8], capabilities: Option<&str>) -> bool {
+    pub(super) fn provides(
+        self,
+        table: &[DriverCapability],
+        name: &[u8],
+        capabilities: Option<&str>,
+    ) -> bool {
         match self {
-            Self::AsIs | Self::Nvidia => driver_libraries::provides_library(name, capabilities),
+            Self::AsIs | Self::Nvidia => {
+                driver_libraries::provides_library(table, name, capabilities)
+            }
         }
     }
 }

@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::release_files;
-use crate::knowledge::advice::{self, InstallSource};
-use crate::knowledge::api::{self, CuptiApi};
-use crate::knowledge::{CuptiNeed, LibraryRelease, Phase, Profiler, version_numbers};
+use crate::knowledge::advice::InstallSource;
+use crate::knowledge::api::CuptiApi;
+use crate::knowledge::{CuptiNeed, Knowledge, LibraryRelease, Phase, Profiler, version_numbers};
 
 /// The processor whose sizes are told.
 pub const ARCH: &str = "x86_64";
 
 /// What is advised on tools and a phase, without an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ToolAdvice<'p> {
     /// The phase that was asked about.
     pub phase: Option<String>,
     /// The tools that were named, in that order, or those of the phase.
     pub tools: Vec<&'p Profiler>,
-    /// The tools that there are.
-    pub known: &'p [Profiler],
+    /// What it is advised by.
+    pub knowledge: &'p Knowledge,
     /// The release of CUPTI; `None` where no tool needs it in the image.
     pub release: Option<AdvisedRelease>,
     /// The files of CUPTI that the tools need.
@@ -35,7 +34,7 @@ pub struct AdvisedRelease {
     /// The release, its whole version only where that is one of this version of CUDA.
     pub release: LibraryRelease,
     /// The release that the sizes are of: this one, else the nearest older one that is known, or the oldest.
-    pub sizes_of: &'static str,
+    pub sizes_of: String,
     /// Whether nobody named a version.
     pub assumed: bool,
 }
@@ -80,8 +79,9 @@ pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profil
 }
 
 /// The tools of a phase: those of `profiles/advice.yaml`, or those that the phase itself names.
-pub fn tools_of_phase<'p>(phase: &Phase, profilers: &'p [Profiler]) -> Vec<&'p Profiler> {
-    let ids: Vec<&str> = match advice::general_advice().tools.get(&phase.name) {
+pub fn tools_of_phase<'p>(phase: &Phase, knowledge: &'p Knowledge) -> Vec<&'p Profiler> {
+    let profilers = &knowledge.profilers;
+    let ids: Vec<&str> = match knowledge.tables.advice.tools.get(&phase.name) {
         Some(ids) => ids.iter().map(String::as_str).collect(),
         None => phase.profilers.accepted_ids().collect(),
     };
@@ -95,16 +95,16 @@ pub fn tools_of_phase<'p>(phase: &Phase, profilers: &'p [Profiler]) -> Vec<&'p P
 pub fn advise_on_tools<'p>(
     phase: Option<&str>,
     tools: Vec<&'p Profiler>,
-    known: &'p [Profiler],
+    knowledge: &'p Knowledge,
     cuda: Option<&str>,
 ) -> Result<ToolAdvice<'p>, String> {
-    let chosen = choose(cuda)?;
+    let chosen = choose(knowledge, cuda)?;
     let needs = tools
         .iter()
         .any(|tool| tool.said.cupti == CuptiNeed::InImage);
     let (release, files, too_new, sources) = if needs {
-        let (files, too_new) = files(&tools, &chosen);
-        let sources = sources(&chosen);
+        let (files, too_new) = files(knowledge, &tools, &chosen);
+        let sources = sources(knowledge, &chosen);
         (Some(chosen), files, too_new, sources)
     } else {
         (None, Vec::new(), Vec::new(), Vec::new())
@@ -112,7 +112,7 @@ pub fn advise_on_tools<'p>(
     Ok(ToolAdvice {
         phase: phase.map(str::to_owned),
         tools,
-        known,
+        knowledge,
         release,
         files,
         too_new,
@@ -120,8 +120,8 @@ pub fn advise_on_tools<'p>(
     })
 }
 
-fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
-    let versions = release_files::known_release_versions(ARCH);
+fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, String> {
+    let versions = knowledge.tables.releases.versions_for(ARCH);
     let of = |version: &str| match version_numbers(version).as_slice() {
         [major, minor, ..] => Some((*major, *minor)),
         _ => None,
@@ -147,27 +147,34 @@ fn choose(cuda: Option<&str>) -> Result<AdvisedRelease, String> {
     let sizes_of = not_newer.next_back().or(versions.first()).copied();
     let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
     Ok(AdvisedRelease {
-        release: LibraryRelease::of_cuda(
+        release: knowledge.library.release(
             wanted,
             (of(sizes_of) == Some(wanted)).then(|| sizes_of.to_owned()),
         ),
-        sizes_of,
+        sizes_of: sizes_of.to_owned(),
         assumed: cuda.is_none(),
     })
 }
 
-fn files(tools: &[&Profiler], chosen: &AdvisedRelease) -> (Vec<FileNeed>, Vec<&'static CuptiApi>) {
-    let sizes = release_files::files_of_release(chosen.sizes_of, ARCH);
+fn files(
+    knowledge: &Knowledge,
+    tools: &[&Profiler],
+    chosen: &AdvisedRelease,
+) -> (Vec<FileNeed>, Vec<&'static CuptiApi>) {
+    let sizes = knowledge.tables.releases.files_of(&chosen.sizes_of, ARCH);
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
     let mut too_new: Vec<&'static CuptiApi> = Vec::new();
-    for (api, optional) in apis(tools) {
+    for (api, optional) in apis(knowledge, tools) {
         if !chosen.release.has(api) {
             if !too_new.contains(&api) {
                 too_new.push(api);
             }
             continue;
         }
-        let cupti = ("libcupti.so".to_owned(), chosen.release.soname.clone());
+        let cupti = (
+            knowledge.library.stem.clone(),
+            chosen.release.soname.clone(),
+        );
         let libraries = api.libraries.iter().map(|library| {
             let stem = library.stem().to_owned();
             (stem.clone(), stem)
@@ -193,16 +200,20 @@ fn files(tools: &[&Profiler], chosen: &AdvisedRelease) -> (Vec<FileNeed>, Vec<&'
 }
 
 /// The APIs of the tools that need CUPTI in the image, and whether they are for options alone.
-fn apis(tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
+fn apis(
+    knowledge: &Knowledge,
+    tools: &[&Profiler],
+) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
+    let tables = knowledge.tables;
     let needed = tools.iter().flat_map(|tool| &tool.said.apis);
     let options = tools.iter().flat_map(|tool| &tool.said.optional_apis);
     let all = needed
         .map(|id| (id, false))
         .chain(options.map(|id| (id, true)));
-    all.filter_map(|(id, optional)| Some((api::find_api(id)?, optional)))
+    all.filter_map(|(id, optional)| Some((tables.find_api(id)?, optional)))
 }
 
-fn sources(chosen: &AdvisedRelease) -> Vec<InstallSource> {
+fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource> {
     let (major, minor) = chosen.release.cuda;
     let cuda = format!("{major}.{minor}");
     let has = |source: &&InstallSource| {
@@ -210,7 +221,10 @@ fn sources(chosen: &AdvisedRelease) -> Vec<InstallSource> {
             && source.cuda.as_ref().is_none_or(|of| *of == cuda)
     };
     let soname = &chosen.release.soname;
-    let number = soname.strip_prefix("libcupti.so.").unwrap_or(soname);
+    let number = knowledge
+        .library
+        .number_of(soname.as_bytes())
+        .unwrap_or(soname);
     let fill = |source: &InstallSource| InstallSource {
         command: source
             .command
@@ -220,7 +234,9 @@ fn sources(chosen: &AdvisedRelease) -> Vec<InstallSource> {
             .replace("{soname}", number),
         ..source.clone()
     };
-    advice::install_sources()
+    knowledge
+        .tables
+        .sources
         .iter()
         .filter(has)
         .map(fill)

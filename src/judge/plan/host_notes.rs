@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::facts::ImageFacts;
-use crate::knowledge::host_conditions::{self, HostCondition};
-use crate::knowledge::minimum_driver::{self, MinimumDriver};
+use crate::knowledge::host_conditions::HostCondition;
+use crate::knowledge::minimum_driver::MinimumDriver;
 
 /// The notes on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +27,12 @@ pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> 
     let asked: BTreeSet<&String> = applicable
         .flat_map(|entry| &entry.profiler.said.host)
         .collect();
-    let conditions = host_conditions::host_conditions().iter();
+    let conditions = facts.tables.host.iter();
     let cuda = cuda(facts);
     let mut drivers: Vec<MinimumDriver> = cuda
         .iter()
-        .flat_map(|version| minimum_driver::drivers_for_cuda(version))
+        .flat_map(|version| facts.tables.drivers_for(version))
+        .cloned()
         .collect();
     drivers.dedup();
     HostNotes {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::PlanItem;
 use crate::judge::facts::{DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
-use crate::knowledge::api::{self, CuptiApi};
-use crate::knowledge::{Phase, Profiler, dead_weight};
+use crate::knowledge::api::CuptiApi;
+use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
@@ -25,10 +25,10 @@ pub(super) fn split_dead_weight(
     phase: &Phase,
 ) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
-    let welcome = welcome_apis(profilers, phase);
+    let welcome = welcome_apis(facts, profilers, phase);
     for file in &facts.baggage {
         // The first reason that holds is the one that reports show.
-        let why = allowed(phase, file).or_else(|| used(facts, file));
+        let why = allowed(facts, phase, file).or_else(|| used(facts, file));
         if let Some(why) = why.or_else(|| asked_by_api(facts, &welcome, file)) {
             stays.insert(&file.path, why);
         }
@@ -42,7 +42,7 @@ pub(super) fn split_dead_weight(
         match stays.get(&file.path) {
             Some(why) if speaks_of(phase, file) => split.keep.push(item(facts, file, why.clone())),
             None if phase.baggage.forbids.iter().any(|kind| *kind == file.kind) => {
-                split.drop.push(item(facts, file, idle(file)));
+                split.drop.push(item(facts, file, idle(facts, file)));
             }
             _ => {}
         }
@@ -68,11 +68,11 @@ fn item(facts: &ImageFacts, file: &DeadWeightFile, because: String) -> PlanItem 
 }
 
 /// Whether the phase allows the kind, or welcomes a tool that uses it.
-fn allowed(phase: &Phase, file: &DeadWeightFile) -> Option<String> {
+fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<String> {
     if phase.baggage.allows.iter().any(|kind| *kind == file.kind) {
         return Some(format!("{} allows it", phase.name));
     }
-    let kind = dead_weight::find_kind(file.kind)?;
+    let kind = facts.tables.dead_weight.find_kind(file.kind)?;
     let uses = |id: &&str| kind.profilers.iter().any(|own| own == id);
     let tool = phase.profilers.accepted_ids().find(uses)?;
     Some(format!("{tool} uses it"))
@@ -88,7 +88,11 @@ fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
 }
 
 /// The APIs that the phase welcomes, itself or through a tool.
-fn welcome_apis<'p>(profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static CuptiApi> {
+fn welcome_apis<'p>(
+    facts: &ImageFacts,
+    profilers: &'p [Profiler],
+    phase: &'p Phase,
+) -> Vec<&'static CuptiApi> {
     let tools = profilers
         .iter()
         .filter(|tool| phase.profilers.accepted_ids().any(|id| id == tool.id));
@@ -97,7 +101,7 @@ fn welcome_apis<'p>(profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static
         .apis
         .accepted_ids()
         .chain(of_tools)
-        .filter_map(api::find_api)
+        .filter_map(|id| facts.tables.find_api(id))
         .collect();
     apis.dedup();
     apis
@@ -111,7 +115,8 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
         let askers = facts.apis.iter();
         askers.flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
     };
-    let is_library = dead_weight::find_kind(file.kind).is_some_and(|kind| kind.is_library);
+    let kind = facts.tables.dead_weight.find_kind(file.kind);
+    let is_library = kind.is_some_and(|kind| kind.is_library);
     for api in apis.iter().copied() {
         if api.exports.is_some() && is_library {
             let mut got = reaches()
@@ -144,12 +149,14 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
 }
 
 /// Why a file that may go is not needed.
-fn idle(file: &DeadWeightFile) -> String {
+fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
     let needs = |api: &&CuptiApi| {
         let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
         api.libraries.iter().any(|library| named(library.stem()))
     };
-    let apis: Vec<&str> = api::cupti_apis()
+    let apis: Vec<&str> = facts
+        .tables
+        .apis
         .iter()
         .filter(needs)
         .map(|api| &*api.name)

@@ -4,7 +4,7 @@
 use super::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::facts::{ApiAvailability, CuptiProcess, ImageFacts};
 use crate::judge::rule::{Evidence, RuleSubject, UnmetNeed};
-use crate::knowledge::api::{self, CuptiApi};
+use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase};
 use image_linkage::loader::trace_text;
 
@@ -49,7 +49,11 @@ pub fn find_unmet_needs(
         let tools = others.iter().filter_map(|wish| no_tool(tools, wish));
         subjects.extend(apis.chain(tools).map(|why| subject(phase, level, why)));
     }
-    let apis = phase.apis.forbids.iter().filter_map(|id| api::find_api(id));
+    let apis = phase
+        .apis
+        .forbids
+        .iter()
+        .filter_map(|id| facts.tables.find_api(id));
     let usable = apis.filter(|api| anybody(facts, api)).map(|api| UnmetNeed {
         what: format!("CUPTI's {} API", api.name),
         words: "it can be used here".to_owned(),
@@ -87,7 +91,7 @@ fn no_api(facts: &ImageFacts, wish: &IdChoice) -> Option<UnmetNeed> {
     let apis: Vec<&CuptiApi> = wish
         .ids()
         .iter()
-        .filter_map(|id| api::find_api(id))
+        .filter_map(|id| facts.tables.find_api(id))
         .collect();
     let in_release = |api: &&&CuptiApi| {
         let mut askers = facts.apis.iter();

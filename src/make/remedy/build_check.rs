@@ -5,7 +5,6 @@ use super::library_stems::CUPTI;
 use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, PlanItem, Verdict};
-use crate::knowledge::dead_weight::find_kind;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -68,7 +67,12 @@ pub(super) fn check_without_install(
     let opened = &target.plain.as_is;
     // A name that a plain process does not find today, and that is not brought, must not fail the build.
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
-    let is_library = |item: &PlanItem| find_kind(item.kind).is_some_and(|kind| kind.is_library);
+    let kinds = &target.tables.dead_weight;
+    let is_library = |item: &PlanItem| {
+        kinds
+            .find_kind(item.kind)
+            .is_some_and(|kind| kind.is_library)
+    };
     // A phase may drop libcupti itself.
     let stays = !plan.drop.iter().any(is_library);
     let beside = needs

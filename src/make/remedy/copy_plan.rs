@@ -68,9 +68,12 @@ pub(crate) fn plan_copy(
     let linker = require_glibc_linker(target)?;
     let copy = choose_source_copy(source, target, linker)?;
     let elf = elf_at(source, &copy.real_path);
-    let needs = required_libraries::list_required_libraries(phase, &target.consumers, |api| {
-        shows(elf, api)
-    });
+    let needs = required_libraries::list_required_libraries(
+        target.tables,
+        phase,
+        &target.consumers,
+        |api| shows(elf, api),
+    );
     if needs.is_empty() {
         return Err(RemedyError::NothingNeeded {
             image: target.image.reference.clone(),

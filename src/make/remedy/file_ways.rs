@@ -7,10 +7,9 @@ use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
 use super::install_folder::CacheUpdate;
 use super::install_method::{InPlaceFiles, InstallMethod};
-use super::library_stems::{COMPANIONS, CUPTI};
+use super::library_stems::CUPTI;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::knowledge::packages::cupti_packages;
 use image_linkage::path::RootPath;
 
 pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
@@ -49,9 +48,9 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
         return false;
     };
     let of_cupti = |name: &[u8]| {
-        COMPANIONS
-            .iter()
-            .chain(&[CUPTI])
+        let companions = target.library.companions();
+        companions
+            .chain([CUPTI])
             .any(|stem| name.starts_with(stem.as_bytes()))
     };
     let found = rootfs.lookup(&first.absolute()).ok();
@@ -97,7 +96,10 @@ pub(super) fn devel_image_name(
     system: &ImageSystem,
     cuda: CudaVersion,
 ) -> Option<String> {
-    let known = cupti_packages().nvidia_repository(&system.id, &system.version)?;
+    let known = target
+        .tables
+        .packages
+        .nvidia_repository(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
     // The value comes from the image and becomes part of a name behind FROM.
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');

@@ -7,11 +7,3 @@ pub(crate) const CUPTI: &str = "libcupti.so";
 pub(crate) fn loaded_name<'n>(stem: &'n str, soname: &'n str) -> &'n str {
     if stem == CUPTI { soname } else { stem }
 }
-
-/// The libraries that come with libcupti in every package of CUPTI, by their stems.
-pub(crate) const COMPANIONS: [&str; 4] = [
-    "libnvperf_host.so",
-    "libnvperf_target.so",
-    "libpcsamplingutil.so",
-    "libcheckpoint.so",
-];

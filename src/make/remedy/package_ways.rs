@@ -8,8 +8,7 @@ use super::install_method::{
 };
 use super::library_stems::CUPTI;
 use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
-use crate::judge::facts::soname_of_cuda;
-use crate::knowledge::packages::cupti_packages;
+use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
 
 pub(super) fn pip_of_consumer(
@@ -45,24 +44,23 @@ fn pip_into(
 ) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
-    // As the wheels are published. Since CUDA 13 the libraries of all of them lie in one folder.
-    let (name, folder) = match release.cuda.0 {
-        11 => ("nvidia-cuda-cupti-cu11", "nvidia/cuda_cupti/lib"),
-        12 => ("nvidia-cuda-cupti-cu12", "nvidia/cuda_cupti/lib"),
-        13 => ("nvidia-cuda-cupti", "nvidia/cu13/lib"),
-        other => return Err(format!("there is no wheel of CUPTI for CUDA {other}").into()),
-    };
+    let library = question.target.library;
+    let mut wheels = library.wheels.install.iter();
+    let major = release.cuda.0;
+    let wheel = wheels.find(|wheel| wheel.major == major);
+    let wheel =
+        wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
     // pip leaves alone what it finds listed, though its files may be gone.
     let mut listed = question.target.around.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
-        name: name.to_owned(),
+        name: wheel.name.clone(),
         version: release.wheel(),
         soname: release.soname.clone(),
-        folder: python.site.join(folder.as_bytes()),
-        is_listed: listed.any(|dist| dist.site == python.site && dist.name == name),
+        folder: python.site.join(wheel.folder.as_bytes()),
+        is_listed: listed.any(|dist| dist.site == python.site && dist.name == wheel.name),
         is_managed: python.is_managed,
-        is_shared: release.cuda.0 >= 13,
+        is_shared: wheel.shared,
     }))
 }
 
@@ -70,7 +68,9 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     let system = &question.system;
     question.require_apt()?;
     question.require_shell()?;
-    let own = cupti_packages().distro_package(&system.id, &system.version);
+    let library = question.target.library;
+    let packages = &question.target.tables.packages;
+    let own = packages.distro_package(&system.id, &system.version);
     let own = own.ok_or_else(|| {
         format!(
             "no package of {} {} is known to hold CUPTI",
@@ -90,13 +90,13 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
             format!("{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}").into(),
         );
     }
-    let soname = soname_of_cuda(&own.cuda).unwrap_or_default();
+    let soname = library.soname_of(&own.cuda).unwrap_or_default();
     Ok(InstallMethod::Package(PackageInstall {
         manager: PackageManager::AptGet,
         name: own.package.clone(),
         version: format!("{}.*", own.cuda),
         cuda,
-        soname: image_linkage::escape::escape_bytes(&soname),
+        soname: image_linkage::escape::escape_bytes(soname.as_bytes()),
         setup: component(system, &own.component),
         is_default_folder: true,
     }))
@@ -136,6 +136,9 @@ fn package(
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
+    let library = question.target.library;
+    let name = library.package.as_deref();
+    let name = name.ok_or_else(|| format!("no package of {} is known", library.name))?;
     // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
     let exact = release.exact.as_ref().filter(|_| of_toolkit);
     let any = || format!("{major}.{minor}.*");
@@ -143,7 +146,7 @@ fn package(
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
     Ok(InstallMethod::Package(PackageInstall {
         manager,
-        name: format!("cuda-cupti-{major}-{minor}"),
+        name: fill_version(name, release.cuda),
         version,
         cuda: Some(release.cuda),
         soname: release.soname.clone(),
@@ -159,16 +162,15 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
         return Ok(None);
     }
     let (id, version) = (&system.id, &system.version);
-    let known = cupti_packages().nvidia_repository(id, version);
+    let packages = &question.target.tables.packages;
+    let known = packages.nvidia_repository(id, version);
     let known =
         known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
-    let url = cupti_packages()
-        .url
-        .replace("{repository}", &known.repository);
+    let url = packages.url.replace("{repository}", &known.repository);
     Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", question.nvidia_machine()),
         file: format!("cuda-{}.repo", known.repository),
-        keyring: cupti_packages().keyring.clone(),
+        keyring: packages.keyring.clone(),
         certificates: !system.certificates,
     }))
 }

@@ -10,7 +10,7 @@ use super::image_system::{ImageSystem, read_image_system};
 use super::install_context::InstallContext;
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
 use super::install_method::{InPlaceFiles, InstallMethod, MethodKind};
-use super::library_stems::{COMPANIONS, CUPTI};
+use super::library_stems::CUPTI;
 use super::method_choice::{MethodChoice, choose_method};
 use super::removal::{RemovalPlan, plan_removal};
 use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release};
@@ -19,8 +19,8 @@ use super::search_path_setup::{
 };
 use super::target::require_glibc_linker;
 use super::target_release::{TargetRelease, choose_release, release_platform};
+use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::judge::facts::{ImageFacts, release_files};
 use crate::judge::plan::{Plan, Verdict};
 use crate::judge::rule::{Rule, RuleCure};
 use crate::knowledge::{Phase, has_api};
@@ -165,22 +165,27 @@ fn bring_in(
     let release = question.release.as_ref();
     let cuda = choice.way.cuda().or(release.map(|it| it.release.cuda));
     recipe.needs = match choice.way.copy_plan() {
-        Some(bring) => needs_of(bring),
+        Some(bring) => needs_of(question.target, bring),
         None => question.needs(cuda.unwrap_or(UNKNOWN_CUDA)),
     };
-    let needed = |stem: &&&'static str| recipe.needs.iter().any(|need| need.stem == **stem);
+    let needed = |stem: &&'static str| recipe.needs.iter().any(|need| need.stem == *stem);
     // A package brings all of them; what nothing needs is removed in the same layer.
-    recipe.spare = COMPANIONS
-        .iter()
-        .filter(|stem| !needed(stem))
-        .copied()
-        .collect();
+    let companions = question.target.library.companions();
+    recipe.spare = companions.filter(|stem| !needed(stem)).collect();
     if let Some(cuda) = cuda {
-        let newer = apis_newer_than_release(question.phase, |api| has_api(cuda, api));
+        let newer = apis_newer_than_release(question.target.tables, question.phase, |api| {
+            has_api(cuda, api)
+        });
         recipe.leaves.extend(newer.map(UnsolvedPoint::Api));
     }
     recipe.release = brought_release(&choice.way, release);
-    recipe.adds = adds(&choice.way, cuda, &recipe.needs, question.linker);
+    recipe.adds = adds(
+        question.target,
+        &choice.way,
+        cuda,
+        &recipe.needs,
+        question.linker,
+    );
     recipe.lead = set_up_search_path(question, &choice.way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
@@ -197,9 +202,9 @@ fn bring_in(
 }
 
 /// The needs that a list of files answers.
-fn needs_of(bring: &CopyPlan) -> Vec<RequiredLibrary> {
+fn needs_of(target: &ImageFacts, bring: &CopyPlan) -> Vec<RequiredLibrary> {
     // What else was brought, such as libgcc_s, is no library of CUPTI's packages.
-    let stems = [CUPTI].into_iter().chain(COMPANIONS);
+    let stems = [CUPTI].into_iter().chain(target.library.companions());
     let need = |stem: &'static str| {
         let file = bring
             .files
@@ -236,6 +241,7 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
 
 /// The bytes that a way adds: those of the files that were read, else those of the newest release of this CUDA.
 fn adds(
+    target: &ImageFacts,
     way: &InstallMethod,
     cuda: Option<CudaVersion>,
     needs: &[RequiredLibrary],
@@ -247,10 +253,10 @@ fn adds(
         _ => {
             let cuda = cuda?;
             let platform = release_platform(linker);
-            let known = release_files::known_release_versions(platform);
+            let known = target.tables.releases.versions_for(platform);
             let mut same = known.iter().rev();
             let exact = same.find(|known| parse_cuda_version(known) == Some(cuda))?;
-            let sizes = release_files::files_of_release(exact, platform);
+            let sizes = target.tables.releases.files_of(exact, platform);
             let size = |need: &RequiredLibrary| {
                 let mut files = sizes.iter();
                 let (_, bytes) = files.find(|(name, _)| name.starts_with(need.stem))?;

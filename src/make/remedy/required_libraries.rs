@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::library_reason::{LibraryReason, LibraryReasons};
 use super::library_stems::CUPTI;
 use crate::judge::facts::{CuptiConsumer, FailureImpact};
-use crate::knowledge::Phase;
-use crate::knowledge::api::{self, CuptiApi};
+use crate::knowledge::api::CuptiApi;
+use crate::knowledge::{KnowledgeTables, Phase};
 
 /// A library that has to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub(crate) struct RequiredLibrary {
 /// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
 /// first. `has` says whether the release that is to be had has an API.
 pub(crate) fn list_required_libraries(
+    tables: &'static KnowledgeTables,
     phase: &Phase,
     consumers: &[CuptiConsumer],
     has: impl Fn(&CuptiApi) -> bool,
@@ -26,7 +27,8 @@ pub(crate) fn list_required_libraries(
     let mut found: BTreeMap<&'static str, LibraryReasons> = BTreeMap::new();
     let mut add = |stem, reason| found.entry(stem).or_default().add(reason);
     // Of alternatives the first that the release has, so that no file is brought for the others.
-    let wanted = wished_apis(phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
+    let wanted =
+        wished_apis(tables, phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
     for api in wanted {
         let because = LibraryReason::Api(api.name.clone());
         // Without a function of its own in libcupti an API is all in its other libraries.
@@ -65,20 +67,24 @@ impl std::fmt::Display for NewerApi {
 }
 
 /// The APIs that a phase needs or wants, each with those that would do in its place.
-fn wished_apis(phase: &Phase) -> impl Iterator<Item = Vec<&'static CuptiApi>> {
+fn wished_apis(
+    tables: &'static KnowledgeTables,
+    phase: &Phase,
+) -> impl Iterator<Item = Vec<&'static CuptiApi>> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
-    wishes.map(|wish| {
-        let apis = wish.ids().iter().filter_map(|id| api::find_api(id));
+    wishes.map(move |wish| {
+        let apis = wish.ids().iter().filter_map(|id| tables.find_api(id));
         apis.collect()
     })
 }
 
 /// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
 pub(crate) fn apis_newer_than_release(
+    tables: &'static KnowledgeTables,
     phase: &Phase,
     has: impl Fn(&CuptiApi) -> bool,
 ) -> impl Iterator<Item = NewerApi> {
-    let lacking = wished_apis(phase).filter(move |apis| !apis.iter().any(|api| has(api)));
+    let lacking = wished_apis(tables, phase).filter(move |apis| !apis.iter().any(|api| has(api)));
     // Of alternatives the first is the one that the phase would have.
     lacking.filter_map(|apis| {
         apis.first().map(|api| NewerApi {
@@ -96,7 +102,9 @@ mod tests {
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
         let needs =
-            list_required_libraries(known.phase(phase).unwrap(), &[], |api| has_api(cuda, api));
+            list_required_libraries(known.tables, known.phase(phase).unwrap(), &[], |api| {
+                has_api(cuda, api)
+            });
         needs.iter().map(|need| need.stem).collect()
     }
 
@@ -105,7 +113,7 @@ mod tests {
         let known = Knowledge::built_in();
         let said = |cuda| -> Vec<String> {
             let phase = known.phase("profiling").unwrap();
-            let newer = apis_newer_than_release(phase, |api| has_api(cuda, api));
+            let newer = apis_newer_than_release(known.tables, phase, |api| has_api(cuda, api));
             newer.map(|api| api.to_string()).collect()
         };
         assert_eq!(

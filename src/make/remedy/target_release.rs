@@ -1,8 +1,8 @@
 //! Which release of CUPTI an image is to be given, and what says so.
 
 use super::wanted_cupti::{WantedCupti, find_wanted_cupti};
+use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::judge::facts::{ImageFacts, release_files};
 use crate::knowledge::LibraryRelease;
 use image_linkage::loader::DynamicLoader;
 
@@ -26,7 +26,10 @@ pub(crate) fn choose_release(
     asked: Option<CudaVersion>,
 ) -> Option<TargetRelease> {
     let wanted = find_wanted_cupti(target);
-    let known = release_files::known_release_versions(release_platform(linker));
+    let known = target
+        .tables
+        .releases
+        .versions_for(release_platform(linker));
     let of = |cuda: CudaVersion| {
         let mut same = known
             .iter()
@@ -35,7 +38,7 @@ pub(crate) fn choose_release(
         same.next().map(|version| (*version).to_owned())
     };
     let by_version = |cuda: CudaVersion, because: String| TargetRelease {
-        release: LibraryRelease::of_cuda(cuda, of(cuda)),
+        release: target.library.release(cuda, of(cuda)),
         is_toolkit: false,
         is_guess: false,
         because,
@@ -45,7 +48,7 @@ pub(crate) fn choose_release(
         .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
         .or_else(|| pinned(target))
         .or_else(|| of_runtime(target, &wanted, &of))
-        .or_else(|| of_soname(&wanted, &known))
+        .or_else(|| of_soname(target, &wanted, &known))
 }
 
 /// The name of a processor in the table of releases.
@@ -55,12 +58,14 @@ pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
 
 /// The exact version that a distribution of Python's asks for.
 fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
+    let wheel = target.library.wheels.pin.as_deref()?;
     let distributions = target.around.distributions.iter();
     let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
-    // Up to CUDA 12 the name of the wheel ends in the major version, as in nvidia-cuda-cupti-cu12.
-    let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with("nvidia-cuda-cupti"))?;
+    let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with(wheel))?;
     Some(TargetRelease {
-        release: LibraryRelease::of_cuda(parse_cuda_version(pin)?, Some(pin.clone())),
+        release: target
+            .library
+            .release(parse_cuda_version(pin)?, Some(pin.clone())),
         is_toolkit: false,
         is_guess: false,
         because: format!("{} {} asks for it", dist.name, dist.version),
@@ -83,17 +88,19 @@ fn of_runtime(
     Some(TargetRelease {
         is_toolkit: exact.is_some() && exact.as_ref() == runtime.map(|runtime| &runtime.version),
         is_guess: false,
-        release: LibraryRelease::of_cuda(cuda, exact),
+        release: target.library.release(cuda, exact),
         because,
     })
 }
 
 /// The newest release of a soname; only a soname with a number says anything.
-fn of_soname(wanted: &WantedCupti, known: &[&str]) -> Option<TargetRelease> {
+fn of_soname(target: &ImageFacts, wanted: &WantedCupti, known: &[&str]) -> Option<TargetRelease> {
     let soname = wanted.soname.as_deref()?;
     let all = known.iter().rev().filter_map(|known| {
         let release = TargetRelease {
-            release: LibraryRelease::of_cuda(parse_cuda_version(known)?, Some((*known).to_owned())),
+            release: target
+                .library
+                .release(parse_cuda_version(known)?, Some((*known).to_owned())),
             is_toolkit: false,
             is_guess: true,
             because: String::new(),

@@ -16,10 +16,10 @@ fn facts(image: &str) -> ImageFacts {
     let options = ReadOptions {
         platform: None,
         registry: RegistryOptions::default(),
+        knowledge: &Knowledge::built_in(),
         conditions: GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
-            consumers: Knowledge::built_in().consumers,
         },
         index: cupti_options(),
         progress: &NoProgress,

@@ -41,8 +41,13 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     let cuda = cuda_of(target);
     let soname = asked.map(|consumer| consumer.wants.clone()).or_else(|| {
         let plain = &target.plain.as_is.name;
-        let of_cuda = cuda.and_then(|(major, minor)| {
-            crate::judge::facts::soname_of_cuda(&format!("{major}.{minor}"))
+        let of_cuda = cuda.map(|cuda| {
+            target
+                .library
+                .release(cuda, None)
+                .soname
+                .into_bytes()
+                .into()
         });
         of_cuda.or_else(|| numbered(plain).then(|| plain.clone()))
     });

@@ -27,7 +27,12 @@ pub(crate) fn audit_new_image(
     // First: an image that changed where it should not is wrong, whatever its verdict.
     same_but(made, decision)?;
     let layers = made.indexes.iter().cloned().map(Ok).collect();
-    let facts = facts::gather_facts(made.image.clone(), ReadLayers { layers }, conditions);
+    let facts = facts::gather_facts(
+        made.image.clone(),
+        ReadLayers { layers },
+        knowledge,
+        conditions,
+    );
     let audit = judge_image(
         facts,
         knowledge,

@@ -7,7 +7,7 @@ use tempfile::NamedTempFile;
 
 use super::SlimError;
 use super::interrupt;
-use crate::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
+use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::VerifiedReader;
 use image_linkage::layer::decompress::DecompressedReader;
@@ -90,9 +90,14 @@ impl OriginalImage {
         })
     }
 
-    pub(crate) fn facts(&self, conditions: &GatherOptions) -> ImageFacts {
+    pub(crate) fn facts(&self, options: &ReadOptions<'_>) -> ImageFacts {
         let layers = self.layers.iter().cloned().map(Ok).collect();
-        facts::gather_facts(self.image.clone(), ReadLayers { layers }, conditions)
+        facts::gather_facts(
+            self.image.clone(),
+            ReadLayers { layers },
+            options.knowledge,
+            &options.conditions,
+        )
     }
 
     /// The blob of a layer as it is stored; it fails at its end if it is not what was read before.

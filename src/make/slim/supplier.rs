@@ -73,7 +73,12 @@ impl CuptiSupplier {
             OpenedLayers::Folder(dir, index) => {
                 let (image, layers) = (opened.image, vec![Ok(*index)]);
                 Ok(Self {
-                    facts: facts::gather_facts(image, ReadLayers { layers }, &options.conditions),
+                    facts: facts::gather_facts(
+                        image,
+                        ReadLayers { layers },
+                        options.knowledge,
+                        &options.conditions,
+                    ),
                     from: ContentOrigin::folder(),
                     kind: SupplierKind::Folder(dir),
                 })
@@ -82,7 +87,7 @@ impl CuptiSupplier {
                 let opened = OpenedImage { layers, ..opened };
                 let original = OriginalImage::new(opened, kept, options)?;
                 Ok(Self {
-                    facts: original.facts(&options.conditions),
+                    facts: original.facts(options),
                     from: ContentOrigin::image(&original.image),
                     kind: SupplierKind::Image(Box::new(original)),
                 })
@@ -111,7 +116,12 @@ impl CuptiSupplier {
         let layers = vec![Ok(index)];
         let name = path.file_name().unwrap_or_default();
         Ok(Self {
-            facts: facts::gather_facts(image, ReadLayers { layers }, &options.conditions),
+            facts: facts::gather_facts(
+                image,
+                ReadLayers { layers },
+                options.knowledge,
+                &options.conditions,
+            ),
             from: ContentOrigin::wheel(
                 &image_linkage::escape::escape_bytes(name.as_bytes()),
                 &sha256,

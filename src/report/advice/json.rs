@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{verdict, why};
 use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
 use crate::knowledge::Profiler;
-use crate::knowledge::advice::{InstallSource, general_advice};
+use crate::knowledge::advice::InstallSource;
 use crate::report::json_parts::OverheadReport;
 
 const SCHEMA: &str = "cupti-audit/advice/v1";
@@ -91,7 +91,7 @@ struct ToolListReport<'a> {
 /// Errors: Never for a report made here; the signature is serde's.
 pub(crate) fn advice_json(advice: &ToolAdvice<'_>) -> serde_json::Result<String> {
     let (bytes, bytes_with_options) = advice.bytes();
-    let general = general_advice();
+    let general = &advice.knowledge.tables.advice;
     serde_json::to_string(&AdviceReport {
         schema: SCHEMA,
         phase: advice.phase.as_deref(),
@@ -147,7 +147,7 @@ fn release(chosen: &AdvisedRelease) -> ReleaseReport<'_> {
     ReleaseReport {
         cuda: format!("{major}.{minor}"),
         assumed: chosen.assumed,
-        sizes_of: chosen.sizes_of,
+        sizes_of: &chosen.sizes_of,
         sizes_exact: chosen.release.exact.is_some(),
         arch: ARCH,
     }

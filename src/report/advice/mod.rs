@@ -4,8 +4,8 @@ pub(crate) mod json;
 pub(crate) mod page;
 
 use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
-use crate::knowledge::api::{self, CuptiApi};
-use crate::knowledge::{CuptiNeed, Profiler};
+use crate::knowledge::api::CuptiApi;
+use crate::knowledge::{CuptiNeed, KnowledgeTables, Profiler};
 use crate::size::format_size;
 
 /// The answer in one line.
@@ -36,8 +36,12 @@ fn why(tool: &Profiler) -> &'static str {
 }
 
 /// The APIs of a tool by name; those of options in brackets.
-fn apis(tool: &Profiler) -> String {
-    let name = |id: &String| api::find_api(id).map_or_else(|| id.clone(), |api| api.name.clone());
+fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
+    let name = |id: &String| {
+        tables
+            .find_api(id)
+            .map_or_else(|| id.clone(), |api| api.name.clone())
+    };
     let needed = tool.said.apis.iter().map(name);
     let optional = tool.said.optional_apis.iter();
     let optional = optional.map(|id| format!("({})", name(id)));
@@ -47,7 +51,7 @@ fn apis(tool: &Profiler) -> String {
 /// The release that the sizes are of, and why that one.
 fn release(chosen: &AdvisedRelease) -> String {
     let (major, minor) = chosen.release.cuda;
-    let sizes = chosen.sizes_of;
+    let sizes = &chosen.sizes_of;
     match (chosen.release.exact.is_some(), chosen.assumed) {
         (true, true) => format!(
             "CUDA {major}.{minor} is assumed, the newest 12.x that is known; sizes of {sizes}, {ARCH}"
@@ -92,7 +96,11 @@ fn too_new(advice: &ToolAdvice<'_>) -> Vec<String> {
 /// The fallbacks of a tool, by name.
 fn instead(advice: &ToolAdvice<'_>, tool: &Profiler) -> String {
     let name = |id: &String| {
-        let known = advice.known.iter().find(|profiler| profiler.id == *id);
+        let known = advice
+            .knowledge
+            .profilers
+            .iter()
+            .find(|profiler| profiler.id == *id);
         known.map_or_else(|| id.clone(), |profiler| profiler.said.name.clone())
     };
     let names: Vec<String> = tool.said.fallbacks.iter().map(name).collect();

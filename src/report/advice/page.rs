@@ -2,8 +2,7 @@
 
 use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict, why};
 use crate::judge::plan::advice::{FileNeed, ToolAdvice};
-use crate::knowledge::advice::general_advice;
-use crate::knowledge::host_conditions::{self, HostCondition};
+use crate::knowledge::host_conditions::HostCondition;
 use crate::knowledge::{Profiler, SEVERITY_PHASES};
 use crate::report::blocks::{Block, ReportPage, TableRow};
 use crate::report::profilers::{cupti_need_words, overhead_words};
@@ -29,7 +28,7 @@ pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
         blocks.push(Block::Heading("where from"));
         blocks.extend(advice.sources.iter().map(Block::Command));
     }
-    let general = general_advice();
+    let general = &advice.knowledge.tables.advice;
     blocks.extend([
         Block::Heading("what to do first"),
         Block::Steps(&general.order),
@@ -52,7 +51,11 @@ pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
 fn tool(advice: &ToolAdvice<'_>, tool: &Profiler) -> TableRow {
     let said = &tool.said;
     let cupti = cupti_need_words(said.cupti);
-    let (apis, cost, instead) = (apis(tool), overhead_words(tool), instead(advice, tool));
+    let (apis, cost, instead) = (
+        apis(advice.knowledge.tables, tool),
+        overhead_words(tool),
+        instead(advice, tool),
+    );
     let labelled = [
         ("why", why(tool)),
         ("APIs", &apis),
@@ -92,7 +95,7 @@ fn files(files: &[FileNeed]) -> Vec<TableRow> {
 /// The conditions of the host that bear on one of the tools.
 fn host(advice: &ToolAdvice<'_>) -> Vec<&'static HostCondition> {
     let asked = |id: &String| advice.tools.iter().any(|tool| tool.said.host.contains(id));
-    let conditions = host_conditions::host_conditions().iter();
+    let conditions = advice.knowledge.tables.host.iter();
     conditions
         .filter(|condition| asked(&condition.id))
         .collect()

@@ -43,7 +43,7 @@ pub(super) fn image_section(
             @for finding in &audit.findings { (self::finding(finding, facts, rules)) }
             div.pictures {
                 figure {
-                    figcaption { h3 { "Who gets CUPTI" } }
+                    figcaption { h3 { "Who gets " (facts.library.name) } }
                     (copy_picture::draw_copies(facts, number))
                 }
                 figure {
@@ -217,7 +217,7 @@ fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
 fn consumers(facts: &ImageFacts) -> Markup {
     html! {
         @if !facts.consumers.is_empty() {
-            h3 { "Programs that ask for CUPTI" }
+            h3 { "Programs that ask for " (facts.library.name) }
             div.rows { @for consumer in &facts.consumers {
                 div.row {
                     p { b { (consumer.name) } " " code { (consumer.object) } }

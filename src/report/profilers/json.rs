@@ -174,9 +174,9 @@ fn host<'a>(matrix: &'a ProfilerMatrix<'_>) -> HostReport<'a> {
             .drivers
             .iter()
             .map(|row| MinimumDriverReport {
-                cuda: row.cuda,
-                driver: row.driver,
-                minor_compatibility: row.minor_compatibility,
+                cuda: &row.cuda,
+                driver: &row.driver,
+                minor_compatibility: row.minor_compatibility.as_deref(),
             })
             .collect(),
     }

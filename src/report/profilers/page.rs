@@ -154,12 +154,12 @@ fn under_runtime(entry: &ToolAssessment<'_>) -> Option<(String, String)> {
 
 fn drivers(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
     let row = |row: &MinimumDriver| {
-        let branch = row.minor_compatibility;
+        let branch = row.minor_compatibility.as_deref();
         let compatible = branch.map_or_else(String::new, |branch| {
             format!("; {branch} or later by minor-version compatibility")
         });
         TableRow {
-            cells: [row.cuda, row.driver, branch.unwrap_or("–")]
+            cells: [row.cuda.as_str(), &row.driver, branch.unwrap_or("–")]
                 .map(str::to_owned)
                 .into(),
             line: format!("    {:8} {}{compatible}", row.cuda, row.driver),

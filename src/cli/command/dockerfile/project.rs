@@ -1,6 +1,6 @@
 //! `dockerfile --all-phases`: one file for a project's life, and its Cloud Build.
 
-use crate::knowledge::packages::{GitSource, cupti_packages};
+use crate::knowledge::packages::GitSource;
 use crate::make::dockerfile::DockerfileTemplates;
 use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
 use crate::make::remedy::RemedyError;
@@ -52,7 +52,7 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
 
 /// The sources of the PyTorch that is in the image, else of the one that is known.
 fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
-    let known = &cupti_packages().pytorch;
+    let known = &asked.facts.tables.packages.pytorch;
     let mut installed = asked.facts.around.distributions.iter();
     let installed = installed.find(|dist| dist.name == "torch");
     let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');

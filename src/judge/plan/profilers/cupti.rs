@@ -6,7 +6,7 @@ use crate::judge::facts::{
     ImageFacts, World,
 };
 use crate::knowledge::Profiler;
-use crate::knowledge::api::{self, CuptiApi};
+use crate::knowledge::api::CuptiApi;
 use image_linkage::escape;
 use image_linkage::loader::{RequestOutcome, trace_text};
 
@@ -64,7 +64,7 @@ pub(super) fn assess_cupti_use(
         return of_plain(verdict, facts, profiler, world);
     };
     let judged: Vec<ToolReasons> = askers(facts, program)
-        .map(|(consumer, reach)| of_consumer(profiler, consumer, reach.get(world), world))
+        .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
         .collect();
     if judged.is_empty() {
         verdict.unknown.push(
@@ -95,6 +95,7 @@ fn askers<'f>(
 }
 
 fn of_consumer(
+    facts: &ImageFacts,
     profiler: &Profiler,
     consumer: &CuptiConsumer,
     reach: &CuptiAccess,
@@ -117,7 +118,7 @@ fn of_consumer(
         .map(|how| trace_text::stage_text(how, &gets.objects));
     let how = how.unwrap_or_default();
     verdict.found.push(format!("{object} gets {path} by {how}"));
-    of_apis(&mut verdict, profiler, reach);
+    of_apis(&mut verdict, facts, profiler, reach);
     verdict
 }
 
@@ -141,7 +142,7 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
         .found
         .push(format!("dlopen(\"{name}\") gets {path} by {how}"));
     if let Some(reach) = of_nobody(facts).next() {
-        of_apis(verdict, profiler, reach.get(world));
+        of_apis(verdict, facts, profiler, reach.get(world));
     }
 }
 
@@ -152,14 +153,19 @@ fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> 
 }
 
 /// Adds what becomes of the APIs: those that have to be there, and those that only some options need.
-fn of_apis(verdict: &mut ToolReasons, profiler: &Profiler, reach: &CuptiAccess) {
+fn of_apis(
+    verdict: &mut ToolReasons,
+    facts: &ImageFacts,
+    profiler: &Profiler,
+    reach: &CuptiAccess,
+) {
     for id in &profiler.said.apis {
-        if let Some(words) = api::find_api(id).and_then(|api| lacks(reach, api)) {
+        if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.missing.push(words);
         }
     }
     for id in &profiler.said.optional_apis {
-        if let Some(words) = api::find_api(id).and_then(|api| lacks(reach, api)) {
+        if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.found.push(format!("without {words}"));
         }
     }
@@ -199,7 +205,7 @@ pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     needed
         .chain(optional)
         .filter_map(|(id, optional)| {
-            let api = api::find_api(id)?;
+            let api = facts.tables.find_api(id)?;
             let usable = ByWorld {
                 as_is: best(World::AsIs, api),
                 nvidia: best(World::Nvidia, api),

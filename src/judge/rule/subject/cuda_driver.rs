@@ -3,7 +3,6 @@
 use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
 use crate::judge::facts::cuda_runtime::{self, CudaVersion};
 use crate::judge::facts::{CuptiCopy, ImageFacts, search_path};
-use crate::knowledge::minimum_driver;
 use crate::knowledge::rule::SubjectKind;
 
 /// Where GKE mounts the driver's libraries.
@@ -16,7 +15,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         return Vec::new();
     }
     let (version, from) = newest(facts).unwrap_or_default();
-    let row = minimum_driver::drivers_for_cuda(&version).first().copied();
+    let row = facts.tables.drivers_for(&version).next();
     let required = cuda_runtime::required_cuda_version(config);
     let cupti = of_cupti(facts)
         .filter_map(|(version, path)| Some((cuda_runtime::parse_cuda_version(&version)?, path)))
@@ -33,12 +32,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             ("from", text(from)),
             (
                 "driver",
-                text(row.map(|row| row.driver).unwrap_or_default()),
+                text(row.map(|row| row.driver.as_str()).unwrap_or_default()),
             ),
             (
                 "branch",
                 text(
-                    row.and_then(|row| row.minor_compatibility)
+                    row.and_then(|row| row.minor_compatibility.as_deref())
                         .unwrap_or_default(),
                 ),
             ),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, fields, text};
 use crate::judge::facts::{self, DeadWeightFile, ImageFacts};
-use crate::knowledge::dead_weight::{self, WeightPurpose};
+use crate::knowledge::dead_weight::{DeadWeightTable, WeightPurpose};
 use crate::knowledge::rule::SubjectKind;
 use crate::size::format_size;
 
@@ -16,17 +16,25 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .into_iter()
         .filter_map(|weight| {
             let of_weight = |file: &&DeadWeightFile| {
-                dead_weight::find_kind(file.kind).is_some_and(|kind| kind.weight == weight)
+                facts
+                    .tables
+                    .dead_weight
+                    .find_kind(file.kind)
+                    .is_some_and(|kind| kind.weight == weight)
                     && !facts.baggage_uses.iter().any(|by| by.kind == file.kind)
                     && !used.contains(&file.path)
             };
             let files: Vec<&DeadWeightFile> = facts.baggage.iter().filter(of_weight).collect();
-            (!files.is_empty()).then(|| subject(weight, &files))
+            (!files.is_empty()).then(|| subject(&facts.tables.dead_weight, weight, &files))
         })
         .collect()
 }
 
-fn subject(weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
+fn subject(
+    table: &DeadWeightTable,
+    weight: WeightPurpose,
+    files: &[&DeadWeightFile],
+) -> RuleSubject {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     RuleSubject {
         kind: SubjectKind::Baggage,
@@ -36,18 +44,18 @@ fn subject(weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
             ("count", text(files.len().to_string())),
         ]),
         locations: Vec::new(),
-        evidence: by_kind(files),
+        evidence: by_kind(table, files),
     }
 }
 
 /// A line for each kind: its size and what it is.
-fn by_kind(files: &[&DeadWeightFile]) -> Vec<Evidence> {
+fn by_kind(table: &DeadWeightTable, files: &[&DeadWeightFile]) -> Vec<Evidence> {
     let kinds: BTreeSet<&str> = files.iter().map(|file| file.kind).collect();
     let line = |id: &str| {
         let of_kind = files.iter().filter(|file| file.kind == id);
         let bytes: u64 = of_kind.clone().map(|file| file.bytes).sum();
         let first = of_kind.clone().next()?;
-        let what = &dead_weight::find_kind(id)?.what;
+        let what = &table.find_kind(id)?.what;
         let more = match of_kind.count() {
             1 => String::new(),
             count => format!(" and {} more", count - 1),

@@ -11,7 +11,7 @@ use image_linkage::path::RootPath;
 
 /// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let stale = ld_cache::find_stale_entries(&facts.grounds);
+    let stale = ld_cache::find_stale_entries(facts.library, &facts.grounds);
     [StaleReason::Gone, StaleReason::NotEntered]
         .into_iter()
         .filter_map(|kind| {

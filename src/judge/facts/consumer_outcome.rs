@@ -1,0 +1,91 @@
+//! What a program that asks for the library gets in one world.
+
+use super::companions::CompanionLookup;
+use super::unresolved_objects;
+use image_linkage::elf::ByteString;
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,
+};
+use image_linkage::path::RootPath;
+
+/// What a consumer gets in one world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerOutcome {
+    /// What became of the request.
+    pub outcome: RequestOutcome,
+    /// The path by which the loader opened it.
+    pub path: Option<ByteString>,
+    /// The same without links.
+    pub real_path: Option<RootPath>,
+    /// How it was found.
+    pub how: Option<SearchStage>,
+    /// The loader's words, when it was not.
+    pub message: String,
+    /// The search.
+    pub trace: Vec<SearchStep>,
+    /// The objects that the numbers in the search count.
+    pub objects: Vec<LoadedObject>,
+    /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
+    pub missing_symbols: Vec<ByteString>,
+    /// The version that is missing, where the request fails for want of one.
+    pub missing_version: Option<ByteString>,
+    /// What else the object needs and does not get.
+    pub other_failures: Vec<UnresolvedRequest>,
+    /// Objects on the way whose tables could not be read.
+    pub unread: Vec<String>,
+    /// What it gets of the libraries beside libcupti.
+    pub companions: Vec<CompanionLookup>,
+}
+
+impl ConsumerOutcome {
+    pub(super) fn not_found(message: String) -> Self {
+        Self {
+            outcome: RequestOutcome::NotFound,
+            path: None,
+            real_path: None,
+            how: None,
+            message,
+            trace: Vec::new(),
+            objects: Vec::new(),
+            missing_symbols: Vec::new(),
+            missing_version: None,
+            other_failures: Vec::new(),
+            unread: Vec::new(),
+            companions: Vec::new(),
+        }
+    }
+
+    pub(super) fn failed(unresolved: &UnresolvedRequest, objects: &[LoadedObject]) -> Self {
+        Self {
+            outcome: unresolved.outcome,
+            missing_version: unresolved.missing_version.clone(),
+            trace: unresolved.trace.clone(),
+            objects: objects.to_vec(),
+            ..Self::not_found(unresolved.message.clone())
+        }
+    }
+
+    pub(super) fn found(object: &LoadedObject, objects: &[LoadedObject]) -> Self {
+        Self {
+            outcome: RequestOutcome::Loaded,
+            path: Some(object.path.clone()),
+            real_path: Some(object.real_path.clone()),
+            how: Some(object.how),
+            trace: object.trace.clone(),
+            objects: objects.to_vec(),
+            ..Self::not_found(String::new())
+        }
+    }
+
+    /// What else keeps the object from being loaded.
+    pub(super) fn with_other_failures(
+        mut self,
+        loaded: &LoadResolution,
+        names: &[ByteString],
+    ) -> Self {
+        let others = unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
+        self.other_failures = others.cloned().collect();
+        self.unread.clone_from(&loaded.unread);
+        self
+    }
+}

@@ -1,0 +1,130 @@
+//! All that is known of an image when it is asked about a library; nothing is judged here.
+
+use std::collections::BTreeMap;
+
+use super::{
+    ByWorld, CuptiConsumer, CuptiCopy, CuptiProcess, DanglingLink, DeadWeightFile, DeadWeightUse,
+    FileReference, ProcessContext, RelatedSoftware,
+};
+use crate::knowledge::{KnowledgeTables, LibraryProfile};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::{LoadResolution, RequestOutcome};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::ApplyProblem;
+use image_source::Image;
+
+/// Whether a process without search paths of its own can open CUPTI by its soname.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CuptiStatus {
+    /// It can.
+    Loadable,
+    /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
+    Unloadable,
+    /// The headers are there, the library is not.
+    HeadersOnly,
+    /// Nothing is there.
+    Absent,
+}
+
+impl CuptiStatus {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loadable => "loadable",
+            Self::Unloadable => "unloadable",
+            Self::HeadersOnly => "headers-only",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// What a plain dlopen of one name gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainOpen {
+    /// The name.
+    pub name: ByteString,
+    /// What the loader does.
+    pub resolution: LoadResolution,
+}
+
+/// Something that could not be checked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gap {
+    /// What was not checked.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// All that is known of an image.
+pub struct ImageFacts {
+    /// The library that it was asked about.
+    pub library: &'static LibraryProfile,
+    /// What the facts were read by.
+    pub tables: &'static KnowledgeTables,
+    /// The image.
+    pub image: Image,
+    /// The digests and sizes of the layers as read.
+    pub layers: Vec<LayerSize>,
+    /// The loader's view, in each world.
+    pub grounds: ByWorld<ProcessContext>,
+    /// Whether CUPTI can be opened, in each world.
+    pub status: ByWorld<CuptiStatus>,
+    /// What a plain dlopen of the soname gets, in each world: of the first soname that can be opened, else
+    /// of the one that is expected.
+    pub plain: ByWorld<PlainOpen>,
+    /// The copies of libcupti.
+    pub copies: Vec<CuptiCopy>,
+    /// Links named as libcupti that lead nowhere.
+    pub dangling: Vec<DanglingLink>,
+    /// The CUPTI headers: the places of `cupti.h`.
+    pub headers: Vec<(RootPath, usize)>,
+    /// Who asks for CUPTI.
+    pub consumers: Vec<CuptiConsumer>,
+    /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
+    pub apis: Vec<CuptiProcess>,
+    /// The files that may be dead weight, by path.
+    pub baggage: Vec<DeadWeightFile>,
+    /// What uses such files without a table of an object showing it.
+    pub baggage_uses: Vec<DeadWeightUse>,
+    /// The links that lead to such files, by file.
+    pub baggage_links: BTreeMap<RootPath, Vec<RootPath>>,
+    /// What leads to such files and so keeps them.
+    pub ties: Vec<FileReference>,
+    /// What lies around CUPTI.
+    pub around: RelatedSoftware,
+    /// What could not be checked.
+    pub gaps: Vec<Gap>,
+    /// Oddities of the layers, for `-v`: the layer, where and what.
+    pub oddities: Vec<ApplyProblem>,
+}
+
+impl ImageFacts {
+    /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
+    pub fn provides_cupti(&self) -> bool {
+        let gets =
+            |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+        self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
+    }
+
+    /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
+    pub fn concerns_cupti(&self) -> bool {
+        self.own_copies().next().is_some()
+            || !self.dangling.is_empty()
+            || !self.consumers.is_empty()
+    }
+
+    /// The copies of CUPTI that are for everybody, not for one tool alone.
+    pub fn own_copies(&self) -> impl Iterator<Item = &CuptiCopy> {
+        self.copies.iter().filter(|copy| !copy.decoy)
+    }
+}
+
+/// The sizes of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerSize {
+    /// As stored.
+    pub compressed: u64,
+    /// Uncompressed.
+    pub bytes: u64,
+}

@@ -1,0 +1,119 @@
+//! A program that asks for a library, and how (`profiles/consumers/<id>.yaml`).
+
+use serde::Deserialize;
+
+use super::{DEFAULT_LIBRARY, matches_name_pattern};
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+
+/// How an object asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestKind {
+    /// By `DT_NEEDED`.
+    Needed,
+    /// By dlopen.
+    Dlopen,
+}
+
+/// What breaks when a consumer does not get CUPTI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureImpact {
+    /// The program cannot be started or imported.
+    Import,
+    /// Only its profiling.
+    Profiling,
+}
+
+impl RequestKind {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Needed => "needed",
+            Self::Dlopen => "dlopen",
+        }
+    }
+}
+
+impl FailureImpact {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Profiling => "profiling",
+        }
+    }
+}
+
+/// How a known program asks for a library (`profiles/consumers/*.yaml`).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerProfile {
+    /// The stem of its file.
+    #[serde(skip)]
+    pub id: String,
+    /// The name of the program.
+    pub name: String,
+    /// The file name of its object; a final `*` stands for any rest.
+    pub object: String,
+    /// How it asks.
+    pub asks: RequestKind,
+    /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
+    #[serde(default)]
+    pub beside: Option<String>,
+    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
+    /// stands for any rest. Its search paths are those that count.
+    #[serde(default)]
+    pub through: Option<String>,
+    /// The names it opens, in order.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// What breaks without it.
+    pub required: FailureImpact,
+    /// The library that it asks for, by id.
+    #[serde(default = "default_library")]
+    pub library: String,
+}
+
+fn default_library() -> String {
+    DEFAULT_LIBRARY.to_owned()
+}
+
+impl ConsumerProfile {
+    /// Reads the profile `id` from its file.
+    ///
+    /// Errors: All mistakes in the file.
+    pub fn read(
+        id: &str,
+        document: &YamlDocument,
+        libraries: &[String],
+    ) -> Result<Self, Vec<YamlMistake>> {
+        document.read_and(|mut profile: Self| {
+            id.clone_into(&mut profile.id);
+            let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
+            let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
+                "" => Some(document.mistake(&["object"], what)),
+                _ => None,
+            };
+            let mut mistakes: Vec<YamlMistake> = mistake.into_iter().collect();
+            if !libraries.contains(&profile.library) {
+                let known: Vec<&str> = libraries.iter().map(String::as_str).collect();
+                let what = unknown_name("library", &profile.library, &known);
+                mistakes.push(document.mistake(&["library"], what));
+            }
+            (profile, mistakes)
+        })
+    }
+
+    /// Whether the profile is of objects of this file name.
+    pub fn fits(&self, name: &[u8]) -> bool {
+        matches_name_pattern(name, &self.object)
+    }
+}
+
+/// Whether a profile knows objects of this file name to open the library at run time.
+pub(crate) fn opens_library(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
+    profiles
+        .iter()
+        .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(name))
+}

@@ -1,0 +1,332 @@
+//! A library that an image is asked about (`profiles/libraries/<id>.yaml`): its names, headers, sonames and packages.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::LibraryRelease;
+use super::release_table::ReleaseTable;
+use yaml_mistakes::{YamlDocument, YamlMistake};
+
+/// All that is special about one library.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LibraryProfile {
+    /// The stem of its file, by which `--library` chooses it.
+    #[serde(skip)]
+    pub id: String,
+    /// The name for people, such as `CUPTI`.
+    pub name: String,
+    /// What its file names and sonames begin with, such as `libcupti.so`; opened where nothing says a number.
+    pub stem: String,
+    /// What the names of its functions begin with; empty where its symbols are not looked at.
+    #[serde(default)]
+    pub symbols: String,
+    /// The same of the libraries beside it.
+    #[serde(default)]
+    pub companion_symbols: Vec<String>,
+    /// The libraries of its packages, itself among them.
+    #[serde(default)]
+    pub family: Vec<FamilyLibrary>,
+    /// Whether its version is that of CUDA.
+    #[serde(default)]
+    pub is_cuda: bool,
+    /// The header that programs include.
+    pub header: String,
+    /// The header that says its version.
+    #[serde(default)]
+    pub header_version: Option<HeaderVersion>,
+    /// The soname by version, the newest rule first.
+    pub soname: Vec<SonameRule>,
+    /// Its Python packages.
+    #[serde(default)]
+    pub wheels: WheelNames,
+    /// The package of conda, without the version.
+    #[serde(default)]
+    pub conda: Option<String>,
+    /// The package of NVIDIA's repositories, with `{major}` and `{minor}` to fill in.
+    #[serde(default)]
+    pub package: Option<String>,
+    /// A word in the name of a package whose version is the library's.
+    pub package_word: String,
+    /// The rules that are about it; a final `*` stands for any rest.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// Whether the APIs, the profiling tools and the phases are about it.
+    #[serde(default)]
+    pub has_apis: bool,
+}
+
+/// A library of the same packages, and what is done with it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FamilyLibrary {
+    /// The name up to the number of its soname.
+    pub stem: String,
+    /// Whether it is copied and spared along with the library.
+    #[serde(default)]
+    pub companion: bool,
+    /// Whether a stale entry of `ld.so.cache` for it is told.
+    #[serde(default)]
+    pub cached: bool,
+    /// The beginning of the names of files that are hashed.
+    #[serde(default)]
+    pub hashed: Option<String>,
+    /// A part of the strings that are kept of objects.
+    #[serde(default)]
+    pub mentioned: Option<String>,
+}
+
+/// How a header says the version.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderVersion {
+    /// The name of the header.
+    pub file: String,
+    /// The macros: one that holds a number for the whole version, or one for each part of it.
+    pub defines: Vec<String>,
+    /// The version by the number of the one macro.
+    #[serde(default)]
+    pub counted: BTreeMap<String, String>,
+    /// From this number on it is `major * 10000 + minor * 100` and the rest.
+    #[serde(default)]
+    pub decimal_from: Option<u32>,
+}
+
+/// The soname from a major version on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SonameRule {
+    /// The major version.
+    pub from: u32,
+    /// The soname, with `{major}` and `{minor}` to fill in.
+    pub name: String,
+}
+
+/// The Python packages of a library.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WheelNames {
+    /// What their names begin with, in normal form: an exact requirement of one says the version that is meant.
+    #[serde(default)]
+    pub pin: Option<String>,
+    /// Which of them a file below `site-packages/nvidia` can be from; the first that fits counts.
+    #[serde(default)]
+    pub owners: Vec<WheelOwner>,
+    /// Those that can be installed.
+    #[serde(default)]
+    pub install: Vec<WheelPackage>,
+}
+
+/// The packages that a path can be from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WheelOwner {
+    /// A part of the path.
+    pub path: String,
+    /// What the names of their folders of metadata begin with.
+    pub begins: Vec<String>,
+}
+
+/// A package that can be installed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WheelPackage {
+    /// The major version of CUDA.
+    pub major: u32,
+    /// Its name.
+    pub name: String,
+    /// The folder of its libraries, below `site-packages`.
+    pub folder: String,
+    /// Whether other libraries lie in the folder, too.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+impl LibraryProfile {
+    /// Reads the library `id` from its file.
+    ///
+    /// Errors: All mistakes in the file.
+    pub(super) fn read(id: &str, document: &YamlDocument) -> Result<Self, Vec<YamlMistake>> {
+        document.read_and(|mut library: Self| {
+            id.clone_into(&mut library.id);
+            let mut mistakes = Vec::new();
+            if !library.stem.contains(".so") {
+                let what = "expected the name of a library, such as libcupti.so".to_owned();
+                mistakes.push(document.mistake(&["stem"], what));
+            }
+            if library.soname.is_empty() {
+                let what =
+                    "expected a rule such as {from: 0, name: \"libx.so.{major}\"}".to_owned();
+                mistakes.push(document.mistake(&["soname"], what));
+            }
+            (library, mistakes)
+        })
+    }
+
+    /// Whether a file or soname is that of the library: its stem, or its stem and a number.
+    pub fn is_name(&self, name: &[u8]) -> bool {
+        name.strip_prefix(self.stem.as_bytes())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    }
+
+    /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.
+    pub fn is_request(&self, name: &[u8]) -> bool {
+        self.is_name(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
+    }
+
+    /// The number behind the stem of a name: `12.4` of `libcupti.so.12.4`.
+    pub fn number_of<'n>(&self, name: &'n [u8]) -> Option<&'n str> {
+        let rest = name
+            .strip_prefix(self.stem.as_bytes())?
+            .strip_prefix(b".")?;
+        std::str::from_utf8(rest).ok()
+    }
+
+    /// The release of a version, of CUDA or of its own.
+    pub fn release(&self, version: (u32, u32), exact: Option<String>) -> LibraryRelease {
+        let (major, _) = version;
+        let rule = self.soname.iter().find(|rule| rule.from <= major);
+        let soname = rule.map_or(self.stem.as_str(), |rule| rule.name.as_str());
+        LibraryRelease {
+            cuda: version,
+            exact,
+            soname: fill_version(soname, version),
+        }
+    }
+
+    /// The soname of a version such as `12.4.127`; `None` for what has no two numbers.
+    pub fn soname_of(&self, version: &str) -> Option<String> {
+        let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
+        let version = (parts.next()??, parts.next()??);
+        Some(self.release(version, None).soname)
+    }
+
+    /// The version that a file name carries, as far as it says more than a soname.
+    pub fn version_by_name(&self, releases: &ReleaseTable, name: &[u8]) -> Option<String> {
+        releases.cuda_of_number(self.number_of(name)?)
+    }
+
+    /// The soname that a file name stands for: `libcupti.so.2024.1.1` for `libcupti.so.12`; nothing for a name
+    /// without a version, or with one that no release had.
+    pub fn soname_by_name(&self, releases: &ReleaseTable, name: &[u8]) -> Option<String> {
+        let number = self.number_of(name)?;
+        if let Ok(major) = number.parse::<u32>() {
+            // A lone number is a soname of its own, where the rule of its version has no second one.
+            let soname = self.release((major, 0), None).soname;
+            return (soname.as_bytes() == name).then_some(soname);
+        }
+        self.soname_of(&self.version_by_name(releases, name)?)
+    }
+
+    /// The version that its header says.
+    pub fn version_by_header(&self, text: &[u8]) -> Option<String> {
+        self.header_version
+            .as_ref()?
+            .read(std::str::from_utf8(text).ok()?)
+    }
+
+    /// The stems of the libraries that every package of it has.
+    pub fn companions(&self) -> impl Iterator<Item = &str> {
+        let companions = self.family.iter().filter(|library| library.companion);
+        companions.map(|library| library.stem.as_str())
+    }
+}
+
+impl HeaderVersion {
+    fn read(&self, text: &str) -> Option<String> {
+        let numbers: Option<Vec<u32>> = self
+            .defines
+            .iter()
+            .map(|name| defined_number(text, name))
+            .collect();
+        let [number] = numbers.as_deref()? else {
+            let parts: Vec<String> = numbers?.iter().map(u32::to_string).collect();
+            return Some(parts.join("."));
+        };
+        match self.decimal_from {
+            Some(from) if *number >= from => {
+                Some(format!("{}.{}", number / 10_000, number / 100 % 100))
+            }
+            _ => self.counted.get(&number.to_string()).cloned(),
+        }
+    }
+}
+
+/// The number that a macro stands for.
+fn defined_number(text: &str, name: &str) -> Option<u32> {
+    let mut after = text.split("#define ").skip(1);
+    let rest = after.find_map(|rest| {
+        // A longer name may begin with the same letters.
+        let rest = rest.trim_start().strip_prefix(name)?;
+        rest.starts_with([' ', '\t']).then_some(rest)
+    })?;
+    let digits = rest
+        .trim_start()
+        .split(|c: char| !c.is_ascii_digit())
+        .next();
+    digits?.parse().ok()
+}
+
+/// A name with the version in the place of `{major}` and `{minor}`.
+pub fn fill_version(name: &str, (major, minor): (u32, u32)) -> String {
+    let name = name.replace("{major}", &major.to_string());
+    name.replace("{minor}", &minor.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::knowledge::Knowledge;
+
+    #[test]
+    fn the_soname_lost_its_minor_version_with_cuda_12() {
+        let library = Knowledge::built_in().library;
+        assert_eq!(
+            library.soname_of("12.4.1").as_deref(),
+            Some("libcupti.so.12")
+        );
+        assert_eq!(
+            library.soname_of("11.8.0").as_deref(),
+            Some("libcupti.so.11.8")
+        );
+        assert_eq!(library.soname_of("13.0").as_deref(), Some("libcupti.so.13"));
+        assert_eq!(library.soname_of("unknown"), None);
+    }
+
+    #[test]
+    fn which_soname_a_file_name_stands_for() {
+        let known = Knowledge::built_in();
+        let says = |name: &str| {
+            known
+                .library
+                .soname_by_name(&known.tables.releases, name.as_bytes())
+        };
+        for (name, soname) in [
+            ("libcupti.so.12", Some("libcupti.so.12")),
+            ("libcupti.so.13", Some("libcupti.so.13")),
+            ("libcupti.so.2022.3.0", Some("libcupti.so.11.8")),
+            ("libcupti.so.10.1.208", Some("libcupti.so.10.1")),
+            ("libcupti.so.12.4", Some("libcupti.so.12")),
+            ("libcupti.so", None),
+            ("libcupti.so.11", None),
+            ("libcupti.so.1999.1.1", None),
+        ] {
+            assert_eq!(says(name).as_deref(), soname, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_header_says_the_version() {
+        let library = Knowledge::built_in().library;
+        let version = |text: &str| library.version_by_header(text.as_bytes());
+        assert_eq!(
+            version("#define CUPTI_API_VERSION 22\n").as_deref(),
+            Some("12.4")
+        );
+        assert_eq!(
+            version("#define CUPTI_API_VERSION 130001").as_deref(),
+            Some("13.0")
+        );
+        assert_eq!(version("nothing"), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! Which release of a library a file is: the SHA-256 of known files (`profiles/cupti/releases.csv`), and the CUDA
+//! that a file name's own release pairs with (`profiles/cupti/file-names.yaml`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::version_numbers;
+
+/// A file of a known release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleaseFile {
+    /// The versions that ship the identical file; none for a build that a tool brings for itself.
+    pub versions: Vec<String>,
+    /// The tool that brings it.
+    pub bundle: Option<String>,
+    /// The processor, as in `x86_64`.
+    pub arch: String,
+    /// The name of the file in the package, such as `libcupti.so.12`.
+    pub file: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// The known releases.
+#[derive(Debug, Clone, Default)]
+pub struct ReleaseTable {
+    /// By SHA-256 in hexadecimal.
+    pub by_hash: BTreeMap<String, ReleaseFile>,
+    /// The CUDA of a release of CUPTI's own counting, such as `12.4` by `2024.1`.
+    pub cuda_by_name: BTreeMap<String, String>,
+}
+
+impl ReleaseFile {
+    /// Reads a row of the table, without its hash.
+    ///
+    /// Errors: What is wrong with a field.
+    pub(super) fn read(fields: &[&str]) -> Result<Self, String> {
+        let [versions, bundle, arch, file, bytes] = fields else {
+            return Err("expected the fields versions,bundle,arch,file,bytes".to_owned());
+        };
+        Ok(Self {
+            versions: versions.split_whitespace().map(str::to_owned).collect(),
+            bundle: (!bundle.is_empty()).then(|| (*bundle).to_owned()),
+            arch: (*arch).to_owned(),
+            file: (*file).to_owned(),
+            bytes: bytes
+                .parse()
+                .map_err(|_| format!("{bytes:?} is no number of bytes"))?,
+        })
+    }
+}
+
+impl ReleaseTable {
+    /// The releases whose files are known for a processor, the oldest first.
+    pub fn versions_for(&self, arch: &str) -> Vec<&str> {
+        let of_arch = self.by_hash.values().filter(|file| file.arch == arch);
+        let versions: BTreeSet<&str> = of_arch
+            .flat_map(|file| &file.versions)
+            .map(String::as_str)
+            .collect();
+        let mut versions: Vec<&str> = versions.into_iter().collect();
+        versions.sort_by_key(|version| version_numbers(version));
+        versions
+    }
+
+    /// The files of one release for a processor, by name, with their sizes in bytes.
+    pub fn files_of(&self, version: &str, arch: &str) -> BTreeMap<&str, u64> {
+        let files = self
+            .by_hash
+            .values()
+            .filter(|file| file.arch == arch && file.versions.iter().any(|of| of == version));
+        files.map(|file| (file.file.as_str(), file.bytes)).collect()
+    }
+
+    /// The CUDA version that the number behind a file name's stem carries: `2024.1.1` is of 12.4, `11.8` of 11.8;
+    /// `12` says too little.
+    pub fn cuda_of_number(&self, number: &str) -> Option<String> {
+        let parts: Vec<&str> = number.split('.').collect();
+        match parts.as_slice() {
+            // A year: the file counts by CUPTI's own releases, which came with CUDA 11.
+            [year, release, ..] if year.len() == 4 => {
+                self.cuda_by_name.get(&format!("{year}.{release}")).cloned()
+            }
+            [major, minor, ..] if major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok() => {
+                Some(number.to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::knowledge::Knowledge;
+
+    #[test]
+    fn the_files_of_a_release_have_their_sizes() {
+        let releases = &Knowledge::built_in().tables.releases;
+        let of = releases.files_of("12.4.127", "x86_64");
+        assert_eq!(of.len(), 5);
+        assert_eq!(of.get("libnvperf_host.so"), Some(&28_132_984));
+        assert_eq!(releases.files_of("12.5.82", "x86_64").len(), 0);
+        let versions = releases.versions_for("x86_64");
+        assert_eq!(versions.first(), Some(&"10.1.243"));
+        assert_eq!(versions.last(), Some(&"13.5.25"));
+    }
+
+    #[test]
+    fn a_hash_names_the_exact_release_and_a_bundle_names_its_tool() {
+        let releases = &Knowledge::built_in().tables.releases;
+        let by_hash = |hash: &str| releases.by_hash.get(hash).unwrap();
+        let release = by_hash("fb2a7c5b15c84df9505dd47e553fe46f3121a57d30391fca24179d202f73f3f7");
+        assert_eq!(release.versions, ["12.4.127"]);
+        assert_eq!(release.bundle, None);
+        let decoy = by_hash("5086e51ba2422dccda90a764cf400b11f29d5e68418512ceb51fe9dc9c22f9dd");
+        assert!(decoy.versions.is_empty());
+        assert_eq!(decoy.bundle.as_deref(), Some("Nsight Systems 2023.4.4"));
+    }
+
+    #[test]
+    fn the_number_of_a_file_name_says_the_cuda_version() {
+        let releases = &Knowledge::built_in().tables.releases;
+        let cuda = |number| releases.cuda_of_number(number);
+        assert_eq!(cuda("2024.1.1").as_deref(), Some("12.4"));
+        assert_eq!(cuda("11.8").as_deref(), Some("11.8"));
+        assert_eq!(cuda("10.2.75").as_deref(), Some("10.2.75"));
+        assert_eq!(cuda("12"), None);
+    }
+}

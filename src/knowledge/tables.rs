@@ -1,0 +1,273 @@
+//! The tables of what is known: files with many rows, to which files of the same name of the user's add theirs.
+
+use std::collections::BTreeSet;
+
+use serde::de::DeserializeOwned;
+
+use super::advice::{GeneralAdvice, InstallSource};
+use super::api::CuptiApi;
+use super::dead_weight::{DeadWeightKind, DeadWeightTable};
+use super::driver_libraries::DriverCapability;
+use super::host_conditions::HostCondition;
+use super::minimum_driver::MinimumDriver;
+use super::packages::{CuptiPackages, PackageFile};
+use super::release_table::{ReleaseFile, ReleaseTable};
+use super::{DataFile, FileMistake, LibraryProfile, version_numbers};
+use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
+
+/// The names of the tables of `profiles/cupti`.
+pub const TABLE_FILES: [&str; 10] = [
+    "apis.yaml",
+    "baggage.yaml",
+    "bundles.yaml",
+    "driver-libraries.yaml",
+    "drivers.csv",
+    "file-names.yaml",
+    "host.yaml",
+    "packages.yaml",
+    "releases.csv",
+    "sources.yaml",
+];
+
+/// The name of the one table beside the folders.
+pub const ADVICE_FILE: &str = "advice.yaml";
+
+const DRIVERS_HEADER: &str = "cuda,driver,minor_compatibility";
+const RELEASES_HEADER: &str = "sha256,versions,bundle,arch,file,bytes";
+
+/// The tables, and the libraries that an image can be asked about.
+#[derive(Debug, Clone, Default)]
+pub struct KnowledgeTables {
+    /// The APIs of CUPTI, in the order of reports.
+    pub apis: Vec<CuptiApi>,
+    /// The kinds of file that may be dead weight.
+    pub dead_weight: DeadWeightTable,
+    /// The oldest drivers, by toolkit, the oldest first.
+    pub drivers: Vec<MinimumDriver>,
+    /// What the container runtime brings from the host.
+    pub driver_libraries: Vec<DriverCapability>,
+    /// What decides on the host.
+    pub host: Vec<HostCondition>,
+    /// The places that CUPTI is had from.
+    pub sources: Vec<InstallSource>,
+    /// What holds whatever the tool is.
+    pub advice: GeneralAdvice,
+    /// The packages of distributions.
+    pub packages: CuptiPackages,
+    /// The files of known releases.
+    pub releases: ReleaseTable,
+    /// The folders of tools that bring a copy of their own.
+    pub bundles: Vec<BundleFolder>,
+    /// The libraries: those of the program, then the user's.
+    pub libraries: Vec<LibraryProfile>,
+}
+
+/// A folder whose copy of a library belongs to a tool (`profiles/cupti/bundles.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundleFolder {
+    /// The folder, as a part of a path.
+    pub folder: String,
+    /// The tool.
+    pub owner: String,
+    /// Whether the copy serves the tool alone.
+    pub decoy: bool,
+}
+
+impl KnowledgeTables {
+    /// The library of this id.
+    pub fn library(&self, id: &str) -> Option<&LibraryProfile> {
+        self.libraries.iter().find(|library| library.id == id)
+    }
+
+    /// The APIs of a library; none for one whose APIs are not known.
+    pub fn apis_of(&self, library: &LibraryProfile) -> &[CuptiApi] {
+        if library.has_apis { &self.apis } else { &[] }
+    }
+
+    /// The API of this id.
+    pub fn find_api(&self, id: &str) -> Option<&CuptiApi> {
+        self.apis.iter().find(|api| api.id == id)
+    }
+
+    /// The rows of one CUDA version: `12.4`, or the version of a component such as CUPTI 12.4.127, whose third
+    /// number is that of its build and tells nothing of the update.
+    pub fn drivers_for(&self, cuda: &str) -> impl Iterator<Item = &MinimumDriver> {
+        let minor =
+            major_and_minor(cuda).map(|(major, minor)| (major.to_owned(), minor.to_owned()));
+        self.drivers.iter().filter(move |row| {
+            let own = major_and_minor(&row.cuda);
+            minor
+                .as_ref()
+                .is_some_and(|(major, minor)| own == Some((major, minor)))
+        })
+    }
+}
+
+/// Major and minor of a version, as written: `12.4` of `12.4.127`.
+fn major_and_minor(version: &str) -> Option<(&str, &str)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?, parts.next()?))
+}
+
+/// Reads the tables from their files, the program's before the user's. The libraries are read elsewhere.
+pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMistake>) {
+    let mut reader = TableReader {
+        files,
+        mistakes: Vec::new(),
+    };
+    let kinds = reader.rows("baggage", |kind: &DeadWeightKind| Some(kind.id.clone()));
+    let mut drivers = reader.csv("drivers", DRIVERS_HEADER, MinimumDriver::read);
+    // A report takes the first row of a version: the toolkit without updates.
+    drivers.sort_by_key(|row| version_numbers(&row.cuda));
+    let mut tables = KnowledgeTables {
+        apis: reader.rows("apis", |api: &CuptiApi| Some(api.id.clone())),
+        dead_weight: DeadWeightTable::default(),
+        drivers,
+        driver_libraries: reader.rows("driver-libraries", |_| None),
+        host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
+        sources: reader.rows("sources", |_| None),
+        advice: GeneralAdvice::default(),
+        packages: CuptiPackages::default(),
+        releases: ReleaseTable::default(),
+        bundles: reader.rows("bundles", |bundle: &BundleFolder| {
+            Some(bundle.folder.clone())
+        }),
+        libraries: Vec::new(),
+    };
+    for advice in reader.documents("advice") {
+        tables.advice.add(advice);
+    }
+    for packages in reader.documents::<PackageFile>("packages") {
+        tables.packages.add(packages);
+    }
+    for names in reader.documents("file-names") {
+        tables
+            .releases
+            .cuda_by_name
+            .extend::<std::collections::BTreeMap<String, String>>(names);
+    }
+    let releases = reader.csv("releases", RELEASES_HEADER, |fields| match fields {
+        [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
+        [] => Err("the row is empty".to_owned()),
+    });
+    tables.releases.by_hash.extend(releases);
+    match DeadWeightTable::new(kinds) {
+        Ok(table) => tables.dead_weight = table,
+        Err((kind, what)) => reader.mistaken_kind(&kind, what),
+    }
+    (tables, reader.mistakes)
+}
+
+/// The files, and what was found wrong in them so far.
+struct TableReader<'f> {
+    files: &'f [DataFile],
+    mistakes: Vec<FileMistake>,
+}
+
+impl<'f> TableReader<'f> {
+    fn named(&self, id: &'static str) -> impl Iterator<Item = &'f DataFile> + use<'f> {
+        self.files.iter().filter(move |file| file.id == id)
+    }
+
+    /// What each file of a table holds.
+    fn documents<T: DeserializeOwned>(&mut self, id: &'static str) -> Vec<T> {
+        let mut values = Vec::new();
+        for file in self.named(id) {
+            let read = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
+            match read.and_then(|document| document.read()) {
+                Ok(value) => values.push(value),
+                Err(mistakes) => self.mistaken(&file.file, mistakes),
+            }
+        }
+        values
+    }
+
+    /// The rows of all files of a table. `key` is what no two rows share.
+    fn rows<T: DeserializeOwned>(
+        &mut self,
+        id: &'static str,
+        key: impl Fn(&T) -> Option<String>,
+    ) -> Vec<T> {
+        let mut taken = BTreeSet::new();
+        let mut rows = Vec::new();
+        for file in self.named(id) {
+            let document = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
+            let read = document.and_then(|document| {
+                document.read_and(|more: Vec<T>| {
+                    let mut mistakes = Vec::new();
+                    for (number, key) in more.iter().map(&key).enumerate() {
+                        if let Some(key) = key.filter(|key| !taken.insert(key.clone())) {
+                            let what = format!("there is a row \"{key}\" already");
+                            mistakes.push(document.mistake(&[&number.to_string()], what));
+                        }
+                    }
+                    (more, mistakes)
+                })
+            });
+            match read {
+                Ok(more) => rows.extend(more),
+                Err(mistakes) => self.mistaken(&file.file, mistakes),
+            }
+        }
+        rows
+    }
+
+    /// The rows of all files of a table of values with commas between them, below a line that names the columns.
+    fn csv<T>(
+        &mut self,
+        id: &'static str,
+        header: &str,
+        read: impl Fn(&[&str]) -> Result<T, String>,
+    ) -> Vec<T> {
+        let mut rows = Vec::new();
+        for file in self.named(id) {
+            let mut mistakes = Vec::new();
+            let lines = file.text.lines().zip(1..);
+            let mut lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+            let mut mistake = |line, what| {
+                let place = TextPosition { line, column: 1 };
+                mistakes.push(YamlMistake { place, what });
+            };
+            match lines.next() {
+                Some((line, _)) if line == header => {}
+                other => {
+                    let line = other.map_or(1, |(_, line)| line);
+                    mistake(line, format!("expected the names of the columns, {header}"));
+                }
+            }
+            for (line, number) in lines {
+                let fields: Vec<&str> = line.split(',').collect();
+                if fields.len() != header.split(',').count() {
+                    let what = format!("expected {header}, found {} fields", fields.len());
+                    mistake(number, what);
+                    continue;
+                }
+                match read(&fields) {
+                    Ok(row) => rows.push(row),
+                    Err(what) => mistake(number, what),
+                }
+            }
+            self.mistaken(&file.file, mistakes);
+        }
+        rows
+    }
+
+    fn mistaken(&mut self, file: &str, mistakes: Vec<YamlMistake>) {
+        let of_file = |mistake| FileMistake {
+            file: file.to_owned(),
+            mistake,
+        };
+        self.mistakes.extend(mistakes.into_iter().map(of_file));
+    }
+
+    /// A mistake in a pattern of a kind of file: patterns are compiled together, after all files are read.
+    fn mistaken_kind(&mut self, kind: &str, what: String) {
+        let holds = |file: &&DataFile| file.text.contains(&format!("kind: {kind}"));
+        let file = self.named("baggage").find(holds);
+        let file = file.map_or_else(String::new, |file| file.file.clone());
+        let place = TextPosition { line: 1, column: 1 };
+        let what = format!("kind {kind}: {what}");
+        self.mistaken(&file, vec![YamlMistake { place, what }]);
+    }
+}

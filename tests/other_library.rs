@@ -1,0 +1,136 @@
+//! Can an image be asked about another library than CUPTI, when all that is known of it is one file of the user's?
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the tests write images and run the real program"
+)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use testkit::elf::Elf;
+use testkit::layer::{Compression, Layer};
+use testkit::oci::{Image, Layout};
+
+/// NVIDIA's library for collective communication, as its packages have it.
+const NCCL: &str = r#"
+name: NCCL
+stem: libnccl.so
+symbols: nccl
+family:
+  - {stem: libnccl.so, cached: true, hashed: libnccl., mentioned: libnccl.so}
+header: nccl.h
+header_version: {file: nccl.h, defines: [NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH]}
+soname:
+  - {from: 0, name: "libnccl.so.{major}"}
+wheels:
+  pin: nvidia-nccl
+  owners:
+    - {path: "", begins: [nvidia_nccl_cu]}
+conda: nccl
+package_word: nccl
+"#;
+
+/// PyTorch links it, and a profile of the user's says what that means.
+const CONSUMER: &str =
+    "name: PyTorch\nobject: libtorch_cuda.so\nasks: needed\nrequired: import\nlibrary: nccl\n";
+
+const HEADER: &str = "#define NCCL_MAJOR 2\n#define NCCL_MINOR 21\n#define NCCL_PATCH 5\n";
+const SITE: &str = "usr/lib/python3/dist-packages";
+
+fn loader() -> Layer {
+    Layer::new()
+        .executable(
+            "lib64/ld-linux-x86-64.so.2",
+            Elf::library("ld-linux-x86-64.so.2").build(),
+        )
+        .file("etc/ld.so.conf", "/opt/nccl\n")
+}
+
+fn nccl() -> Vec<u8> {
+    Elf::library("libnccl.so.2").build()
+}
+
+/// What the program says of an image that is made of one layer.
+fn audit(layer: &Layer) -> (Value, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put("profiles/libraries/nccl.yaml", NCCL);
+    put("profiles/consumers/pytorch-nccl.yaml", CONSUMER);
+    let image = Image::new("linux/amd64").layer("COPY", layer, Compression::None);
+    let mut layout = Layout::new();
+    layout.add("latest", &[image]);
+    layout.write_to(&folder.path().join("image")).unwrap();
+    let said = |format: &str| ask(folder.path(), format);
+    (serde_json::from_str(&said("json")).unwrap(), said("text"))
+}
+
+fn ask(folder: &Path, format: &str) -> String {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let profiles = path("profiles");
+    let image = format!("oci:{}", path("image"));
+    let arguments = ["--library", "nccl", "--profiles", &profiles];
+    let output = support::run(&[&arguments[..], &["--format", format, &image]].concat());
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn status(layer: &Layer) -> String {
+    let (report, _) = audit(layer);
+    report["cupti"]["status"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_image_has_the_library_or_not() {
+    assert_eq!(status(&loader()), "absent");
+    let header = loader().file("usr/include/nccl.h", HEADER);
+    assert_eq!(status(&header), "headers-only");
+    let elsewhere = loader().file("opt/elsewhere/libnccl.so.2", nccl());
+    assert_eq!(status(&elsewhere), "unloadable");
+    let found = loader().file("usr/lib64/libnccl.so.2", nccl());
+    assert_eq!(status(&found), "loadable");
+    let cupti = Elf::library("libcupti.so.12").build();
+    let other = loader().file("usr/lib64/libcupti.so.12", cupti);
+    assert_eq!(status(&other), "absent");
+}
+
+#[test]
+fn the_copies_and_who_asks_are_those_of_the_library() {
+    let torch = Elf::library("libtorch_cuda.so")
+        .needed("libnccl.so.2")
+        .runpath("$ORIGIN/../../nvidia/nccl/lib")
+        .build();
+    let wheel = "Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.21.5\n";
+    let layer = loader()
+        .file(format!("{SITE}/nvidia/nccl/lib/libnccl.so.2"), nccl())
+        .file(
+            format!("{SITE}/nvidia_nccl_cu12-2.21.5.dist-info/METADATA"),
+            wheel,
+        )
+        .file(format!("{SITE}/torch/lib/libtorch_cuda.so"), torch);
+    let (report, text) = audit(&layer);
+    let copy = &report["cupti"]["copies"][0];
+    assert_eq!(copy["soname"], "libnccl.so.2", "{report:#}");
+    assert_eq!(copy["version"], "2.21.5", "{report:#}");
+    let consumer = &report["consumers"][0];
+    assert_eq!(consumer["name"], "PyTorch", "{report:#}");
+    assert!(text.contains("NCCL is loaded by PyTorch"), "{text}");
+    assert!(!text.contains("CUPTI"), "{text}");
+}
+
+#[test]
+fn a_library_that_nobody_knows_is_named_with_those_that_are() {
+    let output = support::run(&["--library", "cudnn", "oci:testdata/images/empty"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("there is no library \"cudnn\""), "{said}");
+}
