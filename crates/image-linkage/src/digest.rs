@@ -47,6 +47,7 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (algorithm, encoded) = text.split_once(':').ok_or("missing ':' in digest")?;
+        // The grammar of descriptor.md: components of lowercase letters and digits, one separator between two.
         for part in algorithm.split(['+', '.', '_', '-']) {
             if part.is_empty() {
                 return Err("Empty algorithm component".to_owned());
@@ -62,6 +63,7 @@ impl FromStr for Digest {
         if !encoded.bytes().all(is_encoded) {
             return Err(format!("Invalid encoded value {encoded}"));
         }
+        // Digests with an unknown algorithm pass if they keep to the grammar (image-spec, descriptor.md, "Digests").
         if let Some((_, expected)) = REGISTERED.iter().find(|(name, _)| *name == algorithm) {
             let found = encoded.len();
             if found != *expected {
@@ -194,6 +196,7 @@ impl<R> HashingReader<R> {
 
     fn check(&self) -> io::Result<()> {
         match self.limit {
+            // One byte too many is enough: a source that sends without end is not read to its end.
             Some(limit) if self.read > limit => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("more than the expected {limit} bytes"),
@@ -224,6 +227,7 @@ impl<R: Read> Read for HashingReader<R> {
 
 impl<R: BufRead> BufRead for HashingReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        // `consume` cannot fail: what it counted past the limit is refused here.
         self.check()?;
         self.inner.fill_buf()
     }
@@ -260,6 +264,7 @@ impl<R: Read> VerifiedReader<R> {
     }
 
     fn compare(&mut self) -> io::Result<usize> {
+        // Taken out: who asks again behind the end gets the end again, not a digest of nothing.
         let Some(inner) = self.inner.take() else {
             return Ok(0);
         };
@@ -283,6 +288,7 @@ impl<R: Read> Read for VerifiedReader<R> {
             return Ok(0);
         };
         match inner.read(buf)? {
+            // A read into an empty buffer gives 0 as well, and is not the end.
             0 if !buf.is_empty() => self.compare(),
             n => Ok(n),
         }

@@ -17,6 +17,7 @@ impl RootPath {
     pub fn new(name: &[u8]) -> Self {
         let mut parts: Vec<&[u8]> = Vec::new();
         for part in split_components(name) {
+            // By text alone: where links count, `Rootfs::lookup` goes by the path as written.
             if part == b".." {
                 parts.pop();
             } else {
@@ -28,6 +29,7 @@ impl RootPath {
 
     /// Whether `name` would leave the root: `..` at a point where nothing is left to go up from.
     pub fn leaves_root(name: &[u8]) -> bool {
+        // This is only for a word to the user: `new` keeps such a name inside the root, whatever comes out here.
         let mut depth = 0_usize;
         split_components(name).any(|part| {
             let up = part == b"..";
@@ -53,6 +55,7 @@ impl RootPath {
 
     /// The components, from the root down.
     pub fn split_components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        // The root is empty, and splitting it gives one empty part.
         self.0.split(|&b| b == b'/').filter(|part| !part.is_empty())
     }
 
@@ -78,6 +81,7 @@ impl RootPath {
     pub fn starts_with(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(other.as_bytes())
+            // `usr/lib64` begins with the bytes of `usr/lib` and does not lie below it.
             .is_some_and(|rest| other.0.is_empty() || rest.first().is_none_or(|&b| b == b'/'))
     }
 }
@@ -107,6 +111,7 @@ impl From<&str> for RootPath {
     }
 }
 
+// Maps by path are searched with plain bytes: order and hash are those of the bytes, as `Borrow` asks.
 impl Borrow<[u8]> for RootPath {
     fn borrow(&self) -> &[u8] {
         &self.0

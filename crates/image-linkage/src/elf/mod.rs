@@ -161,6 +161,7 @@ impl ElfFacts {
 
     /// Whether it is a program, though of the type of a shared object: `DF_1_PIE`.
     pub fn is_pie(&self) -> bool {
+        // Linkers give such a program the type of a library; dlopen refuses it by this flag (glibc bug 24323).
         self.flags_1 & 0x0800_0000 != 0
     }
 
@@ -171,6 +172,7 @@ impl ElfFacts {
 
     /// The bytes of all names and strings that the facts hold.
     pub fn text_bytes(&self) -> usize {
+        // What a layer holds in memory is bounded by this sum: one may hold a million objects that are full of names.
         let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];
         let many = [
             &self.needed,

@@ -94,6 +94,7 @@ impl HeldRanges {
 
     fn push(&mut self, bytes: &[u8]) {
         self.head.push(bytes, &mut self.head_room);
+        // Until the start is full, all that has passed lies in it, and nothing else has to be remembered.
         if self.head.is_full() {
             let surplus = self.recent.len().saturating_sub(STEP);
             self.recent.drain(..surplus);
@@ -118,6 +119,7 @@ impl HeldRanges {
         let Some(range) = self.foreseen.take() else {
             return;
         };
+        // From the piece on in which the start became full: no byte lies between the two.
         let offset = range.offset.max(self.position);
         if let Some(bytes) = range.end().checked_sub(offset) {
             let rest = ElfRange {
@@ -131,6 +133,7 @@ impl HeldRanges {
 
     /// Asks for a range: it is held already, will be caught, or is out of reach.
     fn want(&mut self, range: ElfRange) -> Result<(), ElfProblem> {
+        // An empty range is held wherever it lies; damaged files have some behind their end.
         let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
         if in_head || self.caught.iter().any(|(caught, _)| caught.holds(&range)) {
             return Ok(());
@@ -151,6 +154,7 @@ impl HeldRanges {
         let length = to_usize(range.bytes);
         match () {
             () if range.offset >= self.position => Some(Vec::new()),
+            // Nothing has been let go so far: the start holds all that has passed.
             () if self.head.len() as u64 == self.position => Some(
                 self.head
                     .get(to_usize(range.offset), to_usize(range.end()))
@@ -207,6 +211,7 @@ impl<'a> ElfStream<'a> {
         Self {
             interest,
             scanner: MentionScanner::new(interest),
+            // At least one step, which the headers of every honest object fit into.
             held: HeldRanges::new(limit.max(64 << 10)),
             stage: ReadStage::Header,
             facts: ElfFacts::default(),
@@ -239,6 +244,7 @@ impl<'a> ElfStream<'a> {
                     range.map_or(0, |range| range.end()),
                     bytes,
                 );
+                // The segments are known even so: that one is cut short tells more than the missing table.
                 self.segment_facts(header.encoding, &segments);
             }
             ReadStage::Tables(layout) => {
@@ -275,6 +281,7 @@ impl<'a> ElfStream<'a> {
     fn advance(&mut self) {
         loop {
             let next = match &self.stage {
+                // The longer of the two headers: an object of fewer bytes has nothing to load in either class.
                 ReadStage::Header if self.held.position >= 64 => self.read_header(),
                 ReadStage::Segments(header) if self.held.passed(&header.segments) => {
                     Ok(self.read_segments())
@@ -314,6 +321,7 @@ impl<'a> ElfStream<'a> {
             offset: header.e_phoff,
             bytes: u64::from(header.e_phnum) * u64::from(header.e_phentsize),
         };
+        // The kernel refuses any other size, and so does ld.so (elf/dl-load.c, `open_verify`).
         if header.e_phnum > 0
             && usize::from(header.e_phentsize) != tables::segment_size(header.class)
         {
@@ -342,6 +350,7 @@ impl<'a> ElfStream<'a> {
         let segments_read: Vec<ProgramHeader> = table
             .iter()
             .filter(|segment| {
+                // Surplus notes go, loaded segments stay: they decide whether the object can be mapped at all.
                 small += usize::from(small_segment(segment).is_some());
                 small_segment(segment).is_none() || small <= SMALL_SEGMENTS
             })
@@ -351,6 +360,7 @@ impl<'a> ElfStream<'a> {
                 what: "list of notes",
             });
         }
+        // The places of tables are known with the dynamic section only, when the bytes before it have passed.
         self.held.foreseen = before_dynamic(&segments_read, self.held.limit as u64);
         let wanted: Vec<ElfRange> = segments_read
             .iter()
@@ -394,6 +404,7 @@ impl<'a> ElfStream<'a> {
             let end = segment.p_offset.saturating_add(segment.p_filesz);
             if segment.p_type == abi::PT_LOAD {
                 self.facts.loads += 1;
+                // A page of a mapping that no byte of the file backs is SIGBUS when it is touched (mmap(2)).
                 if end > bytes {
                     self.truncated("a loaded segment", end, bytes);
                 }
@@ -493,6 +504,7 @@ fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<ElfRange> {
 /// The range of a segment that is small and kept whole: the interpreter, notes and properties.
 fn small_segment(segment: &ProgramHeader) -> Option<ElfRange> {
     let (what, limit) = match segment.p_type {
+        // PATH_MAX: the kernel starts no program with a longer one (Linux fs/binfmt_elf.c).
         abi::PT_INTERP => ("the interpreter", 4096),
         abi::PT_NOTE | abi::PT_GNU_PROPERTY => ("a note", 64 << 10),
         _ => return None,

@@ -171,6 +171,7 @@ fn place(
     Some(ElfRange {
         what,
         offset: segment.p_offset.checked_add(into)?,
+        // Whatever size the file gives, behind its segment there are other bytes, or none.
         bytes: bytes.unwrap_or(rest).min(rest),
     })
 }
@@ -240,12 +241,14 @@ pub(super) fn read_versions<'a>(
                 })
             })
             .collect();
+        // A file counts as well: a chain of files without versions is as long to read.
         budget = budget.saturating_sub(versions.len() + 1);
         facts.verneed.push(VersionNeed { file, versions });
         if budget == 0 {
             break;
         }
     }
+    // Of the names of a definition the first is its own; the others are versions that it descends from.
     for (_, mut defined) in VerDefIterator::new(endian, class, limit, 0, &definitions).take(budget)
     {
         facts.verdef.extend(
@@ -277,6 +280,7 @@ pub(super) fn read_symbols<'a>(
     );
     let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
     let versions = version_names(encoding, &get, names);
+    // By offset: a symbol then costs one look-up of a number, and its name is never read.
     let wanted = names.beginning_with(interest);
     let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &symbols);
     let mut symbols: Vec<DynamicSymbol> = table
@@ -322,6 +326,7 @@ fn version_names<'a>(
         get(DynamicTable::VersionNeeds),
         get(DynamicTable::VersionDefinitions),
     );
+    // The highest bit of an index says that a version is hidden; it is no part of the number.
     let needed = VerNeedIterator::new(endian, class, limit, 0, &needs).flat_map(|(_, versions)| {
         versions.map(|version| (version.vna_other & 0x7fff, version.vna_name))
     });
@@ -366,6 +371,7 @@ pub(super) fn read_notes(
 
 /// Keeps a note that is not kept yet; a problem where there is no more room.
 fn keep_note(json: &[u8], kept: &mut Vec<ByteString>) -> Result<(), ElfProblem> {
+    // Linkers put the notes of all input files behind each other, equal ones too.
     if kept.iter().any(|other| **other == *json) {
         return Ok(());
     }

@@ -57,6 +57,7 @@ impl Changeset {
             self.problems.push(LayerProblem { path, what, kind });
         } else {
             self.surplus_problems += 1;
+            // That something was not read must not vanish behind many oddities: it makes a gap.
             self.surplus_kind = self.surplus_kind.max(Some(kind));
         }
     }
@@ -72,6 +73,7 @@ impl Changeset {
         links: usize,
     ) -> Result<Option<RootPath>, String> {
         let written = RootPath::new(name);
+        // The kernel takes no such path, so that no engine could unpack the member.
         if name.contains(&0) || name.len() > limit {
             self.problem(
                 &written,
@@ -81,6 +83,7 @@ impl Changeset {
             );
             return Ok(None);
         }
+        // Some engines refuse such a layer, others keep the member inside the root.
         if RootPath::leaves_root(name) {
             self.problem(
                 &written,
@@ -88,6 +91,7 @@ impl Changeset {
             );
         }
         let parent = written.parent();
+        // In nearly every tar the members of a directory follow each other: its links are followed once.
         let placed = match &self.last_parent {
             Some((asked, placed)) if *asked == parent => placed.clone(),
             _ => {
@@ -134,6 +138,7 @@ impl Changeset {
     /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
     pub fn add(&mut self, path: RootPath, entry: LayerEntry) {
         let name = path.name();
+        // Before all else: the name makes a whiteout of a member, whatever its kind is.
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             return self.add_whiteout(&path, hidden);
         }
@@ -156,6 +161,7 @@ impl Changeset {
         {
             self.last_parent = None;
         }
+        // Never taken back: a tar that names one path again and again reaches the bound as well.
         self.held += (path.as_bytes().len() + weight(&entry)) as u64;
         self.entries.insert(path, entry);
     }
@@ -179,6 +185,7 @@ impl Changeset {
         let mut before = &RootPath::default();
         let mut directories = 0;
         for path in self.entries.keys() {
+            // The paths are sorted, so that what a path does not share with the one before it is new.
             let shared = before.split_components().zip(path.split_components());
             let shared = shared.take_while(|(one, other)| one == other).count();
             directories += path.split_components().count() - shared;
@@ -195,10 +202,12 @@ impl Changeset {
     fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {
         let parent = path.parent();
         match hidden {
+            // First, because this name begins with the prefix of a whiteout too.
             _ if path.name() == OPAQUE => {
                 self.held += path.as_bytes().len() as u64;
                 self.opaque.insert(parent);
             }
+            // Taken at its word, `.wh..` would delete its own directory, and `.wh...` the one above.
             b"" | b"." | b".." => {
                 self.problem(path, "the whiteout names nothing; it deletes nothing");
             }
@@ -255,6 +264,7 @@ fn weight(entry: &LayerEntry) -> usize {
     match entry {
         LayerEntry::Symlink(target) => target.len(),
         LayerEntry::Hardlink(target) => target.as_bytes().len(),
+        // The content of kept files has a bound of its own, `KeptBudget`.
         LayerEntry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
         LayerEntry::Directory | LayerEntry::Special => 0,
     }

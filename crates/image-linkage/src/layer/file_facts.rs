@@ -73,6 +73,7 @@ impl<'a> FileReader<'a> {
 
     /// Whether the content matters, beyond its size: holes of a sparse file must then be passed as zeros.
     pub fn reads_content(&self) -> bool {
+        // Before the first four bytes have come, the file may still be an object.
         !matches!(self.shape, ContentKind::Other) || self.kept.is_some() || self.hasher.is_some()
     }
 
@@ -127,6 +128,7 @@ impl KeptBudget {
         }
         let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
         if self.bytes + bytes > limits.kept_total {
+            // The file goes and not the layer; that it was not read is a gap in the report.
             facts.kept = None;
             let limit = limits.kept_total;
             return Some(format!(
@@ -139,6 +141,7 @@ impl KeptBudget {
 }
 
 fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<'_> {
+    // The first region of a sparse file may be shorter than the magic number.
     if start.len() < 4 {
         return ContentKind::Unknown(start);
     }

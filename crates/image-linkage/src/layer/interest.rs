@@ -118,6 +118,7 @@ fn loader_reads(path: &RootPath) -> bool {
 fn is_loader(name: &[u8]) -> bool {
     let stem = [
         &b"ld-linux"[..],
+        // The file had its version in its name until glibc 2.34.
         b"ld-2.",
         b"ld-musl-",
         b"ld64.so.",

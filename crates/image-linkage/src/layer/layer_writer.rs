@@ -61,6 +61,7 @@ impl<W: Write> LayerWriter<W> {
             target: b"",
             bytes,
         };
+        // The header is written before the content: a file that changes meanwhile would shift all that follows.
         let mut counted = (&mut content).take(bytes);
         self.append(path.as_bytes(), shape, &mut counted)?;
         let missing = counted.limit();
@@ -92,6 +93,7 @@ impl<W: Write> LayerWriter<W> {
         if counted.bytes != bytes {
             return Err(other_size(path, bytes).into());
         }
+        // The builder knows of a header alone, so that the last block is filled here.
         let padding = usize::try_from(bytes.wrapping_neg() % 512).unwrap_or(0);
         let zeros = [0; 512];
         self.tar
@@ -113,6 +115,7 @@ impl<W: Write> LayerWriter<W> {
 
     /// The mark that deletes `path` of the layers below (image-spec, layer.md, "Whiteouts").
     pub fn whiteout(&mut self, path: &RootPath) -> io::Result<()> {
+        // An empty file; the devices that overlayfs uses on a disk have no place in a layer.
         let name = [b".wh.", path.name()].concat();
         self.file(&path.parent().join(&name), 0o644, 0, io::empty())
     }
@@ -130,6 +133,7 @@ impl<W: Write> LayerWriter<W> {
     ) -> io::Result<()> {
         let long = [("path", name), ("linkpath", shape.target)];
         let long = long.into_iter().filter(|(_, text)| text.len() > NAME);
+        // Not in ustar's prefix field, which takes only what can be cut at a fitting slash.
         self.tar.append_pax_extensions(long)?;
         let mut header = Header::new_ustar();
         header.set_entry_type(shape.kind);

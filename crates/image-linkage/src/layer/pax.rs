@@ -36,6 +36,7 @@ pub fn read_records(bytes: &[u8]) -> Result<PaxRecords, String> {
         let taken = records.take(key, value);
         taken.map_err(|what| format!("PAX record at byte {at} of its header: {what}"))
     })?;
+    // GNU tar has written no other formats; of another one nobody knows where the data lies.
     match records.version {
         (None, None) | (Some(0), Some(0 | 1)) | (Some(1), Some(0)) => Ok(records),
         _ => Err("PAX records of an unknown sparse format".to_owned()),
@@ -65,9 +66,11 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = bytes.iter().position(|&byte| byte == b' ')?;
     let length = usize::try_from(number(bytes.get(..space)?)?).ok()?;
     let (record, rest) = bytes.split_at_checked(length)?;
+    // The length alone says where a record ends: a value may hold line feeds.
     let text = record.get(space + 1..)?.strip_suffix(b"\n")?;
     let equals = text.iter().position(|&byte| byte == b'=')?;
     let (key, value) = (text.get(..equals)?, text.get(equals + 1..)?);
+    // Go refuses a record without a key (`validPAXRecord`).
     (!key.is_empty()).then_some((key, value, rest))
 }
 

@@ -38,6 +38,7 @@ impl HeaderScan {
                 .get_mut(self.next..)
                 .and_then(<[u8]>::split_first_chunk_mut)
         {
+            // Two blocks of zeros end a tar; one alone is an error to Go (`readHeader`).
             if is_zero(block) {
                 let Some(second) = after.first_chunk::<BLOCK>() else {
                     return Ok(());
@@ -73,6 +74,7 @@ impl HeaderScan {
             b'x' | b'L' | b'K' | b'S' if !known => {
                 return Err("an extension header has no magic number".to_owned());
             }
+            // Readers differ in whether its records then count for the entry under way.
             b'g' if self.next > 0 => {
                 return Err(
                     "a global header stands between an entry and its own headers".to_owned(),
@@ -83,6 +85,7 @@ impl HeaderScan {
                 blank(block);
             }
         }
+        // In base 256, which leaves no blanks and NULs to read otherwise than Go does.
         put_size(block, size);
         Ok(())
     }
@@ -119,6 +122,7 @@ fn is_known(block: &mut [u8; BLOCK]) -> bool {
     let version: [u8; 2] = field(block, VERSION);
     match &magic {
         b"ustar\0" => {
+            // Go looks at the magic number alone, `tar-core` at the version too.
             fill(block, VERSION, b'0');
             true
         }
@@ -135,6 +139,7 @@ fn check_sum(block: &[u8; BLOCK]) -> Result<(), String> {
     for (at, &byte) in block.iter().enumerate() {
         if !SUM.contains(&at) {
             unsigned += u64::from(byte);
+            // Sun's tar summed signed bytes (Go's archive/tar, `computeChecksum`).
             signed += i64::from(byte.cast_signed());
         }
     }

@@ -116,7 +116,9 @@ impl LdCache {
         let named = usable()
             .filter(|entry| has_level(entry))
             .filter_map(|entry| Some((rank(entry)?, entry)))
+            // Of equal ranks this takes the first, as the loader takes the first entry of a level.
             .min_by_key(|(rank, _)| *rank);
+        // The loader goes on behind an entry of the plain kind, and stops at the first of its own (`search_cache`).
         let exact = || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == flags);
         let any = || usable().find(|entry| entry.hwcaps.is_none());
         named
@@ -176,6 +178,7 @@ fn rest(text: &[u8], from: usize) -> &[u8] {
 
 /// The value of digits in the loader's `int`.
 fn value(digits: &[u8]) -> i32 {
+    // The loader does not look for an overflow either.
     let digits = digits.iter().map(|digit| i32::from(digit - b'0'));
     digits.fold(0_i32, |value, digit| {
         value.wrapping_mul(10).wrapping_add(digit)

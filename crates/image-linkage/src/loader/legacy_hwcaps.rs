@@ -64,6 +64,7 @@ impl LegacyHwcaps {
             let path: Vec<u8> = chosen
                 .flat_map(|(_, name)| [name, &b"/"[..]].concat())
                 .collect();
+            // `x86_64` is both platform and capability, which gives some paths twice.
             if !all.iter().any(|known| **known == *path) {
                 all.push(path.into());
             }

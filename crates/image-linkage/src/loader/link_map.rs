@@ -44,6 +44,7 @@ impl LoaderEnvironment {
     pub fn library_directories(&self) -> Vec<ByteString> {
         let path = self.library_path.as_deref().unwrap_or_default();
         let mut list: Vec<ByteString> = Vec::new();
+        // An empty variable counts as none, not as one empty element (`_dl_init_paths`).
         let elements = path.split(|byte| b":;".contains(byte));
         for directory in elements.filter(|_| !path.is_empty()).map(with_slash) {
             if !list.contains(&directory) {

@@ -52,6 +52,7 @@ impl LoadQueue {
 
     /// Appends a map, unless it is in the queue.
     pub fn append(&mut self, map: usize, depth: usize) {
+        // A hostile image may let each of thousands of objects need all the others.
         if self.position(map).is_none() && self.entries.len() < OBJECTS {
             self.entries.push(QueuedObject {
                 map,
@@ -68,6 +69,7 @@ impl LoadQueue {
         };
         match self.position(map) {
             Some(known) if known <= at => return false,
+            // It is moved, not loaded twice: behind the filter its turn has not come yet.
             Some(known) => drop(self.entries.remove(known)),
             None if self.entries.len() >= OBJECTS => return false,
             None => {}

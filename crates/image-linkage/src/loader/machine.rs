@@ -31,6 +31,7 @@ pub static ARCHES: [Arch; 6] = [
         data: 1,
         interpreter: "/lib64/ld-linux-x86-64.so.2",
         musl: "/lib/ld-musl-x86_64.so.1",
+        // The low byte 3 is `FLAG_ELF_LIBC6`, the high one the processor (sysdeps/generic/ldconfig.h).
         cache_flags: 0x0303,
         platform: "x86_64",
     },
@@ -62,6 +63,7 @@ pub static ARCHES: [Arch; 6] = [
         interpreter: "/lib64/ld64.so.2",
         musl: "/lib/ld-musl-powerpc64le.so.1",
         cache_flags: 0x0503,
+        // The oldest processor that ppc64le runs on.
         platform: "power8",
     },
     Arch {
@@ -126,6 +128,7 @@ impl Arch {
             .iter()
             .any(|name| matches!(&**name, b"libc.so.6" | b"libm.so.6"))
             || facts.interp.as_deref() == Some(b"/lib/ld-linux.so.2");
+        // `FLAG_ELF` alone: the library may be of another C library, or of none.
         if facts.machine == 3 && !is_glibc {
             return Some(1);
         }
@@ -187,6 +190,7 @@ impl CpuLevel {
     /// The subdirectories of `glibc-hwcaps` that are searched, the best first.
     pub fn subdirectories(self) -> &'static [&'static str] {
         match self {
+            // The libraries of the baseline lie in the directory itself.
             Self::V1 => &[],
             Self::V2 => &["x86-64-v2"],
             Self::V3 => &["x86-64-v3", "x86-64-v2"],

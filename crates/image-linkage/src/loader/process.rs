@@ -94,6 +94,7 @@ impl<'a> SimulatedProcess<'a> {
             map.origin = directory_of(&real_path).into();
         }
         self.list(main, None, path, 0, Vec::new(), SearchStage::Start);
+        // The program comes first, then what is preloaded: symbols are looked up in this order.
         let mut roots = vec![main];
         roots.extend(self.preload(&mut resolution));
         self.load_needs(&roots, &mut resolution);
@@ -282,6 +283,7 @@ impl<'a> SimulatedProcess<'a> {
         let searched = self.search.search_library(&self.maps, request, trace);
         let hit = searched.map_err(|miss| self.unless_of_driver(name, miss))?;
         let how = hit.how;
+        // Two names may lead to one file, which is mapped once.
         let mapped = self.search.find_mapped_file(&self.maps, &hit.opened);
         let number = mapped.unwrap_or_else(|| self.maps.push(hit, requester));
         let setup = self.maps.setup;

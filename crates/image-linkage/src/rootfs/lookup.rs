@@ -111,10 +111,12 @@ impl<'a> PathWalk<'a> {
         let NodeKind::Directory(children) = &self.rootfs.node(self.here()).kind else {
             return Err(LookupError::NotDirectory);
         };
+        // Up from where the links have led to, and never out of the root, as after chroot(2).
         if part == b".." {
             self.trail.pop();
             return Ok(None);
         }
+        // The file system checks the length, and it is asked only below a directory: ENOTDIR comes first.
         if part.len() > NAME {
             return Err(LookupError::TooLong);
         }
@@ -131,6 +133,7 @@ impl<'a> PathWalk<'a> {
         }
         self.links.push(self.path());
         self.trail.pop();
+        // symlink(2) makes no such link, but a tar may hold one; to follow it is ENOENT.
         if target.is_empty() {
             return Err(LookupError::NotFound);
         }

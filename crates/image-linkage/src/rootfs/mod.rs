@@ -66,6 +66,7 @@ impl Rootfs {
     pub fn node(&self, id: NodeId) -> &RootfsNode {
         self.nodes
             .get(id.0)
+            // The number of another file system gives the root instead of a panic.
             .or(self.nodes.first())
             .expect("a file system has its root")
     }
@@ -92,6 +93,7 @@ impl Rootfs {
 
     /// Calls `visit` with every node below the root, parents first, sorted by name within a directory.
     pub fn visit(&self, mut visit: impl FnMut(&RootPath, NodeId, &RootfsNode)) {
+        // A list and no recursion: a layer may nest directories deeper than a stack goes.
         let mut pending = vec![(RootPath::default(), ROOT)];
         while let Some((path, id)) = pending.pop() {
             if id != ROOT {

@@ -21,10 +21,12 @@ pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8]) -> Vec<Vec<u8>> {
                 None => next.push([&path, &b"/"[..], part].concat()),
             }
         }
+        // Cut at each component: `*/*/*/*` multiplies long before a path is complete.
         next.truncate(PATHS);
         paths = next;
     }
     paths.retain(|path| rootfs.lookup(path).is_ok());
+    // glob(3) sorts, and of two libraries with one soname the one in the earlier directory wins.
     paths.sort();
     paths
 }

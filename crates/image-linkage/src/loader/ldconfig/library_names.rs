@@ -16,6 +16,7 @@ pub(super) fn is_library(name: &[u8]) -> bool {
 /// Whether the name is that of a file which prelink or, since glibc 2.39, a package manager is still writing.
 pub(super) fn is_temporary(name: &[u8], libc: Libc) -> bool {
     let mark: &[u8] = b".#prelink#";
+    // A dot and the six letters of mkstemp(3) may stand behind the mark.
     let random = name.len().checked_sub(mark.len() + 7);
     let prelink = name.ends_with(mark)
         || random

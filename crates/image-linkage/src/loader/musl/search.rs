@@ -131,6 +131,7 @@ fn own_path(
 
 /// The directory that `$ORIGIN` names: of the path by which the object was opened, as written.
 fn origin(maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<u8> {
+    // What the kernel has started has its path in /proc/self/exe (`fixup_rpath`).
     if map.is_main() {
         return map.origin.strip_suffix(b"/").unwrap_or(&map.origin).into();
     }

@@ -26,6 +26,7 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
     if elf.class() != linker.arch.class || data != linker.arch.data || !is_loadable {
         return no_object();
     }
+    // musl never asks for the size of the file; the process dies at the first page that is missing.
     match truncation(elf) {
         Some(cut) => TriedFile::Refused(LoadRefusal::Crash(cut.to_string())),
         None => TriedFile::Found,
