@@ -5,7 +5,7 @@
 
 use aho_corasick::AhoCorasick;
 
-use super::ByteString;
+use super::facts::ByteString;
 
 /// What to look for in objects.
 #[derive(Clone)]

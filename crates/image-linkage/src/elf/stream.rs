@@ -16,11 +16,11 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
 use super::byte_store::ByteStore;
+use super::facts::{ElfFacts, ElfProblem};
 use super::mentions::{MentionScanner, NameMatcher};
 use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::tables::{self, DynamicSection, DynamicTable};
-use super::{ElfFacts, ElfProblem};
 
 /// Reads one object from a stream.
 pub struct ElfStream<'a> {
@@ -466,6 +466,15 @@ impl<'a> ElfStream<'a> {
         mentions.sort();
         mentions.dedup();
         self.facts.mentions = mentions;
+    }
+}
+
+impl ElfFacts {
+    /// The facts of a whole object held in memory.
+    pub fn read_bytes(bytes: &[u8], interest: &NameMatcher) -> Self {
+        let mut stream = ElfStream::new(interest, bytes.len());
+        stream.push(bytes);
+        stream.finish()
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::byte_store::ByteStore;
+use super::facts::{ByteString, ElfProblem};
 use super::mentions::NameMatcher;
-use super::{ByteString, ElfProblem};
 
 /// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
 const STRING: usize = 64 << 10;

@@ -12,13 +12,13 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
-use super::mentions::NameMatcher;
-use super::range::{ElfEncoding, ElfRange};
-use super::string_table::StringTable;
-use super::{
+use super::facts::{
     ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole,
     VersionNeed,
 };
+use super::mentions::NameMatcher;
+use super::range::{ElfEncoding, ElfRange};
+use super::string_table::StringTable;
 
 /// The entries of a dynamic section that are read; real objects have some forty.
 const DYNAMIC_ENTRIES: usize = 16_384;
@@ -139,11 +139,9 @@ pub(super) fn read_dynamic(
     dynamic
 }
 
-/// `DT_RELR`, which the `elf` crate does not name, as the next two.
+// Tags that the `elf` crate does not name (glibc elf/elf.h).
 const DT_RELR: i64 = 36;
-/// `DT_AUXILIARY`.
 const DT_AUXILIARY: i64 = 0x7fff_fffd;
-/// `DT_FILTER`.
 const DT_FILTER: i64 = 0x7fff_ffff;
 
 /// The part of the file that is mapped at `address`: `bytes` long, or to the end of its segment. An object
@@ -340,9 +338,7 @@ fn version_names<'a>(
         .collect()
 }
 
-/// `NT_GNU_PROPERTY_TYPE_0`.
-const PROPERTY_NOTE: u64 = 5;
-/// `GNU_PROPERTY_X86_ISA_1_NEEDED`.
+/// `GNU_PROPERTY_X86_ISA_1_NEEDED` (Linux Extensions to gABI), which the `elf` crate does not name.
 const ISA_NEEDED: u32 = 0xc000_8002;
 /// The type of a `.note.dlopen` (UAPI group, "ELF dlopen metadata").
 const DLOPEN_NOTE: u64 = 0x407c_0c0a;
@@ -361,7 +357,9 @@ pub(super) fn read_notes(
     for note in NoteIterator::new(encoding.endian, encoding.class, align, bytes) {
         let Note::Unknown(note) = note else { continue };
         match (until_nul(note.name), note.n_type) {
-            (b"GNU", PROPERTY_NOTE) => facts.isa_needed |= isa_needed(encoding, note.desc),
+            (b"GNU", abi::NT_GNU_PROPERTY_TYPE_0) => {
+                facts.isa_needed |= isa_needed(encoding, note.desc)
+            }
             (b"FDO", DLOPEN_NOTE) => keep_note(until_nul(note.desc), &mut facts.dlopen_notes)?,
             _ => {}
         }
