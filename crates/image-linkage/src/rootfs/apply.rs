@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
+use super::tree::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
 use crate::layer::{LayerEntry, LayerIndex, ProblemKind};
 use crate::path::RootPath;
 

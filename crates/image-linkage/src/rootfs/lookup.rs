@@ -1,6 +1,7 @@
 //! Walks a path inside the root, component by component, as the kernel does (`path_resolution(7)`).
 
-use super::{NodeId, NodeKind, ROOT, Rootfs};
+use super::tree::{NodeId, NodeKind, ROOT, Rootfs};
+use crate::layer::FileFacts;
 use crate::path::{self, RootPath};
 
 /// The symbolic links followed in one lookup (`MAXSYMLINKS` of Linux).
@@ -54,6 +55,19 @@ impl Rootfs {
     /// Follows `path` from the root but not a link at its end, as `lstat` does.
     pub fn lookup_link(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
         self.walk(path, FinalLink::Stay)
+    }
+
+    /// The facts of the file at `path`, links followed; `None` when there is no regular file.
+    pub fn file(&self, path: &[u8]) -> Option<&FileFacts> {
+        match &self.node(self.lookup(path).ok()?.node).kind {
+            NodeKind::File(facts) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// The content of a small file that was kept, links followed.
+    pub fn content(&self, path: &[u8]) -> Option<&[u8]> {
+        self.file(path)?.kept.as_deref()
     }
 
     fn walk(&self, path: &[u8], last: FinalLink) -> Result<ResolvedPath, LookupError> {
