@@ -92,6 +92,38 @@ pub fn split_components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|part| !part.is_empty() && *part != b".")
 }
 
+/// Whether a pattern takes all units, bytes of a name or components of a path. Only the last wildcard is ever tried again, longer by one unit: what an earlier
+/// one could take instead, the last one can take as well. So the time is bounded by the product of the lengths.
+pub(crate) fn matches_wildcards<P, U>(
+    pattern: &[P],
+    units: &[U],
+    is_wildcard: impl Fn(&P) -> bool,
+    fits: impl Fn(&P, &U) -> bool,
+) -> bool {
+    let (mut at, mut unit) = (0, 0);
+    let mut last = None;
+    loop {
+        match (pattern.get(at), units.get(unit)) {
+            (None, None) => return true,
+            (Some(part), _) if is_wildcard(part) => {
+                at += 1;
+                last = Some((at, unit));
+            }
+            (Some(part), Some(found)) if fits(part, found) => {
+                at += 1;
+                unit += 1;
+            }
+            _ => {
+                let Some((behind, from)) = last.filter(|(_, from)| *from < units.len()) else {
+                    return false;
+                };
+                last = Some((behind, from + 1));
+                (at, unit) = (behind, from + 1);
+            }
+        }
+    }
+}
+
 impl fmt::Display for RootPath {
     /// Writes the absolute path, escaped for a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

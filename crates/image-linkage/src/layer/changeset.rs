@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::index::{LayerEntry, LayerProblem, ProblemKind};
 use super::layer_links::LayerLinks;
-use super::{LayerEntry, LayerProblem, ProblemKind};
 use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
@@ -219,24 +219,16 @@ impl Changeset {
     }
 
     fn remove_below(&mut self, path: &RootPath) {
-        let below = |candidate: &RootPath| candidate != path && candidate.starts_with(path);
+        // Behind the smallest name there can be, since none holds a NUL, what lies below stands together.
         let first = RootPath::new(&[path.as_bytes(), b"/\x01"].concat());
-        // `/` sorts before every other byte of a name, so what lies below stands together.
-        if !self
-            .entries
-            .range(first..)
-            .next()
-            .is_some_and(|(next, _)| below(next))
-        {
-            return;
-        }
-        let gone: Vec<RootPath> = self
-            .entries
-            .range(path.clone()..)
-            .map(|(path, _)| path)
-            .filter(|candidate| below(candidate))
+        let below = self.entries.range(first..).map(|(below, _)| below);
+        let gone: Vec<RootPath> = below
+            .take_while(|below| below.starts_with(path))
             .cloned()
             .collect();
+        if gone.is_empty() {
+            return;
+        }
         for path in gone {
             self.entries.remove(&path);
             self.links.set(&path, false);

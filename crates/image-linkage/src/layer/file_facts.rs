@@ -4,7 +4,8 @@ use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{FileFacts, IndexOptions};
+use super::index::FileFacts;
+use super::interest::IndexOptions;
 use crate::digest::to_hex;
 use crate::elf::ElfStream;
 use crate::elf::mentions::NameMatcher;

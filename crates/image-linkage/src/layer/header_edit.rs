@@ -1,11 +1,11 @@
 //! The headers of one member, written anew with another name or another link target; all else stays as it is.
 
 use super::pax;
-use super::tar_header::{BLOCK, FieldRange, KIND, MAGIC, SIZE, SUM, VERSION, member_size};
+use super::tar_header::{
+    BLOCK, FieldRange, KIND, LINK, MAGIC, NAME, SIZE, SUM, VERSION, member_size, put,
+};
 
-/// The fields of names (POSIX.1-2017, pax, "ustar Interchange Format").
-const NAME: FieldRange = 0..100;
-const LINK: FieldRange = 157..257;
+/// The part of a name that stands in front of the name field.
 const PREFIX: FieldRange = 345..500;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -114,15 +114,6 @@ fn extended(records: &[u8]) -> Vec<u8> {
     let mut out = [&header, records].concat();
     out.resize(out.len().next_multiple_of(BLOCK), 0);
     out
-}
-
-/// Writes as much of `text` as fits into a field; the rest of the field is empty.
-fn put(block: &mut [u8; BLOCK], place: FieldRange, text: &[u8]) {
-    let field = block.get_mut(place).unwrap_or_default();
-    field.fill(0);
-    for (to, from) in field.iter_mut().zip(text) {
-        *to = *from;
-    }
 }
 
 fn sum(block: &mut [u8; BLOCK]) {

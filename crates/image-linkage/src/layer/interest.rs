@@ -12,7 +12,7 @@ use crate::elf::mentions::NameMatcher;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// Raised when the same bytes and the same interest give another [`LayerIndex`](super::LayerIndex) than before.
+/// Raised when the same bytes and the same interest give another [`LayerIndex`](super::index::LayerIndex) than before.
 const INDEX_VERSION: u32 = 1;
 
 /// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 
-use super::LayerEntry;
+use super::index::LayerEntry;
 use crate::path::{self, RootPath};
 
 /// The components that all links of a layer together may lead through.

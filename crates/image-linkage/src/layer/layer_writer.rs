@@ -6,10 +6,8 @@ use std::io::{self, Read, Write};
 
 use tar::{Builder, EntryType, Header};
 
+use super::tar_header::{BLOCK, LINK, NAME, padding, put};
 use crate::path::RootPath;
-
-/// What a name field of a tar header holds, in bytes.
-const NAME: usize = 100;
 
 /// The tar of a layer under way.
 pub struct LayerWriter<W: Write> {
@@ -94,8 +92,8 @@ impl<W: Write> LayerWriter<W> {
             return Err(other_size(path, bytes).into());
         }
         // The builder knows of a header alone, so that the last block is filled here.
-        let padding = usize::try_from(bytes.wrapping_neg() % 512).unwrap_or(0);
-        let zeros = [0; 512];
+        let padding = usize::try_from(padding(bytes)).unwrap_or(0);
+        let zeros = [0; BLOCK];
         self.tar
             .get_mut()
             .write_all(zeros.get(..padding).unwrap_or_default())?;
@@ -132,7 +130,7 @@ impl<W: Write> LayerWriter<W> {
         content: impl Read,
     ) -> io::Result<()> {
         let long = [("path", name), ("linkpath", shape.target)];
-        let long = long.into_iter().filter(|(_, text)| text.len() > NAME);
+        let long = long.into_iter().filter(|(_, text)| text.len() > NAME.len());
         // Not in ustar's prefix field, which takes only what can be cut at a fitting slash.
         self.tar.append_pax_extensions(long)?;
         let mut header = Header::new_ustar();
@@ -143,8 +141,8 @@ impl<W: Write> LayerWriter<W> {
         // No clock: the same files have to give the same digest.
         header.set_mtime(0);
         header.set_size(shape.bytes);
-        put(&mut header.as_old_mut().name, name);
-        put(&mut header.as_old_mut().linkname, shape.target);
+        put(header.as_mut_bytes(), NAME, name);
+        put(header.as_mut_bytes(), LINK, shape.target);
         header.set_cksum();
         self.tar.append(&header, content)
     }
@@ -172,12 +170,5 @@ impl<W: Write> Write for CountingWriter<'_, W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
-    }
-}
-
-/// Writes as much of `text` as fits; the rest is in a PAX record.
-fn put(field: &mut [u8; NAME], text: &[u8]) {
-    for (to, from) in field.iter_mut().zip(text) {
-        *to = *from;
     }
 }

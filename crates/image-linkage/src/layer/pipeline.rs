@@ -8,9 +8,10 @@ use std::thread::ScopedJoinHandle;
 
 use super::changeset::Changeset;
 use super::decompress::DecompressedReader;
+use super::index::{ExpectedBlob, LayerError, LayerIndex};
+use super::interest::IndexOptions;
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::tar_walk::read_changeset;
-use super::{ExpectedBlob, IndexOptions, LayerError, LayerIndex};
 use crate::digest::{Digest, DigestHasher, HashingReader};
 use crate::limits::Limits;
 

@@ -9,9 +9,9 @@ use std::io::{self, Read, Write};
 use tar_core::EntryType;
 
 use super::header_edit::{HeaderChange, edit_headers};
+use super::index::{LayerEntry, LayerIndex};
 use super::layer_writer::LayerWriter;
 use super::tar_members::{RawMember, TarItem, TarMembers};
-use super::{LayerEntry, LayerIndex};
 use crate::limits::Limits;
 use crate::path::RootPath;
 

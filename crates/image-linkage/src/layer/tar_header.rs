@@ -94,11 +94,13 @@ impl HeaderScan {
 /// The place of a field in a header: the first byte, and the first byte behind it (POSIX.1-2017, pax,
 /// "ustar Interchange Format").
 pub(super) type FieldRange = std::ops::Range<usize>;
+pub(super) const NAME: FieldRange = 0..100;
 const OWNER: FieldRange = 108..124;
 pub(super) const SIZE: FieldRange = 124..136;
 const TIME: FieldRange = 136..148;
 pub(super) const SUM: FieldRange = 148..156;
 pub(super) const KIND: FieldRange = 156..157;
+pub(super) const LINK: FieldRange = 157..257;
 pub(super) const MAGIC: FieldRange = 257..263;
 pub(super) const VERSION: FieldRange = 263..265;
 const DEVICE: FieldRange = 329..345;
@@ -110,6 +112,20 @@ fn field<const N: usize>(block: &[u8; BLOCK], place: FieldRange) -> [u8; N] {
 
 fn fill(block: &mut [u8; BLOCK], place: FieldRange, value: u8) {
     block.get_mut(place).unwrap_or_default().fill(value);
+}
+
+/// Writes as much of `text` as fits into a field; the rest of the field is empty.
+pub(super) fn put(block: &mut [u8; BLOCK], place: FieldRange, text: &[u8]) {
+    let field = block.get_mut(place).unwrap_or_default();
+    field.fill(0);
+    for (to, from) in field.iter_mut().zip(text) {
+        *to = *from;
+    }
+}
+
+/// The zeros behind `bytes` of content, which fill its last block.
+pub(super) fn padding(bytes: u64) -> u64 {
+    bytes.wrapping_neg() % BLOCK_BYTES
 }
 
 fn is_zero(block: &[u8; BLOCK]) -> bool {

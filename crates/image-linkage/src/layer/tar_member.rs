@@ -4,7 +4,7 @@ use tar_core::parse::{Limits as TarLimits, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
 use super::pax::{self, PaxRecords};
-use super::tar_header::{BLOCK_BYTES, HeaderScan};
+use super::tar_header::{HeaderScan, padding};
 use crate::limits::Limits;
 
 /// A parser of headers that were made plain.
@@ -66,9 +66,8 @@ impl TarMember {
         })
     }
 
-    /// The bytes behind the content, which fill its last block.
     pub fn padding(&self) -> u64 {
-        self.stored.wrapping_neg() % BLOCK_BYTES
+        padding(self.stored)
     }
 
     /// Whether it is a sparse file.

@@ -7,8 +7,8 @@ use std::io::{BufReader, Read};
 use tar_core::EntryType;
 use tar_core::parse::{ParseEvent, Parser};
 
-use super::LayerEntry;
 use super::changeset::Changeset;
+use super::index::LayerEntry;
 use super::tar_header::{BLOCK_BYTES, HeaderScan};
 use super::tar_input::TarInput;
 use super::tar_member::{TarMember, describe_damage, tar_parser};

@@ -8,11 +8,12 @@ use tar_core::{EntryType, SparseEntry};
 
 use super::changeset::Changeset;
 use super::file_facts::{FileReader, KeptBudget};
+use super::index::LayerEntry;
+use super::interest::IndexOptions;
 use super::pax;
 use super::tar_header::{BLOCK_BYTES, HeaderScan};
 use super::tar_input::TarInput;
 use super::tar_member::{TarMember, describe_damage, tar_parser};
-use super::{IndexOptions, LayerEntry};
 use crate::limits::Limits;
 use crate::path::RootPath;
 

@@ -189,3 +189,21 @@ fn value(digits: &[u8]) -> i32 {
 fn signed(byte: Option<&u8>) -> i8 {
     byte.map_or(0, |byte| byte.cast_signed())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use super::compare_names;
+
+    #[test]
+    fn numbers_in_names_are_compared_as_numbers() {
+        assert_eq!(compare_names(b"libx.so.9", b"libx.so.10"), Ordering::Less);
+        assert_eq!(
+            compare_names(b"libcupti.so.2024.1.1", b"libcupti.so.2023.3.1"),
+            Ordering::Greater
+        );
+        assert_eq!(compare_names(b"libx.so", b"libx.so.1"), Ordering::Less);
+        assert_eq!(compare_names(b"libx.so.1", b"libx.so.1"), Ordering::Equal);
+    }
+}

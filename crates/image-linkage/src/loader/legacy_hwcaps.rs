@@ -82,8 +82,7 @@ impl LegacyHwcaps {
 
 /// Whether the loader of this processor searches such subdirectories; since 2.37 none does (glibc, NEWS).
 pub(super) fn searches_hwcaps(arch: &Arch, libc: Libc) -> bool {
-    let old = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
-    old && matches!(arch.name, "x86-64" | "aarch64")
+    libc.is_glibc_before((2, 37)) && matches!(arch.name, "x86-64" | "aarch64")
 }
 
 /// The bit of a name.

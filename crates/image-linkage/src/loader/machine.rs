@@ -1,6 +1,8 @@
 //! What differs between processors: names, directories and cache flags
 //! (glibc sysdeps/*/dl-cache.h, sysdeps/*/ldconfig.h).
 
+use elf::abi::{EM_386, EM_AARCH64, EM_ARM, EM_PPC64, EM_RISCV, EM_X86_64};
+
 /// A processor and word size that glibc knows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arch {
@@ -26,7 +28,7 @@ pub struct Arch {
 pub static ARCHES: [Arch; 6] = [
     Arch {
         name: "x86-64",
-        machine: 62,
+        machine: EM_X86_64,
         class: 2,
         data: 1,
         interpreter: "/lib64/ld-linux-x86-64.so.2",
@@ -37,7 +39,7 @@ pub static ARCHES: [Arch; 6] = [
     },
     Arch {
         name: "aarch64",
-        machine: 183,
+        machine: EM_AARCH64,
         class: 2,
         data: 1,
         interpreter: "/lib/ld-linux-aarch64.so.1",
@@ -47,7 +49,7 @@ pub static ARCHES: [Arch; 6] = [
     },
     Arch {
         name: "i386",
-        machine: 3,
+        machine: EM_386,
         class: 1,
         data: 1,
         interpreter: "/lib/ld-linux.so.2",
@@ -57,7 +59,7 @@ pub static ARCHES: [Arch; 6] = [
     },
     Arch {
         name: "ppc64le",
-        machine: 21,
+        machine: EM_PPC64,
         class: 2,
         data: 1,
         interpreter: "/lib64/ld64.so.2",
@@ -68,7 +70,7 @@ pub static ARCHES: [Arch; 6] = [
     },
     Arch {
         name: "arm",
-        machine: 40,
+        machine: EM_ARM,
         class: 1,
         data: 1,
         interpreter: "/lib/ld-linux-armhf.so.3",
@@ -78,7 +80,7 @@ pub static ARCHES: [Arch; 6] = [
     },
     Arch {
         name: "riscv64",
-        machine: 243,
+        machine: EM_RISCV,
         class: 2,
         data: 1,
         interpreter: "/lib/ld-linux-riscv64-lp64d.so.1",
@@ -97,6 +99,13 @@ pub enum Libc {
     Musl,
 }
 
+impl Libc {
+    /// Whether it is a glibc older than this version; one that does not say its version is none.
+    pub(super) fn is_glibc_before(self, version: (u32, u32)) -> bool {
+        matches!(self, Self::Glibc(Some(own)) if own < version)
+    }
+}
+
 impl Arch {
     /// The processor of an object; `None` for one that is not known here.
     pub fn of_object(facts: &crate::elf::ElfFacts) -> Option<&'static Self> {
@@ -111,15 +120,15 @@ impl Arch {
         let [_, _, _, _, _, data, ..] = facts.ident;
         // One ldconfig serves both word sizes of a processor.
         let family = |machine| match machine {
-            3 | 62 => 62,
-            40 | 183 => 183,
+            EM_386 | EM_X86_64 => EM_X86_64,
+            EM_ARM | EM_AARCH64 => EM_AARCH64,
             other => other,
         };
         if data != self.data || family(facts.machine) != family(self.machine) {
             return None;
         }
         // An x32 object: the processor is x86-64, the class 32-bit.
-        if facts.machine == 62 && facts.class() == 1 {
+        if facts.machine == EM_X86_64 && facts.class() == 1 {
             return Some(0x0803);
         }
         // An i386 object says by what it needs that it is for glibc (elf/readelflib.c, `known_libs`).
@@ -129,7 +138,7 @@ impl Arch {
             .any(|name| matches!(&**name, b"libc.so.6" | b"libm.so.6"))
             || facts.interp.as_deref() == Some(b"/lib/ld-linux.so.2");
         // `FLAG_ELF` alone: the library may be of another C library, or of none.
-        if facts.machine == 3 && !is_glibc {
+        if facts.machine == EM_386 && !is_glibc {
             return Some(1);
         }
         Some(Self::of_object(facts)?.cache_flags)
