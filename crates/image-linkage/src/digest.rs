@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
-/// The algorithms that image-spec registers, and the hexadecimal digits of a digest by each (descriptor.md,
-/// "Registered Algorithms").
+/// The algorithms that image-spec registers (descriptor.md, "Registered Algorithms"), and the hexadecimal digits of
+/// a digest by each of them.
 const REGISTERED: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
 
 /// A digest as a descriptor writes it, `algorithm:encoded` (image-spec, descriptor.md, "Digests").
@@ -110,15 +110,14 @@ impl serde::Serialize for Digest {
     }
 }
 
-/// A running digest of one of the algorithms that image-spec registers (descriptor.md, "Registered
-/// Algorithms").
+/// A running digest of one of the registered algorithms (image-spec, descriptor.md).
 #[derive(Clone)]
 pub enum DigestHasher {
-    /// SHA-256.
+    /// SHA-256, by which nearly all images are named.
     Sha256(Sha256),
-    /// SHA-384.
+    /// SHA-384, for digests of 96 digits.
     Sha384(Sha384),
-    /// SHA-512.
+    /// SHA-512, for digests of 128 digits.
     Sha512(Sha512),
 }
 

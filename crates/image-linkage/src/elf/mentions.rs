@@ -18,8 +18,7 @@ pub struct NameMatcher {
 }
 
 impl NameMatcher {
-    /// Looks for strings that hold one of `names`, and for dynamic symbols that begin with one of
-    /// `symbol_prefixes`.
+    /// Looks for strings that hold one of `names`, and for symbols that begin with one of `symbol_prefixes`.
     pub fn new<S: AsRef<[u8]>>(
         names: impl IntoIterator<Item = S>,
         symbol_prefixes: impl IntoIterator<Item = S>,

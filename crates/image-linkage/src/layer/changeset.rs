@@ -11,8 +11,7 @@ use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
 const PROBLEMS: usize = 200;
-/// The bytes of paths, targets and names that one layer may have held. Four million honest entries take a
-/// third of it.
+/// The bytes of paths, targets and names that one layer may have held; four million honest entries take a third.
 const HELD: u64 = 1 << 30;
 /// The prefix that marks a whiteout.
 const WHITEOUT: &[u8] = b".wh.";
@@ -28,7 +27,7 @@ pub struct Changeset {
     pub whiteouts: BTreeSet<RootPath>,
     /// Directories whose content in lower layers is hidden.
     pub opaque: BTreeSet<RootPath>,
-    /// Damage and oddities.
+    /// Damage and oddities, those beyond the bound left out.
     pub problems: Vec<LayerProblem>,
     surplus_problems: usize,
     /// The gravest kind among those that are only counted.
@@ -62,8 +61,7 @@ impl Changeset {
         }
     }
 
-    /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name that cannot
-    /// lie anywhere.
+    /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name of no place.
     ///
     /// Errors: When following the links of the layer takes too long.
     pub fn place(

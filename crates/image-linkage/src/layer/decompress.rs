@@ -35,7 +35,7 @@ pub fn detect_compression(start: &[u8]) -> Compression {
 pub enum DecompressedReader<R: BufRead> {
     /// Nothing has been read.
     Unknown(Option<R>),
-    /// Passed through.
+    /// The tar as it is, passed through.
     Plain(R),
     /// All members of a gzip file.
     Gzip(GzipMembers<R>),
@@ -44,7 +44,7 @@ pub enum DecompressedReader<R: BufRead> {
 }
 
 impl<R: BufRead> DecompressedReader<R> {
-    /// Decompresses `inner`.
+    /// Decompresses the blob that `inner` gives.
     pub fn new(inner: R) -> Self {
         Self::Unknown(Some(inner))
     }

@@ -113,8 +113,7 @@ pub struct KeptBudget {
 }
 
 impl KeptBudget {
-    /// Counts what was kept of a file, and lets go of it past the limit. Returns why the file is not read, if
-    /// it is not.
+    /// Counts what was kept of a file, and lets go of it past the limit; then returns why the file is not read.
     pub fn admit(
         &mut self,
         facts: &mut FileFacts,

@@ -24,7 +24,7 @@ struct MemberHeader<'a> {
 }
 
 impl<W: Write> LayerWriter<W> {
-    /// Writes to `out`.
+    /// A tar without members, which is written to `out`.
     pub fn new(out: W) -> Self {
         Self {
             tar: Builder::new(out),

@@ -15,13 +15,12 @@ pub struct PaxRecords {
     pub linkpath: bool,
     /// Whether there is a `GNU.sparse.` record.
     pub sparse: bool,
-    /// `GNU.sparse.major` and `GNU.sparse.minor`.
+    /// `GNU.sparse.major` and `GNU.sparse.minor`: the sparse format.
     version: (Option<u64>, Option<u64>),
 }
 
 impl PaxRecords {
-    /// Whether a sparse map stands before the content and is counted in its size (GNU tar, "PAX Format,
-    /// Version 1.0").
+    /// Whether a sparse map stands before the content and is counted in its size: format 1.0 of GNU tar.
     pub fn map_in_content(&self) -> bool {
         self.version == (Some(1), Some(0))
     }

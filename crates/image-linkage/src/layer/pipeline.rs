@@ -29,8 +29,7 @@ type PlainThread<'scope> = ScopedJoinHandle<'scope, DecompressedReader<ReadAhead
 /// (all frames) or none.
 ///
 /// Errors: [`LayerError`] when the bytes cannot be read, are cut short, differ from `expected`, are no tar, or cross
-/// a limit. Where the blob is not the one that was expected, the error says so rather than what followed
-/// from it.
+/// a limit. Where the blob is not the one that was expected, the error says so, not what followed from it.
 pub fn index_layer(
     name: &str,
     blob: impl Read + Send,

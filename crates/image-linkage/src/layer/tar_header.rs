@@ -91,8 +91,7 @@ impl HeaderScan {
     }
 }
 
-/// The place of a field in a header: the first byte, and the first byte behind it (POSIX.1-2017, pax,
-/// "ustar Interchange Format").
+/// A field of a header, by its first byte and the first behind it (POSIX.1-2017, pax, "ustar Interchange Format").
 pub(super) type FieldRange = std::ops::Range<usize>;
 pub(super) const NAME: FieldRange = 0..100;
 const OWNER: FieldRange = 108..124;

@@ -7,7 +7,7 @@ pub struct TarInput<R> {
     reader: R,
     buffer: Vec<u8>,
     start: usize,
-    /// The bytes consumed.
+    /// The bytes consumed, from the start of the tar.
     pub position: u64,
 }
 

@@ -19,8 +19,8 @@ use crate::path::RootPath;
 
 /// Walks the tar that `reader` gives, to its end and past the end marker to the end of the stream.
 ///
-/// Errors: What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
-/// what `reader` gives.
+/// Errors: What is wrong and at which byte of the tar (a header that is none, a member cut short, a limit crossed),
+/// and every error that `reader` gives.
 pub fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
     let limits = &options.limits;
     let mut walk = TarWalk {

@@ -169,6 +169,7 @@ impl<'f> CacheReader<'f> {
             let damage = || "a subdirectory has no name, and the process would die".to_owned();
             file.damage.get_or_insert_with(damage);
         }
+        // The loader walks this list beside its own sorted one (`glibc_hwcaps_update_priorities`).
         if names.iter().any(is_subdirectory) && !names.is_sorted() {
             file.damage.get_or_insert_with(|| {
                 "the names of its subdirectories are not in their order".to_owned()

@@ -76,6 +76,7 @@ impl LegacyHwcaps {
     pub(super) fn bits(&self) -> u64 {
         let names = [&self.platform].into_iter().chain(&self.capabilities);
         let bits = names.filter_map(|name| capability_bit(name));
+        // `_DL_HWCAP_TLS_MASK` passes on every processor (`search_cache`).
         bits.fold(1 << TLS, |all, bit| all | bit)
     }
 }

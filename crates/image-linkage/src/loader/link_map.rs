@@ -223,6 +223,7 @@ pub(super) fn with_slash(directory: &[u8]) -> ByteString {
     if directory.is_empty() {
         return ByteString::default();
     }
+    // `fillin_rpath` takes all slashes at the end away and puts one there; of the root one is left.
     let length = directory
         .iter()
         .rposition(|&byte| byte != b'/')

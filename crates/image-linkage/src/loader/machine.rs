@@ -1,5 +1,4 @@
-//! What differs between processors: names, directories and cache flags
-//! (glibc sysdeps/*/dl-cache.h, sysdeps/*/ldconfig.h).
+//! What differs between processors: names, directories and cache flags (glibc sysdeps/*/dl-cache.h and ldconfig.h).
 
 use elf::abi::{EM_386, EM_AARCH64, EM_ARM, EM_PPC64, EM_RISCV, EM_X86_64};
 
@@ -75,6 +74,7 @@ pub static ARCHES: [Arch; 6] = [
         data: 1,
         interpreter: "/lib/ld-linux-armhf.so.3",
         musl: "/lib/ld-musl-armhf.so.1",
+        // `FLAG_ARM_LIBHF`: that of armhf, not of armel.
         cache_flags: 0x0903,
         platform: "v7l",
     },
@@ -85,6 +85,7 @@ pub static ARCHES: [Arch; 6] = [
         data: 1,
         interpreter: "/lib/ld-linux-riscv64-lp64d.so.1",
         musl: "/lib/ld-musl-riscv64.so.1",
+        // `FLAG_RISCV_FLOAT_ABI_DOUBLE`, as `lp64d` in the loader's name says.
         cache_flags: 0x1003,
         platform: "riscv64",
     },

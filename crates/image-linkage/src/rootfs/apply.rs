@@ -86,6 +86,7 @@ impl Rootfs {
             Some(LayerEntry::Special) => return Some(NodeKind::Special),
             // link(2) refuses a directory, so that no engine could make the link.
             Some(LayerEntry::Directory) => return None,
+            // Not in this layer, or a circle of links: a layer below may have the file.
             Some(LayerEntry::Hardlink(_)) | None => {}
         }
         match &self.node(self.exact(path)?).kind {

@@ -44,6 +44,7 @@ impl LibrarySearch for MuslSearch {
     }
 
     fn preload_requester(&self, _: &LinkMaps<'_>) -> Option<usize> {
+        // `load_preload` names no object that asks, so that only LD_LIBRARY_PATH and the defaults are searched.
         None
     }
 

@@ -200,6 +200,7 @@ fn candidate(
         let path = path.into();
         return Some(Ok(SearchHit { path, opened, how }));
     }
+    // musl makes its message of `errno`, which the last call that failed has set.
     memory.error = match &tried {
         TriedFile::Missing(error) => words(*error),
         TriedFile::Refused(LoadRefusal::Directory) => DIRECTORY,
