@@ -7,6 +7,7 @@
 
 mod byte_store;
 mod facts;
+mod held_ranges;
 pub mod mentions;
 mod range;
 pub mod stream;
