@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
-/// The algorithms that image-spec registers, and the hexadecimal digits of a digest by each (descriptor.md,
-/// "Registered Algorithms").
+/// The algorithms that image-spec registers (descriptor.md, "Registered Algorithms"), and the hexadecimal digits of
+/// a digest by each of them.
 const REGISTERED: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
 
 /// A digest as a descriptor writes it, `algorithm:encoded` (image-spec, descriptor.md, "Digests").
@@ -47,6 +47,7 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (algorithm, encoded) = text.split_once(':').ok_or("missing ':' in digest")?;
+        // The grammar of descriptor.md: components of lowercase letters and digits, one separator between two.
         for part in algorithm.split(['+', '.', '_', '-']) {
             if part.is_empty() {
                 return Err("Empty algorithm component".to_owned());
@@ -62,6 +63,7 @@ impl FromStr for Digest {
         if !encoded.bytes().all(is_encoded) {
             return Err(format!("Invalid encoded value {encoded}"));
         }
+        // Digests with an unknown algorithm pass if they keep to the grammar (image-spec, descriptor.md, "Digests").
         if let Some((_, expected)) = REGISTERED.iter().find(|(name, _)| *name == algorithm) {
             let found = encoded.len();
             if found != *expected {
@@ -108,15 +110,14 @@ impl serde::Serialize for Digest {
     }
 }
 
-/// A running digest of one of the algorithms that image-spec registers (descriptor.md, "Registered
-/// Algorithms").
+/// A running digest of one of the registered algorithms (image-spec, descriptor.md).
 #[derive(Clone)]
 pub enum DigestHasher {
-    /// SHA-256.
+    /// SHA-256, by which nearly all images are named.
     Sha256(Sha256),
-    /// SHA-384.
+    /// SHA-384, for digests of 96 digits.
     Sha384(Sha384),
-    /// SHA-512.
+    /// SHA-512, for digests of 128 digits.
     Sha512(Sha512),
 }
 
@@ -194,6 +195,7 @@ impl<R> HashingReader<R> {
 
     fn check(&self) -> io::Result<()> {
         match self.limit {
+            // One byte too many is enough: a source that sends without end is not read to its end.
             Some(limit) if self.read > limit => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("more than the expected {limit} bytes"),
@@ -224,6 +226,7 @@ impl<R: Read> Read for HashingReader<R> {
 
 impl<R: BufRead> BufRead for HashingReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        // `consume` cannot fail: what it counted past the limit is refused here.
         self.check()?;
         self.inner.fill_buf()
     }
@@ -260,6 +263,7 @@ impl<R: Read> VerifiedReader<R> {
     }
 
     fn compare(&mut self) -> io::Result<usize> {
+        // Taken out: who asks again behind the end gets the end again, not a digest of nothing.
         let Some(inner) = self.inner.take() else {
             return Ok(0);
         };
@@ -283,6 +287,7 @@ impl<R: Read> Read for VerifiedReader<R> {
             return Ok(0);
         };
         match inner.read(buf)? {
+            // A read into an empty buffer gives 0 as well, and is not the end.
             0 if !buf.is_empty() => self.compare(),
             n => Ok(n),
         }

@@ -22,10 +22,12 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
 
 fn push(out: &mut String, c: char) {
     match c {
+        // Doubled, or a name could hold the text of an escape and be read as the byte that it stands for.
         '\\' => out.push_str("\\\\"),
         c if c.is_ascii_control() => {
             let _ = write!(out, "\\x{:02x}", u32::from(c));
         }
+        // U+009B alone begins a terminal sequence, and direction marks show a name as another one (CVE-2021-42574).
         c if c.is_control() || reorders(c) => {
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         }

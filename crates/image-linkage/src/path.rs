@@ -17,6 +17,7 @@ impl RootPath {
     pub fn new(name: &[u8]) -> Self {
         let mut parts: Vec<&[u8]> = Vec::new();
         for part in split_components(name) {
+            // By text alone: where links count, `Rootfs::lookup` goes by the path as written.
             if part == b".." {
                 parts.pop();
             } else {
@@ -28,6 +29,7 @@ impl RootPath {
 
     /// Whether `name` would leave the root: `..` at a point where nothing is left to go up from.
     pub fn leaves_root(name: &[u8]) -> bool {
+        // This is only for a word to the user: `new` keeps such a name inside the root, whatever comes out here.
         let mut depth = 0_usize;
         split_components(name).any(|part| {
             let up = part == b"..";
@@ -53,6 +55,7 @@ impl RootPath {
 
     /// The components, from the root down.
     pub fn split_components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        // The root is empty, and splitting it gives one empty part.
         self.0.split(|&b| b == b'/').filter(|part| !part.is_empty())
     }
 
@@ -78,6 +81,7 @@ impl RootPath {
     pub fn starts_with(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(other.as_bytes())
+            // `usr/lib64` begins with the bytes of `usr/lib` and does not lie below it.
             .is_some_and(|rest| other.0.is_empty() || rest.first().is_none_or(|&b| b == b'/'))
     }
 }
@@ -86,6 +90,38 @@ impl RootPath {
 pub fn split_components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/')
         .filter(|part| !part.is_empty() && *part != b".")
+}
+
+/// Whether a pattern takes all units, bytes of a name or components of a path. Only the last wildcard is ever tried again, longer by one unit: what an earlier
+/// one could take instead, the last one can take as well. So the time is bounded by the product of the lengths.
+pub(crate) fn matches_wildcards<P, U>(
+    pattern: &[P],
+    units: &[U],
+    is_wildcard: impl Fn(&P) -> bool,
+    fits: impl Fn(&P, &U) -> bool,
+) -> bool {
+    let (mut at, mut unit) = (0, 0);
+    let mut last = None;
+    loop {
+        match (pattern.get(at), units.get(unit)) {
+            (None, None) => return true,
+            (Some(part), _) if is_wildcard(part) => {
+                at += 1;
+                last = Some((at, unit));
+            }
+            (Some(part), Some(found)) if fits(part, found) => {
+                at += 1;
+                unit += 1;
+            }
+            _ => {
+                let Some((behind, from)) = last.filter(|(_, from)| *from < units.len()) else {
+                    return false;
+                };
+                last = Some((behind, from + 1));
+                (at, unit) = (behind, from + 1);
+            }
+        }
+    }
 }
 
 impl fmt::Display for RootPath {
@@ -107,6 +143,7 @@ impl From<&str> for RootPath {
     }
 }
 
+// Maps by path are searched with plain bytes: order and hash are those of the bytes, as `Borrow` asks.
 impl Borrow<[u8]> for RootPath {
     fn borrow(&self) -> &[u8] {
         &self.0

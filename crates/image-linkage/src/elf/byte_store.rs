@@ -43,6 +43,7 @@ impl ByteStore {
             target.extend_from_slice(taken);
             *room -= taken.len();
             bytes = rest;
+            // Only whole blocks are compressed, so that a place tells its block without an index.
             if self.open.len() == BLOCK {
                 self.close(room);
             }
@@ -74,6 +75,7 @@ impl ByteStore {
     /// The bytes from `start` to `end`, as far as they are held.
     pub fn get(&self, start: usize, end: usize) -> Cow<'_, [u8]> {
         let end = end.min(self.len());
+        // Headers and tables of nearly every object lie in these first megabytes: they are read without a copy.
         if end <= self.plain.len() {
             return Cow::Borrowed(self.plain.get(start..end).unwrap_or_default());
         }
@@ -100,9 +102,11 @@ fn part(block: &[u8], at: usize, start: usize, end: usize) -> &[u8] {
 }
 
 fn plain_block(block: &[u8]) -> Cow<'_, [u8]> {
+    // A compressed block is always shorter, so that the full length marks one that did not compress.
     if block.len() == BLOCK {
         return Cow::Borrowed(block);
     }
+    // The block was compressed here and never comes from an image: no more than BLOCK bytes can come out.
     zstd::bulk::decompress(block, BLOCK).map_or(Cow::Borrowed(&[]), Cow::Owned)
 }
 

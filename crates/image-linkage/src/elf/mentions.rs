@@ -5,7 +5,7 @@
 
 use aho_corasick::AhoCorasick;
 
-use super::ByteString;
+use super::facts::ByteString;
 
 /// What to look for in objects.
 #[derive(Clone)]
@@ -18,14 +18,14 @@ pub struct NameMatcher {
 }
 
 impl NameMatcher {
-    /// Looks for strings that hold one of `names`, and for dynamic symbols that begin with one of
-    /// `symbol_prefixes`.
+    /// Looks for strings that hold one of `names`, and for symbols that begin with one of `symbol_prefixes`.
     pub fn new<S: AsRef<[u8]>>(
         names: impl IntoIterator<Item = S>,
         symbol_prefixes: impl IntoIterator<Item = S>,
     ) -> Self {
         let mut needles: Vec<S> = names.into_iter().collect();
         let names = needles.len();
+        // One automaton serves both, so that each byte of a large library is looked at once.
         needles.extend(symbol_prefixes);
         Self {
             needles: searcher(&needles),
@@ -49,6 +49,7 @@ impl Default for NameMatcher {
 
 fn searcher(needles: &[impl AsRef<[u8]>]) -> AhoCorasick {
     AhoCorasick::builder()
+        // Names are listed before prefixes, and of two needles at one place the one listed first is the hit.
         .match_kind(aho_corasick::MatchKind::LeftmostFirst)
         .build(needles)
         .expect("a handful of short needles always builds")
@@ -89,6 +90,7 @@ impl<'a> MentionScanner<'a> {
     pub fn push(&mut self, bytes: &[u8]) {
         self.window.extend_from_slice(bytes);
         self.scan(REACH);
+        // A hit waits for REACH bytes behind it, and its string may begin REACH bytes before it.
         let keep = self.window.len().min(2 * REACH);
         let cut = self.window.len() - keep;
         self.window.drain(..cut);
@@ -102,6 +104,7 @@ impl<'a> MentionScanner<'a> {
 
     /// The strings found, each with the offset of its hit, in the order of the file.
     pub fn finish(mut self) -> Vec<(u64, ByteString)> {
+        // Nothing follows the last byte, so that hits near the end need not wait any longer.
         self.scan(0);
         self.found
     }
@@ -128,6 +131,7 @@ impl<'a> MentionScanner<'a> {
 /// The printable string that holds the byte at `at`.
 fn string_around(bytes: &[u8], at: usize) -> ByteString {
     let (before, after) = bytes.split_at(at.min(bytes.len()));
+    // Not to the next NUL: compilers put a name into an instruction, with other bytes close around it.
     let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
     let left = before
         .iter()

@@ -20,6 +20,7 @@ pub(super) struct ElfRange {
 
 impl ElfRange {
     pub fn end(&self) -> u64 {
+        // Both numbers come from the file; a sum past 2^64 is an end that no file reaches.
         self.offset.saturating_add(self.bytes)
     }
 

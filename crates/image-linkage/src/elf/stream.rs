@@ -7,20 +7,18 @@
 //! is caught when it comes. Some patchelf put the string table right before the dynamic section, at the end of a
 //! library of 200 MB: behind the start, the rest of the segment with the dynamic section is caught unasked.
 
-use std::borrow::Cow;
-
 use elf::abi;
 use elf::endian::AnyEndian;
 use elf::file::{Class, FileHeader};
 use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
-use super::byte_store::ByteStore;
+use super::facts::{ElfFacts, ElfProblem};
+use super::held_ranges::{HeldRanges, STEP, to_usize};
 use super::mentions::{MentionScanner, NameMatcher};
 use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::tables::{self, DynamicSection, DynamicTable};
-use super::{ElfFacts, ElfProblem};
 
 /// Reads one object from a stream.
 pub struct ElfStream<'a> {
@@ -53,152 +51,10 @@ struct TableLayout {
     dynamic: DynamicSection,
 }
 
-/// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
-const STEP: usize = 64 << 10;
-
 /// The interpreters, notes and properties that are read of one object; real objects have some six.
 const SMALL_SEGMENTS: usize = 64;
 /// The problems kept of one object.
 const PROBLEMS: usize = 32;
-
-/// What is caught behind the start may take this many times the memory of the start.
-const CAUGHT: usize = 2;
-
-/// The start of the file, its most recent bytes, and the ranges caught behind the start.
-struct HeldRanges {
-    head: ByteStore,
-    recent: Vec<u8>,
-    caught: Vec<(ElfRange, ByteStore)>,
-    /// What is caught, should the start be full before it comes.
-    foreseen: Option<ElfRange>,
-    position: u64,
-    /// The memory that is left for the start, and for all that is caught.
-    head_room: usize,
-    caught_room: usize,
-    limit: usize,
-}
-
-impl HeldRanges {
-    fn new(limit: usize) -> Self {
-        Self {
-            head: ByteStore::default(),
-            recent: Vec::new(),
-            caught: Vec::new(),
-            foreseen: None,
-            position: 0,
-            head_room: limit,
-            caught_room: CAUGHT * limit,
-            limit,
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.head.push(bytes, &mut self.head_room);
-        if self.head.is_full() {
-            let surplus = self.recent.len().saturating_sub(STEP);
-            self.recent.drain(..surplus);
-            self.recent.extend_from_slice(bytes);
-            self.catch_foreseen();
-        }
-        let end = self.position + bytes.len() as u64;
-        for (range, caught) in &mut self.caught {
-            let from = range.offset.max(self.position);
-            let to = range.end().min(end);
-            if from < to {
-                let slice = to_usize(from - self.position)..to_usize(to - self.position);
-                let bytes = bytes.get(slice).unwrap_or_default();
-                caught.push(bytes, &mut self.caught_room);
-            }
-        }
-        self.position = end;
-    }
-
-    /// Begins to catch what was foreseen, without what of it has passed.
-    fn catch_foreseen(&mut self) {
-        let Some(range) = self.foreseen.take() else {
-            return;
-        };
-        let offset = range.offset.max(self.position);
-        if let Some(bytes) = range.end().checked_sub(offset) {
-            let rest = ElfRange {
-                offset,
-                bytes,
-                ..range
-            };
-            self.caught.push((rest, ByteStore::default()));
-        }
-    }
-
-    /// Asks for a range: it is held already, will be caught, or is out of reach.
-    fn want(&mut self, range: ElfRange) -> Result<(), ElfProblem> {
-        let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
-        if in_head || self.caught.iter().any(|(caught, _)| caught.holds(&range)) {
-            return Ok(());
-        }
-        let so_far = self.since(&range).ok_or(ElfProblem::OutOfReach {
-            what: range.what,
-            offset: range.offset,
-        })?;
-        let mut store = ByteStore::default();
-        store.push(&so_far, &mut self.caught_room);
-        self.caught.push((range, store));
-        Ok(())
-    }
-
-    /// What of the range has passed, when all of it is still held.
-    fn since(&self, range: &ElfRange) -> Option<Vec<u8>> {
-        let recent_start = self.position - self.recent.len() as u64;
-        let length = to_usize(range.bytes);
-        match () {
-            () if range.offset >= self.position => Some(Vec::new()),
-            () if self.head.len() as u64 == self.position => Some(
-                self.head
-                    .get(to_usize(range.offset), to_usize(range.end()))
-                    .into_owned(),
-            ),
-            () if range.offset >= recent_start => {
-                let passed = self.recent.get(to_usize(range.offset - recent_start)..)?;
-                passed.get(..passed.len().min(length)).map(<[u8]>::to_vec)
-            }
-            () => None,
-        }
-    }
-
-    /// Whether every byte of the range has passed.
-    fn passed(&self, range: &ElfRange) -> bool {
-        range.end() <= self.position
-    }
-
-    /// Where a range that was wanted is held, and from which place of the store on.
-    fn find(&self, range: &ElfRange) -> (&ByteStore, usize) {
-        let mut caught = self.caught.iter();
-        let caught = caught.find(|(caught, _)| caught.holds(range));
-        caught.map_or((&self.head, to_usize(range.offset)), |(caught, store)| {
-            (store, to_usize(range.offset - caught.offset))
-        })
-    }
-
-    /// The bytes of a range that was wanted; fewer when the file ended first.
-    fn get(&self, range: &ElfRange) -> Cow<'_, [u8]> {
-        let (store, start) = self.find(range);
-        store.get(start, start.saturating_add(to_usize(range.bytes)))
-    }
-
-    /// Says that a range has passed and is not held whole, if that is so.
-    fn lost(&self, range: &ElfRange) -> Option<ElfProblem> {
-        let (store, start) = self.find(range);
-        let held = store.len().saturating_sub(start) as u64;
-        (self.passed(range) && held < range.bytes).then_some(ElfProblem::TooLarge {
-            what: range.what,
-            bytes: range.bytes,
-            limit: self.limit as u64,
-        })
-    }
-}
-
-fn to_usize(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
-}
 
 impl<'a> ElfStream<'a> {
     /// A stream at the start of an object. Its start is held in at most `limit` bytes of memory, and what lies
@@ -207,7 +63,8 @@ impl<'a> ElfStream<'a> {
         Self {
             interest,
             scanner: MentionScanner::new(interest),
-            held: HeldRanges::new(limit.max(64 << 10)),
+            // At least one step, which the headers of every honest object fit into.
+            held: HeldRanges::new(limit.max(STEP)),
             stage: ReadStage::Header,
             facts: ElfFacts::default(),
         }
@@ -239,6 +96,7 @@ impl<'a> ElfStream<'a> {
                     range.map_or(0, |range| range.end()),
                     bytes,
                 );
+                // The segments are known even so: that one is cut short tells more than the missing table.
                 self.segment_facts(header.encoding, &segments);
             }
             ReadStage::Tables(layout) => {
@@ -275,6 +133,7 @@ impl<'a> ElfStream<'a> {
     fn advance(&mut self) {
         loop {
             let next = match &self.stage {
+                // The longer of the two headers: an object of fewer bytes has nothing to load in either class.
                 ReadStage::Header if self.held.position >= 64 => self.read_header(),
                 ReadStage::Segments(header) if self.held.passed(&header.segments) => {
                     Ok(self.read_segments())
@@ -314,6 +173,7 @@ impl<'a> ElfStream<'a> {
             offset: header.e_phoff,
             bytes: u64::from(header.e_phnum) * u64::from(header.e_phentsize),
         };
+        // The kernel refuses any other size, and so does ld.so (elf/dl-load.c, `open_verify`).
         if header.e_phnum > 0
             && usize::from(header.e_phentsize) != tables::segment_size(header.class)
         {
@@ -342,6 +202,7 @@ impl<'a> ElfStream<'a> {
         let segments_read: Vec<ProgramHeader> = table
             .iter()
             .filter(|segment| {
+                // Surplus notes go, loaded segments stay: they decide whether the object can be mapped at all.
                 small += usize::from(small_segment(segment).is_some());
                 small_segment(segment).is_none() || small <= SMALL_SEGMENTS
             })
@@ -351,6 +212,7 @@ impl<'a> ElfStream<'a> {
                 what: "list of notes",
             });
         }
+        // The places of tables are known with the dynamic section only, when the bytes before it have passed.
         self.held.foreseen = before_dynamic(&segments_read, self.held.limit as u64);
         let wanted: Vec<ElfRange> = segments_read
             .iter()
@@ -394,6 +256,7 @@ impl<'a> ElfStream<'a> {
             let end = segment.p_offset.saturating_add(segment.p_filesz);
             if segment.p_type == abi::PT_LOAD {
                 self.facts.loads += 1;
+                // A page of a mapping that no byte of the file backs is SIGBUS when it is touched (mmap(2)).
                 if end > bytes {
                     self.truncated("a loaded segment", end, bytes);
                 }
@@ -458,6 +321,15 @@ impl<'a> ElfStream<'a> {
     }
 }
 
+impl ElfFacts {
+    /// The facts of a whole object held in memory.
+    pub fn read_bytes(bytes: &[u8], interest: &NameMatcher) -> Self {
+        let mut stream = ElfStream::new(interest, bytes.len());
+        stream.push(bytes);
+        stream.finish()
+    }
+}
+
 /// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
 fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
     let segment = segments
@@ -493,6 +365,7 @@ fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<ElfRange> {
 /// The range of a segment that is small and kept whole: the interpreter, notes and properties.
 fn small_segment(segment: &ProgramHeader) -> Option<ElfRange> {
     let (what, limit) = match segment.p_type {
+        // PATH_MAX: the kernel starts no program with a longer one (Linux fs/binfmt_elf.c).
         abi::PT_INTERP => ("the interpreter", 4096),
         abi::PT_NOTE | abi::PT_GNU_PROPERTY => ("a note", 64 << 10),
         _ => return None,

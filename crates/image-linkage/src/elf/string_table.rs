@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::byte_store::ByteStore;
+use super::facts::{ByteString, ElfProblem};
 use super::mentions::NameMatcher;
-use super::{ByteString, ElfProblem};
 
 /// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
 const STRING: usize = 64 << 10;
@@ -47,12 +47,14 @@ impl<'a> StringTable<'a> {
         let offset = usize::try_from(offset)
             .ok()
             .filter(|&offset| offset < self.length)?;
+        // A short look first: a long one would leave the window, which is then read anew for nearly every name.
         let short = self.until_nul(offset, PEEK);
         let found = if short.is_some() {
             short
         } else {
             self.until_nul(offset, STRING)
         };
+        // Without this, thousands of entries that name a place without a NUL would be searched at no charge.
         let seen = found
             .as_ref()
             .map_or(STRING.min(self.length - offset), |text| text.len());
@@ -90,6 +92,7 @@ impl<'a> StringTable<'a> {
         let mut found = BTreeMap::new();
         let mut left = NAMES;
         for at in (0..self.length).step_by(WINDOW) {
+            // Windows overlap by one symbol, so that a name over their edge is found in the first.
             let end = (at + WINDOW + SYMBOL).min(self.length);
             let bytes = self.store.get(self.start + at, self.start + end);
             for hit in interest.symbol_starts(&bytes) {
@@ -97,6 +100,7 @@ impl<'a> StringTable<'a> {
                 let Some(end) = text.iter().take(SYMBOL).position(|&byte| byte == 0) else {
                     continue;
                 };
+                // The ends of one long string count each for itself: their sum grows with the square of its length.
                 left = left.saturating_sub(end);
                 if left == 0 {
                     return found;

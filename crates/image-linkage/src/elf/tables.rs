@@ -12,13 +12,13 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
-use super::mentions::NameMatcher;
-use super::range::{ElfEncoding, ElfRange};
-use super::string_table::StringTable;
-use super::{
+use super::facts::{
     ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole,
     VersionNeed,
 };
+use super::mentions::NameMatcher;
+use super::range::{ElfEncoding, ElfRange};
+use super::string_table::StringTable;
 
 /// The entries of a dynamic section that are read; real objects have some forty.
 const DYNAMIC_ENTRIES: usize = 16_384;
@@ -139,11 +139,9 @@ pub(super) fn read_dynamic(
     dynamic
 }
 
-/// `DT_RELR`, which the `elf` crate does not name, as the next two.
+// Tags that the `elf` crate does not name (glibc elf/elf.h).
 const DT_RELR: i64 = 36;
-/// `DT_AUXILIARY`.
 const DT_AUXILIARY: i64 = 0x7fff_fffd;
-/// `DT_FILTER`.
 const DT_FILTER: i64 = 0x7fff_ffff;
 
 /// The part of the file that is mapped at `address`: `bytes` long, or to the end of its segment. An object
@@ -171,6 +169,7 @@ fn place(
     Some(ElfRange {
         what,
         offset: segment.p_offset.checked_add(into)?,
+        // Whatever size the file gives, behind its segment there are other bytes, or none.
         bytes: bytes.unwrap_or(rest).min(rest),
     })
 }
@@ -240,12 +239,14 @@ pub(super) fn read_versions<'a>(
                 })
             })
             .collect();
+        // A file counts as well: a chain of files without versions is as long to read.
         budget = budget.saturating_sub(versions.len() + 1);
         facts.verneed.push(VersionNeed { file, versions });
         if budget == 0 {
             break;
         }
     }
+    // Of the names of a definition the first is its own; the others are versions that it descends from.
     for (_, mut defined) in VerDefIterator::new(endian, class, limit, 0, &definitions).take(budget)
     {
         facts.verdef.extend(
@@ -277,6 +278,7 @@ pub(super) fn read_symbols<'a>(
     );
     let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
     let versions = version_names(encoding, &get, names);
+    // By offset: a symbol then costs one look-up of a number, and its name is never read.
     let wanted = names.beginning_with(interest);
     let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &symbols);
     let mut symbols: Vec<DynamicSymbol> = table
@@ -322,6 +324,7 @@ fn version_names<'a>(
         get(DynamicTable::VersionNeeds),
         get(DynamicTable::VersionDefinitions),
     );
+    // The highest bit of an index says that a version is hidden; it is no part of the number.
     let needed = VerNeedIterator::new(endian, class, limit, 0, &needs).flat_map(|(_, versions)| {
         versions.map(|version| (version.vna_other & 0x7fff, version.vna_name))
     });
@@ -335,9 +338,7 @@ fn version_names<'a>(
         .collect()
 }
 
-/// `NT_GNU_PROPERTY_TYPE_0`.
-const PROPERTY_NOTE: u64 = 5;
-/// `GNU_PROPERTY_X86_ISA_1_NEEDED`.
+/// `GNU_PROPERTY_X86_ISA_1_NEEDED` (Linux Extensions to gABI), which the `elf` crate does not name.
 const ISA_NEEDED: u32 = 0xc000_8002;
 /// The type of a `.note.dlopen` (UAPI group, "ELF dlopen metadata").
 const DLOPEN_NOTE: u64 = 0x407c_0c0a;
@@ -356,7 +357,9 @@ pub(super) fn read_notes(
     for note in NoteIterator::new(encoding.endian, encoding.class, align, bytes) {
         let Note::Unknown(note) = note else { continue };
         match (until_nul(note.name), note.n_type) {
-            (b"GNU", PROPERTY_NOTE) => facts.isa_needed |= isa_needed(encoding, note.desc),
+            (b"GNU", abi::NT_GNU_PROPERTY_TYPE_0) => {
+                facts.isa_needed |= isa_needed(encoding, note.desc)
+            }
             (b"FDO", DLOPEN_NOTE) => keep_note(until_nul(note.desc), &mut facts.dlopen_notes)?,
             _ => {}
         }
@@ -366,6 +369,7 @@ pub(super) fn read_notes(
 
 /// Keeps a note that is not kept yet; a problem where there is no more room.
 fn keep_note(json: &[u8], kept: &mut Vec<ByteString>) -> Result<(), ElfProblem> {
+    // Linkers put the notes of all input files behind each other, equal ones too.
     if kept.iter().any(|other| **other == *json) {
         return Ok(());
     }

@@ -5,14 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::index::{LayerEntry, LayerProblem, ProblemKind};
 use super::layer_links::LayerLinks;
-use super::{LayerEntry, LayerProblem, ProblemKind};
 use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
 const PROBLEMS: usize = 200;
-/// The bytes of paths, targets and names that one layer may have held. Four million honest entries take a
-/// third of it.
+/// The bytes of paths, targets and names that one layer may have held; four million honest entries take a third.
 const HELD: u64 = 1 << 30;
 /// The prefix that marks a whiteout.
 const WHITEOUT: &[u8] = b".wh.";
@@ -28,7 +27,7 @@ pub struct Changeset {
     pub whiteouts: BTreeSet<RootPath>,
     /// Directories whose content in lower layers is hidden.
     pub opaque: BTreeSet<RootPath>,
-    /// Damage and oddities.
+    /// Damage and oddities, those beyond the bound left out.
     pub problems: Vec<LayerProblem>,
     surplus_problems: usize,
     /// The gravest kind among those that are only counted.
@@ -57,12 +56,12 @@ impl Changeset {
             self.problems.push(LayerProblem { path, what, kind });
         } else {
             self.surplus_problems += 1;
+            // That something was not read must not vanish behind many oddities: it makes a gap.
             self.surplus_kind = self.surplus_kind.max(Some(kind));
         }
     }
 
-    /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name that cannot
-    /// lie anywhere.
+    /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name of no place.
     ///
     /// Errors: When following the links of the layer takes too long.
     pub fn place(
@@ -72,6 +71,7 @@ impl Changeset {
         links: usize,
     ) -> Result<Option<RootPath>, String> {
         let written = RootPath::new(name);
+        // The kernel takes no such path, so that no engine could unpack the member.
         if name.contains(&0) || name.len() > limit {
             self.problem(
                 &written,
@@ -81,6 +81,7 @@ impl Changeset {
             );
             return Ok(None);
         }
+        // Some engines refuse such a layer, others keep the member inside the root.
         if RootPath::leaves_root(name) {
             self.problem(
                 &written,
@@ -88,6 +89,7 @@ impl Changeset {
             );
         }
         let parent = written.parent();
+        // In nearly every tar the members of a directory follow each other: its links are followed once.
         let placed = match &self.last_parent {
             Some((asked, placed)) if *asked == parent => placed.clone(),
             _ => {
@@ -134,6 +136,7 @@ impl Changeset {
     /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
     pub fn add(&mut self, path: RootPath, entry: LayerEntry) {
         let name = path.name();
+        // Before all else: the name makes a whiteout of a member, whatever its kind is.
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             return self.add_whiteout(&path, hidden);
         }
@@ -156,6 +159,7 @@ impl Changeset {
         {
             self.last_parent = None;
         }
+        // Never taken back: a tar that names one path again and again reaches the bound as well.
         self.held += (path.as_bytes().len() + weight(&entry)) as u64;
         self.entries.insert(path, entry);
     }
@@ -179,6 +183,7 @@ impl Changeset {
         let mut before = &RootPath::default();
         let mut directories = 0;
         for path in self.entries.keys() {
+            // The paths are sorted, so that what a path does not share with the one before it is new.
             let shared = before.split_components().zip(path.split_components());
             let shared = shared.take_while(|(one, other)| one == other).count();
             directories += path.split_components().count() - shared;
@@ -195,10 +200,12 @@ impl Changeset {
     fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {
         let parent = path.parent();
         match hidden {
+            // First, because this name begins with the prefix of a whiteout too.
             _ if path.name() == OPAQUE => {
                 self.held += path.as_bytes().len() as u64;
                 self.opaque.insert(parent);
             }
+            // Taken at its word, `.wh..` would delete its own directory, and `.wh...` the one above.
             b"" | b"." | b".." => {
                 self.problem(path, "the whiteout names nothing; it deletes nothing");
             }
@@ -210,24 +217,16 @@ impl Changeset {
     }
 
     fn remove_below(&mut self, path: &RootPath) {
-        let below = |candidate: &RootPath| candidate != path && candidate.starts_with(path);
+        // Behind the smallest name there can be, since none holds a NUL, what lies below stands together.
         let first = RootPath::new(&[path.as_bytes(), b"/\x01"].concat());
-        // `/` sorts before every other byte of a name, so what lies below stands together.
-        if !self
-            .entries
-            .range(first..)
-            .next()
-            .is_some_and(|(next, _)| below(next))
-        {
-            return;
-        }
-        let gone: Vec<RootPath> = self
-            .entries
-            .range(path.clone()..)
-            .map(|(path, _)| path)
-            .filter(|candidate| below(candidate))
+        let below = self.entries.range(first..).map(|(below, _)| below);
+        let gone: Vec<RootPath> = below
+            .take_while(|below| below.starts_with(path))
             .cloned()
             .collect();
+        if gone.is_empty() {
+            return;
+        }
         for path in gone {
             self.entries.remove(&path);
             self.links.set(&path, false);
@@ -255,6 +254,7 @@ fn weight(entry: &LayerEntry) -> usize {
     match entry {
         LayerEntry::Symlink(target) => target.len(),
         LayerEntry::Hardlink(target) => target.as_bytes().len(),
+        // The content of kept files has a bound of its own, `KeptBudget`.
         LayerEntry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
         LayerEntry::Directory | LayerEntry::Special => 0,
     }

@@ -35,7 +35,7 @@ pub fn detect_compression(start: &[u8]) -> Compression {
 pub enum DecompressedReader<R: BufRead> {
     /// Nothing has been read.
     Unknown(Option<R>),
-    /// Passed through.
+    /// The tar as it is, passed through.
     Plain(R),
     /// All members of a gzip file.
     Gzip(GzipMembers<R>),
@@ -44,7 +44,7 @@ pub enum DecompressedReader<R: BufRead> {
 }
 
 impl<R: BufRead> DecompressedReader<R> {
-    /// Decompresses `inner`.
+    /// Decompresses the blob that `inner` gives.
     pub fn new(inner: R) -> Self {
         Self::Unknown(Some(inner))
     }
@@ -76,6 +76,8 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                         Compression::Gzip => Self::Gzip(GzipMembers {
                             member: Some(GzDecoder::new(inner)),
                         }),
+                        // Goes on from frame to frame, of which zstd:chunked has one for each file. libzstd bounds
+                        // the window to 128 MiB.
                         Compression::Zstd => {
                             Self::Zstd(Box::new(zstd::Decoder::with_buffer(inner)?))
                         }
@@ -101,6 +103,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
             if n > 0 || buf.is_empty() {
                 return Ok(n);
             }
+            // `MultiGzDecoder` would take the zeros for a broken header.
             if !at_next_member(member.get_mut())? {
                 return Ok(0);
             }
@@ -123,6 +126,7 @@ fn at_next_member(inner: &mut impl BufRead) -> io::Result<bool> {
                 return Ok(true);
             }
             Some(_) => {
+                // gzip(1) only warns of such bytes; Go's reader, which most engines use, fails on them.
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     "bytes that are no gzip member follow the last one",

@@ -4,7 +4,8 @@ use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{FileFacts, IndexOptions};
+use super::index::FileFacts;
+use super::interest::IndexOptions;
 use crate::digest::to_hex;
 use crate::elf::ElfStream;
 use crate::elf::mentions::NameMatcher;
@@ -73,6 +74,7 @@ impl<'a> FileReader<'a> {
 
     /// Whether the content matters, beyond its size: holes of a sparse file must then be passed as zeros.
     pub fn reads_content(&self) -> bool {
+        // Before the first four bytes have come, the file may still be an object.
         !matches!(self.shape, ContentKind::Other) || self.kept.is_some() || self.hasher.is_some()
     }
 
@@ -111,8 +113,7 @@ pub struct KeptBudget {
 }
 
 impl KeptBudget {
-    /// Counts what was kept of a file, and lets go of it past the limit. Returns why the file is not read, if
-    /// it is not.
+    /// Counts what was kept of a file, and lets go of it past the limit; then returns why the file is not read.
     pub fn admit(
         &mut self,
         facts: &mut FileFacts,
@@ -127,6 +128,7 @@ impl KeptBudget {
         }
         let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
         if self.bytes + bytes > limits.kept_total {
+            // The file goes and not the layer; that it was not read is a gap in the report.
             facts.kept = None;
             let limit = limits.kept_total;
             return Some(format!(
@@ -139,6 +141,7 @@ impl KeptBudget {
 }
 
 fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<'_> {
+    // The first region of a sparse file may be shorter than the magic number.
     if start.len() < 4 {
         return ContentKind::Unknown(start);
     }

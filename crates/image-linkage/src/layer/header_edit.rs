@@ -1,11 +1,11 @@
 //! The headers of one member, written anew with another name or another link target; all else stays as it is.
 
 use super::pax;
-use super::tar_header::{BLOCK, FieldRange, KIND, MAGIC, SIZE, SUM, VERSION, member_size};
+use super::tar_header::{
+    BLOCK, FieldRange, KIND, LINK, MAGIC, NAME, SIZE, SUM, VERSION, member_size, put,
+};
 
-/// The fields of names (POSIX.1-2017, pax, "ustar Interchange Format").
-const NAME: FieldRange = 0..100;
-const LINK: FieldRange = 157..257;
+/// The part of a name that stands in front of the name field.
 const PREFIX: FieldRange = 345..500;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,6 +34,7 @@ pub fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result
         let content = raw.get(at + BLOCK..at + BLOCK + bytes).ok_or_else(broken)?;
         match header.get(KIND.start) {
             Some(b'x') => records.extend(kept(content, change)?),
+            // Beside the new name a GNU long name would be a second one, and readers differ in which counts.
             Some(b'L') if change.name.is_some() => {}
             Some(b'K') if change.link.is_some() => {}
             _ => out.extend(raw.get(at..at + whole).ok_or_else(broken)?),
@@ -87,6 +88,7 @@ fn kept(content: &[u8], change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
 /// One record: its length, which counts itself, the key and the value.
 fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     let text = [b" ", key, b"=", value, b"\n"].concat();
+    // The length counts its own digits, and with them it may need one digit more.
     let mut length = text.len();
     while length.to_string().len() + text.len() != length {
         length = length.to_string().len() + text.len();
@@ -97,6 +99,7 @@ fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
 /// A PAX header with these records.
 fn extended(records: &[u8]) -> Vec<u8> {
     let mut header = [0; BLOCK];
+    // A reader that knows no PAX unpacks the records as a file of this name.
     put(&mut header, NAME, b"PaxHeaders/member");
     put(&mut header, 100..108, b"0000644");
     put(
@@ -113,17 +116,10 @@ fn extended(records: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes as much of `text` as fits into a field; the rest of the field is empty.
-fn put(block: &mut [u8; BLOCK], place: FieldRange, text: &[u8]) {
-    let field = block.get_mut(place).unwrap_or_default();
-    field.fill(0);
-    for (to, from) in field.iter_mut().zip(text) {
-        *to = *from;
-    }
-}
-
 fn sum(block: &mut [u8; BLOCK]) {
+    // The sum is taken with blanks in its own field (POSIX.1-2017, pax, "ustar Interchange Format").
     put(block, SUM, b"        ");
     let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+    // Six digits, a NUL and a blank are what tars have always written here.
     put(block, SUM, format!("{sum:06o}\0 ").as_bytes());
 }

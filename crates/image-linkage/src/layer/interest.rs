@@ -12,7 +12,7 @@ use crate::elf::mentions::NameMatcher;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// Raised when the same bytes and the same interest give another [`LayerIndex`](super::LayerIndex) than before.
+/// Raised when the same bytes and the same interest give another [`LayerIndex`](super::index::LayerIndex) than before.
 const INDEX_VERSION: u32 = 1;
 
 /// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.
@@ -118,6 +118,7 @@ fn loader_reads(path: &RootPath) -> bool {
 fn is_loader(name: &[u8]) -> bool {
     let stem = [
         &b"ld-linux"[..],
+        // The file had its version in its name until glibc 2.34.
         b"ld-2.",
         b"ld-musl-",
         b"ld64.so.",

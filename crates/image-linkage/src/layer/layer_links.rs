@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 
-use super::LayerEntry;
+use super::index::LayerEntry;
 use crate::path::{self, RootPath};
 
 /// The components that all links of a layer together may lead through.
@@ -18,6 +18,7 @@ pub struct LayerLinks {
     paths: HashSet<RootPath>,
     /// Their hashes, by components. What is no longer a link may still be here.
     hashes: HashSet<u64>,
+    // At random, so that no layer can choose paths whose hashes meet.
     keys: RandomState,
     /// The components that links have led through.
     steps: usize,
@@ -38,6 +39,7 @@ impl HashedPath {
         }
         self.path.extend_from_slice(part);
         self.hasher.write(part);
+        // Without a mark between components, `a/bc` and `ab/c` would have one hash.
         self.hasher.write_u8(b'/');
     }
 
@@ -52,6 +54,7 @@ impl HashedPath {
 impl LayerLinks {
     /// Adds or removes the link at `path`; says whether that changed anything.
     pub fn set(&mut self, path: &RootPath, is_link: bool) -> bool {
+        // The hash stays behind: it costs a second look-up at most, and another path may share it.
         if !is_link {
             return self.paths.remove(path);
         }
@@ -107,14 +110,17 @@ impl LayerLinks {
                 continue;
             };
             followed += 1;
+            // The kernel follows no more either, and an engine that unpacks gets ELOOP.
             if followed > limit {
                 return Ok(None);
             }
             trail.up();
             if target.starts_with(b"/") {
+                // An absolute target counts from the root of the image.
                 trail = self.trail();
             }
             let parts: Vec<&[u8]> = path::split_components(target).collect();
+            // Forty links with targets of thousands of components for each of a million names would take hours.
             self.steps += parts.len();
             if self.steps > STEPS {
                 return Err(format!(

@@ -6,10 +6,8 @@ use std::io::{self, Read, Write};
 
 use tar::{Builder, EntryType, Header};
 
+use super::tar_header::{BLOCK, LINK, NAME, padding, put};
 use crate::path::RootPath;
-
-/// What a name field of a tar header holds, in bytes.
-const NAME: usize = 100;
 
 /// The tar of a layer under way.
 pub struct LayerWriter<W: Write> {
@@ -26,7 +24,7 @@ struct MemberHeader<'a> {
 }
 
 impl<W: Write> LayerWriter<W> {
-    /// Writes to `out`.
+    /// A tar without members, which is written to `out`.
     pub fn new(out: W) -> Self {
         Self {
             tar: Builder::new(out),
@@ -61,6 +59,7 @@ impl<W: Write> LayerWriter<W> {
             target: b"",
             bytes,
         };
+        // The header is written before the content: a file that changes meanwhile would shift all that follows.
         let mut counted = (&mut content).take(bytes);
         self.append(path.as_bytes(), shape, &mut counted)?;
         let missing = counted.limit();
@@ -92,8 +91,9 @@ impl<W: Write> LayerWriter<W> {
         if counted.bytes != bytes {
             return Err(other_size(path, bytes).into());
         }
-        let padding = usize::try_from(bytes.wrapping_neg() % 512).unwrap_or(0);
-        let zeros = [0; 512];
+        // The builder knows of a header alone, so that the last block is filled here.
+        let padding = usize::try_from(padding(bytes)).unwrap_or(0);
+        let zeros = [0; BLOCK];
         self.tar
             .get_mut()
             .write_all(zeros.get(..padding).unwrap_or_default())?;
@@ -113,6 +113,7 @@ impl<W: Write> LayerWriter<W> {
 
     /// The mark that deletes `path` of the layers below (image-spec, layer.md, "Whiteouts").
     pub fn whiteout(&mut self, path: &RootPath) -> io::Result<()> {
+        // An empty file; the devices that overlayfs uses on a disk have no place in a layer.
         let name = [b".wh.", path.name()].concat();
         self.file(&path.parent().join(&name), 0o644, 0, io::empty())
     }
@@ -129,7 +130,8 @@ impl<W: Write> LayerWriter<W> {
         content: impl Read,
     ) -> io::Result<()> {
         let long = [("path", name), ("linkpath", shape.target)];
-        let long = long.into_iter().filter(|(_, text)| text.len() > NAME);
+        let long = long.into_iter().filter(|(_, text)| text.len() > NAME.len());
+        // Not in ustar's prefix field, which takes only what can be cut at a fitting slash.
         self.tar.append_pax_extensions(long)?;
         let mut header = Header::new_ustar();
         header.set_entry_type(shape.kind);
@@ -139,8 +141,8 @@ impl<W: Write> LayerWriter<W> {
         // No clock: the same files have to give the same digest.
         header.set_mtime(0);
         header.set_size(shape.bytes);
-        put(&mut header.as_old_mut().name, name);
-        put(&mut header.as_old_mut().linkname, shape.target);
+        put(header.as_mut_bytes(), NAME, name);
+        put(header.as_mut_bytes(), LINK, shape.target);
         header.set_cksum();
         self.tar.append(&header, content)
     }
@@ -168,12 +170,5 @@ impl<W: Write> Write for CountingWriter<'_, W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
-    }
-}
-
-/// Writes as much of `text` as fits; the rest is in a PAX record.
-fn put(field: &mut [u8; NAME], text: &[u8]) {
-    for (to, from) in field.iter_mut().zip(text) {
-        *to = *from;
     }
 }

@@ -1,6 +1,6 @@
 //! Patterns of paths in an image: `*` for any bytes of one component, `**` for any components.
 
-use crate::path::RootPath;
+use crate::path::{RootPath, matches_wildcards};
 
 /// A pattern of the paths of files.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ impl PathPattern {
                 let parent = path.parent();
                 let parts: Vec<&[u8]> = parent.split_components().collect();
                 let wildcard = b"**".as_slice();
-                matches_units(
+                matches_wildcards(
                     pattern,
                     &parts,
                     |part| part.as_ref() == wildcard,
@@ -45,39 +45,7 @@ impl PathPattern {
 }
 
 fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
-    matches_units(pattern, name, |&byte| byte == b'*', PartialEq::eq)
-}
-
-/// Matches units one after the other. Only the last wildcard is ever tried again, longer by one unit: what an earlier
-/// one could take instead, the last one can take as well. So the time is bounded by the product of the lengths.
-fn matches_units<P, U>(
-    pattern: &[P],
-    units: &[U],
-    is_wildcard: impl Fn(&P) -> bool,
-    fits: impl Fn(&P, &U) -> bool,
-) -> bool {
-    let (mut at, mut unit) = (0, 0);
-    let mut last = None;
-    loop {
-        match (pattern.get(at), units.get(unit)) {
-            (None, None) => return true,
-            (Some(part), _) if is_wildcard(part) => {
-                at += 1;
-                last = Some((at, unit));
-            }
-            (Some(part), Some(found)) if fits(part, found) => {
-                at += 1;
-                unit += 1;
-            }
-            _ => {
-                let Some((behind, from)) = last.filter(|(_, from)| *from < units.len()) else {
-                    return false;
-                };
-                last = Some((behind, from + 1));
-                (at, unit) = (behind, from + 1);
-            }
-        }
-    }
+    matches_wildcards(pattern, name, |&byte| byte == b'*', PartialEq::eq)
 }
 
 #[cfg(test)]

@@ -15,13 +15,12 @@ pub struct PaxRecords {
     pub linkpath: bool,
     /// Whether there is a `GNU.sparse.` record.
     pub sparse: bool,
-    /// `GNU.sparse.major` and `GNU.sparse.minor`.
+    /// `GNU.sparse.major` and `GNU.sparse.minor`: the sparse format.
     version: (Option<u64>, Option<u64>),
 }
 
 impl PaxRecords {
-    /// Whether a sparse map stands before the content and is counted in its size (GNU tar, "PAX Format,
-    /// Version 1.0").
+    /// Whether a sparse map stands before the content and is counted in its size: format 1.0 of GNU tar.
     pub fn map_in_content(&self) -> bool {
         self.version == (Some(1), Some(0))
     }
@@ -36,6 +35,7 @@ pub fn read_records(bytes: &[u8]) -> Result<PaxRecords, String> {
         let taken = records.take(key, value);
         taken.map_err(|what| format!("PAX record at byte {at} of its header: {what}"))
     })?;
+    // GNU tar has written no other formats; of another one nobody knows where the data lies.
     match records.version {
         (None, None) | (Some(0), Some(0 | 1)) | (Some(1), Some(0)) => Ok(records),
         _ => Err("PAX records of an unknown sparse format".to_owned()),
@@ -65,9 +65,11 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = bytes.iter().position(|&byte| byte == b' ')?;
     let length = usize::try_from(number(bytes.get(..space)?)?).ok()?;
     let (record, rest) = bytes.split_at_checked(length)?;
+    // The length alone says where a record ends: a value may hold line feeds.
     let text = record.get(space + 1..)?.strip_suffix(b"\n")?;
     let equals = text.iter().position(|&byte| byte == b'=')?;
     let (key, value) = (text.get(..equals)?, text.get(equals + 1..)?);
+    // Go refuses a record without a key (`validPAXRecord`).
     (!key.is_empty()).then_some((key, value, rest))
 }
 

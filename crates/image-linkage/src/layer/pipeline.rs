@@ -8,9 +8,10 @@ use std::thread::ScopedJoinHandle;
 
 use super::changeset::Changeset;
 use super::decompress::DecompressedReader;
+use super::index::{ExpectedBlob, LayerError, LayerIndex};
+use super::interest::IndexOptions;
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::tar_walk::read_changeset;
-use super::{ExpectedBlob, IndexOptions, LayerError, LayerIndex};
 use crate::digest::{Digest, DigestHasher, HashingReader};
 use crate::limits::Limits;
 
@@ -28,8 +29,7 @@ type PlainThread<'scope> = ScopedJoinHandle<'scope, DecompressedReader<ReadAhead
 /// (all frames) or none.
 ///
 /// Errors: [`LayerError`] when the bytes cannot be read, are cut short, differ from `expected`, are no tar, or cross
-/// a limit. Where the blob is not the one that was expected, the error says so rather than what followed
-/// from it.
+/// a limit. Where the blob is not the one that was expected, the error says so, not what followed from it.
 pub fn index_layer(
     name: &str,
     blob: impl Read + Send,
@@ -66,6 +66,7 @@ fn read(
         };
         let walked = read_changeset(&mut bounded, options);
         let (diff_id, bytes) = bounded.inner.finish();
+        // Before the result of the walk: that the blob is another one explains a broken tar.
         let (digest, compressed_bytes) = check_stored(stored, plain, expected, walked.is_err())?;
         let mut changeset: Changeset = walked?;
         if let Some(expected) = expected.diff_id.filter(|&expected| *expected != diff_id) {
@@ -112,6 +113,7 @@ fn check_stored<R: Read>(
         return Err(failure);
     }
     match expected.size {
+        // The rest was not read then, so that the digest is that of a part.
         None if failed => return Ok((digest, bytes)),
         Some(expected) if bytes != expected => {
             return Err(format!(
@@ -133,6 +135,7 @@ fn uncompressed_limit(stored: Option<u64>, limits: &Limits) -> u64 {
     let by_ratio = stored.map_or(u64::MAX, |stored| {
         stored
             .saturating_mul(limits.layer_ratio)
+            // A small blob of zeros is honest and compresses well past any ratio.
             .max(limits.ratio_from)
     });
     limits.layer_bytes.min(by_ratio)
@@ -150,6 +153,7 @@ impl<R: Read> Read for StoredReader<R> {
         if let Err(error) = &result
             && error.kind() != io::ErrorKind::Interrupted
         {
+            // The decompressor puts words of its own around the error; those of the source say what to do.
             self.failure = Some(error.to_string());
         }
         result

@@ -46,6 +46,7 @@ fn send_all<R: Read>(
     used: &Receiver<Vec<u8>>,
 ) -> R {
     loop {
+        // Where one has come back it is used again: a layer would otherwise be allocated once over in chunks.
         let mut chunk = used.try_recv().unwrap_or_default();
         chunk.resize(size, 0);
         let (filled, end) = fill(&mut inner, &mut chunk);

@@ -9,9 +9,9 @@ use std::io::{self, Read, Write};
 use tar_core::EntryType;
 
 use super::header_edit::{HeaderChange, edit_headers};
+use super::index::{LayerEntry, LayerIndex};
 use super::layer_writer::LayerWriter;
 use super::tar_members::{RawMember, TarItem, TarMembers};
-use super::{LayerEntry, LayerIndex};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -117,7 +117,9 @@ pub fn rewrite_layer(
             TarItem::Member(found) => member(&mut members, *found, cut, out)?,
         }
     }
+    // Bytes behind the end marker count for the digest of the source.
     members.drain()?;
+    // Whiteouts may stand behind the members: they hide lower layers alone, wherever they are in the tar.
     let mut writer = LayerWriter::new(out);
     let mut end = || {
         let mut whiteouts = cut.whiteouts.iter();
@@ -144,6 +146,7 @@ impl LayerCut {
             Some(heir) if goes && !is_link => return MemberAction::Inherited(heir),
             _ => {}
         }
+        // The heir's own member goes as well: its file comes at the place of the original, under the heir's name.
         if goes || (is_link && self.heirs.values().any(|heir| heir == path)) {
             return MemberAction::Goes;
         }
@@ -162,6 +165,7 @@ fn member<R: Read>(
     out: &mut dyn Write,
 ) -> Result<(), String> {
     let bytes = found.bytes();
+    // What lies nowhere in the layer stays as it is written: engines ignore it or refuse it, as before.
     let Some(path) = found.path.clone() else {
         out.write_all(&found.raw)
             .map_err(|error| error.to_string())?;
@@ -227,6 +231,7 @@ pub fn extract_files(
                     "{path} is stored as a sparse file, which is not taken out"
                 ));
             }
+            // Once without a byte, so that an empty file is made too.
             let mut failure = take(path, b"").err();
             members.read(stored, |piece| {
                 if failure.is_none() {

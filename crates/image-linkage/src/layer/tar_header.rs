@@ -38,6 +38,7 @@ impl HeaderScan {
                 .get_mut(self.next..)
                 .and_then(<[u8]>::split_first_chunk_mut)
         {
+            // Two blocks of zeros end a tar; one alone is an error to Go (`readHeader`).
             if is_zero(block) {
                 let Some(second) = after.first_chunk::<BLOCK>() else {
                     return Ok(());
@@ -73,6 +74,7 @@ impl HeaderScan {
             b'x' | b'L' | b'K' | b'S' if !known => {
                 return Err("an extension header has no magic number".to_owned());
             }
+            // Readers differ in whether its records then count for the entry under way.
             b'g' if self.next > 0 => {
                 return Err(
                     "a global header stands between an entry and its own headers".to_owned(),
@@ -83,19 +85,21 @@ impl HeaderScan {
                 blank(block);
             }
         }
+        // In base 256, which leaves no blanks and NULs to read otherwise than Go does.
         put_size(block, size);
         Ok(())
     }
 }
 
-/// The place of a field in a header: the first byte, and the first byte behind it (POSIX.1-2017, pax,
-/// "ustar Interchange Format").
+/// A field of a header, by its first byte and the first behind it (POSIX.1-2017, pax, "ustar Interchange Format").
 pub(super) type FieldRange = std::ops::Range<usize>;
+pub(super) const NAME: FieldRange = 0..100;
 const OWNER: FieldRange = 108..124;
 pub(super) const SIZE: FieldRange = 124..136;
 const TIME: FieldRange = 136..148;
 pub(super) const SUM: FieldRange = 148..156;
 pub(super) const KIND: FieldRange = 156..157;
+pub(super) const LINK: FieldRange = 157..257;
 pub(super) const MAGIC: FieldRange = 257..263;
 pub(super) const VERSION: FieldRange = 263..265;
 const DEVICE: FieldRange = 329..345;
@@ -109,6 +113,20 @@ fn fill(block: &mut [u8; BLOCK], place: FieldRange, value: u8) {
     block.get_mut(place).unwrap_or_default().fill(value);
 }
 
+/// Writes as much of `text` as fits into a field; the rest of the field is empty.
+pub(super) fn put(block: &mut [u8; BLOCK], place: FieldRange, text: &[u8]) {
+    let field = block.get_mut(place).unwrap_or_default();
+    field.fill(0);
+    for (to, from) in field.iter_mut().zip(text) {
+        *to = *from;
+    }
+}
+
+/// The zeros behind `bytes` of content, which fill its last block.
+pub(super) fn padding(bytes: u64) -> u64 {
+    bytes.wrapping_neg() % BLOCK_BYTES
+}
+
 fn is_zero(block: &[u8; BLOCK]) -> bool {
     block.iter().all(|&byte| byte == 0)
 }
@@ -119,6 +137,7 @@ fn is_known(block: &mut [u8; BLOCK]) -> bool {
     let version: [u8; 2] = field(block, VERSION);
     match &magic {
         b"ustar\0" => {
+            // Go looks at the magic number alone, `tar-core` at the version too.
             fill(block, VERSION, b'0');
             true
         }
@@ -135,6 +154,7 @@ fn check_sum(block: &[u8; BLOCK]) -> Result<(), String> {
     for (at, &byte) in block.iter().enumerate() {
         if !SUM.contains(&at) {
             unsigned += u64::from(byte);
+            // Sun's tar summed signed bytes (Go's archive/tar, `computeChecksum`).
             signed += i64::from(byte.cast_signed());
         }
     }

@@ -7,7 +7,7 @@ pub struct TarInput<R> {
     reader: R,
     buffer: Vec<u8>,
     start: usize,
-    /// The bytes consumed.
+    /// The bytes consumed, from the start of the tar.
     pub position: u64,
 }
 
@@ -125,5 +125,6 @@ fn ready(reader: &mut impl BufRead) -> Result<&[u8], String> {
             return Err(error.to_string());
         }
     }
+    // Asked again, because a borrow cannot leave the loop; by now the bytes are there.
     reader.fill_buf().map_err(|error| error.to_string())
 }

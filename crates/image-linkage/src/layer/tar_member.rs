@@ -4,7 +4,7 @@ use tar_core::parse::{Limits as TarLimits, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
 use super::pax::{self, PaxRecords};
-use super::tar_header::{BLOCK_BYTES, HeaderScan};
+use super::tar_header::{HeaderScan, padding};
 use crate::limits::Limits;
 
 /// A parser of headers that were made plain.
@@ -45,10 +45,12 @@ impl TarMember {
         own_map: u64,
     ) -> Result<Self, String> {
         let records = pax::read_records(entry.pax.unwrap_or_default())?;
+        // Readers differ in which of the two counts, so that this would be two members in one.
         if (headers.long_name && records.path) || (headers.long_link && records.linkpath) {
             return Err("a name stands in a PAX record and in a GNU long name".to_owned());
         }
         let kind = kind(entry);
+        // GNU's old format has its map in the header, and no records.
         if records.sparse != sparse.is_some() && kind != EntryType::GnuSparse
             || sparse.is_some() && has_no_content(kind)
         {
@@ -64,9 +66,8 @@ impl TarMember {
         })
     }
 
-    /// The bytes behind the content, which fill its last block.
     pub fn padding(&self) -> u64 {
-        self.stored.wrapping_neg() % BLOCK_BYTES
+        padding(self.stored)
     }
 
     /// Whether it is a sparse file.

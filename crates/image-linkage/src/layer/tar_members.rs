@@ -7,8 +7,8 @@ use std::io::{BufReader, Read};
 use tar_core::EntryType;
 use tar_core::parse::{ParseEvent, Parser};
 
-use super::LayerEntry;
 use super::changeset::Changeset;
+use super::index::LayerEntry;
 use super::tar_header::{BLOCK_BYTES, HeaderScan};
 use super::tar_input::TarInput;
 use super::tar_member::{TarMember, describe_damage, tar_parser};
@@ -106,6 +106,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
         let entry = match member.kind {
             EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
             EntryType::Directory => LayerEntry::Directory,
+            // Of all else only the place counts: what lay below it is gone.
             _ => LayerEntry::Special,
         };
         self.changeset.add(path, entry);
@@ -127,6 +128,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
         let mut look = LOOK;
         loop {
             let buffered = self.input.buffered();
+            // The buffer holds much content behind the headers, which is not copied with them.
             let mut plain = buffered.get(..look).unwrap_or(buffered).to_vec();
             let mut headers = HeaderScan::default();
             headers.prepare(&mut plain)?;
@@ -161,6 +163,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
                     real_size,
                 } => {
                     let own = headers.entry_at();
+                    // In format 1.0 the map stands in the content, and its size is counted in the member's.
                     let map = (consumed - own) as u64 - BLOCK_BYTES;
                     let member =
                         TarMember::new(&entry, Some((sparse_map, real_size)), &headers, map)?;

@@ -8,18 +8,19 @@ use tar_core::{EntryType, SparseEntry};
 
 use super::changeset::Changeset;
 use super::file_facts::{FileReader, KeptBudget};
+use super::index::LayerEntry;
+use super::interest::IndexOptions;
 use super::pax;
 use super::tar_header::{BLOCK_BYTES, HeaderScan};
 use super::tar_input::TarInput;
 use super::tar_member::{TarMember, describe_damage, tar_parser};
-use super::{IndexOptions, LayerEntry};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// Walks the tar that `reader` gives, to its end and past the end marker to the end of the stream.
 ///
-/// Errors: What is wrong and at which byte of the tar: a header that is none, a member cut short, a limit crossed, or
-/// what `reader` gives.
+/// Errors: What is wrong and at which byte of the tar (a header that is none, a member cut short, a limit crossed),
+/// and every error that `reader` gives.
 pub fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
     let limits = &options.limits;
     let mut walk = TarWalk {
@@ -69,12 +70,14 @@ impl<R: BufRead> TarWalk<'_, R> {
                 .map_err(|error| describe_damage(at, &error))?;
             let (consumed, member) = match event {
                 ParseEvent::NeedData { min_bytes } => {
+                    // A long name, a long link target and records may each reach the limit before the header comes.
                     if !self.input.fill(min_bytes, 4 * self.limits.tar_metadata)? {
                         return self.end_without_marker();
                     }
                     continue;
                 }
                 ParseEvent::End { .. } => return Ok(None),
+                // Global records change no member, as in Go's archive/tar; damage in them counts.
                 ParseEvent::GlobalExtensions { consumed, pax_data } => {
                     (consumed, pax::read_records(pax_data).map(|_| None))
                 }
@@ -217,6 +220,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             }
             let n = left.min(ZEROS.len() as u64);
             self.holes += n;
+            // A map of some bytes may stand for exabytes of zeros, which are searched like any bytes.
             if self.holes > self.limits.ratio_from.max(self.input.position) {
                 return Err(format!(
                     "the holes of sparse libraries exceed {} bytes",
@@ -234,6 +238,7 @@ impl<R: BufRead> TarWalk<'_, R> {
 /// The bytes of a sparse file's content that no region takes; `None` unless the regions stand in order, one
 /// behind the other, within a file of `bytes` and with no more than is `stored`.
 fn surplus(stored: u64, regions: &[SparseEntry], bytes: u64) -> Option<u64> {
+    // A file's size has 63 bits (`off_t`).
     i64::try_from(bytes).ok()?;
     let mut end = 0;
     let mut surplus = stored;

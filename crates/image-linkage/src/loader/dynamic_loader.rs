@@ -45,6 +45,7 @@ impl DynamicLoader {
     pub fn run_on(&mut self, processor: &LegacyHwcaps) {
         self.platform.clone_from(&processor.platform);
         self.subdirectories
+            // A call for another processor came before, at the latest when the loader was read.
             .retain(|name| name.starts_with(b"glibc-hwcaps/"));
         self.hardware = 0;
         if legacy_hwcaps::searches_hwcaps(self.arch, self.libc) {

@@ -49,6 +49,7 @@ fn token_length(text: &[u8], name: &[u8]) -> Option<usize> {
     let after = inner.strip_prefix(name)?.first();
     match after {
         Some(b'}') if braced => Some(name.len() + 2),
+        // Without its brace right behind the name it is no token, but text.
         _ if braced => None,
         Some(byte) if byte.is_ascii_alphanumeric() || *byte == b'_' => None,
         _ => Some(name.len()),

@@ -116,7 +116,9 @@ impl LdCache {
         let named = usable()
             .filter(|entry| has_level(entry))
             .filter_map(|entry| Some((rank(entry)?, entry)))
+            // Of equal ranks this takes the first, as the loader takes the first entry of a level.
             .min_by_key(|(rank, _)| *rank);
+        // The loader goes on behind an entry of the plain kind, and stops at the first of its own (`search_cache`).
         let exact = || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == flags);
         let any = || usable().find(|entry| entry.hwcaps.is_none());
         named
@@ -176,6 +178,7 @@ fn rest(text: &[u8], from: usize) -> &[u8] {
 
 /// The value of digits in the loader's `int`.
 fn value(digits: &[u8]) -> i32 {
+    // The loader does not look for an overflow either.
     let digits = digits.iter().map(|digit| i32::from(digit - b'0'));
     digits.fold(0_i32, |value, digit| {
         value.wrapping_mul(10).wrapping_add(digit)
@@ -185,4 +188,22 @@ fn value(digits: &[u8]) -> i32 {
 /// A byte as the loader's `char`; the end of a text is 0.
 fn signed(byte: Option<&u8>) -> i8 {
     byte.map_or(0, |byte| byte.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use super::compare_names;
+
+    #[test]
+    fn numbers_in_names_are_compared_as_numbers() {
+        assert_eq!(compare_names(b"libx.so.9", b"libx.so.10"), Ordering::Less);
+        assert_eq!(
+            compare_names(b"libcupti.so.2024.1.1", b"libcupti.so.2023.3.1"),
+            Ordering::Greater
+        );
+        assert_eq!(compare_names(b"libx.so", b"libx.so.1"), Ordering::Less);
+        assert_eq!(compare_names(b"libx.so.1", b"libx.so.1"), Ordering::Equal);
+    }
 }

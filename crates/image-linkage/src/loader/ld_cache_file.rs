@@ -79,6 +79,7 @@ pub fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     if table.end() > bytes.len() {
         return Err(short(table.count));
     }
+    // Aligned for its 64-bit fields (sysdeps/generic/dl-cache.h, `ALIGN_CACHE`).
     let new = table.end().next_multiple_of(8);
     let behind = bytes.get(new..).unwrap_or_default();
     if behind.len() >= NEW_HEADER && behind.starts_with(NEW_MAGIC) {
@@ -141,6 +142,7 @@ impl<'f> CacheReader<'f> {
             entry: NEW_ENTRY,
             count: wide(self.number(at + 20)?),
             strings: at,
+            // The loader compares with the size of the whole file even where offsets count from the new header.
             room: self.bytes.len(),
             format: if at == 0 {
                 LdCacheFormat::New
@@ -167,6 +169,7 @@ impl<'f> CacheReader<'f> {
             let damage = || "a subdirectory has no name, and the process would die".to_owned();
             file.damage.get_or_insert_with(damage);
         }
+        // The loader walks this list beside its own sorted one (`glibc_hwcaps_update_priorities`).
         if names.iter().any(is_subdirectory) && !names.is_sorted() {
             file.damage.get_or_insert_with(|| {
                 "the names of its subdirectories are not in their order".to_owned()
@@ -197,6 +200,7 @@ impl<'f> CacheReader<'f> {
                 Err(what) => {
                     let damage = || format!("entry {index} {what}");
                     file.damage.get_or_insert_with(damage);
+                    // All that follow lie behind the end too: a count of billions is not tried one by one.
                     if self.bytes.len() <= table.first + index * table.entry {
                         break;
                     }

@@ -58,6 +58,7 @@ pub fn write_cache(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>
 fn compare(one: &(&[u8], &CacheEntry), other: &(&[u8], &CacheEntry)) -> Ordering {
     let (one_name, one) = one;
     let (other_name, other) = other;
+    // Entries of a subdirectory come first, since the loader stops at the first plain one.
     let named = |entry: &CacheEntry| (entry.hwcaps.is_none(), entry.hwcaps.clone());
     let bits = |entry: &CacheEntry| (entry.hardware.count_ones(), entry.hardware);
     compare_names(other_name, one_name)
@@ -84,6 +85,7 @@ fn header(
     out.place(strings.bytes.len())?;
     // 2 is little-endian, 3 is big-endian; three bytes of padding.
     out.bytes.extend([data + 1, 0, 0, 0]);
+    // The loader ignores extensions at a place that is not a multiple of four.
     out.place(strings.end.next_multiple_of(4))?;
     out.bytes.extend([0; 12]);
     Ok(())

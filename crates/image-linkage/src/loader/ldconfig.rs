@@ -13,11 +13,12 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use elf::abi::{EM_386, EM_X86_64, ET_DYN};
+
 use super::dynamic_loader::DynamicLoader;
-use super::ld_cache::{CacheEntry, LdCache};
+use super::ld_cache::{CacheEntry, LdCache, compare_names};
 use super::legacy_hwcaps;
-use super::machine::{Arch, Libc};
-use super::object_check::ET_DYN;
+use super::machine::Arch;
 use crate::elf::{ByteString, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
@@ -260,8 +261,8 @@ impl LdconfigRun<'_> {
 
     /// Whether a subdirectory of this name is searched for its hardware; since glibc 2.37 none is.
     fn has_hardware(&self, name: &[u8]) -> bool {
-        let old = matches!(self.linker.libc, Libc::Glibc(Some(version)) if version < (2, 37));
-        old && matches!(self.linker.arch.machine, 3 | 62)
+        self.linker.libc.is_glibc_before((2, 37))
+            && matches!(self.linker.arch.machine, EM_386 | EM_X86_64)
             && legacy_hwcaps::capability_bit(name).is_some()
     }
 
@@ -322,7 +323,7 @@ fn is_preferred(candidate: &DirectoryLibrary, known: &DirectoryLibrary) -> bool 
     match (candidate.is_link, known.is_link) {
         (false, true) => true,
         (true, false) => false,
-        _ => library_names::compare_versions(&known.name, &candidate.name) == Ordering::Less,
+        _ => compare_names(&known.name, &candidate.name) == Ordering::Less,
     }
 }
 

@@ -64,6 +64,7 @@ impl LegacyHwcaps {
             let path: Vec<u8> = chosen
                 .flat_map(|(_, name)| [name, &b"/"[..]].concat())
                 .collect();
+            // `x86_64` is both platform and capability, which gives some paths twice.
             if !all.iter().any(|known| **known == *path) {
                 all.push(path.into());
             }
@@ -75,14 +76,14 @@ impl LegacyHwcaps {
     pub(super) fn bits(&self) -> u64 {
         let names = [&self.platform].into_iter().chain(&self.capabilities);
         let bits = names.filter_map(|name| capability_bit(name));
+        // `_DL_HWCAP_TLS_MASK` passes on every processor (`search_cache`).
         bits.fold(1 << TLS, |all, bit| all | bit)
     }
 }
 
 /// Whether the loader of this processor searches such subdirectories; since 2.37 none does (glibc, NEWS).
 pub(super) fn searches_hwcaps(arch: &Arch, libc: Libc) -> bool {
-    let old = matches!(libc, Libc::Glibc(Some(version)) if version < (2, 37));
-    old && matches!(arch.name, "x86-64" | "aarch64")
+    libc.is_glibc_before((2, 37)) && matches!(arch.name, "x86-64" | "aarch64")
 }
 
 /// The bit of a name.

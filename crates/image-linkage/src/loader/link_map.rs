@@ -44,6 +44,7 @@ impl LoaderEnvironment {
     pub fn library_directories(&self) -> Vec<ByteString> {
         let path = self.library_path.as_deref().unwrap_or_default();
         let mut list: Vec<ByteString> = Vec::new();
+        // An empty variable counts as none, not as one empty element (`_dl_init_paths`).
         let elements = path.split(|byte| b":;".contains(byte));
         for directory in elements.filter(|_| !path.is_empty()).map(with_slash) {
             if !list.contains(&directory) {
@@ -222,6 +223,7 @@ pub(super) fn with_slash(directory: &[u8]) -> ByteString {
     if directory.is_empty() {
         return ByteString::default();
     }
+    // `fillin_rpath` takes all slashes at the end away and puts one there; of the root one is left.
     let length = directory
         .iter()
         .rposition(|&byte| byte != b'/')

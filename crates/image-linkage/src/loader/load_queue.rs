@@ -26,16 +26,19 @@ struct QueuedObject {
     is_done: bool,
 }
 
+fn queued((map, depth): (usize, usize)) -> QueuedObject {
+    QueuedObject {
+        map,
+        depth,
+        is_done: false,
+    }
+}
+
 impl LoadQueue {
     /// A queue that begins with these.
     pub fn new(roots: impl Iterator<Item = (usize, usize)>) -> Self {
-        let entry = |(map, depth)| QueuedObject {
-            map,
-            depth,
-            is_done: false,
-        };
         Self {
-            entries: roots.map(entry).collect(),
+            entries: roots.map(queued).collect(),
             next: 0,
         }
     }
@@ -52,12 +55,9 @@ impl LoadQueue {
 
     /// Appends a map, unless it is in the queue.
     pub fn append(&mut self, map: usize, depth: usize) {
+        // A hostile image may let each of thousands of objects need all the others.
         if self.position(map).is_none() && self.entries.len() < OBJECTS {
-            self.entries.push(QueuedObject {
-                map,
-                depth,
-                is_done: false,
-            });
+            self.entries.push(queued((map, depth)));
         }
     }
 
@@ -68,16 +68,12 @@ impl LoadQueue {
         };
         match self.position(map) {
             Some(known) if known <= at => return false,
+            // It is moved, not loaded twice: behind the filter its turn has not come yet.
             Some(known) => drop(self.entries.remove(known)),
             None if self.entries.len() >= OBJECTS => return false,
             None => {}
         }
-        let entry = QueuedObject {
-            map,
-            depth,
-            is_done: false,
-        };
-        self.entries.insert(at, entry);
+        self.entries.insert(at, queued((map, depth)));
         true
     }
 

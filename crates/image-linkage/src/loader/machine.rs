@@ -1,5 +1,6 @@
-//! What differs between processors: names, directories and cache flags
-//! (glibc sysdeps/*/dl-cache.h, sysdeps/*/ldconfig.h).
+//! What differs between processors: names, directories and cache flags (glibc sysdeps/*/dl-cache.h and ldconfig.h).
+
+use elf::abi::{EM_386, EM_AARCH64, EM_ARM, EM_PPC64, EM_RISCV, EM_X86_64};
 
 /// A processor and word size that glibc knows.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,17 +27,18 @@ pub struct Arch {
 pub static ARCHES: [Arch; 6] = [
     Arch {
         name: "x86-64",
-        machine: 62,
+        machine: EM_X86_64,
         class: 2,
         data: 1,
         interpreter: "/lib64/ld-linux-x86-64.so.2",
         musl: "/lib/ld-musl-x86_64.so.1",
+        // The low byte 3 is `FLAG_ELF_LIBC6`, the high one the processor (sysdeps/generic/ldconfig.h).
         cache_flags: 0x0303,
         platform: "x86_64",
     },
     Arch {
         name: "aarch64",
-        machine: 183,
+        machine: EM_AARCH64,
         class: 2,
         data: 1,
         interpreter: "/lib/ld-linux-aarch64.so.1",
@@ -46,7 +48,7 @@ pub static ARCHES: [Arch; 6] = [
     },
     Arch {
         name: "i386",
-        machine: 3,
+        machine: EM_386,
         class: 1,
         data: 1,
         interpreter: "/lib/ld-linux.so.2",
@@ -56,31 +58,34 @@ pub static ARCHES: [Arch; 6] = [
     },
     Arch {
         name: "ppc64le",
-        machine: 21,
+        machine: EM_PPC64,
         class: 2,
         data: 1,
         interpreter: "/lib64/ld64.so.2",
         musl: "/lib/ld-musl-powerpc64le.so.1",
         cache_flags: 0x0503,
+        // The oldest processor that ppc64le runs on.
         platform: "power8",
     },
     Arch {
         name: "arm",
-        machine: 40,
+        machine: EM_ARM,
         class: 1,
         data: 1,
         interpreter: "/lib/ld-linux-armhf.so.3",
         musl: "/lib/ld-musl-armhf.so.1",
+        // `FLAG_ARM_LIBHF`: that of armhf, not of armel.
         cache_flags: 0x0903,
         platform: "v7l",
     },
     Arch {
         name: "riscv64",
-        machine: 243,
+        machine: EM_RISCV,
         class: 2,
         data: 1,
         interpreter: "/lib/ld-linux-riscv64-lp64d.so.1",
         musl: "/lib/ld-musl-riscv64.so.1",
+        // `FLAG_RISCV_FLOAT_ABI_DOUBLE`, as `lp64d` in the loader's name says.
         cache_flags: 0x1003,
         platform: "riscv64",
     },
@@ -93,6 +98,13 @@ pub enum Libc {
     Glibc(Option<(u32, u32)>),
     /// musl, of any version.
     Musl,
+}
+
+impl Libc {
+    /// Whether it is a glibc older than this version; one that does not say its version is none.
+    pub(super) fn is_glibc_before(self, version: (u32, u32)) -> bool {
+        matches!(self, Self::Glibc(Some(own)) if own < version)
+    }
 }
 
 impl Arch {
@@ -109,15 +121,15 @@ impl Arch {
         let [_, _, _, _, _, data, ..] = facts.ident;
         // One ldconfig serves both word sizes of a processor.
         let family = |machine| match machine {
-            3 | 62 => 62,
-            40 | 183 => 183,
+            EM_386 | EM_X86_64 => EM_X86_64,
+            EM_ARM | EM_AARCH64 => EM_AARCH64,
             other => other,
         };
         if data != self.data || family(facts.machine) != family(self.machine) {
             return None;
         }
         // An x32 object: the processor is x86-64, the class 32-bit.
-        if facts.machine == 62 && facts.class() == 1 {
+        if facts.machine == EM_X86_64 && facts.class() == 1 {
             return Some(0x0803);
         }
         // An i386 object says by what it needs that it is for glibc (elf/readelflib.c, `known_libs`).
@@ -126,7 +138,8 @@ impl Arch {
             .iter()
             .any(|name| matches!(&**name, b"libc.so.6" | b"libm.so.6"))
             || facts.interp.as_deref() == Some(b"/lib/ld-linux.so.2");
-        if facts.machine == 3 && !is_glibc {
+        // `FLAG_ELF` alone: the library may be of another C library, or of none.
+        if facts.machine == EM_386 && !is_glibc {
             return Some(1);
         }
         Some(Self::of_object(facts)?.cache_flags)
@@ -187,6 +200,7 @@ impl CpuLevel {
     /// The subdirectories of `glibc-hwcaps` that are searched, the best first.
     pub fn subdirectories(self) -> &'static [&'static str] {
         match self {
+            // The libraries of the baseline lie in the directory itself.
             Self::V1 => &[],
             Self::V2 => &["x86-64-v2"],
             Self::V3 => &["x86-64-v3", "x86-64-v2"],

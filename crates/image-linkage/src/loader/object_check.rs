@@ -26,10 +26,6 @@ pub(super) enum ObjectRole {
     Library,
 }
 
-/// `e_type` of a program that lies at one address, and of a library or any other program.
-pub(super) const ET_EXEC: u16 = 2;
-pub(super) const ET_DYN: u16 = 3;
-
 /// The smallest page of all processors here.
 const PAGE: u64 = 4096;
 

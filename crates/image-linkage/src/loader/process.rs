@@ -94,6 +94,7 @@ impl<'a> SimulatedProcess<'a> {
             map.origin = directory_of(&real_path).into();
         }
         self.list(main, None, path, 0, Vec::new(), SearchStage::Start);
+        // The program comes first, then what is preloaded: symbols are looked up in this order.
         let mut roots = vec![main];
         roots.extend(self.preload(&mut resolution));
         self.load_needs(&roots, &mut resolution);
@@ -113,6 +114,7 @@ impl<'a> SimulatedProcess<'a> {
     /// Opens `name` as dlopen does, for the caller with this number, or for a caller without search paths.
     /// What was mapped before stays.
     pub fn open(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
+        // From now on it is libc.so that puts errors into words, and it knows more of them.
         self.phase = LoadPhase::Open;
         let mut resolution = LoadResolution::default();
         let mut trace = Vec::new();
@@ -157,6 +159,7 @@ impl<'a> SimulatedProcess<'a> {
         let Some(main) = process.map_file(&path, SearchStage::Start) else {
             return Vec::new();
         };
+        // As started: the chain of DT_RPATH and the tokens of LD_LIBRARY_PATH ask for the executable.
         process.list(main, None, &path, 0, Vec::new(), SearchStage::Start);
         let lists = process.search.search_path(&process.maps, Some(main));
         let absolute = |directory: &[u8]| {
@@ -282,6 +285,7 @@ impl<'a> SimulatedProcess<'a> {
         let searched = self.search.search_library(&self.maps, request, trace);
         let hit = searched.map_err(|miss| self.unless_of_driver(name, miss))?;
         let how = hit.how;
+        // Two names may lead to one file, which is mapped once.
         let mapped = self.search.find_mapped_file(&self.maps, &hit.opened);
         let number = mapped.unwrap_or_else(|| self.maps.push(hit, requester));
         let setup = self.maps.setup;
@@ -313,6 +317,7 @@ impl<'a> SimulatedProcess<'a> {
         trace: Vec<SearchStep>,
         how: SearchStage,
     ) {
+        // The first request gives the object its name, depth and trace; a later one only finds it there.
         let Some(entry) = self.maps.get_mut(map).filter(|map| map.object.is_none()) else {
             return;
         };

@@ -12,6 +12,7 @@ pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> 
     match tried {
         TriedFile::Refused(LoadRefusal::Directory) if phase == LoadPhase::Start => SearchMiss {
             outcome: RequestOutcome::Refused,
+            // The loader alone has no words for EISDIR, as little as for those in `system_words`.
             message: format!("{path}: cannot read file data: Error 21"),
         },
         TriedFile::Refused(refusal) => SearchMiss {

@@ -100,7 +100,8 @@ fn base_name(path: &[u8]) -> &[u8] {
 pub fn object_machine(facts: &crate::elf::ElfFacts) -> String {
     let name = machine::machine_name(facts.machine);
     match (facts.class(), facts.machine) {
-        (1, 62) => "x32".to_owned(),
+        // A 32-bit object for x86-64.
+        (1, elf::abi::EM_X86_64) => "x32".to_owned(),
         _ => name,
     }
 }

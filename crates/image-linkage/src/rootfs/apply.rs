@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
+use super::tree::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
 use crate::layer::{LayerEntry, LayerIndex, ProblemKind};
 use crate::path::RootPath;
 
@@ -55,6 +55,7 @@ impl Rootfs {
                 Some((path, kind?))
             })
             .collect();
+        // Before the layer's own entries: these marks hide lower layers only (image-spec, layer.md, "Whiteouts").
         for path in &layer.opaque {
             self.hide_content(path);
         }
@@ -83,7 +84,9 @@ impl Rootfs {
             Some(LayerEntry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
             Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
             Some(LayerEntry::Special) => return Some(NodeKind::Special),
+            // link(2) refuses a directory, so that no engine could make the link.
             Some(LayerEntry::Directory) => return None,
+            // Not in this layer, or a circle of links: a layer below may have the file.
             Some(LayerEntry::Hardlink(_)) | None => {}
         }
         match &self.node(self.exact(path)?).kind {
@@ -102,6 +105,7 @@ impl Rootfs {
         if let Some(id) = self.exact(path)
             && let Some(NodeKind::Directory(children)) = self.kind_mut(id)
         {
+            // The nodes stay in the list, so that a number that was given out keeps its meaning.
             children.clear();
         }
     }
@@ -117,8 +121,10 @@ impl Rootfs {
     fn place(&mut self, path: &RootPath, kind: NodeKind, layer: usize) {
         let mut parent = ROOT;
         for name in path.parent().split_components() {
+            // A tar may leave out the directories on the way; engines make them.
             parent = self.directory(parent, name, layer);
         }
+        // A directory over another one keeps its content; mode and owner are those of the upper layer.
         if matches!(kind, NodeKind::Directory(_)) {
             let id = self.directory(parent, path.name(), layer);
             if let Some(node) = self.nodes.get_mut(id.0) {

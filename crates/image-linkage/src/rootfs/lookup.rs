@@ -1,6 +1,7 @@
 //! Walks a path inside the root, component by component, as the kernel does (`path_resolution(7)`).
 
-use super::{NodeId, NodeKind, ROOT, Rootfs};
+use super::tree::{NodeId, NodeKind, ROOT, Rootfs};
+use crate::layer::FileFacts;
 use crate::path::{self, RootPath};
 
 /// The symbolic links followed in one lookup (`MAXSYMLINKS` of Linux).
@@ -54,6 +55,19 @@ impl Rootfs {
     /// Follows `path` from the root but not a link at its end, as `lstat` does.
     pub fn lookup_link(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
         self.walk(path, FinalLink::Stay)
+    }
+
+    /// The facts of the file at `path`, links followed; `None` when there is no regular file.
+    pub fn file(&self, path: &[u8]) -> Option<&FileFacts> {
+        match &self.node(self.lookup(path).ok()?.node).kind {
+            NodeKind::File(facts) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// The content of a small file that was kept, links followed.
+    pub fn content(&self, path: &[u8]) -> Option<&[u8]> {
+        self.file(path)?.kept.as_deref()
     }
 
     fn walk(&self, path: &[u8], last: FinalLink) -> Result<ResolvedPath, LookupError> {
@@ -111,10 +125,12 @@ impl<'a> PathWalk<'a> {
         let NodeKind::Directory(children) = &self.rootfs.node(self.here()).kind else {
             return Err(LookupError::NotDirectory);
         };
+        // Up from where the links have led to, and never out of the root, as after chroot(2).
         if part == b".." {
             self.trail.pop();
             return Ok(None);
         }
+        // The file system checks the length, and it is asked only below a directory: ENOTDIR comes first.
         if part.len() > NAME {
             return Err(LookupError::TooLong);
         }
@@ -131,6 +147,7 @@ impl<'a> PathWalk<'a> {
         }
         self.links.push(self.path());
         self.trail.pop();
+        // symlink(2) makes no such link, but a tar may hold one; to follow it is ENOENT.
         if target.is_empty() {
             return Err(LookupError::NotFound);
         }

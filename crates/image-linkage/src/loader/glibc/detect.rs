@@ -47,7 +47,7 @@ pub(in crate::loader) fn complete(
         .unwrap_or_default()
         .into();
     // The subdirectories came with glibc 2.33 (NEWS for version 2.33).
-    let knows_levels = !matches!(linker.libc, Libc::Glibc(Some(version)) if version < (2, 33));
+    let knows_levels = !linker.libc.is_glibc_before((2, 33));
     if linker.arch.has_levels() && knows_levels {
         linker.levels = cpu
             .subdirectories()

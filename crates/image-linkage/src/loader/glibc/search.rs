@@ -15,9 +15,6 @@ use crate::loader::search::LibraryRequest;
 use crate::loader::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::rootfs::{LookupError, NodeKind};
 
-/// `DF_1_NODEFLIB`: the default directories are not searched for what the object needs.
-const NODEFLIB: u64 = 0x800;
-
 /// What a process remembers between searches.
 #[derive(Clone, Default)]
 pub(super) struct SearchMemory {
@@ -285,8 +282,9 @@ fn library_path(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     }
 }
 
+/// Whether the default directories are not searched for what the object needs.
 fn nodeflib(own: Option<&LinkMap>) -> bool {
-    own.is_some_and(|own| own.elf().flags_1 & NODEFLIB != 0)
+    own.is_some_and(|own| own.elf().flags_1 & elf::abi::DF_1_NODEFLIB.cast_unsigned() != 0)
 }
 
 /// Splits a search path into directories with a final `/`, tokens of `map` expanded, each once. An empty

@@ -1,11 +1,13 @@
 //! What glibc checks before it maps a file, in its own words
 //! (elf/dl-load.c, `open_verify` and `_dl_map_object_from_fd`).
 
+use elf::abi::{ET_DYN, ET_EXEC};
+
 use crate::elf::ElfFacts;
 use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::machine::Arch;
-use crate::loader::object_check::{ET_DYN, ET_EXEC, ObjectRole, refused, truncation};
+use crate::loader::object_check::{ObjectRole, refused, truncation};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
 /// The size of an ELF header by class; a shorter file is "too short".

@@ -56,6 +56,7 @@ impl LdSoConf {
             return;
         }
         let Some(content) = rootfs.content(path) else {
+            // It is there and was not kept: it is too large, or lies where no configuration is expected.
             if rootfs.file(path).is_some() {
                 let path = escape::escape_bytes(path);
                 self.problems.push(format!(
@@ -90,6 +91,7 @@ impl LdSoConf {
             }
             return;
         }
+        // A relative pattern counts from the folder of the file that includes it (`parse_conf_include`).
         let base = from
             .iter()
             .rposition(|&byte| byte == b'/')

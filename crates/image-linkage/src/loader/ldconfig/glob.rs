@@ -1,6 +1,6 @@
 //! The patterns of `include` lines (glob(7), in the C locale).
 
-use crate::path::split_components;
+use crate::path::{matches_wildcards, split_components};
 use crate::rootfs::Rootfs;
 
 /// The paths that a pattern names, at most; real folders of configuration hold some ten files.
@@ -21,10 +21,12 @@ pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8]) -> Vec<Vec<u8>> {
                 None => next.push([&path, &b"/"[..], part].concat()),
             }
         }
+        // Cut at each component: `*/*/*/*` multiplies long before a path is complete.
         next.truncate(PATHS);
         paths = next;
     }
     paths.retain(|path| rootfs.lookup(path).is_ok());
+    // glob(3) sorts, and of two libraries with one soname the one in the earlier directory wins.
     paths.sort();
     paths
 }
@@ -104,35 +106,14 @@ impl NamePattern {
     }
 
     /// Whether the pattern takes all of `name`, in at most the square of the name's length.
-    ///
-    /// Only the last star that was met is tried with more: whatever an earlier one could take besides, the last
-    /// one can take as well.
     fn matches(&self, name: &[u8]) -> bool {
         if name.starts_with(b".") && !self.takes_hidden {
             return false;
         }
-        let (mut at, mut read) = (0, 0);
-        let mut star: Option<(usize, usize)> = None;
-        loop {
-            match (self.elements.get(at), name.get(read)) {
-                (None, None) => return true,
-                (Some(PatternElement::AnyBytes), _) => {
-                    at += 1;
-                    star = Some((at, read));
-                }
-                (Some(element), Some(&byte)) if element.takes(byte) => {
-                    at += 1;
-                    read += 1;
-                }
-                _ => match star {
-                    Some((behind, taken)) if taken < name.len() => {
-                        star = Some((behind, taken + 1));
-                        (at, read) = (behind, taken + 1);
-                    }
-                    _ => return false,
-                },
-            }
-        }
+        let is_star = |element: &PatternElement| matches!(element, PatternElement::AnyBytes);
+        matches_wildcards(&self.elements, name, is_star, |element, byte| {
+            element.takes(*byte)
+        })
     }
 }
 

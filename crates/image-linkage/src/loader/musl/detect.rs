@@ -29,6 +29,7 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs) {
 
 /// The file with the default directories: in `etc` beside the folder of the loader.
 pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
+    // Without its last two parts `/lib/ld-musl-x86_64.so.1` is empty, which gives `/etc`.
     let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
     let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".so.1").unwrap_or(name);
@@ -43,7 +44,9 @@ pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
 
 /// The default directories, in the words of that file or those built in.
 pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<ByteString> {
+    // The list that `load_library` has built in, for a system without the file.
     let text = file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib");
+    // musl reads the file as one C string, which ends at the first NUL.
     split_path(text.split(|&byte| byte == 0).next().unwrap_or_default())
 }
 

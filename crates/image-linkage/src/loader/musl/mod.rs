@@ -44,6 +44,7 @@ impl LibrarySearch for MuslSearch {
     }
 
     fn preload_requester(&self, _: &LinkMaps<'_>) -> Option<usize> {
+        // `load_preload` names no object that asks, so that only LD_LIBRARY_PATH and the defaults are searched.
         None
     }
 
@@ -65,6 +66,7 @@ impl LibrarySearch for MuslSearch {
     }
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
+        // All of them are in musl's one file, so that nothing is searched for (`load_library`, "reserved").
         if OWN.iter().any(|own| name.starts_with(own)) || *name == *maps.setup.linker.path {
             return itself(maps);
         }

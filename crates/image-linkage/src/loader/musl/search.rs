@@ -131,6 +131,7 @@ fn own_path(
 
 /// The directory that `$ORIGIN` names: of the path by which the object was opened, as written.
 fn origin(maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<u8> {
+    // What the kernel has started has its path in /proc/self/exe (`fixup_rpath`).
     if map.is_main() {
         return map.origin.strip_suffix(b"/").unwrap_or(&map.origin).into();
     }
@@ -199,6 +200,7 @@ fn candidate(
         let path = path.into();
         return Some(Ok(SearchHit { path, opened, how }));
     }
+    // musl makes its message of `errno`, which the last call that failed has set.
     memory.error = match &tried {
         TriedFile::Missing(error) => words(*error),
         TriedFile::Refused(LoadRefusal::Directory) => DIRECTORY,

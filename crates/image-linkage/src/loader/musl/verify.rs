@@ -1,12 +1,14 @@
 //! What musl asks of a file, and of what it has mapped (musl ldso/dynlink.c, `map_library`, `do_relocs`).
 
+use elf::abi::{ET_DYN, ET_EXEC};
+
 use crate::elf::ElfFacts;
 use crate::escape;
 use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::link_map::LinkMaps;
 use crate::loader::machine;
-use crate::loader::object_check::{ET_DYN, ET_EXEC, truncation};
+use crate::loader::object_check::truncation;
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
@@ -26,6 +28,7 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
     if elf.class() != linker.arch.class || data != linker.arch.data || !is_loadable {
         return no_object();
     }
+    // musl never asks for the size of the file; the process dies at the first page that is missing.
     match truncation(elf) {
         Some(cut) => TriedFile::Refused(LoadRefusal::Crash(cut.to_string())),
         None => TriedFile::Found,
