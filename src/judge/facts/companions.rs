@@ -1,6 +1,7 @@
 //! The libraries beside libcupti: each is asked for as its API does, in a process that has come as far.
 
-use super::{DeadWeightFile, opened_object, unresolved_objects};
+use super::dead_weight::DeadWeightFile;
+use super::resolved_objects::{opened_object, unresolved_objects};
 use crate::knowledge::api::{CuptiApi, LibraryRequester};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{

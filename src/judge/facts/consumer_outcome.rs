@@ -1,7 +1,7 @@
 //! What a program that asks for the library gets in one world.
 
 use super::companions::CompanionLookup;
-use super::unresolved_objects;
+use super::resolved_objects::unresolved_objects;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
     LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,

@@ -5,9 +5,12 @@
 
 use super::companions::{self, CompanionRequest};
 use super::consumer_outcome::ConsumerOutcome;
-use super::cupti_files::{CuptiFiles, contains_bytes};
-use super::file_references::NeededLookup;
-use super::{ByWorld, ProcessContext, file_owner, missing_symbols};
+use super::cupti_files::CuptiFiles;
+use super::file_owner::{self, contains_bytes};
+use super::missing_symbols;
+use super::process_context::ProcessContext;
+use super::resolved_objects::{opened_object, unresolved_objects};
+use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library,
 };
@@ -244,6 +247,16 @@ fn gets(
     gets
 }
 
+/// What answers to a need that was followed.
+pub(super) enum NeededLookup {
+    /// This file.
+    To(RootPath),
+    /// The driver, at run time.
+    Driver,
+    /// Nothing, or nothing that can be told without the program that loads the object.
+    Unknown,
+}
+
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
 pub(super) fn follow_needed(
     ground: &ProcessContext,
@@ -320,10 +333,10 @@ fn of_open(
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);
-        if let Some(object) = super::opened_object(&resolution).filter(|_| resolution.loads()) {
+        if let Some(object) = opened_object(&resolution).filter(|_| resolution.loads()) {
             return ConsumerOutcome::found(object, &resolution.objects);
         }
-        if let Some(failure) = super::unresolved_objects(&resolution).next() {
+        if let Some(failure) = unresolved_objects(&resolution).next() {
             first.get_or_insert_with(|| ConsumerOutcome::failed(failure, &resolution.objects));
         }
     }

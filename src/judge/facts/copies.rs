@@ -3,7 +3,10 @@
 use super::consumers::CuptiConsumer;
 use super::cupti_files::CuptiFiles;
 use super::file_owner::{self, FileOwner, OwnerKind};
-use super::{ByWorld, PlainOpen, ProcessContext, opened_object};
+use super::plain_open::PlainOpen;
+use super::process_context::ProcessContext;
+use super::resolved_objects::opened_object;
+use super::world::ByWorld;
 use crate::knowledge::{Knowledge, ReleaseFile};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};

@@ -1,6 +1,6 @@
 //! CUDA versions: of the runtime library beside a copy of CUPTI, and what the image asks of the driver.
 
-use super::CuptiCopy;
+use super::copies::CuptiCopy;
 use super::python_distributions::PythonDistribution;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;

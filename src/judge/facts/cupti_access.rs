@@ -6,7 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::companions::{CompanionLookup, CompanionRequest, look_up_companions};
-use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, opened_object};
+use super::consumers::CuptiConsumer;
+use super::plain_open::PlainOpen;
+use super::process_context::ProcessContext;
+use super::resolved_objects::opened_object;
+use super::world::ByWorld;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::elf::SymbolRole;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};

@@ -1,6 +1,6 @@
 //! The files that bear on the library: those of its name, links to none, headers, and objects that may ask for it.
 
-use super::file_owner;
+use super::file_owner::{self, contains_bytes};
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -98,8 +98,4 @@ fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
     rootfs.lookup_link(&path).is_ok_and(|found| {
         found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_))
     })
-}
-
-pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
 }

@@ -1,6 +1,5 @@
 //! Which package a file belongs to: the databases of dpkg, pip and conda, else the tool whose folder it lies in.
 
-use super::cupti_files::contains_bytes;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -187,4 +186,9 @@ fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
+    // `windows` panics at a length of 0, and an image can hold an empty soname.
+    !part.is_empty() && text.windows(part.len()).any(|window| window == part)
 }

@@ -7,9 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::consumers::{self, CuptiConsumer, NeededLookup};
 use super::dead_weight::DeadWeightFile;
-use super::{ByWorld, CuptiConsumer, ProcessContext, opened_object};
-use super::{consumers, cupti_files};
+use super::file_owner::contains_bytes;
+use super::process_context::ProcessContext;
+use super::resolved_objects::opened_object;
+use super::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
@@ -352,7 +355,7 @@ impl ReferenceSearch<'_> {
                 .names
                 .by_name
                 .keys()
-                .filter(|name| cupti_files::contains_bytes(text, name));
+                .filter(|name| contains_bytes(text, name));
             noted.flat_map(|name| self.names.of(name)).collect()
         } else {
             self.names.of(text).collect()
@@ -401,16 +404,6 @@ pub fn retained_files(files: &[DeadWeightFile], ties: &[FileReference]) -> BTree
             return kept;
         }
     }
-}
-
-/// What answers to a need that was followed.
-pub(super) enum NeededLookup {
-    /// This file.
-    To(RootPath),
-    /// The driver, at run time.
-    Driver,
-    /// Nothing, or nothing that can be told without the program that loads the object.
-    Unknown,
 }
 
 /// The ties of what is preloaded, of the variables of the environment, and of the command.

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    ByWorld, CuptiConsumer, CuptiCopy, CuptiProcess, DanglingLink, DeadWeightFile, DeadWeightUse,
-    FileReference, ProcessContext, RelatedSoftware,
-};
+use super::consumers::CuptiConsumer;
+use super::copies::CuptiCopy;
+use super::cupti_access::CuptiProcess;
+use super::cupti_files::DanglingLink;
+use super::dead_weight::{DeadWeightFile, DeadWeightUse};
+use super::file_references::FileReference;
+use super::plain_open::PlainOpen;
+use super::process_context::ProcessContext;
+use super::related_software::RelatedSoftware;
+use super::world::ByWorld;
 use crate::knowledge::{KnowledgeTables, LibraryProfile};
-use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadResolution, RequestOutcome};
+use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::ApplyProblem;
 use image_source::Image;
@@ -36,15 +41,6 @@ impl CuptiStatus {
             Self::Absent => "absent",
         }
     }
-}
-
-/// What a plain dlopen of one name gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlainOpen {
-    /// The name.
-    pub name: ByteString,
-    /// What the loader does.
-    pub resolution: LoadResolution,
 }
 
 /// Something that could not be checked.

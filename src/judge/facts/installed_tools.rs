@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ImageFacts;
+use super::image_facts::ImageFacts;
 use crate::knowledge::{Profiler, ToolCondition, matches_name_pattern};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};

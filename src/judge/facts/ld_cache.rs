@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{ByWorld, ProcessContext, opened_object};
+use super::process_context::ProcessContext;
+use super::resolved_objects::opened_object;
+use super::world::ByWorld;
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{ByWorld, GatherOptions, World};
+use super::resolved_objects::unresolved_objects;
+use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::ldconfig::LinkChanges;
@@ -12,6 +13,15 @@ use image_linkage::loader::{
 };
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
+
+/// How the loader is to be set up, beyond what the image says.
+#[derive(Debug, Clone)]
+pub struct GatherOptions {
+    /// `KEY=VALUE` over the environment of the image config.
+    pub environment: Vec<(String, String)>,
+    /// The processor's level.
+    pub cpu: CpuLevel,
+}
 
 /// What a process in this image starts with.
 #[derive(Debug, Clone)]
@@ -142,7 +152,7 @@ impl ProcessContext {
         let open = |setup: &ProcessSetup<'_>| {
             let mut process = SimulatedProcess::new(setup);
             let started = process.start_unknown();
-            if super::unresolved_objects(&started).next().is_some() {
+            if unresolved_objects(&started).next().is_some() {
                 return started;
             }
             LoadResolution {

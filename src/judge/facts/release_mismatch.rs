@@ -1,7 +1,9 @@
 //! Which copy of CUPTI a program was made for, where that can be known.
 
+use super::consumers::CuptiConsumer;
+use super::copies::CuptiCopy;
 use super::cuda_runtime::{parse_cuda_version, site_packages_of};
-use super::{CuptiConsumer, CuptiCopy, ImageFacts};
+use super::image_facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 

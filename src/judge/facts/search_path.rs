@@ -1,6 +1,9 @@
 //! Search paths that lead where they should not, or not where they should.
 
-use super::{ByWorld, CuptiConsumer, CuptiCopy, ProcessContext};
+use super::consumers::CuptiConsumer;
+use super::copies::CuptiCopy;
+use super::process_context::ProcessContext;
+use super::world::ByWorld;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::ldconfig;
