@@ -22,7 +22,7 @@ use image_linkage::rootfs::Rootfs;
 pub struct CuptiProcess {
     /// The consumer, by number; `None` for a process without search paths of its own.
     pub consumer: Option<usize>,
-    /// What it reaches.
+    /// What it reaches of CUPTI in each world.
     pub reach: ByWorld<CuptiAccess>,
 }
 
@@ -40,7 +40,7 @@ pub struct CuptiAccess {
 /// Whether an API can be used, as far as an image shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiAvailability {
-    /// It can.
+    /// Every library that it takes is got.
     Yes,
     /// libcupti is not got.
     NoCupti,
@@ -68,6 +68,7 @@ impl CuptiAccess {
         self.apis
             .get(api)
             .copied()
+            // A library whose APIs are not described has none that could be told usable.
             .unwrap_or(ApiAvailability::NoCupti)
     }
 
@@ -92,6 +93,7 @@ impl CuptiAccess {
     }
 
     fn judge(&self, rootfs: &Rootfs, api: &CuptiApi) -> ApiAvailability {
+        // Some APIs lie outside of libcupti: checkpoints need libcheckpoint.so and nothing of it.
         if api.exports.is_some() {
             match &self.cupti {
                 None => return ApiAvailability::NoCupti,
@@ -142,6 +144,7 @@ pub(super) fn find_cupti_access(
                     .real_path
                     .clone()
                     .filter(|_| gets.outcome == RequestOutcome::Loaded),
+                // They were asked for in the consumer's process, whose search paths are its own.
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
@@ -160,6 +163,7 @@ fn of_plain(
 ) -> CuptiAccess {
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
+        // What is preloaded is mapped in every process, and a preloaded libcupti answers the dlopen.
         process.start_unknown();
         let resolution = process.open(&plain.name, None);
         let cupti = opened_object(&resolution).filter(|_| resolution.loads());

@@ -50,6 +50,7 @@ pub fn gather_facts(
         around,
     } = walk(&rootfs, knowledge, profiles);
     let weight = weight.finish(&image, tables);
+    // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
     let consumers = consumers::find_consumers(&grounds, &found, knowledge, profiles, &wanted);
     let expected =
@@ -67,6 +68,7 @@ pub fn gather_facts(
         &image, &grounds, library, files, &inventory, &consumers, profiles,
     );
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
+    // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();
     ImageFacts {
@@ -138,6 +140,7 @@ struct RootfsScan {
 /// Goes once through the file system.
 fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> RootfsScan {
     let mut walked = RootfsScan::default();
+    // One walk for all: an image can have millions of files.
     rootfs.visit(|path, _, node| {
         cupti_files::add_cupti_node(
             rootfs,
@@ -157,6 +160,7 @@ fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) ->
 fn status_of(plain: &PlainOpen, tables: &KnowledgeTables, found: &CuptiFiles) -> CuptiStatus {
     match () {
         () if plain.resolution.loads() => CuptiStatus::Loadable,
+        // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
         () if found.own(tables).next().is_some() || !found.dangling.is_empty() => {
             CuptiStatus::Unloadable
         }
@@ -186,6 +190,7 @@ fn gaps_of(
     gaps.extend(
         oddities
             .iter()
+            // Other oddities change no verdict; a file that the loader would read and that was not kept can.
             .filter(|problem| problem.kind == ProblemKind::Unread)
             .map(|problem| gap(problem.path.to_string(), &problem.what)),
     );

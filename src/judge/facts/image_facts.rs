@@ -21,13 +21,13 @@ use image_source::Image;
 /// Whether a process without search paths of its own can open CUPTI by its soname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CuptiStatus {
-    /// It can.
+    /// It can, with everything that the library needs.
     Loadable,
     /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
     Unloadable,
     /// The headers are there, the library is not.
     HeadersOnly,
-    /// Nothing is there.
+    /// Neither a copy nor a header is there.
     Absent,
 }
 
@@ -48,7 +48,7 @@ impl CuptiStatus {
 pub struct Gap {
     /// What was not checked.
     pub what: String,
-    /// Why not.
+    /// The reason, in a fragment of a sentence.
     pub why: String,
 }
 
@@ -58,7 +58,7 @@ pub struct ImageFacts {
     pub library: &'static LibraryProfile,
     /// What the facts were read by.
     pub tables: &'static KnowledgeTables,
-    /// The image.
+    /// Its manifest, config and platform.
     pub image: Image,
     /// The digests and sizes of the layers as read.
     pub layers: Vec<LayerSize>,
@@ -98,6 +98,7 @@ pub struct ImageFacts {
 impl ImageFacts {
     /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
     pub fn provides_cupti(&self) -> bool {
+        // A program with a search path of its own gets CUPTI where a plain dlopen does not.
         let gets =
             |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
@@ -119,8 +120,8 @@ impl ImageFacts {
 /// The sizes of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerSize {
-    /// As stored.
+    /// The bytes of the blob as stored.
     pub compressed: u64,
-    /// Uncompressed.
+    /// The bytes of the tar that it holds.
     pub bytes: u64,
 }

@@ -11,7 +11,7 @@ use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 pub struct MisnamedLibrary {
     /// The file or link.
     pub path: RootPath,
-    /// Its layer.
+    /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
     /// The soname that its name stands for.
     pub says: ByteString,
@@ -37,7 +37,9 @@ pub(super) fn check_library_name(
     let soname = elf
         .soname
         .clone()
+        // The soname of another library says nothing of which CUPTI this is.
         .filter(|soname| library.is_name(soname))?;
+    // `libcupti.so.2024.1.1` names a release of CUPTI and stands for the soname of its CUDA.
     let says = library.soname_by_name(&knowledge.tables.releases, path.name())?;
     let says = ByteString::from(says.into_bytes());
     if says == soname {

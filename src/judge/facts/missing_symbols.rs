@@ -20,11 +20,13 @@ pub(super) fn find_missing_symbols(
     let Some(consumer) = facts(object).filter(|_| gets.outcome == RequestOutcome::Loaded) else {
         return Vec::new();
     };
+    // ld.so binds in the scope of the whole process, not in the library that was asked for alone.
     let process: Vec<&ElfFacts> = gets
         .objects
         .iter()
         .filter_map(|object| facts(&object.real_path))
         .collect();
+    // An empty prefix would make every import one of the library's.
     let own = Some(library.symbols.as_bytes()).filter(|own| !own.is_empty());
     let companions = library.companion_symbols.iter().map(String::as_bytes);
     let companions = companions.filter(|family| process.iter().any(|elf| exports_of(elf, family)));
@@ -49,8 +51,7 @@ fn exports_of(elf: &ElfFacts, family: &[u8]) -> bool {
     exports.any(|symbol| symbol.role == SymbolRole::Export && symbol.name.starts_with(family))
 }
 
-/// Whether an object defines what is imported, at the version that is asked for: an object without versions has
-/// every one.
+/// Whether an object defines what is imported, at the version that is asked for: without versions it has any.
 fn defines(elf: &ElfFacts, import: &DynamicSymbol) -> bool {
     elf.symbols.iter().any(|symbol| {
         symbol.role == SymbolRole::Export

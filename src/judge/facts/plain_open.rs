@@ -8,7 +8,7 @@ use image_linkage::loader::LoadResolution;
 /// What a plain dlopen of one name gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainOpen {
-    /// The name.
+    /// The soname that was opened.
     pub name: ByteString,
     /// What the loader does.
     pub resolution: LoadResolution,
@@ -25,6 +25,7 @@ pub(super) fn open_first(
         name: name.clone(),
         resolution: ground.open_plain(name),
     };
+    // One after the other: each open maps a whole process, and the first mostly succeeds.
     let mut opened = sonames.iter().map(open);
     let first = opened
         .next()

@@ -28,8 +28,10 @@ pub fn find_release_mismatch(
 ) -> Option<ReleaseMismatch> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
+    // A copy that its own search path leads to is there to be seen; metadata says what was asked for.
     let (says, meant) = own(facts, consumer).or_else(|| pinned(facts, consumer))?;
     let (now, then) = (parse_cuda_version(&gets)?, parse_cuda_version(&meant)?);
+    // Where its own search path leads to what it gets, that copy cannot speak against itself.
     (now != then && says != *got).then_some(ReleaseMismatch {
         gets,
         meant,
@@ -51,9 +53,11 @@ fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
 fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let rootfs = &facts.grounds.as_is.rootfs;
     let elf = rootfs.file(&consumer.object.absolute())?.elf.as_ref()?;
+    // ld.so ignores a DT_RPATH beside a DT_RUNPATH.
     let path: &ByteString = elf.runpath.as_ref().or(elf.rpath.as_ref())?;
     let origin = consumer.object.parent().absolute();
     path.split(|&byte| byte == b':').find_map(|element| {
+        // Both spellings are one token (ld.so(8), "Dynamic string tokens").
         let below = [&b"$ORIGIN"[..], b"${ORIGIN}"]
             .iter()
             .find_map(|token| element.strip_prefix(*token));
@@ -70,6 +74,7 @@ fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String
 fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let wheel = facts.library.wheels.pin.as_deref()?;
     let site = site_packages_of(&consumer.object)?;
+    // The folder below site-packages mostly has the name of the distribution, as with `torch`.
     let inside = consumer
         .object
         .split_components()
@@ -79,6 +84,7 @@ fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, Str
         .distributions
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;
+    // The name goes on with its CUDA, `-cu12`, and with nothing since CUDA 13.
     let (_, version) = dist.pins.iter().find(|(name, _)| name.starts_with(wheel))?;
     Some((dist.metadata.clone(), version.clone()))
 }

@@ -7,6 +7,7 @@ pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &
     resolution
         .unresolved
         .iter()
+        // Calling these missing would bury what is: the container runtime brings them from the host.
         .filter(|missing| missing.outcome != RequestOutcome::ProvidedAtRuntime)
 }
 

@@ -101,9 +101,11 @@ pub struct PlanInput<'a> {
 /// Judges what an image may expect of it in `phase`.
 pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
+    // What is unmet differs by phase; all other subjects are those of the image.
     let mut subjects = known.subjects.to_vec();
     subjects.extend(unmet_need::find_unmet_needs(facts, known.tools, phase));
     let findings = rule::judge_subjects(known.rules, &subjects, std::slice::from_ref(phase));
+    // The findings come with the gravest first.
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
@@ -114,6 +116,7 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     };
     let made_it = findings
         .iter()
+        // A note changes no verdict and so is no reason for one.
         .filter(|finding| finding.severity >= Severity::Warning);
     let because: BTreeSet<String> = made_it.map(|finding| finding.rule.clone()).collect();
     let split = retention::split_dead_weight(facts, known.profilers, phase);

@@ -44,6 +44,7 @@ pub(super) fn split_dead_weight(
             None if phase.baggage.forbids.iter().any(|kind| *kind == file.kind) => {
                 split.drop.push(item(facts, file, idle(facts, file)));
             }
+            // Kinds that the phase does not speak of stay, and no plan lists them.
             _ => {}
         }
     }
@@ -103,6 +104,7 @@ fn welcome_apis<'p>(
         .chain(of_tools)
         .filter_map(|id| facts.tables.find_api(id))
         .collect();
+    // An API that stands twice gives the same reason twice, so that neighbours are enough.
     apis.dedup();
     apis
 }
@@ -113,6 +115,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
     let why = |api: &CuptiApi| Some(format!("CUPTI's {} API needs it", api.name));
     let reaches = || {
         let askers = facts.apis.iter();
+        // A file that either world gets stays: the plan has to hold in both.
         askers.flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
     };
     let kind = facts.tables.dead_weight.find_kind(file.kind);
@@ -122,6 +125,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
             let mut got = reaches()
                 .filter_map(|reach| reach.cupti.as_ref())
                 .peekable();
+            // Of several copies, those that a process gets are the ones that the API means.
             if got.peek().is_none() || got.any(|path| *path == file.path) {
                 return why(api);
             }
@@ -152,6 +156,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
 fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
     let needs = |api: &&CuptiApi| {
         let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
+        // A file of an API that no process gets is told by its name, whatever folder it lies in.
         api.libraries.iter().any(|library| named(library.stem()))
     };
     let apis: Vec<&str> = facts
@@ -179,6 +184,7 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
     loop {
         let before = stays.len();
         for tie in &facts.ties {
+            // What is not forbidden stays whatever else happens, and so does all that it leads to.
             let goes = match &tie.by {
                 FileReferrer::Object(path) => is_forbidden(path) && !stays.contains_key(path),
                 FileReferrer::Setting(_) => false,

@@ -27,6 +27,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
             .then(|| failure(gets))
             .flatten()
     };
+    // One copy that can be imported is enough for the program not to be called broken.
     let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers_of_program(facts, program)
         .map(|consumer| Some((consumer, fails(consumer)?)))
         .collect();
@@ -39,6 +40,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
 
 /// What keeps an object from being loaded, in the loader's words.
 fn failure(gets: &ConsumerOutcome) -> Option<String> {
+    // In the order in which ld.so meets them: the library, what else is needed, symbols at last.
     if gets.outcome != RequestOutcome::Loaded {
         return Some(gets.message.clone());
     }
@@ -66,6 +68,7 @@ pub(super) fn assess_cupti_use(
     let judged: Vec<ToolReasons> = askers(facts, program)
         .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
         .collect();
+    // Not missing: a wheel with CUPTI linked into it profiles well and asks for nothing.
     if judged.is_empty() {
         verdict.unknown.push(
             "nothing of it asks for libcupti: CUPTI is part of it, as in wheels that bundle CUDA, or was left \
@@ -104,6 +107,7 @@ fn of_consumer(
     let mut verdict = ToolReasons::default();
     let gets = consumer.outcome.get(world);
     let object = escape::escape_bytes(consumer.object.name());
+    // Without libcupti each of its APIs would repeat the same reason.
     if let Some(words) = failure(gets) {
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
@@ -129,6 +133,7 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
     let Some(object) =
         crate::judge::facts::opened_object(resolution).filter(|_| resolution.loads())
     else {
+        // Only where no process can start is nothing opened and nothing unresolved.
         let words = crate::judge::facts::unresolved_objects(resolution).next();
         let words = words.map_or("the image has no dynamic loader", |missing| {
             missing.message.as_str()
@@ -164,6 +169,7 @@ fn of_apis(
             verdict.missing.push(words);
         }
     }
+    // An option that cannot be used does not keep the tool from working.
     for id in &profiler.said.optional_apis {
         if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.found.push(format!("without {words}"));
@@ -198,6 +204,7 @@ pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     );
     let best = |world: World, api: &CuptiApi| {
         let usable = reaches.iter().map(|reach| reach.get(world).usable(&api.id));
+        // `Yes` is the least value: the process that gets furthest speaks for the tool.
         usable.min()
     };
     let needed = said.apis.iter().map(|id| (id, false));

@@ -107,6 +107,7 @@ pub fn assess_tools<'p>(
                 let state = readiness(World::AsIs, profiler).state;
                 Some(FallbackTool { profiler, state })
             });
+            // Nothing is taken instead of what works.
             let works = here.as_is.state == ReadinessState::Ready;
             ToolAssessment {
                 profiler,
@@ -127,6 +128,7 @@ fn states<'p>(
     world: World,
 ) -> BTreeMap<&'p str, ToolReadiness> {
     let mut states = BTreeMap::new();
+    // No tool reads what a reader of traces writes, so that two groups are enough.
     let (first, second): (Vec<&Profiler>, Vec<&Profiler>) = profilers
         .iter()
         .partition(|profiler| profiler.said.traces_of.is_empty());
@@ -149,6 +151,7 @@ struct ToolReasons {
 
 impl ToolReasons {
     fn readiness(self) -> ToolReadiness {
+        // What does not apply comes before what is missing: an image without PyTorch is not at fault for its profiler.
         let (state, because) = match self {
             Self { not_applicable, .. } if !not_applicable.is_empty() => {
                 (ReadinessState::NotApplicable, not_applicable)
@@ -189,6 +192,7 @@ fn judge_one(
     }
     // The first that fails says it all: without PyTorch there is no PyTorch without CUDA.
     verdict.not_applicable.truncate(1);
+    // A tool within a program falls with it: where `import torch` fails, so does its profiler.
     for program in &said.runs_in {
         verdict
             .missing
@@ -205,6 +209,7 @@ fn judge_one(
     }
     capabilities(&mut verdict, facts, profiler);
     if verdict.found.is_empty() {
+        // A tool that needs nothing more is ready by what it applies to.
         verdict.found.extend(applies.pop());
     }
     if verdict.found.is_empty() && !said.capabilities.is_empty() {
@@ -257,6 +262,7 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
 }
 
 fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler) {
+    // The variable is of the image's config, the same in both worlds.
     let granted = facts.grounds.as_is.capabilities.as_deref();
     for capability in &profiler.said.capabilities {
         if crate::knowledge::driver_libraries::grants_capability(capability, granted) {
@@ -298,6 +304,7 @@ fn traces(
         named(ReadinessState::Unknown),
         named(ReadinessState::NotReady),
     );
+    // One writer that is ready is enough for there to be something to read.
     let list = match (ready.as_slice(), unknown.as_slice(), broken.as_slice()) {
         ([first, ..], ..) => {
             verdict.found.push(format!("it reads what {first} writes"));
@@ -311,6 +318,7 @@ fn traces(
         }
         ([], [], broken) => broken.join(", "),
     };
+    // No writer applies to the image: it is not at fault for traces that nobody writes.
     if list.is_empty() {
         verdict
             .not_applicable
