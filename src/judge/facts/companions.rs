@@ -1,7 +1,7 @@
 //! The libraries beside libcupti: each is asked for as its API does, in a process that has come as far.
 
 use super::dead_weight::DeadWeightFile;
-use super::resolved_objects::{opened_object, unresolved_objects};
+use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use crate::knowledge::api::{CuptiApi, LibraryRequester};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
@@ -74,14 +74,7 @@ fn sonames(rootfs: &Rootfs, files: &[DeadWeightFile], stem: &str) -> Vec<ByteStr
         .iter()
         .filter(|file| file.path.name().starts_with(stem.as_bytes()));
     let names: Vec<ByteString> = likely
-        .filter_map(|file| {
-            rootfs
-                .file(&file.path.absolute())?
-                .elf
-                .as_ref()?
-                .soname
-                .clone()
-        })
+        .filter_map(|file| elf_at(rootfs, &file.path)?.soname.clone())
         .collect();
     if names.is_empty() {
         vec![stem.as_bytes().into()]

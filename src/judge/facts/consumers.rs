@@ -9,7 +9,7 @@ use super::cupti_files::CuptiFiles;
 use super::file_owner::{self, contains_bytes};
 use super::missing_symbols;
 use super::process_context::ProcessContext;
-use super::resolved_objects::{opened_object, unresolved_objects};
+use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library,
@@ -73,7 +73,7 @@ fn consumer(
     wanted: &[CompanionRequest],
 ) -> Option<CuptiConsumer> {
     let rootfs = &grounds.as_is.rootfs;
-    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    let elf = elf_at(rootfs, &object)?;
     let needed = elf.needed.iter().find(|name| library.is_request(name));
     // A DT_NEEDED entry decides before any code runs, so that a string beside it adds nothing.
     let asks = if needed.is_some() {
@@ -128,9 +128,7 @@ fn opened_names(
     profile: Option<&ConsumerProfile>,
 ) -> Vec<ByteString> {
     let held = || {
-        let elf = rootfs
-            .file(&object.absolute())
-            .and_then(|facts| facts.elf.as_ref());
+        let elf = elf_at(rootfs, object);
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
         // `libcupti.so.%d` is a pattern and a text with spaces is a message: dlopen gets neither of them.
         let exact = |text: &&ByteString| {
@@ -174,8 +172,7 @@ fn opened_names(
 
 /// The program of the process that loads an object: itself if it is one, else the interpreter of its environment.
 fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
-    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    if elf.is_program() {
+    if elf_at(rootfs, object)?.is_program() {
         return Some(object.clone());
     }
     interpreter(rootfs, object)

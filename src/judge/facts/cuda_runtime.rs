@@ -92,27 +92,23 @@ pub fn runtime_beside<'r>(
 
 /// The folder of Python packages that a path lies in.
 pub fn site_packages_of(path: &RootPath) -> Option<RootPath> {
-    let mut folder = path.parent();
-    while folder != RootPath::default() {
-        if matches!(folder.name(), b"site-packages" | b"dist-packages") {
-            return Some(folder);
-        }
-        folder = folder.parent();
-    }
-    None
+    folder_around(path, |name| {
+        matches!(name, b"site-packages" | b"dist-packages")
+    })
 }
 
 /// The toolkit that a path lies in: a folder named `cuda`, or `cuda-` and a version.
 fn toolkit(path: &RootPath) -> Option<RootPath> {
-    let mut folder = path.parent();
-    while folder != RootPath::default() {
-        // NVIDIA's packages make `cuda` a link to `cuda-12.4`; it is a folder where a toolkit was copied by hand.
-        if folder.name() == b"cuda" || folder.name().starts_with(b"cuda-") {
-            return Some(folder);
-        }
-        folder = folder.parent();
-    }
-    None
+    // NVIDIA's packages make `cuda` a link to `cuda-12.4`; it is a folder where a toolkit was copied by hand.
+    folder_around(path, |name| name == b"cuda" || name.starts_with(b"cuda-"))
+}
+
+/// The nearest folder above a path whose name fits.
+fn folder_around(path: &RootPath, fits: impl Fn(&[u8]) -> bool) -> Option<RootPath> {
+    let above = |folder: &RootPath| Some(folder.parent());
+    std::iter::successors(above(path), above)
+        .take_while(|folder| *folder != RootPath::default())
+        .find(|folder| fits(folder.name()))
 }
 
 /// The lowest CUDA version of a driver that `NVIDIA_REQUIRE_CUDA` lets through by `cuda>=…`. Words are

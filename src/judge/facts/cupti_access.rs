@@ -9,7 +9,7 @@ use super::companions::{CompanionLookup, CompanionRequest, look_up_companions};
 use super::consumers::CuptiConsumer;
 use super::plain_open::PlainOpen;
 use super::process_context::ProcessContext;
-use super::resolved_objects::opened_object;
+use super::resolved_objects::{elf_at, opened_object};
 use super::world::ByWorld;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::elf::SymbolRole;
@@ -110,10 +110,9 @@ impl CuptiAccess {
 
 /// Whether the libcupti at this path has an API. One whose symbols could not be read is taken to have it.
 fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
-    let elf = rootfs
-        .file(&path.absolute())
-        .and_then(|facts| facts.elf.as_ref());
-    let symbols = elf.map(|elf| elf.symbols.as_slice()).unwrap_or_default();
+    let symbols = elf_at(rootfs, path)
+        .map(|elf| elf.symbols.as_slice())
+        .unwrap_or_default();
     let mut functions = symbols
         .iter()
         .filter(|symbol| symbol.role == SymbolRole::Export)

@@ -2,6 +2,7 @@
 
 use super::consumers::CuptiConsumer;
 use super::cupti_files::CuptiFiles;
+use super::resolved_objects::elf_at;
 use crate::knowledge::Knowledge;
 use image_linkage::elf::ByteString;
 use image_linkage::rootfs::Rootfs;
@@ -25,10 +26,7 @@ pub fn expected_sonames(
         }
     };
     for path in found.own(knowledge.tables) {
-        let elf = rootfs
-            .file(&path.absolute())
-            .and_then(|facts| facts.elf.as_ref());
-        add(elf
+        add(elf_at(rootfs, path)
             .and_then(|elf| elf.soname.clone())
             // A file that cannot be read still has a name, and its dlopen gives the loader's reason.
             .unwrap_or_else(|| path.name().into()));

@@ -48,7 +48,7 @@ fn bundle<'t>(tables: &'t KnowledgeTables, path: &RootPath) -> Option<&'t Bundle
     let text = [b"/", path.as_bytes()].concat();
     tables.bundles.iter().find(|bundle| {
         let folder = [b"/", bundle.folder.as_bytes()].concat();
-        text.windows(folder.len()).any(|window| window == folder)
+        contains_bytes(&text, &folder)
     })
 }
 

@@ -11,7 +11,7 @@ use super::consumers::{self, CuptiConsumer, NeededLookup};
 use super::dead_weight::DeadWeightFile;
 use super::file_owner::contains_bytes;
 use super::process_context::ProcessContext;
-use super::resolved_objects::opened_object;
+use super::resolved_objects::{elf_at, opened_object};
 use super::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
@@ -165,11 +165,10 @@ impl<'f> NameIndex<'f> {
         let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
         let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {
-            let elf = rootfs
-                .file(&file.path.absolute())
-                .and_then(|facts| facts.elf.as_ref());
             // Headers and archives are never asked for by name at run time.
-            let Some(elf) = elf else { continue };
+            let Some(elf) = elf_at(rootfs, &file.path) else {
+                continue;
+            };
             let links = links.get(&file.path).map(Vec::as_slice).unwrap_or_default();
             let mut add = |name: &[u8]| {
                 by_name.entry(name.into()).or_default().insert(number);
@@ -209,8 +208,7 @@ impl<'f> NameIndex<'f> {
     }
 }
 
-/// The files of baggage in a folder that is on the search path of an object outside of their kind, and not on that of
-/// every process.
+/// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
 fn reached(
     ground: &ProcessContext,
     names: &NameIndex<'_>,

@@ -1,6 +1,7 @@
 //! Files and links whose name says another soname of CUPTI than the file has.
 
 use super::file_owner;
+use super::resolved_objects::elf_at;
 use crate::knowledge::Knowledge;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -33,8 +34,7 @@ pub(super) fn check_library_name(
         return None;
     }
     let target = rootfs.lookup(&path.absolute()).ok()?.path;
-    let elf = rootfs.file(&path.absolute())?.elf.as_ref()?;
-    let soname = elf
+    let soname = elf_at(rootfs, path)?
         .soname
         .clone()
         // The soname of another library says nothing of which CUPTI this is.

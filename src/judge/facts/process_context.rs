@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::resolved_objects::unresolved_objects;
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
-use image_linkage::elf::ByteString;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,

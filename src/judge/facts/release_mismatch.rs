@@ -4,6 +4,7 @@ use super::consumers::CuptiConsumer;
 use super::copies::CuptiCopy;
 use super::cuda_runtime::{parse_cuda_version, site_packages_of};
 use super::image_facts::ImageFacts;
+use super::resolved_objects::elf_at;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 
@@ -52,7 +53,7 @@ fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
 /// The copy that the program's own search path leads to, and its release.
 fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let rootfs = &facts.grounds.as_is.rootfs;
-    let elf = rootfs.file(&consumer.object.absolute())?.elf.as_ref()?;
+    let elf = elf_at(rootfs, &consumer.object)?;
     // ld.so ignores a DT_RPATH beside a DT_RUNPATH.
     let path: &ByteString = elf.runpath.as_ref().or(elf.rpath.as_ref())?;
     let origin = consumer.object.parent().absolute();

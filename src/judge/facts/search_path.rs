@@ -3,6 +3,7 @@
 use super::consumers::CuptiConsumer;
 use super::copies::CuptiCopy;
 use super::process_context::ProcessContext;
+use super::resolved_objects::elf_at;
 use super::world::ByWorld;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
@@ -48,7 +49,7 @@ pub fn find_empty_elements(
 }
 
 fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
-    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    let elf = elf_at(rootfs, object)?;
     // A DT_RPATH counts for nothing beside a DT_RUNPATH.
     let (tag, value) = match (&elf.runpath, &elf.rpath) {
         (Some(path), _) => ("DT_RUNPATH", path),

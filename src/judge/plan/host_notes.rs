@@ -47,8 +47,8 @@ pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> 
 
 fn cuda(facts: &ImageFacts) -> Vec<String> {
     // CUPTI is what talks to the driver: its release counts before what a variable says.
-    let own = facts.copies.iter().filter(|copy| !copy.decoy);
-    let of_copies: BTreeSet<String> = own
+    let of_copies: BTreeSet<String> = facts
+        .own_copies()
         .filter_map(|copy| Some(copy.version.as_ref()?.0.clone()))
         .collect();
     if !of_copies.is_empty() {

@@ -3,7 +3,7 @@
 use super::{ApiUse, ToolReasons};
 use crate::judge::facts::{
     ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact,
-    ImageFacts, World,
+    ImageFacts, World, opened_object, unresolved_objects,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
@@ -130,11 +130,9 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
     let plain = facts.plain.get(world);
     let resolution = &plain.resolution;
     let name = escape::escape_bytes(&plain.name);
-    let Some(object) =
-        crate::judge::facts::opened_object(resolution).filter(|_| resolution.loads())
-    else {
+    let Some(object) = opened_object(resolution).filter(|_| resolution.loads()) else {
         // Only where no process can start is nothing opened and nothing unresolved.
-        let words = crate::judge::facts::unresolved_objects(resolution).next();
+        let words = unresolved_objects(resolution).next();
         let words = words.map_or("the image has no dynamic loader", |missing| {
             missing.message.as_str()
         });

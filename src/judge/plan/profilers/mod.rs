@@ -119,8 +119,7 @@ pub fn assess_tools<'p>(
         .collect()
 }
 
-/// The states of the tools in one world: first of those that look for themselves, then of those that read what
-/// others wrote.
+/// The states of the tools in one world: of those that look for themselves, then of those that read traces.
 fn states<'p>(
     facts: &ImageFacts,
     tools: &InstalledTools,
