@@ -199,3 +199,14 @@ pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
     // `windows` panics at a length of 0, and an image can hold an empty soname.
     !part.is_empty() && text.windows(part.len()).any(|window| window == part)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::contains_bytes;
+
+    #[test]
+    fn an_empty_name_is_in_no_text() {
+        assert!(contains_bytes(b"[libcupti.so]", b"libcupti"));
+        assert!(!contains_bytes(b"[libcupti.so]", b""));
+    }
+}

@@ -228,7 +228,7 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
             && source.cuda.as_ref().is_none_or(|of| *of == cuda)
     };
     let soname = &chosen.release.soname;
-    // Debian names its package by the number of the soname, `libcupti11.8` or `libcupti12`.
+    // A command writes `libcupti.so.{soname}`, so that the number alone is filled in.
     let number = knowledge
         .library
         .number_of(soname.as_bytes())

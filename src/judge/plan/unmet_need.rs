@@ -174,7 +174,7 @@ fn no_tool(tools: &[ToolAssessment<'_>], wish: &IdChoice) -> Option<UnmetNeed> {
     if wished.iter().any(|entry| works(&entry)) {
         return None;
     }
-    // Of several that fail, the first of the choice is what the phase would rather have.
+    // Of several that fail, the first in the order of the tools' files gives the reason.
     let entry = wished.first()?;
     Some(UnmetNeed {
         what: entry.profiler.said.name.clone(),

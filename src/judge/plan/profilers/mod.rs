@@ -107,7 +107,6 @@ pub fn assess_tools<'p>(
                 let state = readiness(World::AsIs, profiler).state;
                 Some(FallbackTool { profiler, state })
             });
-            // Nothing is taken instead of what works.
             let works = here.as_is.state == ReadinessState::Ready;
             ToolAssessment {
                 profiler,
