@@ -6,12 +6,13 @@ pub mod profilers;
 mod retention;
 pub mod unmet_need;
 
+pub use retention::PlanItem;
+
 use std::collections::BTreeSet;
 
 use crate::judge::facts::ImageFacts;
 use crate::judge::rule::{self, Rule, RuleSubject, Severity};
 use crate::knowledge::{Phase, Profiler};
-use image_linkage::path::RootPath;
 
 /// Whether an image serves a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,23 +37,6 @@ impl Verdict {
             Self::Fail => "fail",
         }
     }
-}
-
-/// A file that stays or may go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanItem {
-    /// The file, without links.
-    pub path: RootPath,
-    /// The kind of `profiles/cupti/baggage.yaml`.
-    pub kind: &'static str,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Its layer, counted from 0 at the bottom.
-    pub layer: usize,
-    /// The links that lead to it: they go with it.
-    pub links: Vec<RootPath>,
-    /// What keeps it, or that nothing is known to need it.
-    pub because: String,
 }
 
 /// What a phase may expect of an image.

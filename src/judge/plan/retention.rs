@@ -5,12 +5,28 @@
 
 use std::collections::BTreeMap;
 
-use super::PlanItem;
 use crate::judge::facts::{DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
+
+/// A file that stays or may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanItem {
+    /// The file, without links.
+    pub path: RootPath,
+    /// The kind of `profiles/cupti/baggage.yaml`.
+    pub kind: &'static str,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its layer, counted from 0 at the bottom.
+    pub layer: usize,
+    /// The links that lead to it: they go with it.
+    pub links: Vec<RootPath>,
+    /// What keeps it, or that nothing is known to need it.
+    pub because: String,
+}
 
 /// The files that stay and those that may go, each by path.
 pub(super) struct RetentionSplit {

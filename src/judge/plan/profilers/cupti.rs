@@ -1,6 +1,6 @@
 //! What a tool gets of CUPTI: through the program that it runs in, or by itself.
 
-use super::{ApiUse, ToolReasons};
+use super::readiness::ToolReasons;
 use crate::judge::facts::{
     ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact,
     ImageFacts, World, opened_object, unresolved_objects,
@@ -9,6 +9,17 @@ use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::escape;
 use image_linkage::loader::{RequestOutcome, trace_text};
+
+/// An API that a tool uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiUse {
+    /// One of those that the tool uses.
+    pub api: &'static CuptiApi,
+    /// Whether only some of the tool's options use it.
+    pub optional: bool,
+    /// Whether it can be used; `None` where nothing in the image asks for CUPTI in the tool's name.
+    pub usable: ByWorld<Option<ApiAvailability>>,
+}
 
 /// The consumers that are the program of this id.
 pub(super) fn consumers_of_program<'f>(

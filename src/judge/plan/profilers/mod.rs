@@ -1,59 +1,19 @@
 //! Which profiling tools would work in an image: a state for each, with its reasons, and what to take instead.
 
 mod cupti;
+mod readiness;
+
+pub use cupti::ApiUse;
+pub use readiness::{ReadinessState, ToolReadiness};
 
 use std::collections::BTreeMap;
 
+use readiness::ToolReasons;
+
 use crate::judge::facts::installed_tools::{InstalledTools, ProgramPlace};
-use crate::judge::facts::{ApiAvailability, ByWorld, ImageFacts, World};
-use crate::knowledge::api::CuptiApi;
+use crate::judge::facts::{ByWorld, ImageFacts, World};
 use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
-
-/// Whether a tool works here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReadinessState {
-    /// It does, as far as an image shows it.
-    Ready,
-    /// An image does not show it.
-    Unknown,
-    /// Something that it needs is not in the image, or cannot be loaded.
-    NotReady,
-    /// There is nothing for it to look at.
-    NotApplicable,
-}
-
-impl ReadinessState {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Unknown => "unknown",
-            Self::NotReady => "not-ready",
-            Self::NotApplicable => "not-applicable",
-        }
-    }
-}
-
-/// A state and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolReadiness {
-    /// Whether it would work, as far as an image shows.
-    pub state: ReadinessState,
-    /// Why, one fact each.
-    pub because: Vec<String>,
-}
-
-/// An API that a tool uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiUse {
-    /// One of those that the tool uses.
-    pub api: &'static CuptiApi,
-    /// Whether only some of the tool's options use it.
-    pub optional: bool,
-    /// Whether it can be used; `None` where nothing in the image asks for CUPTI in the tool's name.
-    pub usable: ByWorld<Option<ApiAvailability>>,
-}
 
 /// What is taken instead of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,34 +96,6 @@ fn states<'p>(
         states.insert(&*profiler.id, judged);
     }
     states
-}
-
-/// What is gathered of one tool.
-#[derive(Default)]
-struct ToolReasons {
-    not_applicable: Vec<String>,
-    missing: Vec<String>,
-    unknown: Vec<String>,
-    found: Vec<String>,
-}
-
-impl ToolReasons {
-    fn readiness(self) -> ToolReadiness {
-        // What does not apply comes before what is missing: an image without PyTorch is not at fault for its profiler.
-        let (state, because) = match self {
-            Self { not_applicable, .. } if !not_applicable.is_empty() => {
-                (ReadinessState::NotApplicable, not_applicable)
-            }
-            Self { missing, .. } if !missing.is_empty() => (ReadinessState::NotReady, missing),
-            Self { unknown, .. } if !unknown.is_empty() => (ReadinessState::Unknown, unknown),
-            Self { found, .. } if found.is_empty() => (
-                ReadinessState::Ready,
-                vec!["it needs nothing of the image".to_owned()],
-            ),
-            Self { found, .. } => (ReadinessState::Ready, found),
-        };
-        ToolReadiness { state, because }
-    }
 }
 
 fn judge_one(
