@@ -25,8 +25,10 @@ pub fn judge_image(
         profilers: &knowledge.profilers,
         tools: &tools,
     };
+    // Every phase has a plan: a report shows what else the image would serve.
     let plans = knowledge.phases.iter();
     let plans = plans.map(|phase| plan::plan_phase(&known, phase)).collect();
+    // Findings tell of the phases that were asked for alone; each plan has judged its own.
     let asked = knowledge.phases_named(phases);
     let needs = asked
         .iter()

@@ -40,11 +40,14 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
     let request = options.open_request();
     let opened = image_source::open_image(reference, &options.registry, &request)?;
     let layers = match opened.layers {
+        // A folder of the host stands for one layer, without a blob to verify.
         OpenedLayers::Folder(_, index) => vec![Ok(*index)],
+        // A stream can be read once only: its layers were indexed while they passed.
         OpenedLayers::Indexed(layers) => layers.into_iter().map(Ok).collect(),
         OpenedLayers::Blobs(blobs) => image_source::read_layers(&opened.image, &*blobs, &request)?
             .into_iter()
             .map(|layer| {
+                // A layer that is not there to fetch, such as a foreign one, leaves the verdict open and fails no run.
                 layer.map_err(|unread| Gap {
                     what: unread.what,
                     why: unread.why,

@@ -53,6 +53,7 @@ impl FailOn {
             Self::Severity(threshold) => {
                 finding.suppressed.is_none() && finding.severity >= threshold
             }
+            // Who wants the report alone gets no failure, whatever it says.
             Self::Never => false,
         }
     }
@@ -100,6 +101,7 @@ impl AuditedImage {
         let name = &facts.library.name;
         match facts.status.as_is {
             CuptiStatus::Loadable => format!("{name} can be loaded"),
+            // Programs with search paths of their own work where a plain dlopen does not, and they count first.
             CuptiStatus::Unloadable if !got.is_empty() && without.is_empty() => {
                 format!("{name} is loaded by {got}; a plain dlopen does not find it")
             }

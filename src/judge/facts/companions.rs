@@ -1,6 +1,7 @@
 //! The libraries beside libcupti: each is asked for as its API does, in a process that has come as far.
 
-use super::{DeadWeightFile, opened_object, unresolved_objects};
+use super::dead_weight::DeadWeightFile;
+use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use crate::knowledge::api::{CuptiApi, LibraryRequester};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
@@ -16,7 +17,7 @@ pub struct CompanionLookup {
     pub name: ByteString,
     /// The name in the table of APIs.
     pub library: &'static str,
-    /// Who asks.
+    /// Who asks for it: libcupti, or the program itself.
     pub got: LibraryRequester,
     /// What became of the request.
     pub outcome: RequestOutcome,
@@ -26,7 +27,7 @@ pub struct CompanionLookup {
     pub how: Option<SearchStage>,
     /// The loader's words, when it was not.
     pub message: String,
-    /// The search.
+    /// The steps of the search, in the loader's order.
     pub trace: Vec<SearchStep>,
     /// The objects that the numbers in the search count.
     pub objects: Vec<LoadedObject>,
@@ -49,6 +50,7 @@ pub(super) fn companion_requests(
     let libraries = apis.iter().flat_map(|api| &api.libraries);
     let mut wanted: Vec<CompanionRequest> = libraries
         .flat_map(|library| {
+            // `libcuinj64.so.12.4` bears the number of its CUDA: only the files tell which name can be asked for.
             let names = if library.is_numbered() {
                 sonames(rootfs, files, library.stem())
             } else {
@@ -60,6 +62,7 @@ pub(super) fn companion_requests(
                 .map(move |name| CompanionRequest { library, got, name })
         })
         .collect();
+    // Several APIs take the same library, and one request answers for all of them.
     wanted.sort();
     wanted.dedup();
     wanted
@@ -71,14 +74,7 @@ fn sonames(rootfs: &Rootfs, files: &[DeadWeightFile], stem: &str) -> Vec<ByteStr
         .iter()
         .filter(|file| file.path.name().starts_with(stem.as_bytes()));
     let names: Vec<ByteString> = likely
-        .filter_map(|file| {
-            rootfs
-                .file(&file.path.absolute())?
-                .elf
-                .as_ref()?
-                .soname
-                .clone()
-        })
+        .filter_map(|file| elf_at(rootfs, &file.path)?.soname.clone())
         .collect();
     if names.is_empty() {
         vec![stem.as_bytes().into()]
@@ -95,8 +91,10 @@ pub(super) fn look_up_companions(
     wanted: &[CompanionRequest],
 ) -> Vec<CompanionLookup> {
     let ask = |wanted: &CompanionRequest| {
+        // A library that is mapped answers to its name, so that no request may see what another one mapped.
         let mut process = process.clone();
         let caller = match wanted.got {
+            // Without libcupti nobody makes this request.
             LibraryRequester::ByCupti => Some(process.map_of_path(cupti?)?),
             LibraryRequester::ByAsker => asker.and_then(|asker| process.map_of_path(asker)),
         };

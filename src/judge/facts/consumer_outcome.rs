@@ -1,7 +1,7 @@
 //! What a program that asks for the library gets in one world.
 
 use super::companions::CompanionLookup;
-use super::unresolved_objects;
+use super::resolved_objects::unresolved_objects;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
     LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,
@@ -21,7 +21,7 @@ pub struct ConsumerOutcome {
     pub how: Option<SearchStage>,
     /// The loader's words, when it was not.
     pub message: String,
-    /// The search.
+    /// The steps of the search, in the loader's order.
     pub trace: Vec<SearchStep>,
     /// The objects that the numbers in the search count.
     pub objects: Vec<LoadedObject>,
@@ -83,6 +83,7 @@ impl ConsumerOutcome {
         loaded: &LoadResolution,
         names: &[ByteString],
     ) -> Self {
+        // What became of the names themselves is the outcome, and not told twice.
         let others = unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
         self.other_failures = others.cloned().collect();
         self.unread.clone_from(&loaded.unread);

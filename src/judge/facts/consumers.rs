@@ -5,9 +5,12 @@
 
 use super::companions::{self, CompanionRequest};
 use super::consumer_outcome::ConsumerOutcome;
-use super::cupti_files::{CuptiFiles, contains_bytes};
-use super::file_references::NeededLookup;
-use super::{ByWorld, ProcessContext, file_owner, missing_symbols};
+use super::cupti_files::CuptiFiles;
+use super::file_owner::{self, contains_bytes};
+use super::missing_symbols;
+use super::process_context::ProcessContext;
+use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
+use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library,
 };
@@ -25,7 +28,7 @@ pub struct CuptiConsumer {
     pub profile: Option<String>,
     /// The name of the program, from its profile, else the file's.
     pub name: String,
-    /// The object.
+    /// The file that asks, without links.
     pub object: RootPath,
     /// Whether it needs CUPTI or opens it.
     pub asks: RequestKind,
@@ -35,7 +38,7 @@ pub struct CuptiConsumer {
     pub required: FailureImpact,
     /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
-    /// What it gets.
+    /// What becomes of its request in each world.
     pub outcome: ByWorld<ConsumerOutcome>,
 }
 
@@ -47,6 +50,7 @@ pub(super) fn find_consumers(
     profiles: &[ConsumerProfile],
     wanted: &[CompanionRequest],
 ) -> Vec<CuptiConsumer> {
+    // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
     let is_asker = |path: &&RootPath| {
         opens_library(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path)
     };
@@ -69,8 +73,9 @@ fn consumer(
     wanted: &[CompanionRequest],
 ) -> Option<CuptiConsumer> {
     let rootfs = &grounds.as_is.rootfs;
-    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    let elf = elf_at(rootfs, &object)?;
     let needed = elf.needed.iter().find(|name| library.is_request(name));
+    // A DT_NEEDED entry decides before any code runs, so that a string beside it adds nothing.
     let asks = if needed.is_some() {
         RequestKind::Needed
     } else {
@@ -80,6 +85,7 @@ fn consumer(
         Some(name) => vec![name.clone()],
         None => opened_names(rootfs, library, &object, profile),
     };
+    // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
     let wants = names
         .last()
         .filter(|_| names.len() == 1)
@@ -100,6 +106,7 @@ fn consumer(
     Some(CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
+        // Without a profile: a missing DT_NEEDED entry stops the program, a dlopen that fails can be caught.
         required: match (profile, asks) {
             (Some(profile), _) => profile.required,
             (None, RequestKind::Needed) => FailureImpact::Import,
@@ -121,10 +128,9 @@ fn opened_names(
     profile: Option<&ConsumerProfile>,
 ) -> Vec<ByteString> {
     let held = || {
-        let elf = rootfs
-            .file(&object.absolute())
-            .and_then(|facts| facts.elf.as_ref());
+        let elf = elf_at(rootfs, object);
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
+        // `libcupti.so.%d` is a pattern and a text with spaces is a message: dlopen gets neither of them.
         let exact = |text: &&ByteString| {
             library.is_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ")
         };
@@ -140,15 +146,18 @@ fn opened_names(
         .beside
         .as_ref()
         .map(|folder| object.parent().join(folder.as_bytes()));
+    // proton opens the file in its own wheel by path, where that wheel has one.
     let beside = folder
         .map(|folder| folder.join(library.stem.as_bytes()).absolute())
         .filter(|path| rootfs.lookup(path).is_ok());
     let mut names: Vec<ByteString> = beside.map(Into::into).into_iter().collect();
+    // A profile that knows the folder knows the names and their order as well.
     let held = if profile.beside.is_some() {
         Vec::new()
     } else {
         held()
     };
+    // What this very build holds comes before what the profile knows of all builds.
     names.extend(if held.is_empty() {
         profile
             .names
@@ -163,8 +172,7 @@ fn opened_names(
 
 /// The program of the process that loads an object: itself if it is one, else the interpreter of its environment.
 fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
-    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
-    if elf.is_program() {
+    if elf_at(rootfs, object)?.is_program() {
         return Some(object.clone());
     }
     interpreter(rootfs, object)
@@ -175,16 +183,20 @@ fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let parts: Vec<&[u8]> = object.split_components().collect();
     let at = parts
         .iter()
+        // The innermost counts: an environment may itself lie within a folder of packages.
         .rposition(|part| *part == b"site-packages" || *part == b"dist-packages")?;
     let python = *parts.get(at.checked_sub(1)?)?;
+    // The layout is PREFIX/lib/pythonX.Y/site-packages (Python's sysconfig, scheme `posix_prefix`).
     let prefix = parts.get(..at.checked_sub(2)?)?.join(&b'/');
     let candidates = [
         [&prefix, &b"/bin/"[..], python].concat(),
         [&prefix, &b"/bin/python3"[..]].concat(),
+        // `pip install --target` makes a folder without an interpreter: the system's is taken for it.
         b"usr/bin/python3".to_vec(),
     ];
     candidates.iter().find_map(|path| {
         let found = rootfs.lookup(path).ok()?;
+        // A shell script may be called python3, as with pyenv: only an object of a known processor can be started.
         let elf = rootfs.file(path)?.elf.as_ref()?;
         Arch::of_object(elf)?;
         Some(found.path)
@@ -214,6 +226,7 @@ fn load(
     if program == Some(object) {
         started
     } else {
+        // An interpreter opens an extension by its path: the object itself is not searched for.
         process.open(&object.absolute(), None)
     }
 }
@@ -233,6 +246,7 @@ fn gets(
             RequestKind::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
+        // Asked for in this very process: what is mapped by now answers, and its search paths count.
         gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
         gets.with_other_failures(&loaded, names)
     };
@@ -244,6 +258,15 @@ fn gets(
     gets
 }
 
+/// What answers to a need that was followed.
+pub(super) enum NeededLookup {
+    To(RootPath),
+    /// A library that the container runtime brings.
+    Driver,
+    /// Nothing, or nothing that can be told without the program that loads the object.
+    Unknown,
+}
+
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
 pub(super) fn follow_needed(
     ground: &ProcessContext,
@@ -251,15 +274,7 @@ pub(super) fn follow_needed(
     name: &ByteString,
 ) -> NeededLookup {
     let run = |setup: &ProcessSetup<'_>| {
-        let elf = ground
-            .rootfs
-            .file(&object.absolute())
-            .and_then(|facts| facts.elf.as_ref());
-        let program = if elf.is_some_and(|elf| elf.is_program()) {
-            Some(object.clone())
-        } else {
-            interpreter(&ground.rootfs, object)
-        };
+        let program = program(&ground.rootfs, object);
         let loaded = load(&mut SimulatedProcess::new(setup), object, program.as_ref());
         let missing = loaded
             .unresolved
@@ -269,6 +284,7 @@ pub(super) fn follow_needed(
             loaded.object_for(name),
             missing.map(|missing| missing.outcome),
         ) {
+            // A name can be answered and fail all the same, where the object lacks a version that is asked for.
             (Some(found), None) => NeededLookup::To(found.real_path.clone()),
             (_, Some(RequestOutcome::ProvidedAtRuntime)) => NeededLookup::Driver,
             _ => NeededLookup::Unknown,
@@ -289,6 +305,7 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     }
     match loaded.object_for(&wanted) {
         Some(object) => ConsumerOutcome::found(object, &loaded.objects),
+        // The object was not mapped at all: what stopped it is the reason.
         None => match loaded.unresolved.first() {
             Some(first) => ConsumerOutcome::failed(first, &loaded.objects),
             None => ConsumerOutcome::not_found(format!(
@@ -301,6 +318,7 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
 
 /// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
 fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a RootPath {
+    // dlopen searches the DT_RUNPATH of its caller: TensorFlow's call stands in libtensorflow_framework.so.
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
     asker
         .through
@@ -320,10 +338,11 @@ fn of_open(
     let mut first = None;
     for name in names {
         let resolution = process.open(name, caller);
-        if let Some(object) = super::opened_object(&resolution).filter(|_| resolution.loads()) {
+        if let Some(object) = opened_object(&resolution).filter(|_| resolution.loads()) {
             return ConsumerOutcome::found(object, &resolution.objects);
         }
-        if let Some(failure) = super::unresolved_objects(&resolution).next() {
+        if let Some(failure) = unresolved_objects(&resolution).next() {
+            // The first name is what the program means, the later ones are what it falls back on.
             first.get_or_insert_with(|| ConsumerOutcome::failed(failure, &resolution.objects));
         }
     }

@@ -3,7 +3,10 @@
 use super::consumers::CuptiConsumer;
 use super::cupti_files::CuptiFiles;
 use super::file_owner::{self, FileOwner, OwnerKind};
-use super::{ByWorld, PlainOpen, ProcessContext, opened_object};
+use super::plain_open::PlainOpen;
+use super::process_context::ProcessContext;
+use super::resolved_objects::opened_object;
+use super::world::ByWorld;
 use crate::knowledge::{Knowledge, ReleaseFile};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
@@ -17,7 +20,7 @@ pub enum VersionSource {
     Hash,
     /// The package that owns the file.
     Package,
-    /// The file's name.
+    /// The release in the file's name, as in `libcupti.so.2024.1.1`.
     FileName,
     /// The header beside it.
     Header,
@@ -95,6 +98,7 @@ fn describe_one(
     let facts = rootfs.file(&absolute);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
+    // The SHA-256 names the release of a file wherever it was copied to.
     let known = facts
         .and_then(|facts| facts.sha256.as_deref())
         .and_then(|sha256| knowledge.tables.releases.by_hash.get(sha256));
@@ -106,13 +110,16 @@ fn describe_one(
         as_is: ends_at(&opened.as_is, path),
         nvidia: ends_at(&opened.nvidia, path),
     };
+    // The cache of the container runtime may lead to a copy that the image's own does not.
     let reached = ends_here.as_is.or(ends_here.nvidia);
+    // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
     let by_path = ByWorld::map(grounds, |ground| ground.open_plain(&absolute));
     let mut problems: Vec<String> = elf
         .iter()
         .flat_map(|elf| &elf.problems)
         .map(ToString::to_string)
         .collect();
+    // A text file in its place is what a pointer of Git LFS or a broken download leaves.
     if elf.is_none() {
         problems.push("no ELF object".to_owned());
     }
@@ -125,6 +132,7 @@ fn describe_one(
         bytes: facts.map_or(0, |facts| facts.bytes),
         machine: elf.map(|elf| trace_text::object_machine(elf)),
         decoy: file_owner::is_private_copy(knowledge.tables, path)
+            // Nsight's builds are known by hash too: one copied out of its folder is still not the image's.
             || owner.kind == OwnerKind::Bundled && owner.name.starts_with("Nsight"),
         owner,
         loadable: ByWorld {
@@ -201,13 +209,16 @@ fn version(
     let library = knowledge.library;
     let by_hash = known.and_then(|release| match release.versions.as_slice() {
         [] => None,
+        // One file can be part of several releases, as libpcsamplingutil.so is of 12.0 and 12.1.
         versions => Some((versions.join(" or "), VersionSource::Hash)),
     });
     let by_package = || {
         let version = owner
             .version
             .as_ref()
+            // A package that bundles CUPTI, such as one of PyTorch, has a version of its own.
             .filter(|_| owner.name.contains(&library.package_word))?;
+        // Debian writes `12.4.127~12.4.1-2`: the release of the library stands in front.
         let upstream = version.split(['~', '-']).next().unwrap_or(version);
         Some((upstream.to_owned(), VersionSource::Package))
     };
@@ -229,5 +240,6 @@ fn version(
     by_hash
         .or_else(by_package)
         .or_else(by_name)
+        // Last, as the header of another release may lie in a folder near by.
         .or_else(by_header)
 }

@@ -1,6 +1,6 @@
 //! CUDA versions: of the runtime library beside a copy of CUPTI, and what the image asks of the driver.
 
-use super::CuptiCopy;
+use super::copies::CuptiCopy;
 use super::python_distributions::PythonDistribution;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -27,6 +27,7 @@ pub struct CudaRuntime {
 /// The runtime that a file is, `libcudart.so.X.Y.Z`, or that the `version.json` of a toolkit names.
 pub(super) fn runtime_of_file(path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime> {
     let version = match path.name() {
+        // Other programs have a file of this name too: only a toolkit's speaks of `cuda_cudart`.
         b"version.json" => of_version_json(facts.kept.as_deref()?),
         name => of_file_name(name),
     };
@@ -38,6 +39,7 @@ pub(super) fn runtime_of_file(path: &RootPath, facts: &FileFacts) -> Option<Cuda
 
 /// The runtime that NVIDIA's distribution for Python brings.
 pub(super) fn runtime_of_distribution(distribution: &PythonDistribution) -> Option<CudaRuntime> {
+    // The suffix `-cu11` or `-cu12` is gone from NVIDIA's names since CUDA 13.
     let is_runtime = distribution.name.starts_with("nvidia-cuda-runtime");
     is_runtime.then(|| CudaRuntime {
         path: distribution.metadata.clone(),
@@ -64,6 +66,7 @@ pub fn runtime_beside<'r>(
     copy: &CuptiCopy,
     runtimes: &'r [CudaRuntime],
 ) -> Option<&'r CudaRuntime> {
+    // Wheels find each other by paths relative to site-packages, so one environment is the surest sign.
     let site = site_packages_of(&copy.real_path);
     let folder = copy.real_path.parent();
     let toolkit = toolkit(&copy.real_path);
@@ -73,6 +76,7 @@ pub fn runtime_beside<'r>(
     let same_folder = |runtime: &CudaRuntime| runtime.path.parent() == folder;
     let same_toolkit =
         |runtime: &CudaRuntime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
+    // Several runtimes of one release are as good as one; of several releases none is known to be meant.
     let only = || {
         let first = runtimes.first()?;
         let same = |runtime: &CudaRuntime| {
@@ -88,26 +92,23 @@ pub fn runtime_beside<'r>(
 
 /// The folder of Python packages that a path lies in.
 pub fn site_packages_of(path: &RootPath) -> Option<RootPath> {
-    let mut folder = path.parent();
-    while folder != RootPath::default() {
-        if matches!(folder.name(), b"site-packages" | b"dist-packages") {
-            return Some(folder);
-        }
-        folder = folder.parent();
-    }
-    None
+    folder_around(path, |name| {
+        matches!(name, b"site-packages" | b"dist-packages")
+    })
 }
 
 /// The toolkit that a path lies in: a folder named `cuda`, or `cuda-` and a version.
 fn toolkit(path: &RootPath) -> Option<RootPath> {
-    let mut folder = path.parent();
-    while folder != RootPath::default() {
-        if folder.name() == b"cuda" || folder.name().starts_with(b"cuda-") {
-            return Some(folder);
-        }
-        folder = folder.parent();
-    }
-    None
+    // NVIDIA's packages make `cuda` a link to `cuda-12.4`; it is a folder where a toolkit was copied by hand.
+    folder_around(path, |name| name == b"cuda" || name.starts_with(b"cuda-"))
+}
+
+/// The nearest folder above a path whose name fits.
+fn folder_around(path: &RootPath, fits: impl Fn(&[u8]) -> bool) -> Option<RootPath> {
+    let above = |folder: &RootPath| Some(folder.parent());
+    std::iter::successors(above(path), above)
+        .take_while(|folder| *folder != RootPath::default())
+        .find(|folder| fits(folder.name()))
 }
 
 /// The lowest CUDA version of a driver that `NVIDIA_REQUIRE_CUDA` lets through by `cuda>=…`. Words are
@@ -124,6 +125,7 @@ pub fn required_cuda_version(config: &ImageConfig) -> Option<CudaVersion> {
         let conditions = alternative.split(',');
         let least = conditions
             .filter_map(|condition| parse_cuda_version(condition.strip_prefix("cuda>=")?));
+        // All conditions of a word have to hold, so that its highest bound decides; of the words, the lowest.
         least.max()
     };
     alternatives.filter_map(lowest).min()

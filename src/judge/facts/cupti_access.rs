@@ -6,7 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::companions::{CompanionLookup, CompanionRequest, look_up_companions};
-use super::{ByWorld, CuptiConsumer, PlainOpen, ProcessContext, opened_object};
+use super::consumers::CuptiConsumer;
+use super::plain_open::PlainOpen;
+use super::process_context::ProcessContext;
+use super::resolved_objects::{elf_at, opened_object};
+use super::world::ByWorld;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::elf::SymbolRole;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
@@ -18,7 +22,7 @@ use image_linkage::rootfs::Rootfs;
 pub struct CuptiProcess {
     /// The consumer, by number; `None` for a process without search paths of its own.
     pub consumer: Option<usize>,
-    /// What it reaches.
+    /// What it reaches of CUPTI in each world.
     pub reach: ByWorld<CuptiAccess>,
 }
 
@@ -36,7 +40,7 @@ pub struct CuptiAccess {
 /// Whether an API can be used, as far as an image shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiAvailability {
-    /// It can.
+    /// Every library that it takes is got.
     Yes,
     /// libcupti is not got.
     NoCupti,
@@ -64,6 +68,7 @@ impl CuptiAccess {
         self.apis
             .get(api)
             .copied()
+            // A library whose APIs are not described has none that could be told usable.
             .unwrap_or(ApiAvailability::NoCupti)
     }
 
@@ -88,6 +93,7 @@ impl CuptiAccess {
     }
 
     fn judge(&self, rootfs: &Rootfs, api: &CuptiApi) -> ApiAvailability {
+        // Some APIs lie outside of libcupti: checkpoints need libcheckpoint.so and nothing of it.
         if api.exports.is_some() {
             match &self.cupti {
                 None => return ApiAvailability::NoCupti,
@@ -104,10 +110,9 @@ impl CuptiAccess {
 
 /// Whether the libcupti at this path has an API. One whose symbols could not be read is taken to have it.
 fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
-    let elf = rootfs
-        .file(&path.absolute())
-        .and_then(|facts| facts.elf.as_ref());
-    let symbols = elf.map(|elf| elf.symbols.as_slice()).unwrap_or_default();
+    let symbols = elf_at(rootfs, path)
+        .map(|elf| elf.symbols.as_slice())
+        .unwrap_or_default();
     let mut functions = symbols
         .iter()
         .filter(|symbol| symbol.role == SymbolRole::Export)
@@ -138,6 +143,7 @@ pub(super) fn find_cupti_access(
                     .real_path
                     .clone()
                     .filter(|_| gets.outcome == RequestOutcome::Loaded),
+                // They were asked for in the consumer's process, whose search paths are its own.
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
@@ -156,6 +162,7 @@ fn of_plain(
 ) -> CuptiAccess {
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
+        // What is preloaded is mapped in every process, and a preloaded libcupti answers the dlopen.
         process.start_unknown();
         let resolution = process.open(&plain.name, None);
         let cupti = opened_object(&resolution).filter(|_| resolution.loads());

@@ -1,6 +1,6 @@
 //! The files that bear on the library: those of its name, links to none, headers, and objects that may ask for it.
 
-use super::file_owner;
+use super::file_owner::{self, contains_bytes};
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -9,7 +9,7 @@ use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 /// A link named as libcupti that leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DanglingLink {
-    /// The link.
+    /// The path of the link itself.
     pub path: RootPath,
     /// Its target, as written.
     pub target: ByteString,
@@ -54,6 +54,7 @@ pub(super) fn add_cupti_node(
     match &node.kind {
         NodeKind::Symlink(target) if library.is_name(path.name()) => {
             if let Err(why) = rootfs.lookup(&path.absolute())
+                // In libcupti.so → libcupti.so.12 → nothing, the second link is the broken one.
                 && !leads_to_link(rootfs, path, target)
             {
                 let why = why.to_string();
@@ -71,8 +72,10 @@ pub(super) fn add_cupti_node(
         NodeKind::File(facts) => {
             let elf = facts.elf.as_ref();
             let soname = elf.and_then(|elf| elf.soname.as_deref());
+            // A renamed copy is one too: what links it asks for its soname.
             if library.is_name(path.name()) || soname.is_some_and(|name| library.is_name(name)) {
                 found.files.push((path.clone(), node.layer));
+            // A string may hold the name within a path or a message: what is opened by it is found out later.
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
                     || elf
@@ -95,11 +98,8 @@ fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
     } else {
         [&link.parent().absolute(), &b"/"[..], target].concat()
     };
+    // Only the next hop is looked at: each link of a chain answers for itself.
     rootfs.lookup_link(&path).is_ok_and(|found| {
         found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_))
     })
-}
-
-pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
 }

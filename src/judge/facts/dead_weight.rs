@@ -50,6 +50,7 @@ impl DeadWeightScan {
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
+        // The first kind that fits counts, so that libnvperf in the folder of Triton is Triton's.
         let hit = tables.dead_weight.match_path(path.as_bytes());
         let kinds = &tables.dead_weight.kinds;
         let is_one = |kind: &&DeadWeightKind| has_export(kind, facts);
@@ -66,6 +67,7 @@ impl DeadWeightScan {
                 layer: node.layer,
             });
         }
+        // What shows a use is mostly no dead weight itself, such as Numba, which compiles with libdevice.
         for (kind, used) in hit.uses {
             if let Some(kind) = kinds.get(kind)
                 && let Some(used) = kind.used_by.get(used)
@@ -80,6 +82,7 @@ impl DeadWeightScan {
     pub fn finish(mut self, image: &Image, tables: &'static KnowledgeTables) -> Self {
         for kind in &tables.dead_weight.kinds {
             for used in &kind.used_by {
+                // A variable such as TRITON_PTXAS_PATH makes a program execute a file that no object names.
                 let set = used
                     .variables
                     .iter()
@@ -91,6 +94,7 @@ impl DeadWeightScan {
                 }));
             }
         }
+        // Everything that looks a file up in this list does so by binary search.
         self.files.sort_by(|a, b| a.path.cmp(&b.path));
         self.uses.sort();
         self
@@ -104,6 +108,7 @@ fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
     };
     let elf = facts.elf.as_ref();
     elf.is_some_and(|elf| {
+        // `libcheckpoint.so` may be anybody's: only an export tells CUPTI's from another.
         elf.symbols.iter().any(|symbol| {
             symbol.role == SymbolRole::Export && matches_name_pattern(&symbol.name, pattern)
         })

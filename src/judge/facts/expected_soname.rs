@@ -2,6 +2,7 @@
 
 use super::consumers::CuptiConsumer;
 use super::cupti_files::CuptiFiles;
+use super::resolved_objects::elf_at;
 use crate::knowledge::Knowledge;
 use image_linkage::elf::ByteString;
 use image_linkage::rootfs::Rootfs;
@@ -19,21 +20,21 @@ pub fn expected_sonames(
     let library = knowledge.library;
     let mut names: Vec<ByteString> = Vec::new();
     let mut add = |name: ByteString| {
+        // A consumer may open a path, which says nothing of what others would ask for.
         if library.is_name(&name) && !names.contains(&name) {
             names.push(name);
         }
     };
     for path in found.own(knowledge.tables) {
-        let elf = rootfs
-            .file(&path.absolute())
-            .and_then(|facts| facts.elf.as_ref());
-        add(elf
+        add(elf_at(rootfs, path)
             .and_then(|elf| elf.soname.clone())
+            // A file that cannot be read still has a name, and its dlopen gives the loader's reason.
             .unwrap_or_else(|| path.name().into()));
     }
     for link in found
         .dangling
         .iter()
+        // The development name says no version; it is tried last in any case.
         .filter(|link| link.path.name() != library.stem.as_bytes())
     {
         add(link.path.name().into());
@@ -46,6 +47,7 @@ pub fn expected_sonames(
         library
             .version_by_header(rootfs.content(&header.parent().join(file.as_bytes()).absolute())?)
     });
+    // NVIDIA's images set it; a library with numbers of its own, such as NCCL, is not told by it.
     let of_image = image.config.env("CUDA_VERSION").filter(|_| library.is_cuda);
     for version in versions.chain(of_image.map(str::to_owned)) {
         if let Some(soname) = library.soname_of(&version) {

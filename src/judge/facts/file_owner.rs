@@ -1,6 +1,5 @@
 //! Which package a file belongs to: the databases of dpkg, pip and conda, else the tool whose folder it lies in.
 
-use super::cupti_files::contains_bytes;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -10,7 +9,7 @@ use image_linkage::rootfs::Rootfs;
 pub struct FileOwner {
     /// The kind of package.
     pub kind: OwnerKind,
-    /// Its name.
+    /// The name as its database writes it; empty where nobody is known.
     pub name: String,
     /// Its version, where the database says it.
     pub version: Option<String>,
@@ -19,7 +18,7 @@ pub struct FileOwner {
 /// The kind of package that owns a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerKind {
-    /// A Python distribution.
+    /// A distribution of Python, by its `METADATA`.
     Pip,
     /// A package of dpkg.
     Deb,
@@ -45,10 +44,11 @@ impl OwnerKind {
 }
 
 fn bundle<'t>(tables: &'t KnowledgeTables, path: &RootPath) -> Option<&'t BundleFolder> {
+    // From a slash on and open at the end: Nsight's folders go on with a version, `nsight-systems-2024.1`.
     let text = [b"/", path.as_bytes()].concat();
     tables.bundles.iter().find(|bundle| {
         let folder = [b"/", bundle.folder.as_bytes()].concat();
-        text.windows(folder.len()).any(|window| window == folder)
+        contains_bytes(&text, &folder)
     })
 }
 
@@ -59,6 +59,7 @@ pub fn is_private_copy(tables: &KnowledgeTables, path: &RootPath) -> bool {
 
 /// The owner of the file at `path`.
 pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> FileOwner {
+    // The folder comes first: pip owns the copy in Triton's wheel as well, and it is Triton's all the same.
     let library = knowledge.library;
     bundle(knowledge.tables, path)
         .map(|bundle| FileOwner {
@@ -79,6 +80,7 @@ pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> Fi
 /// The package whose list in `/var/lib/dpkg/info` names the file, as installed or behind the usr-merge link.
 fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let directory = rootfs.lookup(b"/var/lib/dpkg/info").ok()?;
+    // A package built before the usr-merge lists `/lib/…` where the file now lies in `/usr/lib/…`.
     let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
     let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
     let listed: Vec<Vec<u8>> = [path.absolute()]
@@ -94,6 +96,7 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
                 .split(|&byte| byte == b'\n')
                 .find(|line| listed.iter().any(|path| path == *line))?;
             let name = text(name.strip_suffix(b".list")?);
+            // Packages for several processors have lists such as `libcupti12:amd64.list`.
             let name = name.split(':').next()?.to_owned();
             Some(FileOwner {
                 kind: OwnerKind::Deb,
@@ -119,6 +122,7 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
         .find_map(|marker| {
             absolute
                 .windows(marker.len())
+                // The innermost folder of packages is the one that pip wrote the metadata into.
                 .rposition(|window| window == marker.as_bytes())
                 .map(|at| at + marker.len())
         })?;
@@ -145,6 +149,7 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
 /// The stems of the distributions that a path below `site-packages` can be from.
 fn wanted_distribution(library: &LibraryProfile, inside: &[u8]) -> Option<Vec<String>> {
     let first = inside.split(|&byte| byte == b'/').next()?;
+    // All wheels of NVIDIA share this folder; others have one that is mostly named as they are.
     if first != b"nvidia" {
         return Some(vec![format!("{}-", text(first))]);
     }
@@ -166,6 +171,7 @@ fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<F
                 .map(|(name, _)| package(name))
                 .collect();
             let name = names.iter().find(|name| name.starts_with(&begin))?;
+            // In `cuda-cupti-12.4.127-h59595ed_0` only the last two hyphens part: the name has one of its own.
             let mut parts = name.rsplitn(3, '-');
             let (_, version) = (parts.next()?, parts.next()?);
             return Some(FileOwner {
@@ -187,4 +193,20 @@ fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
+    // `windows` panics at a length of 0, and an image can hold an empty soname.
+    !part.is_empty() && text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contains_bytes;
+
+    #[test]
+    fn an_empty_name_is_in_no_text() {
+        assert!(contains_bytes(b"[libcupti.so]", b"libcupti"));
+        assert!(!contains_bytes(b"[libcupti.so]", b""));
+    }
 }

@@ -7,9 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::consumers::{self, CuptiConsumer, NeededLookup};
 use super::dead_weight::DeadWeightFile;
-use super::{ByWorld, CuptiConsumer, ProcessContext, opened_object};
-use super::{consumers, cupti_files};
+use super::file_owner::contains_bytes;
+use super::process_context::ProcessContext;
+use super::resolved_objects::{elf_at, opened_object};
+use super::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
@@ -27,7 +30,7 @@ pub struct FileReference {
     pub by: FileReferrer,
     /// The name that is asked for.
     pub name: ByteString,
-    /// How.
+    /// By what means the loader or a program gets to the file.
     pub how: ReferenceKind,
 }
 
@@ -93,6 +96,7 @@ fn links_to(
     let mut pending: Vec<&(RootPath, ByteString)> = inventory.links.iter().collect();
     // A link may lead to another one: each round goes one link further.
     loop {
+        // Walking every link of a large image is dear: a link is followed only where its target ends in a known name.
         let is_near = |target: &[u8]| {
             let mut parts = target.rsplit(|&byte| byte == b'/');
             parts.next().is_some_and(|name| names.contains(name))
@@ -110,6 +114,7 @@ fn links_to(
                 links.entry(found.path).or_default().push(link.clone());
             }
         }
+        // Each link is followed once, so that a circle of links ends as well.
         pending = far;
     }
 }
@@ -160,15 +165,16 @@ impl<'f> NameIndex<'f> {
         let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
         let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {
-            let elf = rootfs
-                .file(&file.path.absolute())
-                .and_then(|facts| facts.elf.as_ref());
-            let Some(elf) = elf else { continue };
+            // Headers and archives are never asked for by name at run time.
+            let Some(elf) = elf_at(rootfs, &file.path) else {
+                continue;
+            };
             let links = links.get(&file.path).map(Vec::as_slice).unwrap_or_default();
             let mut add = |name: &[u8]| {
                 by_name.entry(name.into()).or_default().insert(number);
             };
             elf.soname.iter().for_each(|soname| add(soname));
+            // What is built with `-lcupti` asks for the soname, a dlopen for any name that leads to the file.
             for path in links.iter().chain([&file.path]) {
                 add(path.name());
                 folders.entry(path.parent()).or_default().insert(number);
@@ -182,6 +188,7 @@ impl<'f> NameIndex<'f> {
     }
 
     fn numbers(&self, name: &[u8]) -> impl Iterator<Item = usize> {
+        // A name with a slash is opened as a path, and what it leads to still has this last part.
         let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         self.by_name.get(last).into_iter().flatten().copied()
     }
@@ -192,6 +199,7 @@ impl<'f> NameIndex<'f> {
     }
 
     fn at(&self, path: &RootPath) -> Option<&'f DeadWeightFile> {
+        // The files are sorted by path.
         let at = self
             .files
             .binary_search_by(|file| file.path.cmp(path))
@@ -200,8 +208,7 @@ impl<'f> NameIndex<'f> {
     }
 }
 
-/// The files of baggage in a folder that is on the search path of an object outside of their kind, and not on that of
-/// every process.
+/// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
 fn reached(
     ground: &ProcessContext,
     names: &NameIndex<'_>,
@@ -223,13 +230,16 @@ fn reached(
                 if everywhere.contains(&folder) {
                     continue;
                 }
+                // Thousands of objects share a few directories: each is looked up once.
                 let numbers = known.entry(folder).or_insert_with_key(|folder| {
+                    // ld.so looks below each directory for glibc-hwcaps and the older folders of processors too.
                     let subdirectories = setup.linker.subdirectories.iter();
                     let below = subdirectories.map(|below| [&**folder, below].concat());
                     let folders = below.chain([folder.to_vec()]);
                     let numbers = folders.filter_map(|folder| numbers_in(&folder)).flatten();
                     numbers.copied().collect()
                 });
+                // A kind stays or goes as a whole, so that only who is outside of it counts.
                 let others = numbers.iter().filter(|&&number| {
                     let file = names.files.get(number);
                     file.is_some_and(|file| own != Some(file.kind))
@@ -278,6 +288,7 @@ impl ReferenceSearch<'_> {
                 .map(|file| tie(&file.path, ReferenceKind::MayNeed))
                 .collect();
         }
+        // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
         let by_path = self
             .names
             .numbers(name)
@@ -292,6 +303,7 @@ impl ReferenceSearch<'_> {
         };
         match found {
             Some(found) => {
+                // Where the loader gets elsewhere, nothing of the baggage is needed for this name.
                 let of_baggage = found.iter().filter(|found| self.names.at(found).is_some());
                 of_baggage
                     .map(|found| tie(found, ReferenceKind::Needs))
@@ -327,6 +339,7 @@ impl ReferenceSearch<'_> {
                 .filter(|gets| gets.outcome == RequestOutcome::Loaded)
                 .filter_map(|gets| gets.real_path.clone())
                 .collect();
+            // A request that fails does not tell which of the files was meant, so that all of them are kept.
             return (!found.is_empty()).then_some(found);
         }
         let followed = ByWorld::map(self.grounds, |ground| {
@@ -346,13 +359,14 @@ impl ReferenceSearch<'_> {
     /// The ties of a string that may be the name of something opened at run time. What CUPTI opens itself is in
     /// the table of its APIs, and what known programs open is in their profiles.
     fn string_references(&self, path: &RootPath, text: &ByteString) -> Vec<FileReference> {
+        // The text of a `.note.dlopen` is JSON with several names in it (ELF dlopen metadata, UAPI group).
         let is_note = text.starts_with(b"[") || text.starts_with(b"{");
         let files: Vec<&DeadWeightFile> = if is_note {
             let noted = self
                 .names
                 .by_name
                 .keys()
-                .filter(|name| cupti_files::contains_bytes(text, name));
+                .filter(|name| contains_bytes(text, name));
             noted.flat_map(|name| self.names.of(name)).collect()
         } else {
             self.names.of(text).collect()
@@ -365,6 +379,7 @@ impl ReferenceSearch<'_> {
             .consumers
             .iter()
             .find(|consumer| consumer.object == *path);
+        // A program that gets one copy does not keep another by the same string.
         let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
         let is_other =
             |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
@@ -387,6 +402,7 @@ pub fn retained_files(files: &[DeadWeightFile], ties: &[FileReference]) -> BTree
     let mut kept = BTreeSet::new();
     loop {
         let before = kept.len();
+        // A file that is kept keeps what it leads to itself, which takes another round.
         let stays = |by: &FileReferrer| match by {
             FileReferrer::Object(path) => !is_baggage(path) || kept.contains(path),
             FileReferrer::Setting(_) => true,
@@ -401,16 +417,6 @@ pub fn retained_files(files: &[DeadWeightFile], ties: &[FileReference]) -> BTree
             return kept;
         }
     }
-}
-
-/// What answers to a need that was followed.
-pub(super) enum NeededLookup {
-    /// This file.
-    To(RootPath),
-    /// The driver, at run time.
-    Driver,
-    /// Nothing, or nothing that can be told without the program that loads the object.
-    Unknown,
 }
 
 /// The ties of what is preloaded, of the variables of the environment, and of the command.
@@ -430,6 +436,7 @@ fn of_settings(
     let variables = image.config.env.iter();
     for (key, value) in variables {
         for word in value
+            // ld.so splits LD_PRELOAD at spaces and colons, and other variables hold lists with commas.
             .split([':', ' ', ','])
             .filter(|word| word.starts_with('/'))
         {
@@ -448,6 +455,7 @@ fn of_settings(
             .then(|| rootfs.lookup(word.as_bytes()).ok())
             .flatten();
         let by_path = path.and_then(|found| names.at(&found.path));
+        // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
         let called = || {
             names
                 .files
@@ -458,6 +466,7 @@ fn of_settings(
             ties.push(tie(&file.path, "the command of the image", word.as_bytes()));
         }
     }
+    // /etc/ld.so.preload is no variable, and what is preloaded brings what it needs.
     let started = ByWorld::map(grounds, |ground| {
         let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
         ground.with_setup(start).unwrap_or_default()

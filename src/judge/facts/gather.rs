@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{
-    ByWorld, CuptiConsumer, CuptiStatus, Gap, ImageFacts, LayerSize, PlainOpen, ProcessContext,
-    RelatedSoftware, companions, consumers, copies, cupti_access, cupti_files, dead_weight,
-    expected_soname, file_references, process_context,
-};
-use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables, LibraryProfile};
-use image_linkage::elf::ByteString;
+use super::consumers::{self, CuptiConsumer};
+use super::cupti_files::{self, CuptiFiles};
+use super::dead_weight::DeadWeightScan;
+use super::file_references::{self, ObjectInventory};
+use super::image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
+use super::plain_open::{PlainOpen, open_first};
+use super::process_context::{self, GatherOptions, ProcessContext};
+use super::related_software::RelatedSoftware;
+use super::world::ByWorld;
+use super::{companions, copies, cupti_access, expected_soname};
+use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
 use image_linkage::layer::{LayerIndex, ProblemKind};
-use image_linkage::loader::CpuLevel;
 use image_linkage::rootfs::{ApplyProblem, Rootfs};
 use image_source::Image;
 
@@ -18,15 +21,6 @@ use image_source::Image;
 pub struct ReadLayers {
     /// One index per layer of the image, or why it was not read.
     pub layers: Vec<Result<LayerIndex, Gap>>,
-}
-
-/// How the loader is to be set up, beyond what the image says.
-#[derive(Debug, Clone)]
-pub struct GatherOptions {
-    /// `KEY=VALUE` over the environment of the image config.
-    pub environment: Vec<(String, String)>,
-    /// The processor's level.
-    pub cpu: CpuLevel,
 }
 
 /// Gathers the facts of an image from its layers, about the library that `knowledge` is to be asked about.
@@ -37,20 +31,13 @@ pub fn gather_facts(
     conditions: &GatherOptions,
 ) -> ImageFacts {
     let (library, tables) = (knowledge.library, knowledge.tables);
-    let mut gaps: Vec<Gap> = layers
-        .layers
-        .iter()
-        .filter_map(|layer| layer.as_ref().err().cloned())
-        .collect();
-    let empty = LayerIndex::empty();
     let sizes = layers.layers.iter().map(size_of).collect();
-    let indexes: Vec<&LayerIndex> = layers
+    let unread = layers
         .layers
         .iter()
-        .map(|layer| layer.as_ref().unwrap_or(&empty))
-        .collect();
-    let (rootfs, oddities) = merged(&indexes);
-    drop(layers);
+        .filter_map(|layer| layer.as_ref().err());
+    let mut gaps: Vec<Gap> = unread.cloned().collect();
+    let (rootfs, oddities) = merged(layers);
     let rootfs = Arc::new(rootfs);
     let grounds = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
@@ -63,11 +50,12 @@ pub fn gather_facts(
         around,
     } = walk(&rootfs, knowledge, profiles);
     let weight = weight.finish(&image, tables);
+    // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
     let consumers = consumers::find_consumers(&grounds, &found, knowledge, profiles, &wanted);
     let expected =
         expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
-    let plain = ByWorld::map(&grounds, |ground| plain_open(ground, library, &expected));
+    let plain = ByWorld::map(&grounds, |ground| open_first(ground, library, &expected));
     let status = ByWorld {
         as_is: status_of(&plain.as_is, tables, &found),
         nvidia: status_of(&plain.nvidia, tables, &found),
@@ -80,6 +68,7 @@ pub fn gather_facts(
         &image, &grounds, library, files, &inventory, &consumers, profiles,
     );
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
+    // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();
     ImageFacts {
@@ -114,8 +103,16 @@ fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
 }
 
 /// The layers on top of each other, and what is odd about them.
-fn merged(indexes: &[&LayerIndex]) -> (Rootfs, Vec<ApplyProblem>) {
-    let (rootfs, mut oddities) = image_linkage::rootfs::merge_layers(indexes.iter().copied());
+///
+/// The indexes are taken, so that they do not lie in memory beside the merged file system.
+fn merged(layers: ReadLayers) -> (Rootfs, Vec<ApplyProblem>) {
+    // A layer that was not read counts as empty, so that the numbers of the others stay those of the manifest.
+    let indexes: Vec<LayerIndex> = layers
+        .layers
+        .into_iter()
+        .map(|layer| layer.unwrap_or_else(|_| LayerIndex::empty()))
+        .collect();
+    let (rootfs, mut oddities) = image_linkage::rootfs::merge_layers(indexes.iter());
     for (number, layer) in indexes.iter().enumerate() {
         oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
             layer: number,
@@ -131,11 +128,11 @@ fn merged(indexes: &[&LayerIndex]) -> (Rootfs, Vec<ApplyProblem>) {
 #[derive(Default)]
 struct RootfsScan {
     /// What bears on CUPTI.
-    found: cupti_files::CuptiFiles,
+    found: CuptiFiles,
     /// What may be dead weight.
-    weight: dead_weight::DeadWeightScan,
+    weight: DeadWeightScan,
     /// What may need such files.
-    inventory: file_references::ObjectInventory,
+    inventory: ObjectInventory,
     /// What lies around CUPTI.
     around: RelatedSoftware,
 }
@@ -143,6 +140,7 @@ struct RootfsScan {
 /// Goes once through the file system.
 fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> RootfsScan {
     let mut walked = RootfsScan::default();
+    // One walk for all: an image can have millions of files.
     rootfs.visit(|path, _, node| {
         cupti_files::add_cupti_node(
             rootfs,
@@ -159,36 +157,10 @@ fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) ->
     walked
 }
 
-/// Opens the sonames one after the other, as a process without search paths would; the first that opens
-/// counts, else the first that is expected.
-fn plain_open(
-    ground: &ProcessContext,
-    library: &LibraryProfile,
-    sonames: &[ByteString],
-) -> PlainOpen {
-    let open = |name: &ByteString| PlainOpen {
-        name: name.clone(),
-        resolution: ground.open_plain(name),
-    };
-    let mut opened = sonames.iter().map(open);
-    let first = opened
-        .next()
-        .unwrap_or_else(|| open(&library.stem.as_bytes().into()));
-    if first.resolution.loads() {
-        return first;
-    }
-    opened
-        .find(|plain| plain.resolution.loads())
-        .unwrap_or(first)
-}
-
-fn status_of(
-    plain: &PlainOpen,
-    tables: &KnowledgeTables,
-    found: &cupti_files::CuptiFiles,
-) -> CuptiStatus {
+fn status_of(plain: &PlainOpen, tables: &KnowledgeTables, found: &CuptiFiles) -> CuptiStatus {
     match () {
         () if plain.resolution.loads() => CuptiStatus::Loadable,
+        // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
         () if found.own(tables).next().is_some() || !found.dangling.is_empty() => {
             CuptiStatus::Unloadable
         }
@@ -218,6 +190,7 @@ fn gaps_of(
     gaps.extend(
         oddities
             .iter()
+            // Other oddities change no verdict; a file that the loader would read and that was not kept can.
             .filter(|problem| problem.kind == ProblemKind::Unread)
             .map(|problem| gap(problem.path.to_string(), &problem.what)),
     );

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    ByWorld, CuptiConsumer, CuptiCopy, CuptiProcess, DanglingLink, DeadWeightFile, DeadWeightUse,
-    FileReference, ProcessContext, RelatedSoftware,
-};
+use super::consumers::CuptiConsumer;
+use super::copies::CuptiCopy;
+use super::cupti_access::CuptiProcess;
+use super::cupti_files::DanglingLink;
+use super::dead_weight::{DeadWeightFile, DeadWeightUse};
+use super::file_references::FileReference;
+use super::plain_open::PlainOpen;
+use super::process_context::ProcessContext;
+use super::related_software::RelatedSoftware;
+use super::world::ByWorld;
 use crate::knowledge::{KnowledgeTables, LibraryProfile};
-use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadResolution, RequestOutcome};
+use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::ApplyProblem;
 use image_source::Image;
@@ -16,13 +21,13 @@ use image_source::Image;
 /// Whether a process without search paths of its own can open CUPTI by its soname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CuptiStatus {
-    /// It can.
+    /// It can, with everything that the library needs.
     Loadable,
     /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
     Unloadable,
     /// The headers are there, the library is not.
     HeadersOnly,
-    /// Nothing is there.
+    /// Neither a copy nor a header is there.
     Absent,
 }
 
@@ -38,21 +43,12 @@ impl CuptiStatus {
     }
 }
 
-/// What a plain dlopen of one name gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlainOpen {
-    /// The name.
-    pub name: ByteString,
-    /// What the loader does.
-    pub resolution: LoadResolution,
-}
-
 /// Something that could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gap {
     /// What was not checked.
     pub what: String,
-    /// Why not.
+    /// The reason, in a fragment of a sentence.
     pub why: String,
 }
 
@@ -62,7 +58,7 @@ pub struct ImageFacts {
     pub library: &'static LibraryProfile,
     /// What the facts were read by.
     pub tables: &'static KnowledgeTables,
-    /// The image.
+    /// Its manifest, config and platform.
     pub image: Image,
     /// The digests and sizes of the layers as read.
     pub layers: Vec<LayerSize>,
@@ -102,6 +98,7 @@ pub struct ImageFacts {
 impl ImageFacts {
     /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
     pub fn provides_cupti(&self) -> bool {
+        // A program with a search path of its own gets CUPTI where a plain dlopen does not.
         let gets =
             |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
@@ -123,8 +120,8 @@ impl ImageFacts {
 /// The sizes of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerSize {
-    /// As stored.
+    /// The bytes of the blob as stored.
     pub compressed: u64,
-    /// Uncompressed.
+    /// The bytes of the tar that it holds.
     pub bytes: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ImageFacts;
+use super::image_facts::ImageFacts;
 use crate::knowledge::{Profiler, ToolCondition, matches_name_pattern};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
@@ -14,7 +14,7 @@ pub struct InstalledTools {
     pub objects: BTreeMap<String, RootPath>,
     /// Python distributions and their versions, by the name in its normal form.
     pub distributions: BTreeMap<String, String>,
-    /// Programs by name.
+    /// Programs that were found, by the name that was looked for.
     pub executables: BTreeMap<String, ToolProgram>,
     /// The environment of the process.
     pub environment: BTreeMap<String, String>,
@@ -32,7 +32,7 @@ pub struct ToolProgram {
 /// Where a program was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramPlace {
-    /// On `PATH`.
+    /// In a folder of the image's `PATH`.
     Path,
     /// In a folder that is not on it.
     Folder,
@@ -49,6 +49,7 @@ pub fn find_installed_tools(
 ) -> InstalledTools {
     let rootfs = &facts.grounds.as_is.rootfs;
     let environment: BTreeMap<String, String> =
+        // Later pairs win, as `--env` does over the config of the image.
         facts.image.config.env.iter().chain(over).cloned().collect();
     let conditions = || {
         profilers
@@ -100,6 +101,7 @@ fn executables(
     path: &str,
     condition: &ToolCondition,
 ) -> Vec<(String, ToolProgram)> {
+    // A relative element depends on where the shell stands, which no image says.
     let on_path = path.split(':').filter(|folder| folder.starts_with('/'));
     let on_path: Vec<Vec<u8>> = on_path.map(|folder| folder.as_bytes().to_vec()).collect();
     let folders: Vec<Vec<u8>> = condition
@@ -107,6 +109,7 @@ fn executables(
         .iter()
         .flat_map(|pattern| matching(rootfs, pattern))
         .collect();
+    // On PATH first: what lies in the folder of a tool has to be called by its path.
     let places = [
         (ProgramPlace::Path, on_path),
         (ProgramPlace::Folder, folders),
@@ -140,6 +143,7 @@ fn matching(rootfs: &Rootfs, pattern: &str) -> Vec<Vec<u8>> {
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         let below = |folder: &Vec<u8>| -> Vec<Vec<u8>> {
             let child = |name: &[u8]| [folder, &b"/"[..], name].concat();
+            // Patterns come from profiles, never from the image, and hold a `*` at the end of a part alone.
             if part.ends_with('*') {
                 names(rootfs, folder)
                     .filter(|name| matches_name_pattern(name, part))
@@ -156,6 +160,7 @@ fn matching(rootfs: &Rootfs, pattern: &str) -> Vec<Vec<u8>> {
 
 fn names<'r>(rootfs: &'r Rootfs, folder: &[u8]) -> impl Iterator<Item = &'r [u8]> + use<'r> {
     let node: Option<NodeId> = rootfs
+        // The empty folder is the root.
         .lookup(&[folder, b"/"].concat())
         .ok()
         .map(|found| found.node);

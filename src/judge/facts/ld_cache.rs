@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{ByWorld, ProcessContext, opened_object};
+use super::process_context::ProcessContext;
+use super::resolved_objects::opened_object;
+use super::world::ByWorld;
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -36,6 +38,7 @@ pub fn find_stale_entries(
         let mut family = library.family.iter().filter(|member| member.cached);
         family.any(|member| name.starts_with(member.stem.as_bytes()))
     };
+    // What is gone stands in the image's own cache, what was never entered in the new one alone.
     let caches = [&grounds.as_is, &grounds.nvidia]
         .into_iter()
         .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
@@ -58,12 +61,14 @@ fn stale_name(grounds: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEnt
         kind,
     };
     if let Some((path, real_path)) = &fresh
+        // A default directory may lead to the same file without the cache: then nothing is stale.
         && now.as_ref().is_none_or(|(_, now)| now != real_path)
     {
         return Some(entry(path, StaleReason::NotEntered));
     }
     let cached = in_cache(&grounds.as_is, name)?;
     let gone = grounds.as_is.rootfs.lookup(cached).is_err();
+    // An entry without a file does no harm where another directory answers to the name.
     (gone && now.is_none()).then(|| entry(cached, StaleReason::Gone))
 }
 

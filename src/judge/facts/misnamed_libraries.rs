@@ -1,6 +1,7 @@
 //! Files and links whose name says another soname of CUPTI than the file has.
 
 use super::file_owner;
+use super::resolved_objects::elf_at;
 use crate::knowledge::Knowledge;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -11,7 +12,7 @@ use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 pub struct MisnamedLibrary {
     /// The file or link.
     pub path: RootPath,
-    /// Its layer.
+    /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
     /// The soname that its name stands for.
     pub says: ByteString,
@@ -33,11 +34,12 @@ pub(super) fn check_library_name(
         return None;
     }
     let target = rootfs.lookup(&path.absolute()).ok()?.path;
-    let elf = rootfs.file(&path.absolute())?.elf.as_ref()?;
-    let soname = elf
+    let soname = elf_at(rootfs, path)?
         .soname
         .clone()
+        // The soname of another library says nothing of which CUPTI this is.
         .filter(|soname| library.is_name(soname))?;
+    // `libcupti.so.2024.1.1` names a release of CUPTI and stands for the soname of its CUDA.
     let says = library.soname_by_name(&knowledge.tables.releases, path.name())?;
     let says = ByteString::from(says.into_bytes());
     if says == soname {

@@ -2,6 +2,7 @@
 //! symbol when it binds them (glibc elf/dl-lookup.c, `do_lookup_x`).
 
 use super::consumer_outcome::ConsumerOutcome;
+use super::resolved_objects::elf_at;
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::loader::RequestOutcome;
@@ -16,15 +17,17 @@ pub(super) fn find_missing_symbols(
     object: &RootPath,
     gets: &ConsumerOutcome,
 ) -> Vec<ByteString> {
-    let facts = |path: &RootPath| rootfs.file(&path.absolute())?.elf.as_deref();
-    let Some(consumer) = facts(object).filter(|_| gets.outcome == RequestOutcome::Loaded) else {
+    let Some(consumer) = elf_at(rootfs, object).filter(|_| gets.outcome == RequestOutcome::Loaded)
+    else {
         return Vec::new();
     };
+    // ld.so binds in the scope of the whole process, not in the library that was asked for alone.
     let process: Vec<&ElfFacts> = gets
         .objects
         .iter()
-        .filter_map(|object| facts(&object.real_path))
+        .filter_map(|object| elf_at(rootfs, &object.real_path))
         .collect();
+    // An empty prefix would make every import one of the library's.
     let own = Some(library.symbols.as_bytes()).filter(|own| !own.is_empty());
     let companions = library.companion_symbols.iter().map(String::as_bytes);
     let companions = companions.filter(|family| process.iter().any(|elf| exports_of(elf, family)));
@@ -49,8 +52,7 @@ fn exports_of(elf: &ElfFacts, family: &[u8]) -> bool {
     exports.any(|symbol| symbol.role == SymbolRole::Export && symbol.name.starts_with(family))
 }
 
-/// Whether an object defines what is imported, at the version that is asked for: an object without versions has
-/// every one.
+/// Whether an object defines what is imported, at the version that is asked for: without versions it has any.
 fn defines(elf: &ElfFacts, import: &DynamicSymbol) -> bool {
     elf.symbols.iter().any(|symbol| {
         symbol.role == SymbolRole::Export

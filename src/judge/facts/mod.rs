@@ -19,10 +19,12 @@ pub mod installed_tools;
 pub mod ld_cache;
 pub mod misnamed_libraries;
 mod missing_symbols;
+mod plain_open;
 mod process_context;
 pub mod python_distributions;
 mod related_software;
 pub mod release_mismatch;
+mod resolved_objects;
 pub mod search_path;
 mod world;
 
@@ -36,25 +38,12 @@ pub use cupti_files::DanglingLink;
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{FileReference, FileReferrer, ReferenceKind, retained_files};
-pub use process_context::ProcessContext;
+pub use gather::{ReadLayers, gather_facts};
+pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
+pub use plain_open::PlainOpen;
+pub use process_context::{GatherOptions, ProcessContext};
 pub use related_software::RelatedSoftware;
+pub use resolved_objects::{opened_object, unresolved_objects};
 pub use world::{ByWorld, World};
 
-pub use gather::{GatherOptions, ReadLayers, gather_facts};
-pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize, PlainOpen};
-
 pub use image_linkage::loader::RequestOutcome;
-use image_linkage::loader::{LoadResolution, LoadedObject, UnresolvedRequest};
-
-/// What did not resolve, but for the driver's libraries.
-pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest> {
-    resolution
-        .unresolved
-        .iter()
-        .filter(|missing| missing.outcome != RequestOutcome::ProvidedAtRuntime)
-}
-
-/// The object that was opened.
-pub fn opened_object(resolution: &LoadResolution) -> Option<&LoadedObject> {
-    resolution.objects.get(resolution.root?)
-}

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ByWorld, GatherOptions, World};
+use super::resolved_objects::unresolved_objects;
+use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
-use image_linkage::elf::ByteString;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
@@ -13,22 +13,31 @@ use image_linkage::loader::{
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
 
+/// How the loader is to be set up, beyond what the image says.
+#[derive(Debug, Clone)]
+pub struct GatherOptions {
+    /// `KEY=VALUE` over the environment of the image config.
+    pub environment: Vec<(String, String)>,
+    /// The level of the processor, which decides on glibc-hwcaps.
+    pub cpu: CpuLevel,
+}
+
 /// What a process in this image starts with.
 #[derive(Debug, Clone)]
 pub struct ProcessContext {
-    /// The world.
+    /// The world that the process starts in.
     pub world: World,
-    /// The file system.
+    /// The merged file system, with the links that `ldconfig` made.
     pub rootfs: Arc<Rootfs>,
     /// The loader for the image's processor; `None` in an image that has none.
     pub linker: Option<DynamicLoader>,
     /// The links that a simulated `ldconfig` made and removed; none in the image as it is.
     pub relinked: LinkChanges,
-    /// The environment.
+    /// What the loader reads of the environment.
     pub environment: LoaderEnvironment,
-    /// The processor's level.
+    /// The level of the processor, which decides on glibc-hwcaps.
     pub cpu: CpuLevel,
-    /// `NVIDIA_DRIVER_CAPABILITIES`.
+    /// `NVIDIA_DRIVER_CAPABILITIES`; `None` where nothing sets it.
     pub capabilities: Option<String>,
     /// What the container runtime brings, among others.
     pub tables: &'static KnowledgeTables,
@@ -43,14 +52,7 @@ pub fn build_contexts(
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
     let linker = arch.and_then(|arch| DynamicLoader::find_default(rootfs, arch, conditions.cpu));
-    let over = conditions
-        .environment
-        .iter()
-        .rev()
-        .find(|(key, _)| key == "NVIDIA_DRIVER_CAPABILITIES");
-    let capabilities = over
-        .map(|(_, value)| value.as_str())
-        .or_else(|| image.config.env("NVIDIA_DRIVER_CAPABILITIES"));
+    let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
     let as_is = ProcessContext {
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
@@ -76,8 +78,10 @@ fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessConte
     {
         let made = ldconfig::run_ldconfig(&as_is.rootfs, linker);
         if made.relinked != LinkChanges::default() {
+            // Without new links both worlds share one file system in memory.
             ground.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
         }
+        // What was wrong with the image's own cache is void once ldconfig has made another.
         linker.problems.clone_from(&made.problems);
         ground.relinked = made.relinked;
         linker.cache = Some(made.cache);
@@ -85,21 +89,22 @@ fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessConte
     ground
 }
 
+/// A variable of the image config, or what was asked for over it.
+fn variable<'v>(image: &'v Image, conditions: &'v GatherOptions, key: &str) -> Option<&'v str> {
+    // Of several values for one variable the last counts, as with `docker run --env`.
+    let mut over = conditions.environment.iter().rev();
+    over.find(|(name, _)| name == key)
+        .map(|(_, value)| value.as_str())
+        .or_else(|| image.config.env(key))
+}
+
 /// The environment of the image config with what was asked for over it, as the loader sees it.
 fn process_environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvironment {
-    let value = |key: &str| {
-        let over = conditions
-            .environment
-            .iter()
-            .rev()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_str());
-        over.or_else(|| image.config.env(key))
-            .map(|value| ByteString::from(value.as_bytes()))
-    };
+    let value = |key: &str| variable(image, conditions, key).map(|value| value.as_bytes().into());
     LoaderEnvironment {
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),
+        // Engines start a process in `/` where the config names no folder.
         working_dir: image
             .config
             .working_dir
@@ -140,9 +145,10 @@ impl ProcessContext {
     /// because of what is preloaded, why not.
     pub fn open_plain(&self, name: &[u8]) -> LoadResolution {
         let open = |setup: &ProcessSetup<'_>| {
+            // A preloaded library that lacks what it needs ends the process before it opens anything.
             let mut process = SimulatedProcess::new(setup);
             let started = process.start_unknown();
-            if super::unresolved_objects(&started).next().is_some() {
+            if unresolved_objects(&started).next().is_some() {
                 return started;
             }
             LoadResolution {
@@ -160,11 +166,13 @@ impl ProcessContext {
             return None;
         };
         let elf = facts.elf.as_ref();
+        // What names no interpreter is a library here, and is mapped as `ldd` does it.
         let how = if elf.is_some_and(|elf| elf.interp.is_some()) {
             StartMode::Executed
         } else {
             StartMode::Listed
         };
+        // A program may name another ld.so, as those of conda or Nix do, with defaults of its own.
         let own = elf.and_then(|elf| {
             DynamicLoader::read_at(
                 &self.rootfs,
@@ -173,6 +181,7 @@ impl ProcessContext {
                 self.cpu,
             )
         });
+        // The image's own loader is set up already, with the cache of this world.
         match own.filter(|own| {
             self.linker
                 .as_ref()

@@ -8,11 +8,11 @@ use image_linkage::path::RootPath;
 pub struct PythonDistribution {
     /// The name in its normal form: small letters, `-` between words.
     pub name: String,
-    /// The version.
+    /// The version as its metadata writes it.
     pub version: String,
     /// The folder that it is installed into, such as `…/site-packages`.
     pub site: RootPath,
-    /// Its metadata.
+    /// The path of its `METADATA`.
     pub metadata: RootPath,
     /// The layer of its metadata.
     pub layer: usize,
@@ -32,6 +32,7 @@ pub(super) fn read_distribution(
 }
 
 fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution> {
+    // The description begins after the first empty line, and may hold lines that look like fields.
     let head = text.split("\n\n").next().unwrap_or_default();
     let value = |key: &str| {
         head.lines()
@@ -59,6 +60,7 @@ fn normal(name: &str) -> String {
 
 /// A requirement of one exact version: `name (==1.2) ; marker` or `name==1.2; marker`.
 fn pin(requirement: &str) -> Option<(String, String)> {
+    // The marker is not evaluated: wheels ask for NVIDIA's packages on Linux alone, which an image is.
     let (what, _) = requirement.split_once(';').unwrap_or((requirement, ""));
     let (name, version) = what.split_once("==")?;
     let name = name.trim_end_matches(['(', ' ']);

@@ -10,7 +10,7 @@ use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 /// What lies around CUPTI, by path.
 #[derive(Debug, Default)]
 pub struct RelatedSoftware {
-    /// The Python distributions.
+    /// The distributions of Python, each by its own metadata.
     pub distributions: Vec<PythonDistribution>,
     /// The CUDA runtimes whose version is known.
     pub runtimes: Vec<CudaRuntime>,
@@ -27,6 +27,7 @@ impl RelatedSoftware {
         path: &RootPath,
         node: &RootfsNode,
     ) {
+        // Before files alone are looked at: a link can bear a wrong name as well.
         self.misnamed.extend(misnamed_libraries::check_library_name(
             rootfs, knowledge, path, node,
         ));

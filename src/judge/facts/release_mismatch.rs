@@ -1,7 +1,10 @@
 //! Which copy of CUPTI a program was made for, where that can be known.
 
+use super::consumers::CuptiConsumer;
+use super::copies::CuptiCopy;
 use super::cuda_runtime::{parse_cuda_version, site_packages_of};
-use super::{CuptiConsumer, CuptiCopy, ImageFacts};
+use super::image_facts::ImageFacts;
+use super::resolved_objects::elf_at;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 
@@ -26,8 +29,10 @@ pub fn find_release_mismatch(
 ) -> Option<ReleaseMismatch> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
+    // A copy that its own search path leads to is there to be seen; metadata says what was asked for.
     let (says, meant) = own(facts, consumer).or_else(|| pinned(facts, consumer))?;
     let (now, then) = (parse_cuda_version(&gets)?, parse_cuda_version(&meant)?);
+    // Where its own search path leads to what it gets, that copy cannot speak against itself.
     (now != then && says != *got).then_some(ReleaseMismatch {
         gets,
         meant,
@@ -48,10 +53,12 @@ fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
 /// The copy that the program's own search path leads to, and its release.
 fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let rootfs = &facts.grounds.as_is.rootfs;
-    let elf = rootfs.file(&consumer.object.absolute())?.elf.as_ref()?;
+    let elf = elf_at(rootfs, &consumer.object)?;
+    // ld.so ignores a DT_RPATH beside a DT_RUNPATH.
     let path: &ByteString = elf.runpath.as_ref().or(elf.rpath.as_ref())?;
     let origin = consumer.object.parent().absolute();
     path.split(|&byte| byte == b':').find_map(|element| {
+        // Both spellings are one token (ld.so(8), "Dynamic string tokens").
         let below = [&b"$ORIGIN"[..], b"${ORIGIN}"]
             .iter()
             .find_map(|token| element.strip_prefix(*token));
@@ -68,6 +75,7 @@ fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String
 fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let wheel = facts.library.wheels.pin.as_deref()?;
     let site = site_packages_of(&consumer.object)?;
+    // The folder below site-packages mostly has the name of the distribution, as with `torch`.
     let inside = consumer
         .object
         .split_components()
@@ -77,6 +85,7 @@ fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, Str
         .distributions
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;
+    // The name goes on with its CUDA, `-cu12`, and with nothing since CUDA 13.
     let (_, version) = dist.pins.iter().find(|(name, _)| name.starts_with(wheel))?;
     Some((dist.metadata.clone(), version.clone()))
 }

@@ -1,14 +1,17 @@
 //! Search paths that lead where they should not, or not where they should.
 
-use super::{ByWorld, CuptiConsumer, CuptiCopy, ProcessContext};
+use super::consumers::CuptiConsumer;
+use super::copies::CuptiCopy;
+use super::process_context::ProcessContext;
+use super::resolved_objects::elf_at;
+use super::world::ByWorld;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::ldconfig;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// A search path with an empty element, which stands for the working directory (glibc elf/dl-load.c,
-/// `fillin_rpath`).
+/// A search path with an empty element, which is the working directory (glibc elf/dl-load.c, `fillin_rpath`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmptyElement {
     /// Whose path it is: `LD_LIBRARY_PATH`, or a tag of an object.
@@ -27,6 +30,7 @@ pub fn find_empty_elements(
 ) -> Vec<EmptyElement> {
     let mut found = Vec::new();
     if let Some(value) = &ground.environment.library_path
+        // ld.so splits LD_LIBRARY_PATH at both signs, and a DT_RPATH or DT_RUNPATH at `:` alone.
         && has_empty(value, b":;")
     {
         found.push(EmptyElement {
@@ -36,6 +40,7 @@ pub fn find_empty_elements(
         });
     }
     let objects = consumers.iter().map(|consumer| &consumer.object);
+    // A tool's own copy is mapped by that tool alone and says nothing of the image's programs.
     let copies = copies.iter().filter(|copy| !copy.decoy);
     for object in objects.chain(copies.map(|copy| &copy.real_path)) {
         found.extend(of_object(&ground.rootfs, object));
@@ -44,7 +49,7 @@ pub fn find_empty_elements(
 }
 
 fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
-    let elf = rootfs.file(&object.absolute())?.elf.as_ref()?;
+    let elf = elf_at(rootfs, object)?;
     // A DT_RPATH counts for nothing beside a DT_RUNPATH.
     let (tag, value) = match (&elf.runpath, &elf.rpath) {
         (Some(path), _) => ("DT_RUNPATH", path),
@@ -60,6 +65,7 @@ fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
 
 /// Whether a path that is not empty as a whole has an empty element.
 fn has_empty(path: &[u8], separators: &[u8]) -> bool {
+    // A value that is empty as a whole is ignored by ld.so; an empty element of it is the working directory.
     !path.is_empty()
         && path
             .split(|byte| separators.contains(byte))
@@ -93,11 +99,13 @@ pub fn find_driver_stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
     let directories = ground.environment.library_directories();
     let on_path = directories
         .iter()
+        // An empty element stands for the working directory, which is a finding of its own.
         .filter(|directory| !directory.is_empty())
         .flat_map(|directory| DRIVER.map(|name| [directory, name].concat()));
     let mut found: Vec<DriverStub> = on_path
         .filter_map(|path| stub(&ground.rootfs, &path, StubSource::LdLibraryPath))
         .collect();
+    // The image's own cache counts until the container runtime has run ldconfig, the one made anew after that.
     let caches = [&grounds.as_is, &grounds.nvidia]
         .into_iter()
         .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
@@ -105,6 +113,7 @@ pub fn find_driver_stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
         .flat_map(image_linkage::loader::ld_cache::LdCache::iter)
         .filter(|(name, _)| DRIVER.contains(name));
     for (_, entry) in entries {
+        // The links that ldconfig makes stand in this file system alone.
         let stub = stub(&grounds.nvidia.rootfs, &entry.path, StubSource::Cache);
         found.extend(stub.filter(|stub| !found.contains(stub)));
     }
@@ -112,6 +121,7 @@ pub fn find_driver_stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
 }
 
 fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
+    // A link in another folder may lead to a stub, so that the real path decides.
     let real = rootfs.lookup(path).ok()?.path;
     let is_stub = real.split_components().any(|part| part == b"stubs");
     is_stub.then(|| DriverStub {

@@ -1,6 +1,5 @@
 //! The worlds that an image is judged in, and a value for each.
 
-use super::ProcessContext;
 use crate::knowledge::driver_libraries::{self, DriverCapability};
 
 /// Where the loader runs.
@@ -60,14 +59,11 @@ impl<T> ByWorld<T> {
         }
     }
 
-    /// Computes the value in both worlds.
-    pub fn map<'g>(
-        grounds: &'g ByWorld<ProcessContext>,
-        compute: impl Fn(&'g ProcessContext) -> T,
-    ) -> Self {
-        Self {
-            as_is: compute(&grounds.as_is),
-            nvidia: compute(&grounds.nvidia),
+    /// Computes another value in both worlds.
+    pub fn map<'v, U>(&'v self, compute: impl Fn(&'v T) -> U) -> ByWorld<U> {
+        ByWorld {
+            as_is: compute(&self.as_is),
+            nvidia: compute(&self.nvidia),
         }
     }
 }

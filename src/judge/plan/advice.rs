@@ -63,6 +63,7 @@ pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profil
             let alike = |own| (strsim::jaro_winkler(&lower, own), own);
             profiler.names().map(alike).collect::<Vec<_>>()
         });
+        // A slip of the fingers stays above this likeness; names that share a few letters fall below it.
         let mut near: Vec<(f64, &str)> = names.filter(|(alike, _)| *alike > 0.75).collect();
         near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let near: Vec<&str> = near.into_iter().take(3).map(|(_, own)| own).collect();
@@ -83,6 +84,7 @@ pub fn tools_of_phase<'p>(phase: &Phase, knowledge: &'p Knowledge) -> Vec<&'p Pr
     let profilers = &knowledge.profilers;
     let ids: Vec<&str> = match knowledge.tables.advice.tools.get(&phase.name) {
         Some(ids) => ids.iter().map(String::as_str).collect(),
+        // A phase that a user wrote has no entry among the advice.
         None => phase.profilers.accepted_ids().collect(),
     };
     let named = |id: &&str| profilers.iter().find(|profiler| profiler.id == **id);
@@ -99,6 +101,7 @@ pub fn advise_on_tools<'p>(
     cuda: Option<&str>,
 ) -> Result<ToolAdvice<'p>, String> {
     let chosen = choose(knowledge, cuda)?;
+    // Tools that bring a CUPTI of their own, as Nsight does, leave nothing to install.
     let needs = tools
         .iter()
         .any(|tool| tool.said.cupti == CuptiNeed::InImage);
@@ -130,6 +133,7 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
         versions
             .iter()
             .rev()
+            // CUDA 13 asks for a driver of 580 or later, which not every host has: 12 is the careful answer.
             .find_map(|version| of(version).filter(|(major, _)| *major == 12))
     };
     let wanted = match cuda {
@@ -165,6 +169,7 @@ fn files(
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
     let mut too_new: Vec<&'static CuptiApi> = Vec::new();
     for (api, optional) in apis(knowledge, tools) {
+        // A later release has it: its files cannot be counted among this one's.
         if !chosen.release.has(api) {
             if !too_new.contains(&api) {
                 too_new.push(api);
@@ -182,6 +187,7 @@ fn files(
         for (stem, name) in std::iter::once(cupti).chain(libraries) {
             let bytes = sizes
                 .iter()
+                // The table has the real name, `libcupti.so.2024.1.1`; the stem is what the names share.
                 .find(|(file, _)| file.starts_with(&stem))
                 .map(|(_, bytes)| *bytes);
             let file = files.entry(stem).or_insert(FileNeed {
@@ -190,6 +196,7 @@ fn files(
                 apis: Vec::new(),
                 optional: true,
             });
+            // One API that is needed outright makes the file needed.
             file.optional &= optional;
             if !file.apis.contains(&api) {
                 file.apis.push(api);
@@ -221,6 +228,7 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
             && source.cuda.as_ref().is_none_or(|of| *of == cuda)
     };
     let soname = &chosen.release.soname;
+    // A command writes `libcupti.so.{soname}`, so that the number alone is filled in.
     let number = knowledge
         .library
         .number_of(soname.as_bytes())

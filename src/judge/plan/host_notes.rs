@@ -34,6 +34,7 @@ pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> 
         .flat_map(|version| facts.tables.drivers_for(version))
         .cloned()
         .collect();
+    // Two updates of one release can have the same row of drivers.
     drivers.dedup();
     HostNotes {
         conditions: conditions
@@ -45,14 +46,16 @@ pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> 
 }
 
 fn cuda(facts: &ImageFacts) -> Vec<String> {
-    let own = facts.copies.iter().filter(|copy| !copy.decoy);
-    let of_copies: BTreeSet<String> = own
+    // CUPTI is what talks to the driver: its release counts before what a variable says.
+    let of_copies: BTreeSet<String> = facts
+        .own_copies()
         .filter_map(|copy| Some(copy.version.as_ref()?.0.clone()))
         .collect();
     if !of_copies.is_empty() {
         return of_copies.into_iter().collect();
     }
     let named = facts.image.config.env("CUDA_VERSION");
+    // The variable is the image's own text and may hold control characters.
     let named = named.map(|version| image_linkage::escape::escape_bytes(version.as_bytes()));
     named.into_iter().collect()
 }

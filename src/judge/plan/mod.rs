@@ -6,12 +6,13 @@ pub mod profilers;
 mod retention;
 pub mod unmet_need;
 
+pub use retention::PlanItem;
+
 use std::collections::BTreeSet;
 
 use crate::judge::facts::ImageFacts;
 use crate::judge::rule::{self, Rule, RuleSubject, Severity};
 use crate::knowledge::{Phase, Profiler};
-use image_linkage::path::RootPath;
 
 /// Whether an image serves a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,23 +37,6 @@ impl Verdict {
             Self::Fail => "fail",
         }
     }
-}
-
-/// A file that stays or may go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanItem {
-    /// The file, without links.
-    pub path: RootPath,
-    /// The kind of `profiles/cupti/baggage.yaml`.
-    pub kind: &'static str,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Its layer, counted from 0 at the bottom.
-    pub layer: usize,
-    /// The links that lead to it: they go with it.
-    pub links: Vec<RootPath>,
-    /// What keeps it, or that nothing is known to need it.
-    pub because: String,
 }
 
 /// What a phase may expect of an image.
@@ -101,9 +85,11 @@ pub struct PlanInput<'a> {
 /// Judges what an image may expect of it in `phase`.
 pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
+    // What is unmet differs by phase; all other subjects are those of the image.
     let mut subjects = known.subjects.to_vec();
     subjects.extend(unmet_need::find_unmet_needs(facts, known.tools, phase));
     let findings = rule::judge_subjects(known.rules, &subjects, std::slice::from_ref(phase));
+    // The findings come with the gravest first.
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
@@ -114,6 +100,7 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     };
     let made_it = findings
         .iter()
+        // A note changes no verdict and so is no reason for one.
         .filter(|finding| finding.severity >= Severity::Warning);
     let because: BTreeSet<String> = made_it.map(|finding| finding.rule.clone()).collect();
     let split = retention::split_dead_weight(facts, known.profilers, phase);

@@ -5,12 +5,28 @@
 
 use std::collections::BTreeMap;
 
-use super::PlanItem;
 use crate::judge::facts::{DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
+
+/// A file that stays or may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanItem {
+    /// The file, without links.
+    pub path: RootPath,
+    /// The kind of `profiles/cupti/baggage.yaml`.
+    pub kind: &'static str,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its layer, counted from 0 at the bottom.
+    pub layer: usize,
+    /// The links that lead to it: they go with it.
+    pub links: Vec<RootPath>,
+    /// What keeps it, or that nothing is known to need it.
+    pub because: String,
+}
 
 /// The files that stay and those that may go, each by path.
 pub(super) struct RetentionSplit {
@@ -44,6 +60,7 @@ pub(super) fn split_dead_weight(
             None if phase.baggage.forbids.iter().any(|kind| *kind == file.kind) => {
                 split.drop.push(item(facts, file, idle(facts, file)));
             }
+            // Kinds that the phase does not speak of stay, and no plan lists them.
             _ => {}
         }
     }
@@ -103,6 +120,7 @@ fn welcome_apis<'p>(
         .chain(of_tools)
         .filter_map(|id| facts.tables.find_api(id))
         .collect();
+    // An API that stands twice gives the same reason twice, so that neighbours are enough.
     apis.dedup();
     apis
 }
@@ -113,6 +131,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
     let why = |api: &CuptiApi| Some(format!("CUPTI's {} API needs it", api.name));
     let reaches = || {
         let askers = facts.apis.iter();
+        // A file that either world gets stays: the plan has to hold in both.
         askers.flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
     };
     let kind = facts.tables.dead_weight.find_kind(file.kind);
@@ -122,6 +141,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
             let mut got = reaches()
                 .filter_map(|reach| reach.cupti.as_ref())
                 .peekable();
+            // Of several copies, those that a process gets are the ones that the API means.
             if got.peek().is_none() || got.any(|path| *path == file.path) {
                 return why(api);
             }
@@ -152,6 +172,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
 fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
     let needs = |api: &&CuptiApi| {
         let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
+        // A file of an API that no process gets is told by its name, whatever folder it lies in.
         api.libraries.iter().any(|library| named(library.stem()))
     };
     let apis: Vec<&str> = facts
@@ -179,6 +200,7 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
     loop {
         let before = stays.len();
         for tie in &facts.ties {
+            // What is not forbidden stays whatever else happens, and so does all that it leads to.
             let goes = match &tie.by {
                 FileReferrer::Object(path) => is_forbidden(path) && !stays.contains_key(path),
                 FileReferrer::Setting(_) => false,

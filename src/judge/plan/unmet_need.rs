@@ -93,6 +93,7 @@ fn no_api(facts: &ImageFacts, wish: &IdChoice) -> Option<UnmetNeed> {
         .iter()
         .filter_map(|id| facts.tables.find_api(id))
         .collect();
+    // A library beside libcupti can be added; an API that the release lacks cannot.
     let in_release = |api: &&&CuptiApi| {
         let mut askers = facts.apis.iter();
         askers.any(|asker| {
@@ -153,6 +154,7 @@ fn reason(facts: &ImageFacts, asker: &CuptiProcess, api: &CuptiApi) -> (String, 
                 Vec::new(),
             )
         }
+        // `Yes` does not come here: an API that can be used is not missed.
         ApiAvailability::NoCupti | ApiAvailability::Yes => {
             ("no process gets libcupti".to_owned(), Vec::new())
         }
@@ -167,10 +169,12 @@ fn no_tool(tools: &[ToolAssessment<'_>], wish: &IdChoice) -> Option<UnmetNeed> {
     let wished: Vec<&ToolAssessment<'_>> = wished
         .filter(|entry| entry.here.as_is.state != ReadinessState::NotApplicable)
         .collect();
+    // The image as it is counts: a cache that the container runtime would repair is not relied on.
     let works = |entry: &&&ToolAssessment<'_>| entry.here.as_is.state == ReadinessState::Ready;
     if wished.iter().any(|entry| works(&entry)) {
         return None;
     }
+    // Of several that fail, the first in the order of the tools' files gives the reason.
     let entry = wished.first()?;
     Some(UnmetNeed {
         what: entry.profiler.said.name.clone(),

@@ -1,14 +1,25 @@
 //! What a tool gets of CUPTI: through the program that it runs in, or by itself.
 
-use super::{ApiUse, ToolReasons};
+use super::readiness::ToolReasons;
 use crate::judge::facts::{
     ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact,
-    ImageFacts, World,
+    ImageFacts, World, opened_object, unresolved_objects,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::escape;
 use image_linkage::loader::{RequestOutcome, trace_text};
+
+/// An API that a tool uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiUse {
+    /// One of those that the tool uses.
+    pub api: &'static CuptiApi,
+    /// Whether only some of the tool's options use it.
+    pub optional: bool,
+    /// Whether it can be used; `None` where nothing in the image asks for CUPTI in the tool's name.
+    pub usable: ByWorld<Option<ApiAvailability>>,
+}
 
 /// The consumers that are the program of this id.
 pub(super) fn consumers_of_program<'f>(
@@ -27,6 +38,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
             .then(|| failure(gets))
             .flatten()
     };
+    // One copy that can be imported is enough for the program not to be called broken.
     let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers_of_program(facts, program)
         .map(|consumer| Some((consumer, fails(consumer)?)))
         .collect();
@@ -39,6 +51,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
 
 /// What keeps an object from being loaded, in the loader's words.
 fn failure(gets: &ConsumerOutcome) -> Option<String> {
+    // In the order in which ld.so meets them: the library, what else is needed, symbols at last.
     if gets.outcome != RequestOutcome::Loaded {
         return Some(gets.message.clone());
     }
@@ -66,6 +79,7 @@ pub(super) fn assess_cupti_use(
     let judged: Vec<ToolReasons> = askers(facts, program)
         .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
         .collect();
+    // Not missing: a wheel with CUPTI linked into it profiles well and asks for nothing.
     if judged.is_empty() {
         verdict.unknown.push(
             "nothing of it asks for libcupti: CUPTI is part of it, as in wheels that bundle CUDA, or was left \
@@ -104,6 +118,7 @@ fn of_consumer(
     let mut verdict = ToolReasons::default();
     let gets = consumer.outcome.get(world);
     let object = escape::escape_bytes(consumer.object.name());
+    // Without libcupti each of its APIs would repeat the same reason.
     if let Some(words) = failure(gets) {
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
@@ -126,10 +141,9 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
     let plain = facts.plain.get(world);
     let resolution = &plain.resolution;
     let name = escape::escape_bytes(&plain.name);
-    let Some(object) =
-        crate::judge::facts::opened_object(resolution).filter(|_| resolution.loads())
-    else {
-        let words = crate::judge::facts::unresolved_objects(resolution).next();
+    let Some(object) = opened_object(resolution).filter(|_| resolution.loads()) else {
+        // Only where no process can start is nothing opened and nothing unresolved.
+        let words = unresolved_objects(resolution).next();
         let words = words.map_or("the image has no dynamic loader", |missing| {
             missing.message.as_str()
         });
@@ -164,6 +178,7 @@ fn of_apis(
             verdict.missing.push(words);
         }
     }
+    // An option that cannot be used does not keep the tool from working.
     for id in &profiler.said.optional_apis {
         if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.found.push(format!("without {words}"));
@@ -198,6 +213,7 @@ pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     );
     let best = |world: World, api: &CuptiApi| {
         let usable = reaches.iter().map(|reach| reach.get(world).usable(&api.id));
+        // `Yes` is the least value: the process that gets furthest speaks for the tool.
         usable.min()
     };
     let needed = said.apis.iter().map(|id| (id, false));

@@ -1,59 +1,19 @@
 //! Which profiling tools would work in an image: a state for each, with its reasons, and what to take instead.
 
 mod cupti;
+mod readiness;
+
+pub use cupti::ApiUse;
+pub use readiness::{ReadinessState, ToolReadiness};
 
 use std::collections::BTreeMap;
 
+use readiness::ToolReasons;
+
 use crate::judge::facts::installed_tools::{InstalledTools, ProgramPlace};
-use crate::judge::facts::{ApiAvailability, ByWorld, ImageFacts, World};
-use crate::knowledge::api::CuptiApi;
+use crate::judge::facts::{ByWorld, ImageFacts, World};
 use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
-
-/// Whether a tool works here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReadinessState {
-    /// It does, as far as an image shows it.
-    Ready,
-    /// An image does not show it.
-    Unknown,
-    /// Something that it needs is not in the image, or cannot be loaded.
-    NotReady,
-    /// There is nothing for it to look at.
-    NotApplicable,
-}
-
-impl ReadinessState {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Unknown => "unknown",
-            Self::NotReady => "not-ready",
-            Self::NotApplicable => "not-applicable",
-        }
-    }
-}
-
-/// A state and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolReadiness {
-    /// Whether it would work, as far as an image shows.
-    pub state: ReadinessState,
-    /// Why, one fact each.
-    pub because: Vec<String>,
-}
-
-/// An API that a tool uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiUse {
-    /// One of those that the tool uses.
-    pub api: &'static CuptiApi,
-    /// Whether only some of the tool's options use it.
-    pub optional: bool,
-    /// Whether it can be used; `None` where nothing in the image asks for CUPTI in the tool's name.
-    pub usable: ByWorld<Option<ApiAvailability>>,
-}
 
 /// What is taken instead of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +78,7 @@ pub fn assess_tools<'p>(
         .collect()
 }
 
-/// The states of the tools in one world: first of those that look for themselves, then of those that read what
-/// others wrote.
+/// The states of the tools in one world: of those that look for themselves, then of those that read traces.
 fn states<'p>(
     facts: &ImageFacts,
     tools: &InstalledTools,
@@ -127,6 +86,7 @@ fn states<'p>(
     world: World,
 ) -> BTreeMap<&'p str, ToolReadiness> {
     let mut states = BTreeMap::new();
+    // No tool reads what a reader of traces writes, so that two groups are enough.
     let (first, second): (Vec<&Profiler>, Vec<&Profiler>) = profilers
         .iter()
         .partition(|profiler| profiler.said.traces_of.is_empty());
@@ -136,33 +96,6 @@ fn states<'p>(
         states.insert(&*profiler.id, judged);
     }
     states
-}
-
-/// What is gathered of one tool.
-#[derive(Default)]
-struct ToolReasons {
-    not_applicable: Vec<String>,
-    missing: Vec<String>,
-    unknown: Vec<String>,
-    found: Vec<String>,
-}
-
-impl ToolReasons {
-    fn readiness(self) -> ToolReadiness {
-        let (state, because) = match self {
-            Self { not_applicable, .. } if !not_applicable.is_empty() => {
-                (ReadinessState::NotApplicable, not_applicable)
-            }
-            Self { missing, .. } if !missing.is_empty() => (ReadinessState::NotReady, missing),
-            Self { unknown, .. } if !unknown.is_empty() => (ReadinessState::Unknown, unknown),
-            Self { found, .. } if found.is_empty() => (
-                ReadinessState::Ready,
-                vec!["it needs nothing of the image".to_owned()],
-            ),
-            Self { found, .. } => (ReadinessState::Ready, found),
-        };
-        ToolReadiness { state, because }
-    }
 }
 
 fn judge_one(
@@ -189,6 +122,7 @@ fn judge_one(
     }
     // The first that fails says it all: without PyTorch there is no PyTorch without CUDA.
     verdict.not_applicable.truncate(1);
+    // A tool within a program falls with it: where `import torch` fails, so does its profiler.
     for program in &said.runs_in {
         verdict
             .missing
@@ -205,6 +139,7 @@ fn judge_one(
     }
     capabilities(&mut verdict, facts, profiler);
     if verdict.found.is_empty() {
+        // A tool that needs nothing more is ready by what it applies to.
         verdict.found.extend(applies.pop());
     }
     if verdict.found.is_empty() && !said.capabilities.is_empty() {
@@ -257,6 +192,7 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
 }
 
 fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler) {
+    // The variable is of the image's config, the same in both worlds.
     let granted = facts.grounds.as_is.capabilities.as_deref();
     for capability in &profiler.said.capabilities {
         if crate::knowledge::driver_libraries::grants_capability(capability, granted) {
@@ -298,6 +234,7 @@ fn traces(
         named(ReadinessState::Unknown),
         named(ReadinessState::NotReady),
     );
+    // One writer that is ready is enough for there to be something to read.
     let list = match (ready.as_slice(), unknown.as_slice(), broken.as_slice()) {
         ([first, ..], ..) => {
             verdict.found.push(format!("it reads what {first} writes"));
@@ -311,6 +248,7 @@ fn traces(
         }
         ([], [], broken) => broken.join(", "),
     };
+    // No writer applies to the image: it is not at fault for traces that nobody writes.
     if list.is_empty() {
         verdict
             .not_applicable
