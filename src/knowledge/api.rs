@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::name_pattern::matches_name_pattern;
+
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +95,7 @@ impl CuptiApi {
     /// Whether a libcupti that exports `function` has the API.
     pub fn is_shown_by(&self, function: &[u8]) -> bool {
         let exports = self.exports.as_deref();
-        exports.is_some_and(|pattern| super::matches_name_pattern(function, pattern))
+        exports.is_some_and(|pattern| matches_name_pattern(function, pattern))
     }
 }
 

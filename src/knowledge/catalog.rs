@@ -1,9 +1,40 @@
 //! The files by kind and id: which of them count, and what is wrong with each.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use super::{DataKind, FileMistake};
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
+
+/// What a data file describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DataKind {
+    /// A finding: `rules/`.
+    Rule,
+    /// What an image is for: `phases/` of the profiles.
+    Phase,
+    /// A program that asks for CUPTI: `consumers/` of the profiles.
+    Consumer,
+    /// A profiling tool: `profilers/` of the profiles.
+    Profiler,
+    /// A library that an image is asked about: `libraries/` of the profiles.
+    Library,
+    /// Rows of a table: `cupti/` of the profiles.
+    Table,
+}
+
+impl DataKind {
+    /// The name used in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Phase => "phase",
+            Self::Consumer => "consumer",
+            Self::Profiler => "profiler",
+            Self::Library => "library",
+            Self::Table => "table",
+        }
+    }
+}
 
 /// A file of data, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +47,21 @@ pub struct DataFile {
     pub file: String,
     /// Its content.
     pub text: String,
+}
+
+/// A mistake in a file, or a file that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileMistake {
+    /// The file as the user would name it.
+    pub file: String,
+    /// What is wrong in it, and where.
+    pub mistake: YamlMistake,
+}
+
+impl fmt::Display for FileMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.mistake)
+    }
 }
 
 /// A file that is YAML.

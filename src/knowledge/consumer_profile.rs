@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{DEFAULT_LIBRARY, matches_name_pattern};
+use super::library::DEFAULT_LIBRARY;
+use super::name_pattern::matches_name_pattern;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// How an object asks.

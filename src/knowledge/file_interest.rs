@@ -1,7 +1,8 @@
 //! What is looked for in layers so that a library can be judged: the value that ties an index to this program's
 //! questions.
 
-use super::{Knowledge, LibraryProfile};
+use super::knowledge_base::Knowledge;
+use super::library::LibraryProfile;
 use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 

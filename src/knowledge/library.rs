@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::LibraryRelease;
+use super::library_release::LibraryRelease;
 use super::release_table::ReleaseTable;
 use yaml_mistakes::{YamlDocument, YamlMistake};
+
+/// The library that an image is asked about where none is named.
+pub const DEFAULT_LIBRARY: &str = "cupti";
 
 /// All that is special about one library.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

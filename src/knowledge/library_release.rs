@@ -30,8 +30,14 @@ impl LibraryRelease {
 
 /// Whether the release of a CUDA has an API. One older than the table is in all of them.
 pub fn has_api(cuda: (u32, u32), api: &CuptiApi) -> bool {
-    let since = api.since.as_deref().map(super::version_numbers);
+    let since = api.since.as_deref().map(version_numbers);
     since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
+}
+
+/// The numbers of a version, for comparing; empty for what is no version.
+pub fn version_numbers(version: &str) -> Vec<u32> {
+    let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
+    numbers.unwrap_or_default()
 }
 
 #[cfg(test)]

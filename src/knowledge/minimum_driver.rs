@@ -1,6 +1,6 @@
 //! The oldest driver of the host for a CUDA version: an image cannot show which driver it will meet.
 
-use super::version_numbers;
+use super::library_release::version_numbers;
 
 /// The oldest driver for one CUDA toolkit, as the CUDA release notes list it.
 #[derive(Debug, Clone, PartialEq, Eq)]

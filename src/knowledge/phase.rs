@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::KnowledgeTables;
+use super::tables::KnowledgeTables;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// The phases that rules have severities for.

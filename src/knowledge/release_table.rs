@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::version_numbers;
+use super::library_release::version_numbers;
 
 /// A file of a known release.
 #[derive(Debug, Clone, PartialEq, Eq)]

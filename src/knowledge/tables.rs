@@ -1,18 +1,20 @@
 //! The tables of what is known: files with many rows, to which files of the same name of the user's add theirs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
+use super::catalog::{DataFile, FileMistake};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
+use super::library::LibraryProfile;
+use super::library_release::version_numbers;
 use super::minimum_driver::MinimumDriver;
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
-use super::{DataFile, FileMistake, LibraryProfile, version_numbers};
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
@@ -145,7 +147,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         tables
             .releases
             .cuda_by_name
-            .extend::<std::collections::BTreeMap<String, String>>(names);
+            .extend::<BTreeMap<String, String>>(names);
     }
     let releases = reader.csv("releases", RELEASES_HEADER, |fields| match fields {
         [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
@@ -154,7 +156,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     tables.releases.by_hash.extend(releases);
     match DeadWeightTable::new(kinds) {
         Ok(table) => tables.dead_weight = table,
-        Err((kind, what)) => reader.mistaken_kind(&kind, what),
+        Err((kind, what)) => reader.mistaken_kind(&kind, &what),
     }
     (tables, reader.mistakes)
 }
@@ -262,7 +264,7 @@ impl<'f> TableReader<'f> {
     }
 
     /// A mistake in a pattern of a kind of file: patterns are compiled together, after all files are read.
-    fn mistaken_kind(&mut self, kind: &str, what: String) {
+    fn mistaken_kind(&mut self, kind: &str, what: &str) {
         let holds = |file: &&DataFile| file.text.contains(&format!("kind: {kind}"));
         let file = self.named("baggage").find(holds);
         let file = file.map_or_else(String::new, |file| file.file.clone());

@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::catalog::{DataFile, DataKind, FileMistake};
 use super::tables::{ADVICE_FILE, TABLE_FILES};
-use super::{DataFile, DataKind, FileMistake};
 use image_linkage::escape;
 use yaml_mistakes::{TextPosition, YamlMistake};
 

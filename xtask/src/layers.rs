@@ -82,10 +82,11 @@ pub fn check(circles: CircleCheck) -> Result<String, Box<dyn Error>> {
     }
     let refused = !wrong.is_empty() || (circles == CircleCheck::Refused && !listed.is_empty());
     wrong.append(&mut listed);
-    match refused {
-        true => Err(wrong.join("\n").into()),
-        false => Ok([wrong.join("\n"), "no import leads upwards\n".to_owned()].join("\n")),
+    let lines = wrong.join("\n");
+    if refused {
+        return Err(lines.into());
     }
+    Ok(lines + "\nno import leads upwards\n")
 }
 
 fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dyn Error>> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::FieldValue;
+use super::subject_kind::FieldValue;
 
 /// A sentence and the fields in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
