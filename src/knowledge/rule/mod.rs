@@ -5,6 +5,7 @@
 
 mod compile;
 mod compiled_rule;
+mod subject_fields;
 mod subject_kind;
 mod template;
 
