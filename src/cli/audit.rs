@@ -1,4 +1,4 @@
-//! What `audit` takes.
+//! The arguments of `audit`: images, what fails the run, and where reports go.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! What `dockerfile` takes.
+//! The arguments of `dockerfile`: an image, a phase, and the way by which CUPTI comes in.
 
 use std::path::PathBuf;
 

@@ -55,14 +55,14 @@ pub enum ReportFormat {
 /// A report and the file it goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// The form.
+    /// The form in which the report is written.
     pub format: ReportFormat,
     /// The file; `-` is standard output.
     pub file: PathBuf,
 }
 
 impl OutputFile {
-    /// Reads `FORMAT=FILE`.
+    /// Reads `FORMAT=FILE`, as `--output` and the key `outputs` have it.
     ///
     /// Errors: What is wrong with the text, and what would do.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -87,19 +87,19 @@ impl OutputFile {
     }
 }
 
-/// `--platform`.
+/// What `--platform` chooses of an index of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlatformArg {
     /// Every platform that the image is for.
     All,
-    /// This one.
+    /// The image for this platform alone.
     One(Platform),
 }
 
 impl PlatformArg {
     /// Reads `all` or a platform.
     ///
-    /// Errors: As [`Platform::parse`].
+    /// Errors: What [`Platform::parse`] finds wrong with the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),

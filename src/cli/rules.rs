@@ -1,4 +1,4 @@
-//! What `rules` takes.
+//! The arguments of `rules`: an action, and the rules of the user.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! What `slim` takes.
+//! The arguments of `slim`: an image, what it is to be for, and where the new one goes.
 
 use std::path::PathBuf;
 

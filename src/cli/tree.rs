@@ -1,4 +1,4 @@
-//! What `tree` takes.
+//! The arguments of `tree`: an image and one of its objects.
 
 use clap::{Args, ValueEnum};
 

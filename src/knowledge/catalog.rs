@@ -8,7 +8,7 @@ use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 /// What a data file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DataKind {
-    /// A finding: `rules/`.
+    /// What is found in images and said of it: `rules/`.
     Rule,
     /// What an image is for: `phases/` of the profiles.
     Phase,
@@ -39,13 +39,13 @@ impl DataKind {
 /// A file of data, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFile {
-    /// What it describes.
+    /// What it describes, by the folder that it lies in.
     pub kind: DataKind,
     /// The stem of its name.
     pub id: String,
     /// The file as the user would name it.
     pub file: String,
-    /// Its content.
+    /// Its content, not yet read as YAML or CSV.
     pub text: String,
 }
 
@@ -68,7 +68,6 @@ impl fmt::Display for FileMistake {
 pub(super) struct DataEntry {
     /// The stem of its name.
     pub id: String,
-    /// Its content.
     pub document: YamlDocument,
     file: String,
 }
@@ -178,7 +177,7 @@ impl DataCatalog {
         values
     }
 
-    /// Ends the reading.
+    /// Ends the reading, when all kinds were read.
     ///
     /// Errors: All mistakes, by file and place.
     pub fn finish(mut self) -> Result<(), Vec<FileMistake>> {

@@ -10,9 +10,9 @@ use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestKind {
-    /// By `DT_NEEDED`.
+    /// It is linked: a `DT_NEEDED` entry names the library.
     Needed,
-    /// By dlopen.
+    /// It opens the library with dlopen(3) while it runs.
     Dlopen,
 }
 
@@ -22,7 +22,7 @@ pub enum RequestKind {
 pub enum FailureImpact {
     /// The program cannot be started or imported.
     Import,
-    /// Only its profiling.
+    /// The program runs, and its profiling does not.
     Profiling,
 }
 
@@ -57,7 +57,7 @@ pub struct ConsumerProfile {
     pub name: String,
     /// The file name of its object; a final `*` stands for any rest.
     pub object: String,
-    /// How it asks.
+    /// Whether the object is linked with the library or opens it.
     pub asks: RequestKind,
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]

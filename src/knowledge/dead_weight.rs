@@ -15,7 +15,7 @@ pub struct DeadWeightKind {
     /// The tools that use it.
     #[serde(default)]
     pub profilers: Vec<String>,
-    /// What carries it.
+    /// What an image would have it for.
     pub weight: WeightPurpose,
     /// Whether the files are copies of the library itself.
     #[serde(default)]
@@ -37,9 +37,9 @@ pub struct DeadWeightKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WeightPurpose {
-    /// To profile.
+    /// For profiling tools alone.
     Profiling,
-    /// To build.
+    /// For compiling CUDA programs, as a toolkit does.
     Toolkit,
 }
 

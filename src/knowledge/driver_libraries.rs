@@ -24,8 +24,8 @@ pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
         .any(|word| word == "all" || word == capability)
 }
 
-/// Whether a library of this name is injected for any of the capabilities in `wanted`, the value of
-/// `NVIDIA_DRIVER_CAPABILITIES`.
+/// Whether a library of this name is injected for any capability in `wanted`, the value of the variable
+/// `NVIDIA_DRIVER_CAPABILITIES` in the container.
 pub fn provides_library(table: &[DriverCapability], name: &[u8], wanted: Option<&str>) -> bool {
     table
         .iter()

@@ -1,5 +1,4 @@
-//! What is looked for in layers so that a library can be judged: the value that ties an index to this program's
-//! questions.
+//! What is looked for in layers so that a library can be judged: it ties an index to this program's questions.
 
 use super::knowledge_base::Knowledge;
 use super::library::LibraryProfile;

@@ -41,7 +41,7 @@ pub struct LibraryProfile {
     pub header_version: Option<HeaderVersion>,
     /// The soname by version, the newest rule first.
     pub soname: Vec<SonameRule>,
-    /// Its Python packages.
+    /// Its Python packages, as pip and their metadata name them.
     #[serde(default)]
     pub wheels: WheelNames,
     /// The package of conda, without the version.
@@ -100,7 +100,7 @@ pub struct HeaderVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SonameRule {
-    /// The major version.
+    /// The first major version that it holds for.
     pub from: u32,
     /// The soname, with `{major}` and `{minor}` to fill in.
     pub name: String,
@@ -137,7 +137,7 @@ pub struct WheelOwner {
 pub struct WheelPackage {
     /// The major version of CUDA.
     pub major: u32,
-    /// Its name.
+    /// The name that pip takes.
     pub name: String,
     /// The folder of its libraries, below `site-packages`.
     pub folder: String,

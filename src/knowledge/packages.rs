@@ -49,11 +49,11 @@ pub struct GitSource {
 pub struct DistroPackage {
     /// `ID` of the distribution.
     pub id: String,
-    /// `VERSION_ID`.
+    /// `VERSION_ID` of the distribution, as os-release(5) has it.
     pub version: String,
     /// The component of the archive that holds it.
     pub component: String,
-    /// The package.
+    /// The name that apt or dnf takes.
     pub package: String,
     /// The major and minor version of CUDA that it is of.
     pub cuda: String,

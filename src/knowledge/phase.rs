@@ -47,9 +47,9 @@ pub struct PhaseRequirements {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum IdChoice {
-    /// This one.
+    /// There is no choice: this id counts.
     One(String),
-    /// One of these.
+    /// Alternatives, the one that is wished most first.
     Any(Vec<String>),
 }
 
@@ -57,7 +57,7 @@ pub enum IdChoice {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadWeightPolicy {
-    /// Kinds that stay.
+    /// Kinds that stay, whoever needs them.
     #[serde(default)]
     pub allows: Vec<String>,
     /// Kinds that are dead weight, but for what is needed.

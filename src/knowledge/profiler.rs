@@ -23,7 +23,7 @@ pub struct ProfilerFile {
     /// Other names by which it is asked for.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// What it shows.
+    /// What it shows of a run, as the end of a sentence.
     pub gives: String,
     /// What is left without it.
     pub without: String,
@@ -56,7 +56,7 @@ pub struct ProfilerFile {
     /// The driver capabilities that it needs (`NVIDIA_DRIVER_CAPABILITIES`).
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// What it costs.
+    /// What a run pays for being recorded.
     pub overhead: ToolOverhead,
     /// What it needs that an image does not show, in words.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub enum CuptiNeed {
     BringsItsOwn,
     /// It reads what another tool wrote.
     ReadsTraces,
-    /// It does without.
+    /// It works without CUPTI, such as by sampling the processor.
     None,
 }
 

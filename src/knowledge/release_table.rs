@@ -20,7 +20,7 @@ pub struct ReleaseFile {
     pub bytes: u64,
 }
 
-/// The known releases.
+/// The releases of CUPTI whose files are known by their bytes.
 #[derive(Debug, Clone, Default)]
 pub struct ReleaseTable {
     /// By SHA-256 in hexadecimal.

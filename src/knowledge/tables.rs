@@ -70,7 +70,7 @@ pub struct KnowledgeTables {
 pub struct BundleFolder {
     /// The folder, as a part of a path.
     pub folder: String,
-    /// The tool.
+    /// The tool, by its name in reports.
     pub owner: String,
     /// Whether the copy serves the tool alone.
     pub decoy: bool,

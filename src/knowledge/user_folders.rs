@@ -42,8 +42,7 @@ impl UserFolders {
         self.files_of(folder, DataKind::Rule);
     }
 
-    /// Reads a folder of profiles: its folders by the kind of what they describe, and `advice.yaml`
-    /// beside them.
+    /// Reads a folder of profiles: `advice.yaml`, and its folders by the kind of what they describe.
     pub fn add_profiles(&mut self, folder: &Path) {
         let names = match names(folder) {
             Ok(names) => names,

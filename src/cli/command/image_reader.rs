@@ -97,8 +97,7 @@ pub(super) struct PreparedCommand {
 }
 
 impl PreparedCommand {
-    /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
-    /// said.
+    /// Reads what the user brings, and fills `args` by the config; `only_one` is said where all platforms are asked for.
     pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, RunExit> {
         let file = project_config::read_config(&args.own)?;
         if let Some(file) = &file {
