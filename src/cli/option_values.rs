@@ -21,6 +21,7 @@ pub enum FailOnArg {
     Never,
 }
 
+// `judge` knows no clap, so that the flag has an enum of its own.
 impl From<FailOnArg> for FailOn {
     fn from(argument: FailOnArg) -> Self {
         match argument {
@@ -72,9 +73,11 @@ impl OutputFile {
             let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
             names.join(", ")
         };
+        // At the first `=`: the name of a file may hold more of them, that of a form none.
         let Some((format, file)) = text.split_once('=') else {
             return Err("expected FORMAT=FILE, such as json=audit.json".to_owned());
         };
+        // Else it would fail when the report is written, after the image was read.
         if file.is_empty() {
             return Err(format!("there is no file after {format}="));
         }

@@ -10,6 +10,7 @@ pub struct RulesArgs {
     /// What to do with the rules; list them when left out
     #[command(subcommand)]
     pub action: Option<RulesAction>,
+    // The rules of the user are listed and explained beside the program's.
     #[command(flatten)]
     pub own: ConfigArgs,
 }

@@ -13,6 +13,7 @@ pub struct TreeArgs {
     /// A path in the image, or a soname such as libcupti.so.12
     pub object: String,
     /// The image as it is, or under the NVIDIA container runtime
+    // As it is, because that can be compared with the image's own loader on any machine.
     #[arg(long, value_enum, default_value = "as-is")]
     pub world: WorldArg,
     /// The form of the tree
@@ -40,6 +41,7 @@ pub enum WorldArg {
     Nvidia,
 }
 
+// The facts know no clap, so that the flag has an enum of its own.
 impl From<WorldArg> for World {
     fn from(argument: WorldArg) -> Self {
         match argument {

@@ -98,6 +98,7 @@ impl DataCatalog {
             Ok(document) => document,
             Err(mistake) => return self.mistaken(&file.file, mistake),
         };
+        // `replace` is no key of any kind of file: it is taken out, as the types refuse what they do not know.
         let (replace, place) = match document.take("replace") {
             Some(value) => match value.read::<bool>() {
                 Ok(replace) => (replace, value.mistake(&[], String::new()).place),
@@ -110,6 +111,7 @@ impl DataCatalog {
             },
             None => (false, TextPosition { line: 1, column: 1 }),
         };
+        // Ids are unique within a kind only: a rule and a phase may share a name.
         let entries = self.entries.entry(file.kind).or_default();
         let before = entries.iter_mut().find(|entry| entry.id == file.id);
         let entry = DataEntry {
@@ -129,6 +131,7 @@ impl DataCatalog {
                 );
                 self.mistaken(&entry.file, YamlMistake { place, what });
             }
+            // A misspelt name would else add a second file where one was to be replaced.
             (None, true) => {
                 let known = self.ids(file.kind);
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -151,6 +154,7 @@ impl DataCatalog {
         let entries = self.entries.get(&kind).map(Vec::as_slice);
         let entries = entries.unwrap_or_default().iter();
         let mut ids: Vec<String> = entries.map(|entry| entry.id.clone()).collect();
+        // For messages that list them; the entries themselves keep the order in which they were given.
         ids.sort();
         ids
     }
@@ -184,6 +188,7 @@ impl DataCatalog {
         if self.mistakes.is_empty() {
             return Ok(());
         }
+        // They were found kind by kind; a user mends them file by file.
         self.mistakes.sort();
         self.mistakes.dedup();
         Err(self.mistakes)

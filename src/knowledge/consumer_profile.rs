@@ -90,8 +90,10 @@ impl ConsumerProfile {
         libraries: &[String],
     ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
+            // The id is the name of the file, which its text does not hold.
             id.clone_into(&mut profile.id);
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
+            // A lone `*` would make a program that asks out of every object of an image.
             let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
                 "" => Some(document.mistake(&["object"], what)),
                 _ => None,
@@ -116,5 +118,6 @@ impl ConsumerProfile {
 pub(crate) fn opens_library(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
     profiles
         .iter()
+        // Who is linked says so in `DT_NEEDED`; no table of an object tells of a dlopen.
         .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(name))
 }

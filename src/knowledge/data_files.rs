@@ -2,6 +2,7 @@
 
 use super::catalog::{DataFile, DataKind};
 
+// build.rs lists the files by name, so that the same sources give the same program.
 include!(concat!(env!("OUT_DIR"), "/data_files.rs"));
 
 /// The files of the program, each as the user would name it.
@@ -11,6 +12,7 @@ pub(super) fn built_in_files() -> impl Iterator<Item = DataFile> {
             files.iter().map(move |(id, text)| DataFile {
                 kind,
                 id: (*id).to_owned(),
+                // For messages alone: the program holds the text and opens no such path.
                 file: format!("{folder}/{id}.yaml"),
                 text: (*text).to_owned(),
             })

@@ -9,6 +9,7 @@ use image_linkage::limits::Limits;
 const KEPT: [&str; 21] = [
     "etc/os-release",
     "usr/lib/os-release",
+    // What images say of their system that have no os-release.
     "etc/debian_version",
     "etc/redhat-release",
     "etc/alpine-release",
@@ -27,8 +28,11 @@ const KEPT: [&str; 21] = [
     "*/**/conda-meta/*nsight*.json",
     "*/**/conda-meta/*torch*.json",
     "lib/apk/db/installed",
+    // A layer's paths are its own: where /usr is merged, tars name the database by this path.
     "usr/lib/apk/db/installed",
+    // What a wheel requires, such as one release of nvidia-cuda-cupti, says which CUDA it was made for.
     "**/*.dist-info/METADATA",
+    // A toolkit that no package manager knows says its versions here alone.
     "usr/local/cuda*/**/version.json",
 ];
 
@@ -58,12 +62,14 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
         .family
         .iter()
         .filter_map(|member| member.mentioned.clone());
+    // An empty prefix would keep every symbol of every object.
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
     let symbols = own.into_iter().chain(&library.companion_symbols);
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
+            // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
             names: names.collect(),
             symbol_prefixes: symbols.cloned().collect(),

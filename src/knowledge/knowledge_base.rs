@@ -46,11 +46,13 @@ impl Knowledge {
     pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
         let all = built_in_files().chain(files);
         let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
+        // Tables come first: what phases and tools name is checked against the rows of all files.
         let (mut tables, mistakes) = read_tables(&rows);
         let mut catalog = DataCatalog::new(files.into_iter(), mistakes);
         tables.libraries = catalog.read(DataKind::Library, |entry| {
             LibraryProfile::read(&entry.id, &entry.document)
         });
+        // The ids of files, not of what could be read: a mistake in one is told once, not by all that name it.
         let libraries = catalog.ids(DataKind::Library);
         let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
@@ -64,7 +66,9 @@ impl Knowledge {
         let names = catalog.ids(DataKind::Phase);
         let rule = |entry: &DataEntry| compile_rule(&entry.id, &entry.document, &names);
         let rules = catalog.read(DataKind::Rule, rule);
+        // Only here, when all kinds were read: mistakes in one must not hide those in the next.
         catalog.finish()?;
+        // After all were read: a phase may be like one whose file comes later.
         inherit_removal(&mut phases);
         let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
         let library = tables.library(DEFAULT_LIBRARY);
@@ -79,6 +83,7 @@ impl Knowledge {
         };
         knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
+        // The sort is stable: the user's phases stay in the order of their names, behind the program's.
         knowledge.phases.sort_by_key(|phase| {
             let place = SEVERITY_PHASES.iter().position(|name| *name == phase.name);
             place.unwrap_or(SEVERITY_PHASES.len())
@@ -101,6 +106,7 @@ impl Knowledge {
             patterns.any(|pattern| matches_name_pattern(rule.id.as_bytes(), pattern))
         };
         self.rules.retain(is_about);
+        // Phases and tools speak of CUPTI's APIs, which no copy of another library exports.
         if !library.has_apis {
             self.phases.clear();
             self.profilers.clear();
@@ -144,6 +150,7 @@ impl Knowledge {
 
 /// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
 fn inherit_removal(phases: &mut [Phase]) {
+    // One step is enough: `like` names one of the program's phases, and those are like none.
     let said: BTreeMap<String, Option<bool>> = phases
         .iter()
         .map(|phase| (phase.name.clone(), phase.baggage.removes))

@@ -25,6 +25,7 @@ pub struct CuptiPackages {
 pub(super) struct PackageFile {
     #[serde(default)]
     own: Vec<DistroPackage>,
+    // Optional here, so that a user's file can add a package and leave NVIDIA's addresses as they are.
     url: Option<String>,
     keyring: Option<String>,
     #[serde(default)]
@@ -81,6 +82,7 @@ pub struct NvidiaRepository {
 impl CuptiPackages {
     /// Adds what another file says: its packages come after those that are known, its addresses in their place.
     pub(super) fn add(&mut self, more: PackageFile) {
+        // The first that fits counts, so that a user adds distributions and changes none unseen.
         self.own.extend(more.own);
         self.nvidia.extend(more.nvidia);
         if let Some(url) = more.url {
@@ -110,6 +112,7 @@ impl CuptiPackages {
 /// Whether a version is the one that is written, or begins with it.
 fn is_version(written: &str, version: &str) -> bool {
     match written.strip_suffix(".*") {
+        // Rocky and RHEL have one repository for 9.0 to 9.10; 90.1 does not begin with the same number.
         Some(major) => version.split('.').next() == Some(major),
         None => version == written,
     }

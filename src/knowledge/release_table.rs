@@ -53,11 +53,13 @@ impl ReleaseTable {
     /// The releases whose files are known for a processor, the oldest first.
     pub fn versions_for(&self, arch: &str) -> Vec<&str> {
         let of_arch = self.by_hash.values().filter(|file| file.arch == arch);
+        // A release has a row for each of its files, and a file may be the same in several releases.
         let versions: BTreeSet<&str> = of_arch
             .flat_map(|file| &file.versions)
             .map(String::as_str)
             .collect();
         let mut versions: Vec<&str> = versions.into_iter().collect();
+        // The set has them by letters, where 12.10 comes before 12.9.
         versions.sort_by_key(|version| version_numbers(version));
         versions
     }

@@ -95,6 +95,7 @@ impl KnowledgeTables {
     /// The rows of one CUDA version: `12.4`, or the version of a component such as CUPTI 12.4.127, whose third
     /// number is that of its build and tells nothing of the update.
     pub fn drivers_for(&self, cuda: &str) -> impl Iterator<Item = &MinimumDriver> {
+        // The parts are compared as they are written: 12.1 is no beginning of 12.10.
         let minor =
             major_and_minor(cuda).map(|(major, minor)| (major.to_owned(), minor.to_owned()));
         self.drivers.iter().filter(move |row| {
@@ -126,8 +127,10 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         apis: reader.rows("apis", |api: &CuptiApi| Some(api.id.clone())),
         dead_weight: DeadWeightTable::default(),
         drivers,
+        // No key: a user's row may add libraries to a capability of the program's.
         driver_libraries: reader.rows("driver-libraries", |_| None),
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
+        // No key: one way of installing has a row for each CUDA or system that it differs for.
         sources: reader.rows("sources", |_| None),
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
@@ -198,6 +201,7 @@ impl<'f> TableReader<'f> {
             let read = document.and_then(|document| {
                 document.read_and(|more: Vec<T>| {
                     let mut mistakes = Vec::new();
+                    // A second row for a thing is refused: nobody could see which of the two counts.
                     for (number, key) in more.iter().map(&key).enumerate() {
                         if let Some(key) = key.filter(|key| !taken.insert(key.clone())) {
                             let what = format!("there is a row \"{key}\" already");
@@ -226,12 +230,14 @@ impl<'f> TableReader<'f> {
         for file in self.named(id) {
             let mut mistakes = Vec::new();
             let lines = file.text.lines().zip(1..);
+            // Comments say where rows are from. They are counted, so that an editor finds the line of a mistake.
             let mut lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
             let mut mistake = |line, what| {
                 let place = TextPosition { line, column: 1 };
                 mistakes.push(YamlMistake { place, what });
             };
             match lines.next() {
+                // Columns in another order would be read as other values without a word.
                 Some((line, _)) if line == header => {}
                 other => {
                     let line = other.map_or(1, |(_, line)| line);
@@ -239,6 +245,7 @@ impl<'f> TableReader<'f> {
                 }
             }
             for (line, number) in lines {
+                // Nothing is quoted, as no value of these tables holds a comma.
                 let fields: Vec<&str> = line.split(',').collect();
                 if fields.len() != header.split(',').count() {
                     let what = format!("expected {header}, found {} fields", fields.len());

@@ -56,6 +56,7 @@ impl UserFolders {
                 self.add_file(&path, DataKind::Table, "advice");
                 continue;
             }
+            // A README beside the folders is no mistake.
             if !path.is_dir() {
                 continue;
             }
@@ -73,6 +74,7 @@ impl UserFolders {
                 ),
             }
         }
+        // A mistyped folder would else be one that adds nothing, and nobody would know.
         if !found {
             let what = format!("it has none of the folders {}", known.join(", "));
             self.cannot(folder, &what);
@@ -94,6 +96,7 @@ impl UserFolders {
                     &path,
                     "its name is its id: lower-case letters, digits and hyphens",
                 ),
+                // Passed over without a word, it would be a rule that never finds anything.
                 "yml" => self.cannot(&path, "its name has to end in .yaml"),
                 _ => {}
             }
@@ -149,15 +152,18 @@ fn names(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
+        // The name of a file may hold what a terminal would obey, and mistakes print it.
         let name = escape::escape_bytes(entry.file_name().as_encoded_bytes());
         if !name.starts_with('.') {
             names.push((name, entry.path()));
         }
+        // Counted while it is read: a folder that was named by mistake may have millions.
         if names.len() > FILES {
             let what = format!("more than {FILES} files");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
     }
+    // read_dir has the order of the file system, which differs from host to host.
     names.sort();
     Ok(names)
 }
@@ -183,6 +189,7 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
         }
         let mut bytes = Vec::new();
         File::open(path)?
+            // One byte above the limit tells a file that just fits from one that is too large.
             .take(FILE_BYTES + 1)
             .read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -199,6 +206,7 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
         let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
         let place = TextPosition {
             line: number(before.matches('\n').count()),
+            // In characters, as an editor counts, not in bytes.
             column: number(
                 before
                     .rsplit('\n')

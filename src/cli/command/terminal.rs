@@ -16,6 +16,7 @@ pub(super) fn json_line(line: serde_json::Result<String>) -> io::Result<String> 
 
 pub(super) fn set_color_choice(when: ColorArg) {
     match when {
+        // anstream itself looks at the terminal and at NO_COLOR.
         ColorArg::Auto => {}
         ColorArg::Always => anstream::ColorChoice::Always.write_global(),
         ColorArg::Never => anstream::ColorChoice::Never.write_global(),

@@ -20,6 +20,7 @@ pub fn find_config(start: &Path) -> Option<PathBuf> {
     let root = start.ancestors().position(|folder| there(folder, ".git"));
     start
         .ancestors()
+        // Above a folder that is in no repository, a config is likely somebody else's, as in /tmp.
         .take(root.map_or(1, |above| above + 1))
         .find(|folder| there(folder, FILE_NAME))
         .map(|folder| folder.join(FILE_NAME))

@@ -52,6 +52,7 @@ impl ConfigFile {
     ///
     /// Errors: All that are not known, each with its place.
     pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), Vec<FileMistake>> {
+        // Apart from reading the text: the config itself says where rules and phases are read from.
         let phases = knowledge.phase_names();
         let rules: Vec<&str> = knowledge.rules.iter().map(|rule| &*rule.id).collect();
         let mut mistakes = Vec::new();
@@ -67,6 +68,7 @@ impl ConfigFile {
         for (number, suppression) in self.config.suppressions.iter().enumerate() {
             let rule = suppression.rule.as_str();
             let what = match () {
+                // Such a suppression could silence the finding that is about it.
                 () if SUPPRESSION_RULES.contains(&rule) => {
                     "it is about suppressions: mend or remove the one it is about".to_owned()
                 }

@@ -18,6 +18,7 @@ use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct ConfigSource {
+    // Texts, to be read by the parsers of the flags: a flag and its key take the same words.
     fail_on: Option<String>,
     #[serde(default)]
     phases: Vec<String>,
@@ -82,6 +83,7 @@ struct ConfigChecker<'a> {
 
 impl ConfigChecker<'_> {
     fn config(&mut self, source: ConfigSource, folder: &Path) -> ProjectConfig {
+        // From the config's folder, so that it means the same from everywhere in the repository.
         let from_folder = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
             paths.iter().map(|path| folder.join(path)).collect()
         };
@@ -123,6 +125,7 @@ impl ConfigChecker<'_> {
         let path = self.one(&at("path"), source.path.as_deref(), GlobPattern::new);
         let until = self.one(&at("until"), source.until.as_deref(), date);
         let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
+        // Findings on the suppression itself name the line.
         let place = self.document.mistake(&at("rule"), String::new()).place;
         Some(Suppression {
             rule: source.rule,
@@ -164,6 +167,7 @@ impl ConfigChecker<'_> {
 
 /// A word that a flag takes, too.
 fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
+    // Upper and lower case differ, as they do for the flag.
     T::from_str(text, false).map_err(|_unknown| {
         let values = T::value_variants().iter();
         let values: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
@@ -179,6 +183,7 @@ fn date(text: &str) -> Result<jiff::civil::Date, String> {
 
 fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
+        // Without a reason nobody would ever dare to take it out again.
         "" => Err("a suppression says why".to_owned()),
         reason => Ok(reason.to_owned()),
     }

@@ -81,6 +81,7 @@ pub fn compile_rule(
 
 fn rule(id: &str, source: RuleSource) -> Rule {
     let phases = severities(&source.phases);
+    // A rule that is off unless a phase asks for it is listed with the gravest severity that it can have.
     let gravest = phases.values().copied().max();
     Rule {
         id: id.to_owned(),

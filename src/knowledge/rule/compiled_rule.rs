@@ -65,6 +65,7 @@ impl Rule {
     /// The name by which the rule speaks of a phase: its own, or that of the phase it is like.
     pub fn severity_phase<'p>(&self, phase: &'p Phase) -> &'p str {
         let name = &phase.name;
+        // A user's phase that the rule names has a column of its own, though it is like another.
         let raises = self.raise.iter().any(|raise| raise.phases.contains(name));
         if raises || self.phases.contains_key(name) || self.off.phases.contains(name) {
             name

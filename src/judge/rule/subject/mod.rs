@@ -30,6 +30,7 @@ use crate::judge::facts::ImageFacts;
 
 /// The subjects of an image.
 pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    // The order is free: findings are sorted before anybody sees them.
     let of = [
         image::subjects,
         copy::subjects,

@@ -34,6 +34,7 @@ pub struct Suppression {
 /// What `*`, `**`, `?`, `[…]` and `{…}` make of a name; only `**` goes across a slash.
 #[derive(Debug, Clone)]
 pub struct GlobPattern {
+    // A compiled pattern can be neither compared nor printed.
     text: String,
     matcher: GlobMatcher,
 }
@@ -41,6 +42,7 @@ pub struct GlobPattern {
 impl GlobPattern {
     /// Reads a pattern. Errors: What `globset` finds wrong with it, in its words.
     pub fn new(text: &str) -> Result<Self, String> {
+        // A suppression for one folder must not hide what comes to lie in a folder below it.
         let glob = GlobBuilder::new(text).literal_separator(true).build();
         let glob = glob.map_err(|error| error.to_string())?;
         Ok(Self {
