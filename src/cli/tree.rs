@@ -13,7 +13,7 @@ pub struct TreeArgs {
     /// A path in the image, or a soname such as libcupti.so.12
     pub object: String,
     /// The image as it is, or under the NVIDIA container runtime
-    // As it is, because that can be compared with the image's own loader on any machine.
+    // As it is, which is also what a build of the image or a run without a GPU sees.
     #[arg(long, value_enum, default_value = "as-is")]
     pub world: WorldArg,
     /// The form of the tree

@@ -58,6 +58,17 @@ pub struct FileMistake {
     pub mistake: YamlMistake,
 }
 
+impl FileMistake {
+    /// What is wrong in one file, each mistake with its place.
+    pub fn in_file(file: &str, mistakes: Vec<YamlMistake>) -> Vec<Self> {
+        let of_file = |mistake| Self {
+            file: file.to_owned(),
+            mistake,
+        };
+        mistakes.into_iter().map(of_file).collect()
+    }
+}
+
 impl fmt::Display for FileMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.mistake)
@@ -103,9 +114,8 @@ impl DataCatalog {
             Some(value) => match value.read::<bool>() {
                 Ok(replace) => (replace, value.mistake(&[], String::new()).place),
                 Err(mistakes) => {
-                    for mistake in mistakes {
-                        self.mistaken(&file.file, mistake);
-                    }
+                    self.mistakes
+                        .extend(FileMistake::in_file(&file.file, mistakes));
                     return;
                 }
             },
@@ -169,13 +179,9 @@ impl DataCatalog {
         for entry in self.entries.get(&kind).into_iter().flatten() {
             match read(entry) {
                 Ok(value) => values.push(value),
-                Err(mistakes) => {
-                    let of_file = |mistake| FileMistake {
-                        file: entry.file.clone(),
-                        mistake,
-                    };
-                    self.mistakes.extend(mistakes.into_iter().map(of_file));
-                }
+                Err(mistakes) => self
+                    .mistakes
+                    .extend(FileMistake::in_file(&entry.file, mistakes)),
             }
         }
         values

@@ -109,7 +109,7 @@ impl DeadWeightTable {
                 roles.push((number, role));
             }
         }
-        // One automaton for all patterns: an image has hundreds of thousands of paths to be compared with them.
+        // All patterns are compiled into one set: an image has hundreds of thousands of paths to compare.
         let set = set.build();
         let set = set.map_err(|error| (String::new(), error.to_string()))?;
         Ok(Self { kinds, set, roles })

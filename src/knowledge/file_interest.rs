@@ -6,13 +6,9 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 21] = [
+const KEPT: [&str; 18] = [
     "etc/os-release",
     "usr/lib/os-release",
-    // What images say of their system that have no os-release.
-    "etc/debian_version",
-    "etc/redhat-release",
-    "etc/alpine-release",
     // Where apt has packages from: a remedy sets up no repository that is there.
     "etc/apt/sources.list",
     "etc/apt/sources.list.d/*.list",

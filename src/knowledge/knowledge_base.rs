@@ -150,7 +150,7 @@ impl Knowledge {
 
 /// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
 fn inherit_removal(phases: &mut [Phase]) {
-    // One step is enough: `like` names one of the program's phases, and those are like none.
+    // One step is enough: `like` names one of the program's phases, none of which is like another.
     let said: BTreeMap<String, Option<bool>> = phases
         .iter()
         .map(|phase| (phase.name.clone(), phase.baggage.removes))

@@ -254,8 +254,7 @@ impl HeaderVersion {
             return Some(parts.join("."));
         };
         match self.decimal_from {
-            // CUPTI_API_VERSION counts releases up to CUDA 12.9; from 13.0 on it is major * 10000 + minor * 100 +
-            // update.
+            // CUPTI_API_VERSION counts the releases up to CUDA 12.9; 130001 is CUDA 13.0 Update 1.
             Some(from) if *number >= from => {
                 Some(format!("{}.{}", number / 10_000, number / 100 % 100))
             }

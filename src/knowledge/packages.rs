@@ -112,7 +112,7 @@ impl CuptiPackages {
 /// Whether a version is the one that is written, or begins with it.
 fn is_version(written: &str, version: &str) -> bool {
     match written.strip_suffix(".*") {
-        // Rocky and RHEL have one repository for 9.0 to 9.10; 90.1 does not begin with the same number.
+        // NVIDIA has one repository for all of Rocky 9; 90.1 does not begin with the same number.
         Some(major) => version.split('.').next() == Some(major),
         None => version == written,
     }

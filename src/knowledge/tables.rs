@@ -263,11 +263,7 @@ impl<'f> TableReader<'f> {
     }
 
     fn mistaken(&mut self, file: &str, mistakes: Vec<YamlMistake>) {
-        let of_file = |mistake| FileMistake {
-            file: file.to_owned(),
-            mistake,
-        };
-        self.mistakes.extend(mistakes.into_iter().map(of_file));
+        self.mistakes.extend(FileMistake::in_file(file, mistakes));
     }
 
     /// A mistake in a pattern of a kind of file: patterns are compiled together, after all files are read.

@@ -82,11 +82,7 @@ impl UserFolders {
     }
 
     fn files_of(&mut self, folder: &Path, kind: DataKind) {
-        let names = match names(folder) {
-            Ok(names) => names,
-            Err(error) => return self.cannot(folder, &error.to_string()),
-        };
-        for (name, path) in names {
+        for (name, path) in self.names_in(folder) {
             let Some((id, extension)) = name.rsplit_once('.') else {
                 continue;
             };
@@ -105,11 +101,7 @@ impl UserFolders {
 
     /// The tables of a folder: each has the name of the one to which it adds.
     fn tables_of(&mut self, folder: &Path) {
-        let names = match names(folder) {
-            Ok(names) => names,
-            Err(error) => return self.cannot(folder, &error.to_string()),
-        };
-        for (name, path) in names {
+        for (name, path) in self.names_in(folder) {
             match name.rsplit_once('.') {
                 Some((id, _)) if TABLE_FILES.contains(&name.as_str()) => {
                     self.add_file(&path, DataKind::Table, id);
@@ -121,6 +113,13 @@ impl UserFolders {
                 _ => {}
             }
         }
+    }
+
+    fn names_in(&mut self, folder: &Path) -> Vec<(String, PathBuf)> {
+        names(folder).unwrap_or_else(|error| {
+            self.cannot(folder, &error.to_string());
+            Vec::new()
+        })
     }
 
     fn add_file(&mut self, path: &Path, kind: DataKind, id: &str) {

@@ -33,6 +33,7 @@ pub(super) fn write_result(text: io::Result<String>, exit: RunExit) -> RunExit {
     let written = text.and_then(|text| {
         let mut out = anstream::stdout().lock();
         out.write_all(text.as_bytes())?;
+        // A full disk would else show when the program ends, where nobody looks at it.
         out.flush()
     });
     match written {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use yaml_mistakes::{YamlDocument, unknown_name};
 
 use crate::judge::rule::suppression::{SUPPRESSION_RULES, Suppression};
 
@@ -80,21 +80,9 @@ impl ConfigFile {
         }
         match mistakes.as_slice() {
             [] => Ok(()),
-            _ => Err(self.in_file(mistakes)),
+            _ => Err(FileMistake::in_file(&self.file, mistakes)),
         }
     }
-
-    fn in_file(&self, mistakes: Vec<YamlMistake>) -> Vec<FileMistake> {
-        in_file(&self.file, mistakes)
-    }
-}
-
-fn in_file(file: &str, mistakes: Vec<YamlMistake>) -> Vec<FileMistake> {
-    let of = |mistake| FileMistake {
-        file: file.to_owned(),
-        mistake,
-    };
-    mistakes.into_iter().map(of).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::Deserialize;
 
-use super::{ConfigFile, ProjectConfig, in_file};
+use super::{ConfigFile, ProjectConfig};
 use crate::cli::option_values::{OutputFile, PlatformArg};
 use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::FileMistake;
@@ -65,8 +65,9 @@ impl ConfigFile {
                 (config, checked.mistakes)
             })
         };
-        let document = YamlDocument::parse(text).map_err(|mistake| in_file(file, vec![mistake]))?;
-        let config = read(&document).map_err(|mistakes| in_file(file, mistakes))?;
+        let document = YamlDocument::parse(text)
+            .map_err(|mistake| FileMistake::in_file(file, vec![mistake]))?;
+        let config = read(&document).map_err(|mistakes| FileMistake::in_file(file, mistakes))?;
         Ok(Self {
             config,
             file: file.to_owned(),

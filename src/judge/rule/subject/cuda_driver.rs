@@ -83,7 +83,7 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
             "CUDA_VERSION of the environment".to_owned(),
         )
     });
-    // Files come before the variable: a later layer may bring another CUDA and leave it as it was.
+    // Files come before the variable: what can be looked at is named as the source.
     let known = of_cupti(facts).chain(runtimes).chain(environment);
     let known = known.filter_map(|(version, from)| {
         Some((cuda_runtime::parse_cuda_version(&version)?, version, from))
