@@ -74,7 +74,6 @@ pub struct DockerfileArgs {
     pub read: ReadArgs,
 }
 
-/// `--via`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ViaArg {
     /// The distribution's own package, or NVIDIA's

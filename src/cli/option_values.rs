@@ -8,7 +8,6 @@ use crate::judge::outcome::FailOn;
 use crate::judge::rule::Severity;
 use image_source::Platform;
 
-/// `--fail-on`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOnArg {
     /// Errors fail the run.

@@ -92,7 +92,6 @@ pub struct DisplayArgs {
     pub verbose: bool,
 }
 
-/// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorArg {
     /// On a terminal.

@@ -32,7 +32,6 @@ pub enum TreeFormat {
     Json,
 }
 
-/// `--world`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WorldArg {
     /// The image as it is.
