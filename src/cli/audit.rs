@@ -1,4 +1,4 @@
-//! What `audit` takes.
+//! The arguments of `audit`: images, what fails the run, and where reports go.
 
 use clap::Args;
 
@@ -23,6 +23,7 @@ pub struct AuditArgs {
     pub phase: Vec<String>,
     /// The severity from which on findings fail the run [default: error]
     #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
+    // No default of clap's: what is still open here is filled from the config.
     pub fail_on: Option<FailOnArg>,
     /// The form of the report on standard output [default: text]
     #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
@@ -30,6 +31,7 @@ pub struct AuditArgs {
     /// A report written to a file, beside the one on standard output, such as json=audit.json (repeatable; - is
     /// standard output)
     #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
+        // A variable is one text, so that commas part what a flag says several times.
         env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
     pub outputs: Vec<OutputFile>,
     /// The library that the images are asked about: a file of libraries/ of the profiles

@@ -1,4 +1,4 @@
-//! What `dockerfile` takes.
+//! The arguments of `dockerfile`: an image, a phase, and the way by which CUPTI comes in.
 
 use std::path::PathBuf;
 
@@ -33,6 +33,7 @@ pub struct DockerfileArgs {
     #[arg(value_name = "IMAGE")]
     pub image_name: String,
     /// What the image is to be for
+    // No default: every phase changes an image in another way.
     #[arg(long, value_name = "PHASE", required_unless_present = "all_phases")]
     pub phase: Option<String>,
     /// One file with a target for each phase, and one that compiles
@@ -42,6 +43,7 @@ pub struct DockerfileArgs {
     #[arg(long, requires = "all_phases")]
     pub with_builder: bool,
     /// The matching configuration of Cloud Build [default: cloudbuild.yaml]
+    // With `=` alone: else `--cloudbuild IMAGE` would take the image for the file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases")]
     pub cloudbuild: Option<PathBuf>,
     /// How CUPTI comes in [default: the cheapest way that works]
@@ -72,7 +74,6 @@ pub struct DockerfileArgs {
     pub read: ReadArgs,
 }
 
-/// `--via`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ViaArg {
     /// The distribution's own package, or NVIDIA's
@@ -87,6 +88,7 @@ pub enum ViaArg {
     Copy,
 }
 
+// The words of the flag are a promise to users; what `make` calls its ways is not.
 impl From<ViaArg> for MethodKind {
     fn from(argument: ViaArg) -> Self {
         match argument {

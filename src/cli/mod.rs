@@ -54,6 +54,7 @@ fn after_help() -> String {
     long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
                   The answer is worked out from the image's bytes, as the dynamic loader would: nothing is run, nothing is unpacked.",
     after_help = after_help(),
+    // Without a command the arguments are those of `audit`: `cupti-audit IMAGE` is what most people type.
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -78,6 +79,7 @@ enum CliCommand {
     /// Say without an image whether CUPTI is needed, which files, at what cost and where from
     Advise(AdviseArgs),
     /// Write the smallest Dockerfile by which an image serves a phase, proven while it is built
+    // Boxed, as these have several times as many arguments as the others.
     Dockerfile(Box<DockerfileArgs>),
     /// Make an image that serves a phase, or one without dead weight, without a container engine
     Slim(Box<SlimArgs>),
@@ -117,6 +119,7 @@ fn parse_command_line() -> Cli {
             _ => arg,
         }
     };
+    // By hand, as the derive cannot leave a variable out for its value.
     let command = Cli::command()
         .mut_args(without_empty)
         .mut_subcommands(|command| command.mut_args(without_empty));

@@ -8,7 +8,6 @@ use crate::judge::outcome::FailOn;
 use crate::judge::rule::Severity;
 use image_source::Platform;
 
-/// `--fail-on`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOnArg {
     /// Errors fail the run.
@@ -21,6 +20,7 @@ pub enum FailOnArg {
     Never,
 }
 
+// `judge` knows no clap, so that the flag has an enum of its own.
 impl From<FailOnArg> for FailOn {
     fn from(argument: FailOnArg) -> Self {
         match argument {
@@ -55,14 +55,14 @@ pub enum ReportFormat {
 /// A report and the file it goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// The form.
+    /// The form in which the report is written.
     pub format: ReportFormat,
     /// The file; `-` is standard output.
     pub file: PathBuf,
 }
 
 impl OutputFile {
-    /// Reads `FORMAT=FILE`.
+    /// Reads `FORMAT=FILE`, as `--output` and the key `outputs` have it.
     ///
     /// Errors: What is wrong with the text, and what would do.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -72,9 +72,11 @@ impl OutputFile {
             let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
             names.join(", ")
         };
+        // At the first `=`: the name of a file may hold more of them, that of a form none.
         let Some((format, file)) = text.split_once('=') else {
             return Err("expected FORMAT=FILE, such as json=audit.json".to_owned());
         };
+        // Else it would fail when the report is written, after the image was read.
         if file.is_empty() {
             return Err(format!("there is no file after {format}="));
         }
@@ -87,19 +89,19 @@ impl OutputFile {
     }
 }
 
-/// `--platform`.
+/// What `--platform` chooses of an index of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlatformArg {
     /// Every platform that the image is for.
     All,
-    /// This one.
+    /// The image for this platform alone.
     One(Platform),
 }
 
 impl PlatformArg {
     /// Reads `all` or a platform.
     ///
-    /// Errors: As [`Platform::parse`].
+    /// Errors: What [`Platform::parse`] finds wrong with the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),

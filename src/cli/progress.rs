@@ -11,6 +11,7 @@ use image_source::ReadProgress;
 /// Bars on standard error.
 pub struct ProgressBars {
     all: MultiProgress,
+    // Layers are read two at a time, each by threads of its own.
     bars: Mutex<BTreeMap<usize, ProgressBar>>,
 }
 
@@ -26,6 +27,7 @@ pub enum BarVisibility {
 impl ProgressBars {
     /// Bars that are drawn when `show` allows it.
     pub fn new(show: BarVisibility) -> Self {
+        // In the log of a CI system each step of a bar would be a line.
         let hidden = show == BarVisibility::Never || !std::io::stderr().is_terminal();
         let target = if hidden {
             ProgressDrawTarget::hidden()
@@ -65,6 +67,7 @@ const UNKNOWN: &str = "  {prefix} {spinner} {decimal_bytes:>9} {decimal_bytes_pe
 impl ReadProgress for ProgressBars {
     fn start(&self, layer: usize, bytes: Option<u64>) {
         let (bar, template) = match bytes {
+            // Not every source knows how large a layer is before it has read it.
             Some(bytes) => (ProgressBar::new(bytes), KNOWN),
             None => (ProgressBar::new_spinner(), UNKNOWN),
         };
@@ -72,6 +75,7 @@ impl ReadProgress for ProgressBars {
             .expect("the templates are constants that a test draws");
         let bar = self.all.add(
             bar.with_style(style)
+                // People count from 1; the padding keeps the bars below each other.
                 .with_prefix(format!("layer {:<3}", layer + 1)),
         );
         self.bars

@@ -1,4 +1,4 @@
-//! What `rules` takes.
+//! The arguments of `rules`: an action, and the rules of the user.
 
 use clap::{Args, Subcommand};
 
@@ -10,6 +10,7 @@ pub struct RulesArgs {
     /// What to do with the rules; list them when left out
     #[command(subcommand)]
     pub action: Option<RulesAction>,
+    // The rules of the user are listed and explained beside the program's.
     #[command(flatten)]
     pub own: ConfigArgs,
 }

@@ -22,6 +22,7 @@ pub struct ReadArgs {
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// The config [default: cupti-audit.yaml here or above, up to the root of the repository]
+    // Global, so that it may also stand behind an action such as `rules explain`.
     #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CONFIG", global = true)]
     pub config: Option<PathBuf>,
     /// No config, whatever lies here or `CUPTI_AUDIT_CONFIG` says
@@ -91,7 +92,6 @@ pub struct DisplayArgs {
     pub verbose: bool,
 }
 
-/// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorArg {
     /// On a terminal.
@@ -104,6 +104,7 @@ pub enum ColorArg {
 
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
+        // An empty value is one: `LD_LIBRARY_PATH=` shows what an image does without its own.
         Some((key, _)) if !key.is_empty() => Ok(image_source::split_env(text)),
         _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
     }

@@ -1,4 +1,4 @@
-//! What `slim` takes.
+//! The arguments of `slim`: an image, what it is to be for, and where the new one goes.
 
 use std::path::PathBuf;
 
@@ -37,6 +37,7 @@ pub struct SlimArgs {
     #[arg(value_name = "IMAGE")]
     pub image_name: String,
     /// What the new image is for: inference, training, profiling, or a phase of --profiles
+    // Exactly one: what a phase drops the next may need.
     #[arg(long, value_name = "PHASE")]
     pub phase: String,
     /// Where CUPTI is brought from, if the image does not serve the phase: an image, a wheel or a folder
@@ -46,6 +47,7 @@ pub struct SlimArgs {
     #[arg(long)]
     pub drop: bool,
     /// Where the new image is put
+    // No default place: what is written without being asked for could replace an image.
     #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
     pub to: Option<ImageOutput>,
     /// Replace what is there already

@@ -63,6 +63,7 @@ pub struct AdviseArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub format: AnswerFormat,
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    // Of its own: `advise` reads no image, and has none of the options on how one is read.
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
     #[command(flatten)]
@@ -70,6 +71,7 @@ pub struct AdviseArgs {
 }
 
 /// The form of an answer on tools.
+// Fewer forms than a report has: SARIF, JUnit and annotations hold findings, and here are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AnswerFormat {
     /// For people

@@ -1,4 +1,4 @@
-//! What `tree` takes.
+//! The arguments of `tree`: an image and one of its objects.
 
 use clap::{Args, ValueEnum};
 
@@ -13,6 +13,7 @@ pub struct TreeArgs {
     /// A path in the image, or a soname such as libcupti.so.12
     pub object: String,
     /// The image as it is, or under the NVIDIA container runtime
+    // As it is, which is also what a build of the image or a run without a GPU sees.
     #[arg(long, value_enum, default_value = "as-is")]
     pub world: WorldArg,
     /// The form of the tree
@@ -31,7 +32,6 @@ pub enum TreeFormat {
     Json,
 }
 
-/// `--world`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WorldArg {
     /// The image as it is.
@@ -40,6 +40,7 @@ pub enum WorldArg {
     Nvidia,
 }
 
+// The facts know no clap, so that the flag has an enum of its own.
 impl From<WorldArg> for World {
     fn from(argument: WorldArg) -> Self {
         match argument {

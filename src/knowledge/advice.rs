@@ -12,7 +12,7 @@ use super::api::Certainty;
 pub struct InstallSource {
     /// The way of installing.
     pub id: String,
-    /// Whose it is.
+    /// The repository or index that has it, in the words of reports.
     pub whose: String,
     /// The major version of CUDA that it has; all when left out.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct GeneralAdvice {
     pub no_need: Vec<String>,
     /// The order of looking into a slow run.
     pub order: Vec<String>,
-    /// How to profile.
+    /// How long to record, and when.
     pub bursts: String,
     /// The tools of a phase, by ids.
     pub tools: BTreeMap<String, Vec<String>>,
@@ -50,6 +50,7 @@ impl GeneralAdvice {
         self.need.extend(more.need);
         self.no_need.extend(more.no_need);
         self.order.extend(more.order);
+        // One text answers one question: a user's stands in place of the program's, while lists grow.
         if !more.bursts.is_empty() {
             self.bursts = more.bursts;
         }

@@ -2,8 +2,11 @@
 
 use serde::Deserialize;
 
+use super::name_pattern::matches_name_pattern;
+
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+// A misspelt key would else count as left out: an API without `since` is in every release.
 #[serde(deny_unknown_fields)]
 pub struct CuptiApi {
     /// The name used in phases, profilers and reports.
@@ -92,14 +95,16 @@ impl Certainty {
 impl CuptiApi {
     /// Whether a libcupti that exports `function` has the API.
     pub fn is_shown_by(&self, function: &[u8]) -> bool {
+        // The exports decide, not the release: 12.6.80 has the Range Profiling API, 12.6.68 has not.
         let exports = self.exports.as_deref();
-        exports.is_some_and(|pattern| super::matches_name_pattern(function, pattern))
+        exports.is_some_and(|pattern| matches_name_pattern(function, pattern))
     }
 }
 
 impl ApiLibrary {
     /// The name up to the number of its soname.
     pub fn stem(&self) -> &str {
+        // The number of nvprof's `libcuinj64.so.*` follows the release, so that no whole name is right for all.
         self.name.strip_suffix(".*").unwrap_or(&self.name)
     }
 

@@ -1,28 +1,84 @@
 //! The files by kind and id: which of them count, and what is wrong with each.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use super::{DataKind, FileMistake};
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
+
+/// What a data file describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DataKind {
+    /// What is found in images and said of it: `rules/`.
+    Rule,
+    /// What an image is for: `phases/` of the profiles.
+    Phase,
+    /// A program that asks for CUPTI: `consumers/` of the profiles.
+    Consumer,
+    /// A profiling tool: `profilers/` of the profiles.
+    Profiler,
+    /// A library that an image is asked about: `libraries/` of the profiles.
+    Library,
+    /// Rows of a table: `cupti/` of the profiles.
+    Table,
+}
+
+impl DataKind {
+    /// The name used in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Phase => "phase",
+            Self::Consumer => "consumer",
+            Self::Profiler => "profiler",
+            Self::Library => "library",
+            Self::Table => "table",
+        }
+    }
+}
 
 /// A file of data, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFile {
-    /// What it describes.
+    /// What it describes, by the folder that it lies in.
     pub kind: DataKind,
     /// The stem of its name.
     pub id: String,
     /// The file as the user would name it.
     pub file: String,
-    /// Its content.
+    /// Its content, not yet read as YAML or CSV.
     pub text: String,
+}
+
+/// A mistake in a file, or a file that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileMistake {
+    /// The file as the user would name it.
+    pub file: String,
+    /// What is wrong in it, and where.
+    pub mistake: YamlMistake,
+}
+
+impl FileMistake {
+    /// What is wrong in one file, each mistake with its place.
+    pub fn in_file(file: &str, mistakes: Vec<YamlMistake>) -> Vec<Self> {
+        let of_file = |mistake| Self {
+            file: file.to_owned(),
+            mistake,
+        };
+        mistakes.into_iter().map(of_file).collect()
+    }
+}
+
+impl fmt::Display for FileMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.mistake)
+    }
 }
 
 /// A file that is YAML.
 pub(super) struct DataEntry {
     /// The stem of its name.
     pub id: String,
-    /// Its content.
     pub document: YamlDocument,
     file: String,
 }
@@ -53,18 +109,19 @@ impl DataCatalog {
             Ok(document) => document,
             Err(mistake) => return self.mistaken(&file.file, mistake),
         };
+        // `replace` is no key of any kind of file: it is taken out, as the types refuse what they do not know.
         let (replace, place) = match document.take("replace") {
             Some(value) => match value.read::<bool>() {
                 Ok(replace) => (replace, value.mistake(&[], String::new()).place),
                 Err(mistakes) => {
-                    for mistake in mistakes {
-                        self.mistaken(&file.file, mistake);
-                    }
+                    self.mistakes
+                        .extend(FileMistake::in_file(&file.file, mistakes));
                     return;
                 }
             },
             None => (false, TextPosition { line: 1, column: 1 }),
         };
+        // Ids are unique within a kind only: a rule and a phase may share a name.
         let entries = self.entries.entry(file.kind).or_default();
         let before = entries.iter_mut().find(|entry| entry.id == file.id);
         let entry = DataEntry {
@@ -84,6 +141,7 @@ impl DataCatalog {
                 );
                 self.mistaken(&entry.file, YamlMistake { place, what });
             }
+            // A misspelt name would else add a second file where one was to be replaced.
             (None, true) => {
                 let known = self.ids(file.kind);
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -106,6 +164,7 @@ impl DataCatalog {
         let entries = self.entries.get(&kind).map(Vec::as_slice);
         let entries = entries.unwrap_or_default().iter();
         let mut ids: Vec<String> = entries.map(|entry| entry.id.clone()).collect();
+        // For messages that list them; the entries themselves keep the order in which they were given.
         ids.sort();
         ids
     }
@@ -120,25 +179,22 @@ impl DataCatalog {
         for entry in self.entries.get(&kind).into_iter().flatten() {
             match read(entry) {
                 Ok(value) => values.push(value),
-                Err(mistakes) => {
-                    let of_file = |mistake| FileMistake {
-                        file: entry.file.clone(),
-                        mistake,
-                    };
-                    self.mistakes.extend(mistakes.into_iter().map(of_file));
-                }
+                Err(mistakes) => self
+                    .mistakes
+                    .extend(FileMistake::in_file(&entry.file, mistakes)),
             }
         }
         values
     }
 
-    /// Ends the reading.
+    /// Ends the reading, when all kinds were read.
     ///
     /// Errors: All mistakes, by file and place.
     pub fn finish(mut self) -> Result<(), Vec<FileMistake>> {
         if self.mistakes.is_empty() {
             return Ok(());
         }
+        // They were found kind by kind; a user mends them file by file.
         self.mistakes.sort();
         self.mistakes.dedup();
         Err(self.mistakes)

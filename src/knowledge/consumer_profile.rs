@@ -2,16 +2,17 @@
 
 use serde::Deserialize;
 
-use super::{DEFAULT_LIBRARY, matches_name_pattern};
+use super::library::DEFAULT_LIBRARY;
+use super::name_pattern::matches_name_pattern;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// How an object asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestKind {
-    /// By `DT_NEEDED`.
+    /// It is linked: a `DT_NEEDED` entry names the library.
     Needed,
-    /// By dlopen.
+    /// It opens the library with dlopen(3) while it runs.
     Dlopen,
 }
 
@@ -21,7 +22,7 @@ pub enum RequestKind {
 pub enum FailureImpact {
     /// The program cannot be started or imported.
     Import,
-    /// Only its profiling.
+    /// The program runs, and its profiling does not.
     Profiling,
 }
 
@@ -56,7 +57,7 @@ pub struct ConsumerProfile {
     pub name: String,
     /// The file name of its object; a final `*` stands for any rest.
     pub object: String,
-    /// How it asks.
+    /// Whether the object is linked with the library or opens it.
     pub asks: RequestKind,
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
@@ -89,8 +90,10 @@ impl ConsumerProfile {
         libraries: &[String],
     ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
+            // The id is the name of the file, which its text does not hold.
             id.clone_into(&mut profile.id);
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
+            // A lone `*` would make a program that asks out of every object of an image.
             let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
                 "" => Some(document.mistake(&["object"], what)),
                 _ => None,
@@ -115,5 +118,6 @@ impl ConsumerProfile {
 pub(crate) fn opens_library(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
     profiles
         .iter()
+        // Who is linked says so in `DT_NEEDED`; no table of an object tells of a dlopen.
         .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(name))
 }

@@ -1,3 +1,28 @@
 //! The rules and profiles that are part of the program, as text: the file's stem and its content.
 
+use super::catalog::{DataFile, DataKind};
+
+// build.rs lists the files by name, so that the same sources give the same program.
 include!(concat!(env!("OUT_DIR"), "/data_files.rs"));
+
+/// The files of the program, each as the user would name it.
+pub(super) fn built_in_files() -> impl Iterator<Item = DataFile> {
+    let of =
+        |kind: DataKind, folder: &'static str, files: &'static [(&'static str, &'static str)]| {
+            files.iter().map(move |(id, text)| DataFile {
+                kind,
+                id: (*id).to_owned(),
+                // For messages alone: the program holds the text and opens no such path.
+                file: format!("{folder}/{id}.yaml"),
+                text: (*text).to_owned(),
+            })
+        };
+    of(DataKind::Rule, "rules", RULES)
+        .chain(of(DataKind::Phase, "profiles/phases", PHASES))
+        .chain(of(DataKind::Consumer, "profiles/consumers", CONSUMERS))
+        .chain(of(DataKind::Profiler, "profiles/profilers", PROFILERS))
+        .chain(of(DataKind::Library, "profiles/libraries", LIBRARIES))
+        .chain(of(DataKind::Table, "profiles/cupti", TABLES))
+        .chain(of(DataKind::Table, "profiles/cupti", CSV_TABLES))
+        .chain(of(DataKind::Table, "profiles", ADVICE))
+}

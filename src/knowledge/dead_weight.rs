@@ -15,7 +15,7 @@ pub struct DeadWeightKind {
     /// The tools that use it.
     #[serde(default)]
     pub profilers: Vec<String>,
-    /// What carries it.
+    /// What an image would have it for.
     pub weight: WeightPurpose,
     /// Whether the files are copies of the library itself.
     #[serde(default)]
@@ -37,9 +37,9 @@ pub struct DeadWeightKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WeightPurpose {
-    /// To profile.
+    /// For profiling tools alone.
     Profiling,
-    /// To build.
+    /// For compiling CUDA programs, as a toolkit does.
     Toolkit,
 }
 
@@ -103,11 +103,13 @@ impl DeadWeightTable {
         let mut roles = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {
             for (pattern, role) in kind.patterns() {
+                // A `*` stays within one folder, as in a shell; only `**` goes across a slash.
                 let glob = GlobBuilder::new(pattern).literal_separator(true).build();
                 set.add(glob.map_err(|error| (kind.id.clone(), error.to_string()))?);
                 roles.push((number, role));
             }
         }
+        // All patterns are compiled into one set: an image has hundreds of thousands of paths to compare.
         let set = set.build();
         let set = set.map_err(|error| (String::new(), error.to_string()))?;
         Ok(Self { kinds, set, roles })
@@ -126,11 +128,14 @@ impl DeadWeightTable {
             match self.roles.get(pattern) {
                 Some((kind, PatternRole::Files)) => hit.kinds.push(*kind),
                 Some((kind, PatternRole::Except)) => except.push(*kind),
+                // Exceptions say which files a kind has, not who needs it, so that uses are never taken off.
                 Some((kind, PatternRole::UsedBy(used))) => hit.uses.push((*kind, *used)),
                 None => {}
             }
         }
+        // A pattern of an exception may come before the one that it is from, so that all have to be known.
         hit.kinds.retain(|kind| !except.contains(kind));
+        // The first kind of the table counts, whichever of the patterns matched first.
         hit.kinds.sort_unstable();
         hit.kinds.dedup();
         hit

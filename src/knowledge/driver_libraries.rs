@@ -15,6 +15,7 @@ pub struct DriverCapability {
 /// Whether the value of `NVIDIA_DRIVER_CAPABILITIES` grants a capability. `all` means every one; without the
 /// variable it is `utility,compute`.
 pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
+    // The default of the container toolkit, which it also takes for a variable that is set and empty.
     let wanted = wanted
         .filter(|wanted| !wanted.is_empty())
         .unwrap_or("utility,compute");
@@ -24,8 +25,8 @@ pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
         .any(|word| word == "all" || word == capability)
 }
 
-/// Whether a library of this name is injected for any of the capabilities in `wanted`, the value of
-/// `NVIDIA_DRIVER_CAPABILITIES`.
+/// Whether a library of this name is injected for any capability in `wanted`, the value of the variable
+/// `NVIDIA_DRIVER_CAPABILITIES` in the container.
 pub fn provides_library(table: &[DriverCapability], name: &[u8], wanted: Option<&str>) -> bool {
     table
         .iter()
@@ -37,6 +38,7 @@ pub fn provides_library(table: &[DriverCapability], name: &[u8], wanted: Option<
 /// Whether `name` is `library` or `library` with a version behind it.
 fn is_version_of(name: &[u8], library: &[u8]) -> bool {
     name.strip_prefix(library)
+        // The dot keeps longer names apart: `libcuda.so.1` comes from the host, `libcuda.so_old` would not.
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 

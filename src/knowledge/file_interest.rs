@@ -1,17 +1,14 @@
-//! What is looked for in layers so that a library can be judged: the value that ties an index to this program's
-//! questions.
+//! What is looked for in layers so that a library can be judged: it ties an index to this program's questions.
 
-use super::{Knowledge, LibraryProfile};
+use super::knowledge_base::Knowledge;
+use super::library::LibraryProfile;
 use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 21] = [
+const KEPT: [&str; 18] = [
     "etc/os-release",
     "usr/lib/os-release",
-    "etc/debian_version",
-    "etc/redhat-release",
-    "etc/alpine-release",
     // Where apt has packages from: a remedy sets up no repository that is there.
     "etc/apt/sources.list",
     "etc/apt/sources.list.d/*.list",
@@ -27,8 +24,11 @@ const KEPT: [&str; 21] = [
     "*/**/conda-meta/*nsight*.json",
     "*/**/conda-meta/*torch*.json",
     "lib/apk/db/installed",
+    // A layer's paths are its own: where /usr is merged, tars name the database by this path.
     "usr/lib/apk/db/installed",
+    // What a wheel requires, such as one release of nvidia-cuda-cupti, says which CUDA it was made for.
     "**/*.dist-info/METADATA",
+    // A toolkit that no package manager knows says its versions here alone.
     "usr/local/cuda*/**/version.json",
 ];
 
@@ -58,12 +58,14 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
         .family
         .iter()
         .filter_map(|member| member.mentioned.clone());
+    // An empty prefix would keep every symbol of every object.
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
     let symbols = own.into_iter().chain(&library.companion_symbols);
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
+            // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
             names: names.collect(),
             symbol_prefixes: symbols.cloned().collect(),

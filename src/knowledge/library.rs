@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::LibraryRelease;
+use super::library_release::LibraryRelease;
 use super::release_table::ReleaseTable;
 use yaml_mistakes::{YamlDocument, YamlMistake};
+
+/// The library that an image is asked about where none is named.
+pub const DEFAULT_LIBRARY: &str = "cupti";
 
 /// All that is special about one library.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -38,7 +41,7 @@ pub struct LibraryProfile {
     pub header_version: Option<HeaderVersion>,
     /// The soname by version, the newest rule first.
     pub soname: Vec<SonameRule>,
-    /// Its Python packages.
+    /// Its Python packages, as pip and their metadata name them.
     #[serde(default)]
     pub wheels: WheelNames,
     /// The package of conda, without the version.
@@ -97,7 +100,7 @@ pub struct HeaderVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SonameRule {
-    /// The major version.
+    /// The first major version that it holds for.
     pub from: u32,
     /// The soname, with `{major}` and `{minor}` to fill in.
     pub name: String,
@@ -134,7 +137,7 @@ pub struct WheelOwner {
 pub struct WheelPackage {
     /// The major version of CUDA.
     pub major: u32,
-    /// Its name.
+    /// The name that pip takes.
     pub name: String,
     /// The folder of its libraries, below `site-packages`.
     pub folder: String,
@@ -151,6 +154,7 @@ impl LibraryProfile {
         document.read_and(|mut library: Self| {
             id.clone_into(&mut library.id);
             let mut mistakes = Vec::new();
+            // Without it `libx.a`, the static archive that lies beside many a library, would be a copy.
             if !library.stem.contains(".so") {
                 let what = "expected the name of a library, such as libcupti.so".to_owned();
                 mistakes.push(document.mistake(&["stem"], what));
@@ -172,6 +176,7 @@ impl LibraryProfile {
 
     /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.
     pub fn is_request(&self, name: &[u8]) -> bool {
+        // ld.so takes a name with a slash for a path; it asks for the library all the same.
         self.is_name(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
     }
 
@@ -180,12 +185,14 @@ impl LibraryProfile {
         let rest = name
             .strip_prefix(self.stem.as_bytes())?
             .strip_prefix(b".")?;
+        // Names in an image are bytes, and no release has a number that is not text.
         std::str::from_utf8(rest).ok()
     }
 
     /// The release of a version, of CUDA or of its own.
     pub fn release(&self, version: (u32, u32), exact: Option<String>) -> LibraryRelease {
         let (major, _) = version;
+        // The newest rule stands first. CUPTI's soname lost its minor version with CUDA 12.
         let rule = self.soname.iter().find(|rule| rule.from <= major);
         let soname = rule.map_or(self.stem.as_str(), |rule| rule.name.as_str());
         LibraryRelease {
@@ -197,6 +204,7 @@ impl LibraryProfile {
 
     /// The soname of a version such as `12.4.127`; `None` for what has no two numbers.
     pub fn soname_of(&self, version: &str) -> Option<String> {
+        // A lone major version is too little: up to CUDA 11 the soname has the minor version, too.
         let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
         let version = (parts.next()??, parts.next()??);
         Some(self.release(version, None).soname)
@@ -240,11 +248,13 @@ impl HeaderVersion {
             .iter()
             .map(|name| defined_number(text, name))
             .collect();
+        // One macro holds a number to be taken apart; several are the parts as they stand.
         let [number] = numbers.as_deref()? else {
             let parts: Vec<String> = numbers?.iter().map(u32::to_string).collect();
             return Some(parts.join("."));
         };
         match self.decimal_from {
+            // CUPTI_API_VERSION counts the releases up to CUDA 12.9; 130001 is CUDA 13.0 Update 1.
             Some(from) if *number >= from => {
                 Some(format!("{}.{}", number / 10_000, number / 100 % 100))
             }

@@ -19,6 +19,7 @@ impl LibraryRelease {
         let (major, minor) = self.cuda;
         self.exact
             .clone()
+            // The third number of a wheel is its build, which CUDA's version does not tell: pip takes the newest.
             .unwrap_or_else(|| format!("{major}.{minor}.*"))
     }
 
@@ -30,8 +31,16 @@ impl LibraryRelease {
 
 /// Whether the release of a CUDA has an API. One older than the table is in all of them.
 pub fn has_api(cuda: (u32, u32), api: &CuptiApi) -> bool {
-    let since = api.since.as_deref().map(super::version_numbers);
+    let since = api.since.as_deref().map(version_numbers);
+    // As numbers: by letters 12.10 would come before 12.9.
     since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
+}
+
+/// The numbers of a version, for comparing; empty for what is no version.
+pub fn version_numbers(version: &str) -> Vec<u32> {
+    let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
+    // One part that is no number makes the whole none: the rest would compare as an old version.
+    numbers.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The oldest driver of the host for a CUDA version: an image cannot show which driver it will meet.
 
-use super::version_numbers;
+use super::library_release::version_numbers;
 
 /// The oldest driver for one CUDA toolkit, as the CUDA release notes list it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,12 +21,14 @@ impl MinimumDriver {
         let [cuda, driver, branch] = fields else {
             return Err("expected the fields cuda,driver,minor_compatibility".to_owned());
         };
+        // Rows are looked up by major and minor, so that one without both would never be found.
         if version_numbers(cuda).len() < 2 {
             return Err(format!("{cuda:?} is no version of CUDA, such as 12.4.1"));
         }
         Ok(Self {
             cuda: (*cuda).to_owned(),
             driver: (*driver).to_owned(),
+            // Minor-version compatibility came with CUDA 11; toolkits before it have no branch.
             minor_compatibility: (!branch.is_empty()).then(|| (*branch).to_owned()),
         })
     }

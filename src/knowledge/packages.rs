@@ -25,6 +25,7 @@ pub struct CuptiPackages {
 pub(super) struct PackageFile {
     #[serde(default)]
     own: Vec<DistroPackage>,
+    // Optional here, so that a user's file can add a package and leave NVIDIA's addresses as they are.
     url: Option<String>,
     keyring: Option<String>,
     #[serde(default)]
@@ -49,11 +50,11 @@ pub struct GitSource {
 pub struct DistroPackage {
     /// `ID` of the distribution.
     pub id: String,
-    /// `VERSION_ID`.
+    /// `VERSION_ID` of the distribution, as os-release(5) has it.
     pub version: String,
     /// The component of the archive that holds it.
     pub component: String,
-    /// The package.
+    /// The name that apt or dnf takes.
     pub package: String,
     /// The major and minor version of CUDA that it is of.
     pub cuda: String,
@@ -81,6 +82,7 @@ pub struct NvidiaRepository {
 impl CuptiPackages {
     /// Adds what another file says: its packages come after those that are known, its addresses in their place.
     pub(super) fn add(&mut self, more: PackageFile) {
+        // The first that fits counts, so that a user adds distributions and changes none unseen.
         self.own.extend(more.own);
         self.nvidia.extend(more.nvidia);
         if let Some(url) = more.url {
@@ -110,6 +112,7 @@ impl CuptiPackages {
 /// Whether a version is the one that is written, or begins with it.
 fn is_version(written: &str, version: &str) -> bool {
     match written.strip_suffix(".*") {
+        // NVIDIA has one repository for all of Rocky 9; 90.1 does not begin with the same number.
         Some(major) => version.split('.').next() == Some(major),
         None => version == written,
     }

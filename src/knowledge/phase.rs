@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::KnowledgeTables;
+use super::tables::KnowledgeTables;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// The phases that rules have severities for.
@@ -45,11 +45,12 @@ pub struct PhaseRequirements {
 
 /// One id, or several of which the first that is there at all counts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+// A list within the list: `needs: [activity, [range-profiling, profiling]]`.
 #[serde(untagged)]
 pub enum IdChoice {
-    /// This one.
+    /// There is no choice: this id counts.
     One(String),
-    /// One of these.
+    /// Alternatives, the one that is wished most first.
     Any(Vec<String>),
 }
 
@@ -57,7 +58,7 @@ pub enum IdChoice {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadWeightPolicy {
-    /// Kinds that stay.
+    /// Kinds that stay, whoever needs them.
     #[serde(default)]
     pub allows: Vec<String>,
     /// Kinds that are dead weight, but for what is needed.
@@ -115,6 +116,7 @@ impl Phase {
             let phase = Self {
                 name: name.to_owned(),
                 summary: source.summary,
+                // Only the program's own phases may leave it out: `mistakes` refuses it of every other.
                 like: source.like.unwrap_or_else(|| name.to_owned()),
                 apis: source.apis,
                 profilers: source.profilers,
@@ -162,6 +164,7 @@ fn mistakes(
             mistakes
                 .push(document.mistake(&["like"], unknown_name("phase", like, &SEVERITY_PHASES)));
         }
+        // Rules have severities for these three: without one of them nothing says how grave a finding is.
         None if !SEVERITY_PHASES.contains(&name) => {
             let what = format!(
                 "the key \"like\" is missing: the phase whose severities count; there is {}",
@@ -185,6 +188,7 @@ fn of_wishes(
         for (number, wish) in list.iter().enumerate() {
             let number = number.to_string();
             match wish {
+                // The place of a lone id is its own entry; ids of a choice lie one level deeper.
                 IdChoice::One(id) => {
                     mistakes.extend(of_id(document, &[part, key, &number], id, known));
                 }

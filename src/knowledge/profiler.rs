@@ -23,7 +23,7 @@ pub struct ProfilerFile {
     /// Other names by which it is asked for.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// What it shows.
+    /// What it shows of a run, as the end of a sentence.
     pub gives: String,
     /// What is left without it.
     pub without: String,
@@ -56,7 +56,7 @@ pub struct ProfilerFile {
     /// The driver capabilities that it needs (`NVIDIA_DRIVER_CAPABILITIES`).
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// What it costs.
+    /// What a run pays for being recorded.
     pub overhead: ToolOverhead,
     /// What it needs that an image does not show, in words.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub enum CuptiNeed {
     BringsItsOwn,
     /// It reads what another tool wrote.
     ReadsTraces,
-    /// It does without.
+    /// It works without CUPTI, such as by sampling the processor.
     None,
 }
 
@@ -180,6 +180,7 @@ fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -
     for (key, conditions) in conditions {
         for (number, condition) in conditions.iter().enumerate() {
             let number = number.to_string();
+            // One thing that is there is enough, so that a condition without any would never hold.
             if condition.names_nothing() {
                 mistakes.push(document.mistake(
                     &[key, &number],
@@ -196,6 +197,7 @@ fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -
             }
         }
     }
+    // APIs are looked for in the image's copy, which no other tool uses.
     if (said.cupti == CuptiNeed::InImage) == said.apis.is_empty() {
         mistakes.push(
             document.mistake_in_key(
@@ -238,6 +240,7 @@ fn unknown_ids(
 impl ToolCondition {
     fn names_nothing(&self) -> bool {
         [
+            // Folders alone name nothing: they only say where else executables are looked for.
             &self.objects,
             &self.distributions,
             &self.executables,
@@ -252,6 +255,7 @@ impl ToolCondition {
 impl Profiler {
     /// Whether this is the tool that `name` stands for: its id or one of its aliases.
     pub fn answers_to(&self, name: &str) -> bool {
+        // People write PyTorch or Nsys; ids and aliases are in lower case.
         let name = name.to_lowercase();
         self.names().any(|own| own == name)
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::version_numbers;
+use super::library_release::version_numbers;
 
 /// A file of a known release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct ReleaseFile {
     pub bytes: u64,
 }
 
-/// The known releases.
+/// The releases of CUPTI whose files are known by their bytes.
 #[derive(Debug, Clone, Default)]
 pub struct ReleaseTable {
     /// By SHA-256 in hexadecimal.
@@ -53,11 +53,13 @@ impl ReleaseTable {
     /// The releases whose files are known for a processor, the oldest first.
     pub fn versions_for(&self, arch: &str) -> Vec<&str> {
         let of_arch = self.by_hash.values().filter(|file| file.arch == arch);
+        // A release has a row for each of its files, and a file may be the same in several releases.
         let versions: BTreeSet<&str> = of_arch
             .flat_map(|file| &file.versions)
             .map(String::as_str)
             .collect();
         let mut versions: Vec<&str> = versions.into_iter().collect();
+        // The set has them by letters, where 12.10 comes before 12.9.
         versions.sort_by_key(|version| version_numbers(version));
         versions
     }

@@ -1,18 +1,20 @@
 //! The tables of what is known: files with many rows, to which files of the same name of the user's add theirs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
+use super::catalog::{DataFile, FileMistake};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
+use super::library::LibraryProfile;
+use super::library_release::version_numbers;
 use super::minimum_driver::MinimumDriver;
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
-use super::{DataFile, FileMistake, LibraryProfile, version_numbers};
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
@@ -68,7 +70,7 @@ pub struct KnowledgeTables {
 pub struct BundleFolder {
     /// The folder, as a part of a path.
     pub folder: String,
-    /// The tool.
+    /// The tool, by its name in reports.
     pub owner: String,
     /// Whether the copy serves the tool alone.
     pub decoy: bool,
@@ -93,6 +95,7 @@ impl KnowledgeTables {
     /// The rows of one CUDA version: `12.4`, or the version of a component such as CUPTI 12.4.127, whose third
     /// number is that of its build and tells nothing of the update.
     pub fn drivers_for(&self, cuda: &str) -> impl Iterator<Item = &MinimumDriver> {
+        // The parts are compared as they are written: 12.1 is no beginning of 12.10.
         let minor =
             major_and_minor(cuda).map(|(major, minor)| (major.to_owned(), minor.to_owned()));
         self.drivers.iter().filter(move |row| {
@@ -124,8 +127,10 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         apis: reader.rows("apis", |api: &CuptiApi| Some(api.id.clone())),
         dead_weight: DeadWeightTable::default(),
         drivers,
+        // No key: a user's row may add libraries to a capability of the program's.
         driver_libraries: reader.rows("driver-libraries", |_| None),
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
+        // No key: one way of installing has a row for each CUDA or system that it differs for.
         sources: reader.rows("sources", |_| None),
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
@@ -145,7 +150,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         tables
             .releases
             .cuda_by_name
-            .extend::<std::collections::BTreeMap<String, String>>(names);
+            .extend::<BTreeMap<String, String>>(names);
     }
     let releases = reader.csv("releases", RELEASES_HEADER, |fields| match fields {
         [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
@@ -154,7 +159,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     tables.releases.by_hash.extend(releases);
     match DeadWeightTable::new(kinds) {
         Ok(table) => tables.dead_weight = table,
-        Err((kind, what)) => reader.mistaken_kind(&kind, what),
+        Err((kind, what)) => reader.mistaken_kind(&kind, &what),
     }
     (tables, reader.mistakes)
 }
@@ -196,6 +201,7 @@ impl<'f> TableReader<'f> {
             let read = document.and_then(|document| {
                 document.read_and(|more: Vec<T>| {
                     let mut mistakes = Vec::new();
+                    // A second row for a thing is refused: nobody could see which of the two counts.
                     for (number, key) in more.iter().map(&key).enumerate() {
                         if let Some(key) = key.filter(|key| !taken.insert(key.clone())) {
                             let what = format!("there is a row \"{key}\" already");
@@ -224,12 +230,14 @@ impl<'f> TableReader<'f> {
         for file in self.named(id) {
             let mut mistakes = Vec::new();
             let lines = file.text.lines().zip(1..);
+            // Comments say where rows are from. They are counted, so that an editor finds the line of a mistake.
             let mut lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
             let mut mistake = |line, what| {
                 let place = TextPosition { line, column: 1 };
                 mistakes.push(YamlMistake { place, what });
             };
             match lines.next() {
+                // Columns in another order would be read as other values without a word.
                 Some((line, _)) if line == header => {}
                 other => {
                     let line = other.map_or(1, |(_, line)| line);
@@ -237,6 +245,7 @@ impl<'f> TableReader<'f> {
                 }
             }
             for (line, number) in lines {
+                // Nothing is quoted, as no value of these tables holds a comma.
                 let fields: Vec<&str> = line.split(',').collect();
                 if fields.len() != header.split(',').count() {
                     let what = format!("expected {header}, found {} fields", fields.len());
@@ -254,15 +263,11 @@ impl<'f> TableReader<'f> {
     }
 
     fn mistaken(&mut self, file: &str, mistakes: Vec<YamlMistake>) {
-        let of_file = |mistake| FileMistake {
-            file: file.to_owned(),
-            mistake,
-        };
-        self.mistakes.extend(mistakes.into_iter().map(of_file));
+        self.mistakes.extend(FileMistake::in_file(file, mistakes));
     }
 
     /// A mistake in a pattern of a kind of file: patterns are compiled together, after all files are read.
-    fn mistaken_kind(&mut self, kind: &str, what: String) {
+    fn mistaken_kind(&mut self, kind: &str, what: &str) {
         let holds = |file: &&DataFile| file.text.contains(&format!("kind: {kind}"));
         let file = self.named("baggage").find(holds);
         let file = file.map_or_else(String::new, |file| file.file.clone());

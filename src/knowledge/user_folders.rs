@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::catalog::{DataFile, DataKind, FileMistake};
 use super::tables::{ADVICE_FILE, TABLE_FILES};
-use super::{DataFile, DataKind, FileMistake};
 use image_linkage::escape;
 use yaml_mistakes::{TextPosition, YamlMistake};
 
@@ -42,8 +42,7 @@ impl UserFolders {
         self.files_of(folder, DataKind::Rule);
     }
 
-    /// Reads a folder of profiles: its folders by the kind of what they describe, and `advice.yaml`
-    /// beside them.
+    /// Reads a folder of profiles: `advice.yaml`, and its folders by the kind of what they describe.
     pub fn add_profiles(&mut self, folder: &Path) {
         let names = match names(folder) {
             Ok(names) => names,
@@ -57,6 +56,7 @@ impl UserFolders {
                 self.add_file(&path, DataKind::Table, "advice");
                 continue;
             }
+            // A README beside the folders is no mistake.
             if !path.is_dir() {
                 continue;
             }
@@ -74,6 +74,7 @@ impl UserFolders {
                 ),
             }
         }
+        // A mistyped folder would else be one that adds nothing, and nobody would know.
         if !found {
             let what = format!("it has none of the folders {}", known.join(", "));
             self.cannot(folder, &what);
@@ -81,11 +82,7 @@ impl UserFolders {
     }
 
     fn files_of(&mut self, folder: &Path, kind: DataKind) {
-        let names = match names(folder) {
-            Ok(names) => names,
-            Err(error) => return self.cannot(folder, &error.to_string()),
-        };
-        for (name, path) in names {
+        for (name, path) in self.names_in(folder) {
             let Some((id, extension)) = name.rsplit_once('.') else {
                 continue;
             };
@@ -95,6 +92,7 @@ impl UserFolders {
                     &path,
                     "its name is its id: lower-case letters, digits and hyphens",
                 ),
+                // Passed over without a word, it would be a rule that never finds anything.
                 "yml" => self.cannot(&path, "its name has to end in .yaml"),
                 _ => {}
             }
@@ -103,11 +101,7 @@ impl UserFolders {
 
     /// The tables of a folder: each has the name of the one to which it adds.
     fn tables_of(&mut self, folder: &Path) {
-        let names = match names(folder) {
-            Ok(names) => names,
-            Err(error) => return self.cannot(folder, &error.to_string()),
-        };
-        for (name, path) in names {
+        for (name, path) in self.names_in(folder) {
             match name.rsplit_once('.') {
                 Some((id, _)) if TABLE_FILES.contains(&name.as_str()) => {
                     self.add_file(&path, DataKind::Table, id);
@@ -119,6 +113,13 @@ impl UserFolders {
                 _ => {}
             }
         }
+    }
+
+    fn names_in(&mut self, folder: &Path) -> Vec<(String, PathBuf)> {
+        names(folder).unwrap_or_else(|error| {
+            self.cannot(folder, &error.to_string());
+            Vec::new()
+        })
     }
 
     fn add_file(&mut self, path: &Path, kind: DataKind, id: &str) {
@@ -150,15 +151,18 @@ fn names(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
+        // The name of a file may hold what a terminal would obey, and mistakes print it.
         let name = escape::escape_bytes(entry.file_name().as_encoded_bytes());
         if !name.starts_with('.') {
             names.push((name, entry.path()));
         }
+        // Counted while it is read: a folder that was named by mistake may have millions.
         if names.len() > FILES {
             let what = format!("more than {FILES} files");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
     }
+    // read_dir has the order of the file system, which differs from host to host.
     names.sort();
     Ok(names)
 }
@@ -184,6 +188,7 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
         }
         let mut bytes = Vec::new();
         File::open(path)?
+            // One byte above the limit tells a file that just fits from one that is too large.
             .take(FILE_BYTES + 1)
             .read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -200,6 +205,7 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
         let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
         let place = TextPosition {
             line: number(before.matches('\n').count()),
+            // In characters, as an editor counts, not in bytes.
             column: number(
                 before
                     .rsplit('\n')

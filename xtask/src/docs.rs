@@ -44,6 +44,7 @@ pub fn check() -> Result<String, Box<dyn Error>> {
         let (path, text) = page;
         match fs::read_to_string(path) {
             Ok(there) if there == *text => {}
+            // A page that is missing differs; one that cannot be read is another matter.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => differ.push(page),
         }

@@ -24,6 +24,7 @@ const SOURCES: &str = "src";
 pub fn write() -> Result<String, Box<dyn Error>> {
     let (folder, wanted) = (generated(), wanted()?);
     let present = present(&folder)?;
+    // What is right is left alone, so that its time of change stays.
     for path in differing(&wanted, &present) {
         let at = folder.join(path);
         match wanted.get(path) {
@@ -104,6 +105,7 @@ fn remove(folder: &Path, file: &Path) -> io::Result<()> {
     fs::remove_file(file)?;
     let above = file.ancestors().skip(1).take_while(|dir| *dir != folder);
     for dir in above {
+        // A folder that still holds something cannot be removed, nor can those above it.
         if fs::remove_dir(dir).is_err() {
             break;
         }

@@ -25,6 +25,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
             &["judge::plan"],
             &["judge::outcome"],
             &["judge::audit"],
+            // Neighbours: what writes images and what writes reports can each be changed without the other.
             &["make", "report"],
             &["cli"],
         ],
@@ -81,11 +82,13 @@ pub fn check(circles: CircleCheck) -> Result<String, Box<dyn Error>> {
         listed.extend(find_circles(folder, &edges));
     }
     let refused = !wrong.is_empty() || (circles == CircleCheck::Refused && !listed.is_empty());
+    // Circles are printed in any case; only `--circles` makes them a failure.
     wrong.append(&mut listed);
-    match refused {
-        true => Err(wrong.join("\n").into()),
-        false => Ok([wrong.join("\n"), "no import leads upwards\n".to_owned()].join("\n")),
+    let lines = wrong.join("\n");
+    if refused {
+        return Err(lines.into());
     }
+    Ok(lines + "\nno import leads upwards\n")
 }
 
 fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dyn Error>> {
@@ -103,6 +106,7 @@ fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dy
             names.pop_if(|last| last == "mod" || last == "lib");
             match path.extension() {
                 None if path.is_dir() => folders.push(path),
+                // Tests may import what they like.
                 Some(ending) if ending == "rs" && names.last().is_none_or(|it| it != "tests") => {
                     texts.insert(names, code_of(&fs::read_to_string(&path)?));
                 }
@@ -120,8 +124,10 @@ fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dy
 
 /// The text without comments and without the tests at its end.
 fn code_of(text: &str) -> String {
+    // Tests stand at the end of a file, so that all before them is code.
     let code = text.split("#[cfg(test)]\nmod tests {").next();
     let lines = code.unwrap_or_default().lines();
+    // This also cuts a line at an address within a string, which is no import.
     let code = lines.map(|line| line.split("//").next().unwrap_or_default());
     code.collect::<Vec<_>>().join("\n")
 }
@@ -129,6 +135,7 @@ fn code_of(text: &str) -> String {
 fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -> FileImports {
     let mut imports = FileImports::default();
     let mut rest = String::new();
+    // rustfmt leaves one form of `use`, so that no parser of Rust is needed.
     for statement in text.split(';') {
         // What stands before `use` on its line says whether the module passes the name on.
         let (before, tree) = statement.rsplit_once("use ").unwrap_or((statement, ""));
@@ -154,6 +161,7 @@ fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -
             }
         }
     }
+    // A path in an expression, such as `crate::size::format_size(…)`, is an import without a `use`.
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     for word in rest.split(|c| !is_word(c)) {
         let path: ModulePath = word.split("::").map(str::to_owned).collect();
@@ -182,6 +190,7 @@ fn expand(tree: &str) -> Vec<ModulePath> {
     for letter in inner.chars() {
         depth += i32::from(letter == '{') - i32::from(letter == '}');
         match branches.last_mut() {
+            // A comma within inner braces belongs to the branch.
             Some(branch) if letter != ',' || depth > 0 => branch.push(letter),
             _ => branches.push(String::new()),
         }
@@ -199,6 +208,7 @@ fn from_root(
 ) -> Option<ModulePath> {
     let ups = path.iter().take_while(|part| *part == "super").count();
     let (first, rest) = path.split_first()?;
+    // A `mod.rs` names the modules below it without a word before them.
     let child = [module.as_slice(), std::slice::from_ref(first)].concat();
     match first.as_str() {
         "crate" => Some(rest.to_vec()),
@@ -226,7 +236,9 @@ fn file_of<'f>(
     path: &ModulePath,
 ) -> Option<&'f ModulePath> {
     let mut path = path.clone();
+    // Two modules that pass a name on to each other would else be followed for ever.
     for _ in 0..8 {
+        // The longest beginning that is a file: the rest names something in it.
         let known = (0..=path.len()).rev().find_map(|length| {
             let (module, rest) = path.split_at(length);
             Some((files.get_key_value(module)?, rest))
@@ -255,6 +267,7 @@ fn upward_imports(folder: &str, floors: &[&[&str]], edges: &FileEdges<'_>) -> Ve
         for to in needed {
             if let Some((own, other)) = place(from).zip(place(to))
                 && own != other
+                // Also of one floor: what stands beside each other is kept apart.
                 && other.0 >= own.0
             {
                 let (from, to) = (from.join("::"), to.join("::"));
@@ -281,6 +294,7 @@ fn find_circles(folder: &str, edges: &FileEdges<'_>) -> Vec<String> {
         let members = edges.keys().filter(both);
         members.map(|member| member.join("::")).collect()
     };
+    // Each member of a circle finds the same one, and the set keeps it once.
     let circles: BTreeSet<Vec<String>> = edges.keys().map(circle).collect();
     let circles = circles.iter().filter(|members| members.len() > CIRCLE);
     let words = |members: &Vec<String>| {

@@ -17,6 +17,7 @@ pub fn run_advise(args: &AdviseArgs) -> RunExit {
         Ok(known) => known,
         Err(exit) => return exit,
     };
+    // Who asks nothing is told what can be asked.
     if args.tools.is_empty() && args.phase.is_none() {
         return list(&known.profilers, args.format);
     }
@@ -41,10 +42,12 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<
     let mut tools: Vec<&Profiler> = Vec::new();
     for name in &args.tools {
         let tool = advice::find_tool(name, known)?;
+        // `nsys` and `nsight-systems` are two names of one tool.
         if !tools.contains(&tool) {
             tools.push(tool);
         }
     }
+    // Tools that are named count; the phase then only says what the image is for.
     if let Some(phase) = phase.filter(|_| tools.is_empty()) {
         tools = advice::tools_of_phase(phase, knowledge);
     }

@@ -30,6 +30,7 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExi
     let knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
     config.fill_audit(args);
+    // Every name that no phase has is told, not only the first.
     let strange = args
         .phase
         .iter()
@@ -37,6 +38,7 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExi
     if let Some(exit) = strange.fold(None, |_, error| Some(report_error(&error))) {
         return Err(exit);
     }
+    // After the phases were checked: for another library than CUPTI none of them is left.
     let knowledge = knowledge.about_library(&args.library);
     let knowledge = knowledge.map_err(|error| report_error(&error))?;
     Ok((knowledge, config.suppressions))
@@ -61,6 +63,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
         exit: RunExit::Clean,
         all_read: true,
     };
+    // The last is known as such, since suppressions can be called unused only behind it.
     let Some((last, others)) = args.images.split_last() else {
         return report_error(&"name an image");
     };
@@ -72,6 +75,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
         mut outputs, exit, ..
     } = run;
     outputs.write(|report| report.end(exit));
+    // A report that cannot be put in place is code 2, whatever the audit has found.
     exit.max(outputs.close())
 }
 
@@ -112,6 +116,7 @@ impl AuditRun<'_> {
                     self.exit = self.exit.max(audit.exit(self.fail_on));
                     self.outputs.write(|report| report.audited(&audit));
                 }
+                // The other platforms are audited all the same.
                 Err(error) => self.unread(image, &error),
             }
         }

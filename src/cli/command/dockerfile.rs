@@ -47,6 +47,7 @@ impl<E: std::error::Error> From<E> for CommandError {
 
 fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     let existing = ExistingOutput::with_force(args.force);
+    // A hyphen is standard output here as it is for the reports of an audit.
     args.file = args.file.take().filter(|file| file.as_os_str() != "-");
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
@@ -79,6 +80,7 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
         ),
         None => project::render_project(&asked, &templates)?,
     };
+    // Before the Dockerfile: where this fails, nothing has gone to standard output.
     if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
         output_file::write_file(file, &text, existing).map_err(CommandError::Why)?;
     }
@@ -145,6 +147,7 @@ impl DockerfileInputs<'_> {
         };
         let recipe = make_recipe(&request)?;
         let mut page = dockerfile::fill_page(self.facts, plan, &recipe, &self.base)?;
+        // A file system that is built anew has lost the config of the image, which is written out again.
         if recipe.fresh.is_some() {
             let library_path = recipe.library_path.as_ref();
             let library_path = library_path.map(|path| path.value.as_str());

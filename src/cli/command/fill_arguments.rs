@@ -9,6 +9,7 @@ impl ProjectConfig {
     pub(super) fn fill_audit(&self, args: &mut AuditArgs) {
         args.fail_on = args.fail_on.or(self.fail_on);
         args.format = args.format.or(self.format);
+        // clap has put in what the variable says by now, so that it counts before the config, too.
         if args.phase.is_empty() {
             args.phase.clone_from(&self.phases);
         }
@@ -26,6 +27,7 @@ impl ProjectConfig {
         args.cpu = args.cpu.or(self.cpu);
         let given = std::mem::take(&mut args.environment);
         args.environment.clone_from(&self.environment);
+        // Behind the config's, because of two values for one name the last counts.
         args.environment.extend(given);
         if args.insecure_registries.is_empty() {
             args.insecure_registries

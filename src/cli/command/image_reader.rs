@@ -41,6 +41,7 @@ impl ImageReader {
             registry: RegistryOptions {
                 insecure: self.options.insecure_registries.clone(),
                 ca_cert: self.options.ca_cert.clone(),
+                // What the user's `docker login` may pull can be audited without another login.
                 credentials: CredentialSource::Host,
                 ..RegistryOptions::default()
             },
@@ -74,6 +75,7 @@ impl ImageReader {
                 let request = options.open_request();
                 let all = image_source::list_platforms(image, &options.registry, &request)?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
+                // A source without an index has one image and no platforms to list.
                 Ok(if wishes.is_empty() {
                     vec![None]
                 } else {
@@ -97,9 +99,9 @@ pub(super) struct PreparedCommand {
 }
 
 impl PreparedCommand {
-    /// Reads what the user brings, and fills `args` by the config. Where all platforms are asked for, `only_one` is
-    /// said.
+    /// Reads what the user brings, and fills `args` by the config; `only_one` is said where all platforms are asked for.
     pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, RunExit> {
+        // The config is read first, as it says where rules and profiles of the user lie.
         let file = project_config::read_config(&args.own)?;
         if let Some(file) = &file {
             file.config.fill_image(&mut args.image);

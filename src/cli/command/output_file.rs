@@ -15,12 +15,14 @@ use crate::make::whole_file::{ExistingOutput, folder_of, write_whole_file};
 /// Errors: The first that may not, in words.
 pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), String> {
     for file in files {
+        // The link itself is looked at: one that leads nowhere is there, too.
         let found = fs::symlink_metadata(file);
         match found {
             Ok(found) if found.is_dir() => return Err(format!("{} is a folder", file.display())),
             Ok(_) if existing == ExistingOutput::Stays => return Err(is_there(file)),
             _ => {}
         }
+        // Said now, because an image may take minutes to read.
         let folder = folder_of(file);
         if !fs::metadata(folder).is_ok_and(|found| found.is_dir()) {
             let folder = folder.display();
@@ -38,6 +40,7 @@ pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), S
 /// Errors: The file is there and is to stay, or it cannot be written, in words.
 pub fn write_file(file: &Path, content: &str, existing: ExistingOutput) -> Result<(), String> {
     write_whole_file(file, content, existing).map_err(|error| match error.kind() {
+        // It was free when the run began: somebody else has made it since.
         io::ErrorKind::AlreadyExists => is_there(file),
         _ => format!("cannot write {}: {error}", file.display()),
     })
@@ -61,6 +64,7 @@ pub fn read_templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
         paths.push(entry.map_err(|error| cannot(folder, error))?.path());
     }
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "j2"));
+    // A mistyped folder would else mean that the program's own templates are used.
     if paths.is_empty() {
         return Err(format!(
             "{} holds no template: their names end in .j2",

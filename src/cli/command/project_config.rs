@@ -24,6 +24,7 @@ use super::terminal::report_error;
 pub fn read_config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
     let found = || locate::find_config(&std::env::current_dir().ok()?);
     let path = match &args.config {
+        // First of all: `--no-config` also wins over `CUPTI_AUDIT_CONFIG`.
         _ if args.no_config => None,
         Some(path) => Some(path.clone()),
         None => found().map(|path| from_here(&path)),
@@ -46,6 +47,7 @@ pub fn load_knowledge(
     args: &ConfigArgs,
     config: Option<&ConfigFile>,
 ) -> Result<Knowledge, RunExit> {
+    // A flag stands in place of the config's folders, as it does for every other key.
     let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
         [] => config.map(file).unwrap_or_default().to_vec(),
         _ => flag.to_vec(),
@@ -95,6 +97,7 @@ fn report_mistakes(mut mistakes: Vec<FileMistake>) -> RunExit {
 /// Errors: The variable is not a number of seconds, in words.
 pub fn current_date() -> Result<Date, String> {
     let written = std::env::var("SOURCE_DATE_EPOCH").unwrap_or_default();
+    // Empty counts as not set, as for every variable of the command line.
     let seconds: i64 = if written.is_empty() {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since

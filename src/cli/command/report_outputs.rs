@@ -61,6 +61,7 @@ impl ReportOutputs {
             .partition(|output| output.file.as_os_str() == "-");
         let format = match (args.format, on_stdout.as_slice()) {
             (format, []) => format.unwrap_or(ReportFormat::Text),
+            // `-o json=-` says what goes to standard output as well as `--format json` does.
             (None, [only]) => only.format,
             _ => return Err("two reports are to go to standard output".to_owned()),
         };
@@ -82,6 +83,7 @@ impl ReportOutputs {
                     args,
                     rules,
                 ),
+                // The other reports may be what the CI system waits for.
                 Err(error) => outputs.fail(&file, &error),
             }
         }

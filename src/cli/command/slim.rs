@@ -58,11 +58,13 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let PreparedCommand {
         knowledge, reader, ..
     } = prepared;
+    // Also before anything is read, as a name may be misspelt.
     knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
     let options = reader.options(prepared.platform.as_ref());
     // Before anything is read: an output that is taken would be found out after minutes.
     let place = SlimDestination::new(args, &options)?;
     let folder = match &place {
+        // Beside the output: only within one file system is putting it in place a single rename.
         Some(place) => place.output.create_staging_folder()?,
         None => tempfile::tempdir().map_err(|error| SlimError::Cannot(error.to_string()))?,
     };
@@ -72,6 +74,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
         args,
         knowledge,
         options: &options,
+        // Looked at only now, when no bar can stand between the lines of the error.
         original: original?,
         folder: folder.path(),
     };
@@ -170,6 +173,7 @@ impl SlimRun<'_> {
         }
         let put = place.output.place_image(&made, &place.reach, self.folder)?;
         text.extend(["  written: ", &put, "\n"]);
+        // Last, so that no file speaks of an image that was not put in place.
         self.proof(&made.proof, place.reach.existing)?;
         Ok(text)
     }

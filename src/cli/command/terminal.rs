@@ -16,6 +16,7 @@ pub(super) fn json_line(line: serde_json::Result<String>) -> io::Result<String> 
 
 pub(super) fn set_color_choice(when: ColorArg) {
     match when {
+        // anstream itself looks at the terminal and at NO_COLOR.
         ColorArg::Auto => {}
         ColorArg::Always => anstream::ColorChoice::Always.write_global(),
         ColorArg::Never => anstream::ColorChoice::Never.write_global(),
@@ -32,6 +33,7 @@ pub(super) fn write_result(text: io::Result<String>, exit: RunExit) -> RunExit {
     let written = text.and_then(|text| {
         let mut out = anstream::stdout().lock();
         out.write_all(text.as_bytes())?;
+        // A full disk would else show when the program ends, where nobody looks at it.
         out.flush()
     });
     match written {

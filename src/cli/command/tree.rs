@@ -19,12 +19,14 @@ pub fn run_tree(mut args: TreeArgs) -> RunExit {
 
 fn show(args: &TreeArgs, facts: &ImageFacts) -> RunExit {
     let ground = facts.grounds.get(args.world.into());
+    // A path may be that of a static program, which needs no loader; a soname is a question to one.
     if ground.linker.is_none() && !args.object.contains('/') {
         return report_error(&format!(
             "{}: the image has no dynamic loader for {}",
             args.image_name, facts.image.platform
         ));
     }
+    // dlopen(3) takes a name with a slash for a path, and searches for any other.
     let resolution = if args.object.contains('/') {
         let Some(resolution) = ground.start_program(args.object.as_bytes()) else {
             return report_error(&format!(

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ConfigFile, FILE_NAME, in_file};
+use super::{ConfigFile, FILE_NAME};
 use crate::knowledge::{FileMistake, user_folders};
 use image_linkage::escape;
 use yaml_mistakes::YamlMistake;
@@ -20,6 +20,7 @@ pub fn find_config(start: &Path) -> Option<PathBuf> {
     let root = start.ancestors().position(|folder| there(folder, ".git"));
     start
         .ancestors()
+        // Above a folder that is in no repository, a config is likely somebody else's, as in /tmp.
         .take(root.map_or(1, |above| above + 1))
         .find(|folder| there(folder, FILE_NAME))
         .map(|folder| folder.join(FILE_NAME))
@@ -31,7 +32,7 @@ pub fn find_config(start: &Path) -> Option<PathBuf> {
 pub fn read_config(path: &Path) -> Result<ConfigFile, Vec<FileMistake>> {
     let shown = escape::escape_bytes(path.as_os_str().as_encoded_bytes());
     let text = user_folders::read_text_file(path)
-        .map_err(|(place, what)| in_file(&shown, vec![YamlMistake { place, what }]))?;
+        .map_err(|(place, what)| FileMistake::in_file(&shown, vec![YamlMistake { place, what }]))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     ConfigFile::read(&shown, folder, &text)
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use yaml_mistakes::{YamlDocument, unknown_name};
 
 use crate::judge::rule::suppression::{SUPPRESSION_RULES, Suppression};
 
@@ -52,6 +52,7 @@ impl ConfigFile {
     ///
     /// Errors: All that are not known, each with its place.
     pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), Vec<FileMistake>> {
+        // Apart from reading the text: the config itself says where rules and phases are read from.
         let phases = knowledge.phase_names();
         let rules: Vec<&str> = knowledge.rules.iter().map(|rule| &*rule.id).collect();
         let mut mistakes = Vec::new();
@@ -67,6 +68,7 @@ impl ConfigFile {
         for (number, suppression) in self.config.suppressions.iter().enumerate() {
             let rule = suppression.rule.as_str();
             let what = match () {
+                // Such a suppression could silence the finding that is about it.
                 () if SUPPRESSION_RULES.contains(&rule) => {
                     "it is about suppressions: mend or remove the one it is about".to_owned()
                 }
@@ -78,21 +80,9 @@ impl ConfigFile {
         }
         match mistakes.as_slice() {
             [] => Ok(()),
-            _ => Err(self.in_file(mistakes)),
+            _ => Err(FileMistake::in_file(&self.file, mistakes)),
         }
     }
-
-    fn in_file(&self, mistakes: Vec<YamlMistake>) -> Vec<FileMistake> {
-        in_file(&self.file, mistakes)
-    }
-}
-
-fn in_file(file: &str, mistakes: Vec<YamlMistake>) -> Vec<FileMistake> {
-    let of = |mistake| FileMistake {
-        file: file.to_owned(),
-        mistake,
-    };
-    mistakes.into_iter().map(of).collect()
 }
 
 #[cfg(test)]

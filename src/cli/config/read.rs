@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::Deserialize;
 
-use super::{ConfigFile, ProjectConfig, in_file};
+use super::{ConfigFile, ProjectConfig};
 use crate::cli::option_values::{OutputFile, PlatformArg};
 use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::FileMistake;
@@ -18,6 +18,7 @@ use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct ConfigSource {
+    // Texts, to be read by the parsers of the flags: a flag and its key take the same words.
     fail_on: Option<String>,
     #[serde(default)]
     phases: Vec<String>,
@@ -64,8 +65,9 @@ impl ConfigFile {
                 (config, checked.mistakes)
             })
         };
-        let document = YamlDocument::parse(text).map_err(|mistake| in_file(file, vec![mistake]))?;
-        let config = read(&document).map_err(|mistakes| in_file(file, mistakes))?;
+        let document = YamlDocument::parse(text)
+            .map_err(|mistake| FileMistake::in_file(file, vec![mistake]))?;
+        let config = read(&document).map_err(|mistakes| FileMistake::in_file(file, mistakes))?;
         Ok(Self {
             config,
             file: file.to_owned(),
@@ -82,6 +84,7 @@ struct ConfigChecker<'a> {
 
 impl ConfigChecker<'_> {
     fn config(&mut self, source: ConfigSource, folder: &Path) -> ProjectConfig {
+        // From the config's folder, so that it means the same from everywhere in the repository.
         let from_folder = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
             paths.iter().map(|path| folder.join(path)).collect()
         };
@@ -123,6 +126,7 @@ impl ConfigChecker<'_> {
         let path = self.one(&at("path"), source.path.as_deref(), GlobPattern::new);
         let until = self.one(&at("until"), source.until.as_deref(), date);
         let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
+        // Findings on the suppression itself name the line.
         let place = self.document.mistake(&at("rule"), String::new()).place;
         Some(Suppression {
             rule: source.rule,
@@ -164,6 +168,7 @@ impl ConfigChecker<'_> {
 
 /// A word that a flag takes, too.
 fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
+    // Upper and lower case differ, as they do for the flag.
     T::from_str(text, false).map_err(|_unknown| {
         let values = T::value_variants().iter();
         let values: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
@@ -179,6 +184,7 @@ fn date(text: &str) -> Result<jiff::civil::Date, String> {
 
 fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
+        // Without a reason nobody would ever dare to take it out again.
         "" => Err("a suppression says why".to_owned()),
         reason => Ok(reason.to_owned()),
     }

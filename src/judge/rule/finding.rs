@@ -14,6 +14,7 @@ pub struct Finding {
     /// What is the matter.
     pub message: String,
     /// Where it lies; none for the image as a whole.
+    // Several where copies are one finding together; of those GitHub's code scanning shows the first.
     pub locations: Vec<FindingLocation>,
     /// What shows it: the loader's words and its search.
     pub evidence: Vec<Evidence>,

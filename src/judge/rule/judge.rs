@@ -31,6 +31,7 @@ pub fn sort_findings(findings: &mut [Finding]) {
             .cmp(&suppressed(b))
             .then_with(|| b.severity.cmp(&a.severity))
             .then_with(|| a.rule.cmp(&b.rule))
+            // By place at last, so that the order of files in a tar does not show.
             .then_with(|| a.locations.cmp(&b.locations))
     });
 }
@@ -78,6 +79,7 @@ impl Rule {
             .iter()
             .filter(holds)
             .filter(|raise| meets(&raise.conditions, subject));
+        // With the base: a raise to a lower severity changes nothing.
         raised.map(|raise| raise.severity).chain([base]).max()
     }
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::template::MessageTemplate;
-use super::{
-    DisabledPhases, FieldCondition, FieldValue, Rule, RuleCure, Severity, SeverityRaise,
-    SubjectKind,
+use super::compiled_rule::{
+    DisabledPhases, FieldCondition, Rule, RuleCure, Severity, SeverityRaise,
 };
+use super::subject_kind::{FieldValue, SubjectKind};
+use super::template::MessageTemplate;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A rule's file as written.
@@ -81,6 +81,7 @@ pub fn compile_rule(
 
 fn rule(id: &str, source: RuleSource) -> Rule {
     let phases = severities(&source.phases);
+    // A rule that is off unless a phase asks for it is listed with the gravest severity that it can have.
     let gravest = phases.values().copied().max();
     Rule {
         id: id.to_owned(),

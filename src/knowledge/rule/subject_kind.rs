@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::subject_fields;
+
 /// The kinds of subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -96,157 +98,26 @@ impl SubjectKind {
     }
 
     /// The fields that a subject of this kind has, in the order in which a mistake lists them.
-    #[expect(clippy::too_many_lines, reason = "one arm per kind")]
     pub fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Image => &[
-                "status",
-                "status_nvidia",
-                "import_broken",
-                // Whether a copy, a link to none or a program that asks is there.
-                "concerns_cupti",
-                // `glibc`, `musl` or `none`: the dynamic loader.
-                "libc",
-            ],
-            Self::Copy => &[
-                "path",
-                "directory",
-                "soname",
-                "version",
-                "owner",
-                // Whether it serves only the tool that brings it.
-                "decoy",
-                "loadable",
-                "loadable_nvidia",
-                // Whether a program gets it.
-                "used",
-                // Whether the search ended at it, and what it needs is missing.
-                "reached",
-                "library",
-                "damaged",
-                "damage",
-                // Whether a search ends at it because it is damaged.
-                "stops_search",
-                "machine",
-                "image_machine",
-                "wrong_machine",
-                "image_status",
-                // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
-                "image_serves",
-                // Whether the image has a dynamic loader.
-                "has_loader",
-                // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
-                "cudart",
-                "other_cudart",
-                "other_cudart_major",
-            ],
-            Self::Copies => &["count", "versions"],
-            Self::DanglingLink => &["path", "target", "dev_link"],
-            Self::Misnamed => &["path", "says", "soname"],
-            Self::Failure => &[
-                "object",
-                // What that breaks: `cupti`, or `import` or `profiling` of a program.
-                "breaks",
-                "words",
-                // Whether all that is missing is a newer glibc, which one is needed and which one is there.
-                "glibc",
-                "glibc_needed",
-                "glibc_here",
-                // Whether the C library of the image is musl.
-                "musl",
-            ],
-            Self::Unserved => &[
-                "name",
-                "object",
-                "wants",
-                "words",
-                // Whether another program of the same Python environment gets one.
-                "others_served",
-            ],
-            Self::Need => &["phase", "level", "what", "why"],
-            Self::Consumer => &[
-                "name",
-                "object",
-                // `needed` or `dlopen`.
-                "asks",
-                "wants",
-                // What breaks without it: `import` or `profiling`.
-                "required",
-                "path",
-                // Whether it imports symbols that the copy does not export, and which.
-                "lacks_symbols",
-                "symbols",
-                // Whether it gets another release than it was made for, and which.
-                "shadowed",
-                "older",
-                "gets",
-                "meant",
-                "meant_by",
-            ],
-            Self::LdCache => &[
-                // What is wrong, as the end of a sentence.
-                "words",
-                // Whether a fresh run of `ldconfig` makes the names found.
-                "repaired_by_ldconfig",
-            ],
-            Self::EmptyElement => &["of", "value", "working_dir"],
-            Self::Stub => &[
-                "path",
-                "name",
-                // `LD_LIBRARY_PATH` or `ld.so.cache`.
-                "by",
-                // Whether it has the soname of the driver's library: then programs get it instead.
-                "is_soname",
-            ],
-            Self::Runtime => &[
-                "variable", "value", // `devices`, `compute` or `utility`.
-                "lacks", // What that means, as the end of a sentence.
-                "words",
-            ],
-            Self::Cuda => &[
-                // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
-                "version",
-                "from",
-                // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
-                "driver",
-                "branch",
-                // Whether the driver for this version is known.
-                "has_driver",
-                "has_cupti",
-                // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
-                "cupti",
-                "cupti_path",
-                "required",
-                "newer_than_required",
-                // Whether a search path names the directory into which GKE mounts the driver.
-                "names_nvidia_directory",
-            ],
-            Self::Framework => &[
-                // The distribution: `torch` or `tensorflow`.
-                "name",
-                "version",
-                // Whether a program of the image asks for CUPTI under the framework's name.
-                "asks_for_cupti",
-                // Whether TensorBoard is in the same environment, and whether the plugin that shows profiles is.
-                "tensorboard",
-                "has_plugin",
-                "plugin",
-                // Whether the environment lets a daemon start profiles.
-                "daemon",
-            ],
-            Self::Nvperf => &[
-                // Who asks: a program, or any process that opens CUPTI by its soname.
-                "name",
-                // Where the library is, as the end of a sentence.
-                "words",
-                // Whether another process of the image gets it.
-                "others_get_it",
-            ],
-            Self::Baggage => &[
-                // `profiling` or `toolkit`.
-                "weight", "bytes", "count",
-            ],
-            Self::Suppression => &["rule", "reason", "until", "line", "state"],
+            Self::Image => subject_fields::IMAGE,
+            Self::Copy => subject_fields::COPY,
+            Self::Copies => subject_fields::COPIES,
+            Self::DanglingLink => subject_fields::DANGLING_LINK,
+            Self::Misnamed => subject_fields::MISNAMED,
+            Self::Failure => subject_fields::FAILURE,
+            Self::Unserved => subject_fields::UNSERVED,
+            Self::Need => subject_fields::NEED,
+            Self::Consumer => subject_fields::CONSUMER,
+            Self::LdCache => subject_fields::LD_CACHE,
+            Self::EmptyElement => subject_fields::EMPTY_ELEMENT,
+            Self::Stub => subject_fields::STUB,
+            Self::Runtime => subject_fields::RUNTIME,
+            Self::Cuda => subject_fields::CUDA,
+            Self::Framework => subject_fields::FRAMEWORK,
+            Self::Nvperf => subject_fields::NVPERF,
+            Self::Baggage => subject_fields::BAGGAGE,
+            Self::Suppression => subject_fields::SUPPRESSION,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::FieldValue;
+use super::subject_kind::FieldValue;
 
 /// A sentence and the fields in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,7 @@ impl MessageTemplate {
         let mut parts = Vec::new();
         for (at, piece) in text.split('{').enumerate() {
             match piece.split_once('}') {
+                // A closing brace before the first opening one is text.
                 Some((field, rest)) if at > 0 => {
                     parts.push(TemplatePart::Field(field.to_owned()));
                     parts.push(TemplatePart::Text(rest.to_owned()));
@@ -47,6 +48,7 @@ impl MessageTemplate {
             TemplatePart::Field(field) => fields
                 .get(field.as_str())
                 .map(FieldValue::to_string)
+                // Compiling refused every field that the subject has not, so that nothing is lost here.
                 .unwrap_or_default(),
         };
         self.parts.iter().map(piece).collect()

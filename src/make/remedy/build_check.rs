@@ -36,10 +36,12 @@ pub(crate) struct LinkedObject {
 
 /// The names that have to be found: that of libcupti and those of what is needed beside it.
 pub(super) fn names_to_check(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
-    let beside = needs.iter().map(|need| need.stem);
-    let beside = beside.filter(|stem| *stem != CUPTI && !stem.ends_with('.'));
+    // No process finds a library by its bare name that is there under a numbered one alone.
+    let beside = needs
+        .iter()
+        .filter(|need| need.stem != CUPTI && !need.is_numbered);
     std::iter::once(way.soname())
-        .chain(beside.map(str::to_owned))
+        .chain(beside.map(|need| need.stem.to_owned()))
         .collect()
 }
 

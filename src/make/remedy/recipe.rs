@@ -212,6 +212,7 @@ fn needs_of(target: &ImageFacts, bring: &CopyPlan) -> Vec<RequiredLibrary> {
             .find(|file| file.name.starts_with(stem.as_bytes()))?;
         Some(RequiredLibrary {
             stem,
+            is_numbered: false,
             because: file.because.clone(),
         })
     };

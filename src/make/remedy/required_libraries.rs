@@ -13,6 +13,8 @@ use crate::knowledge::{KnowledgeTables, Phase};
 pub(crate) struct RequiredLibrary {
     /// The name up to the number of its soname, such as `libnvperf_host.so`.
     pub stem: &'static str,
+    /// Whether it is there under a numbered name alone, as nvprof's `libcuinj64.so.12.4` is.
+    pub is_numbered: bool,
     pub because: LibraryReasons,
 }
 
@@ -24,8 +26,8 @@ pub(crate) fn list_required_libraries(
     consumers: &[CuptiConsumer],
     has: impl Fn(&CuptiApi) -> bool,
 ) -> Vec<RequiredLibrary> {
-    let mut found: BTreeMap<&'static str, LibraryReasons> = BTreeMap::new();
-    let mut add = |stem, reason| found.entry(stem).or_default().add(reason);
+    let mut found: BTreeMap<(&'static str, bool), LibraryReasons> = BTreeMap::new();
+    let mut add = |name, reason| found.entry(name).or_default().add(reason);
     // Of alternatives the first that the release has, so that no file is brought for the others.
     let wanted =
         wished_apis(tables, phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
@@ -33,19 +35,27 @@ pub(crate) fn list_required_libraries(
         let because = LibraryReason::Api(api.name.clone());
         // Without a function of its own in libcupti an API is all in its other libraries.
         if api.exports.is_some() {
-            add(CUPTI, because.clone());
+            add((CUPTI, false), because.clone());
         }
         for library in &api.libraries {
-            add(library.stem(), because.clone());
+            let name = (library.stem(), library.is_numbered());
+            add(name, because.clone());
         }
     }
     let breaks = |consumer: &&CuptiConsumer| consumer.required == FailureImpact::Import;
     for consumer in consumers.iter().filter(breaks) {
-        add(CUPTI, LibraryReason::LinkedBy(consumer.name.clone()));
+        add(
+            (CUPTI, false),
+            LibraryReason::LinkedBy(consumer.name.clone()),
+        );
     }
     let mut needs: Vec<RequiredLibrary> = found
         .into_iter()
-        .map(|(stem, because)| RequiredLibrary { stem, because })
+        .map(|((stem, is_numbered), because)| RequiredLibrary {
+            stem,
+            is_numbered,
+            because,
+        })
         .collect();
     needs.sort_by_key(|need| (need.stem != CUPTI, need.stem));
     needs
@@ -97,7 +107,7 @@ pub(crate) fn apis_newer_than_release(
 #[cfg(test)]
 mod tests {
     use super::{apis_newer_than_release, list_required_libraries};
-    use crate::knowledge::{Knowledge, has_api};
+    use crate::knowledge::{IdChoice, Knowledge, has_api};
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
@@ -121,6 +131,17 @@ mod tests {
             ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]
         );
         assert_eq!(said((12, 4)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_library_that_has_a_numbered_name_alone_is_marked() {
+        let known = Knowledge::built_in();
+        let mut phase = known.phase("inference").unwrap().clone();
+        phase.apis.needs = vec![IdChoice::One("nvprof-injection".to_owned())];
+        let needs = list_required_libraries(known.tables, &phase, &[], |_| true);
+        let numbered = |stem| needs.iter().any(|it| it.stem == stem && it.is_numbered);
+        assert!(numbered("libcuinj64.so"), "{needs:?}");
+        assert!(!numbered("libcupti.so"), "{needs:?}");
     }
 
     #[test]

@@ -36,6 +36,7 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
     let wished = asked.args.with_builder;
     let stage = match choose_builder_stage(asked.facts, asked.source(), cuda(asked.args)?) {
         Ok(stage) => stage,
+        // Only a builder that was asked for is missed: without one the other targets are as good.
         Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
     };
@@ -55,7 +56,9 @@ fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
     let known = &asked.facts.tables.packages.pytorch;
     let mut installed = asked.facts.around.distributions.iter();
     let installed = installed.find(|dist| dist.name == "torch");
+    // It is written into a Dockerfile and comes from the image: digits and dots alone get through.
     let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    // The tag of `2.4.1+cu124` is `v2.4.1`: the local part says which CUDA the wheel is for.
     let version = installed.and_then(|dist| dist.version.split('+').next());
     let reference = version
         .filter(is_version)

@@ -35,6 +35,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
     let how = gets
         .how
         .map(|how| trace_text::stage_text(how, &gets.objects));
+    // The stage that won is the one to be changed where the wrong copy is found.
     let evidence = how.map(|how| {
         let path = real_path.clone().unwrap_or_default();
         Evidence::Words(format!("{} gets {path} through {how}", consumer.object))
@@ -48,6 +49,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
             ("wants", text(escape::escape_bytes(&consumer.wants))),
             ("required", text(consumer.required.name())),
             ("path", text(real_path.unwrap_or_default())),
+            // With lazy binding such a program starts, and ends at the first call of one of them.
             ("lacks_symbols", flag(!gets.missing_symbols.is_empty())),
             ("symbols", text(list(&gets.missing_symbols))),
             ("shadowed", flag(is_shadowed)),

@@ -14,6 +14,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         let words = "no GPU is visible unless the one who starts the container says otherwise";
         found.push(subject("NVIDIA_VISIBLE_DEVICES", value, "devices", words));
     }
+    // Nothing that CUPTI needs comes with `video`, `graphics` or `display`.
     let lacking = [
         ("compute", "libcuda.so.1 is not brought from the host"),
         (

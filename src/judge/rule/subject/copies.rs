@@ -10,6 +10,7 @@ use crate::knowledge::rule::SubjectKind;
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let maps = |copy: &&CuptiCopy| copy.soname.is_some() && copy.by_path.as_is.root.is_some();
     let copies: Vec<&CuptiCopy> = facts.own_copies().filter(maps).collect();
+    // The rule is about which of several is found; what is wrong with a lone one is told of the copy.
     if copies.len() < 2 {
         return Vec::new();
     }

@@ -40,6 +40,7 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
 type FieldPairs<const N: usize> = [(&'static str, FieldValue); N];
 
 fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
+    // A file that is no library has no soname, and is told by the name that made it a copy.
     let own_name = || copy.real_path.name().into();
     let soname = copy.soname.clone().unwrap_or_else(own_name);
     let version = copy.version.as_ref().map(|(version, _)| version.clone());
@@ -69,6 +70,7 @@ fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<7> {
 /// Whether the search of a plain dlopen, or of a program that asks, is refused at the file.
 fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
     let rootfs = &facts.grounds.as_is.rootfs;
+    // glibc goes on past a file of another machine or class, and gives up at one that is damaged.
     let here = |step: &SearchStep| match step {
         SearchStep::Tried {
             path,
@@ -101,6 +103,7 @@ fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
     let elf = rootfs
         .file(&copy.real_path.absolute())
         .and_then(|file| file.elf.as_ref());
+    // For such a file the loader goes on searching, as if it were not there.
     let differs = elf
         .zip(arch)
         .is_some_and(|(elf, arch)| elf.machine != arch.machine || elf.class() != arch.class);
@@ -130,6 +133,7 @@ fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
             flag(versions.is_some_and(|(own, other)| own != other)),
         ),
         (
+            // Releases of one major version are made to work together, others are not.
             "other_cudart_major",
             flag(versions.is_some_and(|(own, other)| own.0 != other.0)),
         ),

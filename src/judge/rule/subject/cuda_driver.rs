@@ -11,10 +11,12 @@ const NVIDIA: &[u8] = b"/usr/local/nvidia/lib64";
 /// One subject for an image that is for CUDA.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let config = &facts.image.config;
+    // An image without a word of CUDA needs no driver.
     if !facts.concerns_cupti() && config.env("CUDA_VERSION").is_none() {
         return Vec::new();
     }
     let (version, from) = newest(facts).unwrap_or_default();
+    // The first row of a release is its toolkit without updates, which runs on the oldest driver.
     let row = facts.tables.drivers_for(&version).next();
     let required = cuda_runtime::required_cuda_version(config);
     let cupti = of_cupti(facts)
@@ -81,6 +83,7 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
             "CUDA_VERSION of the environment".to_owned(),
         )
     });
+    // Files come before the variable: what can be looked at is named as the source.
     let known = of_cupti(facts).chain(runtimes).chain(environment);
     let known = known.filter_map(|(version, from)| {
         Some((cuda_runtime::parse_cuda_version(&version)?, version, from))

@@ -12,6 +12,7 @@ use crate::size::format_size;
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let used = facts::retained_files(&facts.baggage, &facts.ties);
+    // Apart: a phase that profiles keeps the one and has no use for the other.
     [WeightPurpose::Profiling, WeightPurpose::Toolkit]
         .into_iter()
         .filter_map(|weight| {
@@ -21,6 +22,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
                     .dead_weight
                     .find_kind(file.kind)
                     .is_some_and(|kind| kind.weight == weight)
+                    // One use keeps the whole kind: a tool opens its own files by paths that no table shows.
                     && !facts.baggage_uses.iter().any(|by| by.kind == file.kind)
                     && !used.contains(&file.path)
             };
@@ -54,6 +56,7 @@ fn by_kind(table: &DeadWeightTable, files: &[&DeadWeightFile]) -> Vec<Evidence> 
     let line = |id: &str| {
         let of_kind = files.iter().filter(|file| file.kind == id);
         let bytes: u64 = of_kind.clone().map(|file| file.bytes).sum();
+        // One path stands for all of them: a toolkit has thousands.
         let first = of_kind.clone().next()?;
         let what = &table.find_kind(id)?.what;
         let more = match of_kind.count() {

@@ -24,6 +24,7 @@ fn subject(stub: DriverStub) -> RuleSubject {
             ("path", text(stub.path.to_string())),
             ("name", text(escape::escape_bytes(stub.path.name()))),
             ("by", text(by)),
+            // A toolkit names its stub libcuda.so, for linkers; programs ask for the soname and pass it by.
             ("is_soname", flag(stub.path.name() == b"libcuda.so.1")),
         ]),
         locations: vec![FindingLocation {

@@ -11,6 +11,7 @@ use image_linkage::escape;
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let ground = &facts.grounds.as_is;
     let found = search_path::find_empty_elements(ground, &facts.consumers, &facts.copies);
+    // ld.so(8) takes an empty element for the working directory, here the one that the image proposes.
     let working_dir = escape::escape_bytes(&ground.environment.working_dir);
     found
         .into_iter()

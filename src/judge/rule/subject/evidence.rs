@@ -37,6 +37,7 @@ pub(super) fn plain_open_evidence(plain: &PlainOpen) -> Vec<Evidence> {
                 .chain(search_evidence(failure, &plain.resolution))
                 .collect()
         }
+        // No request failed, as there was nobody to make one.
         None if plain.resolution.root.is_none() => {
             vec![Evidence::Words(
                 "the image has no dynamic loader: no linked program can start in it".to_owned(),

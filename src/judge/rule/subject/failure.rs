@@ -82,6 +82,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     let old: Vec<LoaderWords<'_>> = others
         .filter(|words| glibc_needed(words).is_some())
         .collect();
+    // ld.so refuses the whole object for a version that is missing, so that not even the import works.
     let breaks = FailureImpact::Import.name();
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, location, Vec::new()))
 }
@@ -106,8 +107,10 @@ fn failure(
     evidence: Vec<Evidence>,
 ) -> RuleSubject {
     let needed: Vec<_> = failures.iter().map(glibc_needed).collect();
+    // One glibc has to satisfy all of them.
     let newest = needed.iter().flatten().max();
     let (libc, here) = c_library(facts);
+    // Only where nothing else is missing does a newer glibc cure it.
     let is_glibc = needed.iter().all(Option::is_some);
     // The sentence on glibc says what is needed; the loader's words say by whom.
     let messages: Vec<&str> = failures.iter().map(|(message, _)| *message).collect();
@@ -140,6 +143,7 @@ fn unserved(
 ) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
     let site = site_packages_of(&consumer.object);
+    // Objects outside of site-packages have no environment in common.
     let others_served = site.is_some()
         && facts.consumers.iter().any(|other| {
             other.outcome.as_is.outcome == RequestOutcome::Loaded

@@ -21,8 +21,10 @@ const KNOWN: [KnownFramework; 2] = [
         plugins: &["torch-tb-profiler"],
     },
     KnownFramework {
+        // TensorFlow had a distribution of its own for GPUs up to 2.11.
         names: &["tensorflow", "tensorflow-gpu"],
         program: "TensorFlow",
+        // xprof is the later name of tensorboard-plugin-profile, and either shows the profiles.
         plugins: &["xprof", "tensorboard-plugin-profile"],
     },
 ];
@@ -47,6 +49,7 @@ fn subject(
     known: &KnownFramework,
 ) -> RuleSubject {
     let all = &facts.around.distributions;
+    // TensorBoard finds only the plugins of its own environment.
     let has = |name: &str| {
         all.iter()
             .any(|dist| dist.site == framework.site && dist.name == name)
@@ -55,6 +58,7 @@ fn subject(
         .consumers
         .iter()
         .any(|consumer| consumer.name == known.program);
+    // libkineto starts profiles for a daemon, such as dynolog, where the variable is set.
     let daemon = facts.image.config.env("KINETO_USE_DAEMON");
     RuleSubject {
         kind: SubjectKind::Framework,

@@ -12,6 +12,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .consumers
         .iter()
         .any(|consumer| consumer.required == FailureImpact::Import && misses_cupti(consumer));
+    // Beside a library its headers are of no interest; alone they look like CUPTI and are none.
     let headers = if facts.status.as_is == CuptiStatus::HeadersOnly {
         facts.headers.as_slice()
     } else {

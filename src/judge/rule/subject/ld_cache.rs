@@ -43,6 +43,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
     };
     let cache = RootPath::from("etc/ld.so.cache");
     let rootfs = &facts.grounds.as_is.rootfs;
+    // The topmost cache hides those below it, so that its layer is the one to mend.
     let layer = rootfs
         .lookup(&cache.absolute())
         .ok()
@@ -52,6 +53,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
         fields: fields([
             ("words", text(words)),
             (
+                // For an entry whose file is gone ldconfig only takes the entry away; the library stays missing.
                 "repaired_by_ldconfig",
                 flag(kind == StaleReason::NotEntered),
             ),

@@ -14,6 +14,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 fn subject(name: &MisnamedLibrary) -> RuleSubject {
+    // The finding lies at the link; to mend it one has to know the file behind it, too.
     let link = |target| Evidence::Words(format!("{} is a link that leads to {target}", name.path));
     RuleSubject {
         kind: SubjectKind::Misnamed,

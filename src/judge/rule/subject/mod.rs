@@ -1,6 +1,6 @@
 //! What rules speak of: the facts of an image as flat subjects with named fields.
 //!
-//! One file per kind of subject: it fills the fields, which `knowledge/rule/subject_kind.rs` lists, from the facts.
+//! One file per kind of subject: it fills the fields, which `knowledge/rule/subject_fields.rs` lists, from the facts.
 
 mod consumer;
 mod container_runtime;
@@ -30,6 +30,7 @@ use crate::judge::facts::ImageFacts;
 
 /// The subjects of an image.
 pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    // The order is free: findings are sorted before anybody sees them.
     let of = [
         image::subjects,
         copy::subjects,

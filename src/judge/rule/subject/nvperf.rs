@@ -8,6 +8,7 @@ use crate::knowledge::api::LibraryRequester;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_text;
 
+// cuptiProfilerHostInitialize opens this bare name (LD_DEBUG=libs, CUPTI 12.8 and 13.0).
 const HOST: &str = "libnvperf_host.so";
 
 /// The processes that get libcupti and not the library.
@@ -28,6 +29,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 
 /// The request for the library, of a process that gets libcupti.
 fn host(reach: &CuptiAccess) -> Option<&CompanionLookup> {
+    // Without libcupti nobody opens the library; that process is another finding.
     reach.cupti.as_ref()?;
     let is_host = |companion: &&CompanionLookup| {
         companion.library == HOST && companion.got == LibraryRequester::ByCupti
@@ -50,6 +52,7 @@ fn subject(
     let files: Vec<_> = facts
         .baggage
         .iter()
+        // The exact name: a file with a number behind it does not answer a bare request.
         .filter(|file| file.path.name() == HOST.as_bytes())
         .collect();
     let words = match files.first() {

@@ -38,6 +38,7 @@ impl<'a> SuppressionGate<'a> {
         let today = self.today;
         let states = self.suppressions.iter_mut();
         for state in states.filter(|state| state.suppression.is_for(image)) {
+            // It had its chance: only now can it be called unused.
             state.asked = true;
             let suppression = state.suppression;
             for finding in findings.iter_mut().filter(|found| suppression.fits(found)) {
@@ -55,6 +56,7 @@ impl<'a> SuppressionGate<'a> {
     pub fn unused_suppressions(&self) -> Vec<RuleSubject> {
         let asked = self.suppressions.iter().filter(|state| state.asked);
         let idle = |state: &SuppressionState<'_>| match () {
+            // Ended comes first: that it was for nothing, too, asks for no other answer.
             () if state.suppression.is_over(self.today) => Some("expired"),
             () if !state.used => Some("unused"),
             () => None,

@@ -34,19 +34,17 @@ pub struct Suppression {
 /// What `*`, `**`, `?`, `[…]` and `{…}` make of a name; only `**` goes across a slash.
 #[derive(Debug, Clone)]
 pub struct GlobPattern {
-    text: String,
     matcher: GlobMatcher,
 }
 
 impl GlobPattern {
     /// Reads a pattern. Errors: What `globset` finds wrong with it, in its words.
     pub fn new(text: &str) -> Result<Self, String> {
+        // A suppression for one folder must not hide what comes to lie in a folder below it.
         let glob = GlobBuilder::new(text).literal_separator(true).build();
         let glob = glob.map_err(|error| error.to_string())?;
-        Ok(Self {
-            text: text.to_owned(),
-            matcher: glob.compile_matcher(),
-        })
+        let matcher = glob.compile_matcher();
+        Ok(Self { matcher })
     }
 
     /// Whether it stands for `name`.
@@ -57,7 +55,7 @@ impl GlobPattern {
 
 impl PartialEq for GlobPattern {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.matcher.glob() == other.matcher.glob()
     }
 }
 
@@ -65,7 +63,7 @@ impl Eq for GlobPattern {}
 
 impl fmt::Display for GlobPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.text.fmt(f)
+        self.matcher.glob().fmt(f)
     }
 }
 

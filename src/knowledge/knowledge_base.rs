@@ -1,0 +1,182 @@
+//! All that the program knows, read and checked together before anything is judged.
+
+use std::collections::BTreeMap;
+
+use super::api::CuptiApi;
+use super::catalog::{DataCatalog, DataEntry, DataFile, DataKind, FileMistake};
+use super::consumer_profile::ConsumerProfile;
+use super::data_files::built_in_files;
+use super::library::{DEFAULT_LIBRARY, LibraryProfile};
+use super::name_pattern::matches_name_pattern;
+use super::phase::{Phase, SEVERITY_PHASES};
+use super::profiler::{KnownIds, Profiler};
+use super::rule::{Rule, compile_rule};
+use super::tables::{KnowledgeTables, read_tables};
+use yaml_mistakes::unknown_name;
+
+/// All that the program knows.
+#[derive(Debug, Clone)]
+pub struct Knowledge {
+    /// The rules, by id.
+    pub rules: Vec<Rule>,
+    /// The phases: those of the program in the order of a project, then the user's by name.
+    pub phases: Vec<Phase>,
+    /// The programs that ask for CUPTI: those of the program, then the user's.
+    pub consumers: Vec<ConsumerProfile>,
+    /// The profiling tools, by id.
+    pub profilers: Vec<Profiler>,
+    /// The tables. They are read once in a run and live as long as it, so that facts, plans and reports can point
+    /// into them without a lifetime of their own.
+    pub tables: &'static KnowledgeTables,
+    /// The library that images are asked about.
+    pub library: &'static LibraryProfile,
+}
+
+impl Knowledge {
+    /// What is part of the program.
+    ///
+    /// Panics: Never: a test reads it.
+    pub fn built_in() -> Self {
+        Self::with_user_files(Vec::new()).expect("a test reads the files of the program")
+    }
+
+    /// What is part of the program, and the user's `files`.
+    ///
+    /// Errors: All mistakes in all files, in the order of files and places.
+    pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
+        let all = built_in_files().chain(files);
+        let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
+        // Tables come first: what phases and tools name is checked against the rows of all files.
+        let (mut tables, mistakes) = read_tables(&rows);
+        let mut catalog = DataCatalog::new(files.into_iter(), mistakes);
+        tables.libraries = catalog.read(DataKind::Library, |entry| {
+            LibraryProfile::read(&entry.id, &entry.document)
+        });
+        // The ids of files, not of what could be read: a mistake in one is told once, not by all that name it.
+        let libraries = catalog.ids(DataKind::Library);
+        let tools = catalog.ids(DataKind::Profiler);
+        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        let mut phases = catalog.read(DataKind::Phase, |entry| {
+            Phase::read(&entry.id, &entry.document, &tools, &tables)
+        });
+        let consumers = catalog.read(DataKind::Consumer, |entry| {
+            ConsumerProfile::read(&entry.id, &entry.document, &libraries)
+        });
+        let profilers = profilers(&mut catalog, &tables);
+        let names = catalog.ids(DataKind::Phase);
+        let rule = |entry: &DataEntry| compile_rule(&entry.id, &entry.document, &names);
+        let rules = catalog.read(DataKind::Rule, rule);
+        // Only here, when all kinds were read: mistakes in one must not hide those in the next.
+        catalog.finish()?;
+        // After all were read: a phase may be like one whose file comes later.
+        inherit_removal(&mut phases);
+        let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
+        let library = tables.library(DEFAULT_LIBRARY);
+        let mut knowledge = Self {
+            tables,
+            library: library
+                .expect("it is part of the program, and a user's file can only replace it"),
+            rules,
+            phases,
+            consumers,
+            profilers,
+        };
+        knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
+        knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
+        // The sort is stable: the user's phases stay in the order of their names, behind the program's.
+        knowledge.phases.sort_by_key(|phase| {
+            let place = SEVERITY_PHASES.iter().position(|name| *name == phase.name);
+            place.unwrap_or(SEVERITY_PHASES.len())
+        });
+        Ok(knowledge)
+    }
+
+    /// The same, to ask images about the library of this id: with the programs that ask for it, and the rules, tools
+    /// and phases that are about it.
+    ///
+    /// Errors: A sentence with the libraries that there are.
+    pub fn about_library(mut self, id: &str) -> Result<Self, String> {
+        let library = self.tables.library(id).ok_or_else(|| {
+            let libraries = self.tables.libraries.iter();
+            let known: Vec<&str> = libraries.map(|library| library.id.as_str()).collect();
+            unknown_name("library", id, &known)
+        })?;
+        let is_about = |rule: &Rule| {
+            let mut patterns = library.rules.iter();
+            patterns.any(|pattern| matches_name_pattern(rule.id.as_bytes(), pattern))
+        };
+        self.rules.retain(is_about);
+        // Phases and tools speak of CUPTI's APIs, which no copy of another library exports.
+        if !library.has_apis {
+            self.phases.clear();
+            self.profilers.clear();
+        }
+        self.library = library;
+        Ok(self)
+    }
+
+    /// The APIs of the library; none for one whose APIs are not known.
+    pub fn apis(&self) -> &'static [CuptiApi] {
+        self.tables.apis_of(self.library)
+    }
+
+    /// The programs that ask for the library.
+    pub fn library_consumers(&self) -> Vec<ConsumerProfile> {
+        let of = |consumer: &&ConsumerProfile| consumer.library == self.library.id;
+        self.consumers.iter().filter(of).cloned().collect()
+    }
+
+    /// The phases of these names, in their order.
+    pub fn phases_named(&self, names: &[String]) -> Vec<Phase> {
+        let mut phases = self.phases.clone();
+        phases.retain(|phase| names.contains(&phase.name));
+        phases
+    }
+
+    /// The phase of this name.
+    ///
+    /// Errors: A sentence with those that there are.
+    pub fn phase(&self, name: &str) -> Result<&Phase, String> {
+        let found = self.phases.iter().find(|phase| phase.name == name);
+        found.ok_or_else(|| unknown_name("phase", name, &self.phase_names()))
+    }
+
+    /// The names of the phases, in their order.
+    pub fn phase_names(&self) -> Vec<&str> {
+        let phases = self.phases.iter();
+        phases.map(|phase| phase.name.as_str()).collect()
+    }
+}
+
+/// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
+fn inherit_removal(phases: &mut [Phase]) {
+    // One step is enough: `like` names one of the program's phases, none of which is like another.
+    let said: BTreeMap<String, Option<bool>> = phases
+        .iter()
+        .map(|phase| (phase.name.clone(), phase.baggage.removes))
+        .collect();
+    for phase in phases {
+        let like = said.get(&phase.like).copied().flatten();
+        phase.baggage.removes = phase.baggage.removes.or(like);
+    }
+}
+
+fn profilers(catalog: &mut DataCatalog, tables: &KnowledgeTables) -> Vec<Profiler> {
+    let (consumers, profilers) = (
+        catalog.ids(DataKind::Consumer),
+        catalog.ids(DataKind::Profiler),
+    );
+    let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
+    let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
+    let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
+    let host: Vec<&str> = tables.host.iter().map(|known| &*known.id).collect();
+    let known = KnownIds {
+        apis: &apis,
+        consumers: &consumers,
+        host: &host,
+        profilers: &profilers,
+    };
+    catalog.read(DataKind::Profiler, |entry| {
+        Profiler::read(&entry.id, &entry.document, known)
+    })
+}

@@ -1,0 +1,136 @@
+//! A rule that was checked whole, and the severities that it gives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::subject_kind::{FieldValue, SubjectKind};
+use super::template::MessageTemplate;
+use crate::knowledge::phase::Phase;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know; nothing fails for it.
+    Note,
+    /// Something will be missing.
+    Warning,
+    /// It will not work.
+    Error,
+}
+
+impl Severity {
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A rule that was checked whole.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The stem of its file.
+    pub id: String,
+    /// What it finds, in one line.
+    pub summary: String,
+    /// Why that matters, for who has not met it before.
+    pub why: String,
+    /// What to do against it, filled from the subject as the message is.
+    pub fix: MessageTemplate,
+    /// Where to read more.
+    pub references: Vec<String>,
+    /// What `cupti-audit dockerfile` does against its findings; `None` where it leaves them.
+    pub cured_by: Option<RuleCure>,
+    /// The severity where no phase was asked for.
+    pub severity: Severity,
+    /// The severity for each phase; a phase that stands in [`Rule::off`] is left out.
+    pub phases: BTreeMap<String, Severity>,
+    /// When the rule says nothing.
+    pub off: DisabledPhases,
+    pub(crate) kind: SubjectKind,
+    pub(crate) conditions: Vec<FieldCondition>,
+    pub(crate) raise: Vec<SeverityRaise>,
+    pub(crate) message: MessageTemplate,
+}
+
+impl Rule {
+    /// The message with the names of its fields in angle brackets.
+    pub fn message_with_fields(&self) -> String {
+        self.message.with_field_names()
+    }
+
+    /// The name by which the rule speaks of a phase: its own, or that of the phase it is like.
+    pub fn severity_phase<'p>(&self, phase: &'p Phase) -> &'p str {
+        let name = &phase.name;
+        // A user's phase that the rule names has a column of its own, though it is like another.
+        let raises = self.raise.iter().any(|raise| raise.phases.contains(name));
+        if raises || self.phases.contains_key(name) || self.off.phases.contains(name) {
+            name
+        } else {
+            &phase.like
+        }
+    }
+
+    /// The conditions that raise the severity, to which one, and for which phases; for all when there are none.
+    pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
+        self.raise.iter().map(|raise| {
+            let conditions = raise.conditions.iter();
+            let words: Vec<String> = conditions
+                .map(|condition| format!("{} is {}", condition.field, condition.value))
+                .collect();
+            (words.join(" and "), raise.severity, &*raise.phases)
+        })
+    }
+}
+
+/// A step of a Dockerfile that takes a rule's findings away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleCure {
+    /// CUPTI and what it needs come in, or what is there is put on the search path.
+    InstallCupti,
+    /// `LD_LIBRARY_PATH` is written without empty elements.
+    CleanLibraryPath,
+}
+
+impl RuleCure {
+    /// What the step does, as a sentence of which the program is the subject.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::InstallCupti => {
+                "cupti-audit dockerfile brings CUPTI in, or puts what is there on the search path"
+            }
+            Self::CleanLibraryPath => {
+                "cupti-audit dockerfile writes LD_LIBRARY_PATH without empty elements"
+            }
+        }
+    }
+}
+
+/// When a rule says nothing, whatever it would find.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DisabledPhases {
+    /// Where no phase was asked for: what is so of nearly every image, and matters for some purposes only.
+    pub unasked: bool,
+    /// For these phases, by name.
+    pub phases: BTreeSet<String>,
+}
+
+/// A field and the value it must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FieldCondition {
+    pub(crate) field: String,
+    pub(crate) value: FieldValue,
+}
+
+/// A severity for subjects that meet more conditions.
+#[derive(Debug, Clone)]
+pub(crate) struct SeverityRaise {
+    pub(crate) conditions: Vec<FieldCondition>,
+    pub(crate) severity: Severity,
+    /// The phases it holds for; all of them when there are none.
+    pub(crate) phases: Vec<String>,
+}

@@ -1,0 +1,167 @@
+//! The fields of each kind of subject, in the order in which a mistake in a rule lists them.
+
+pub(super) const IMAGE: &[&str] = &[
+    "status",
+    "status_nvidia",
+    "import_broken",
+    // Whether a copy, a link to none or a program that asks is there.
+    "concerns_cupti",
+    // `glibc`, `musl` or `none`: the dynamic loader.
+    "libc",
+];
+
+pub(super) const COPY: &[&str] = &[
+    "path",
+    "directory",
+    "soname",
+    "version",
+    "owner",
+    // Whether it serves only the tool that brings it.
+    "decoy",
+    "loadable",
+    "loadable_nvidia",
+    // Whether a program gets it.
+    "used",
+    // Whether the search ended at it, and what it needs is missing.
+    "reached",
+    "library",
+    "damaged",
+    "damage",
+    // Whether a search ends at it because it is damaged.
+    "stops_search",
+    "machine",
+    "image_machine",
+    "wrong_machine",
+    "image_status",
+    // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
+    "image_serves",
+    // Whether the image has a dynamic loader.
+    "has_loader",
+    // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
+    "cudart",
+    "other_cudart",
+    "other_cudart_major",
+];
+
+pub(super) const COPIES: &[&str] = &["count", "versions"];
+
+pub(super) const DANGLING_LINK: &[&str] = &["path", "target", "dev_link"];
+
+pub(super) const MISNAMED: &[&str] = &["path", "says", "soname"];
+
+pub(super) const FAILURE: &[&str] = &[
+    "object",
+    // What that breaks: `cupti`, or `import` or `profiling` of a program.
+    "breaks",
+    "words",
+    // Whether all that is missing is a newer glibc, which one is needed and which one is there.
+    "glibc",
+    "glibc_needed",
+    "glibc_here",
+    // Whether the C library of the image is musl.
+    "musl",
+];
+
+pub(super) const UNSERVED: &[&str] = &[
+    "name",
+    "object",
+    "wants",
+    "words",
+    // Whether another program of the same Python environment gets one.
+    "others_served",
+];
+
+pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
+
+pub(super) const CONSUMER: &[&str] = &[
+    "name",
+    "object",
+    // `needed` or `dlopen`.
+    "asks",
+    "wants",
+    // What breaks without it: `import` or `profiling`.
+    "required",
+    "path",
+    // Whether it imports symbols that the copy does not export, and which.
+    "lacks_symbols",
+    "symbols",
+    // Whether it gets another release than it was made for, and which.
+    "shadowed",
+    "older",
+    "gets",
+    "meant",
+    "meant_by",
+];
+
+pub(super) const LD_CACHE: &[&str] = &[
+    // What is wrong, as the end of a sentence.
+    "words",
+    // Whether a fresh run of `ldconfig` makes the names found.
+    "repaired_by_ldconfig",
+];
+
+pub(super) const EMPTY_ELEMENT: &[&str] = &["of", "value", "working_dir"];
+
+pub(super) const STUB: &[&str] = &[
+    "path",
+    "name",
+    // `LD_LIBRARY_PATH` or `ld.so.cache`.
+    "by",
+    // Whether it has the soname of the driver's library: then programs get it instead.
+    "is_soname",
+];
+
+pub(super) const RUNTIME: &[&str] = &[
+    "variable", "value", // `devices`, `compute` or `utility`.
+    "lacks", // What that means, as the end of a sentence.
+    "words",
+];
+
+pub(super) const CUDA: &[&str] = &[
+    // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
+    "version",
+    "from",
+    // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
+    "driver",
+    "branch",
+    // Whether the driver for this version is known.
+    "has_driver",
+    "has_cupti",
+    // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
+    "cupti",
+    "cupti_path",
+    "required",
+    "newer_than_required",
+    // Whether a search path names the directory into which GKE mounts the driver.
+    "names_nvidia_directory",
+];
+
+pub(super) const FRAMEWORK: &[&str] = &[
+    // The distribution: `torch` or `tensorflow`.
+    "name",
+    "version",
+    // Whether a program of the image asks for CUPTI under the framework's name.
+    "asks_for_cupti",
+    // Whether TensorBoard is in the same environment, and whether the plugin that shows profiles is.
+    "tensorboard",
+    "has_plugin",
+    "plugin",
+    // Whether the environment lets a daemon start profiles.
+    "daemon",
+];
+
+pub(super) const NVPERF: &[&str] = &[
+    // Who asks: a program, or any process that opens CUPTI by its soname.
+    "name",
+    // Where the library is, as the end of a sentence.
+    "words",
+    // Whether another process of the image gets it.
+    "others_get_it",
+];
+
+pub(super) const BAGGAGE: &[&str] = &[
+    // `profiling` or `toolkit`.
+    "weight", "bytes", "count",
+];
+
+pub(super) const SUPPRESSION: &[&str] = &["rule", "reason", "until", "line", "state"];
