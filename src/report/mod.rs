@@ -28,8 +28,8 @@ use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 
 /// A report over all images of a run, made image by image: no image is held while the next one is read.
 ///
-/// Each step returns what can be written already; a form that is one document keeps all of it for the end. The errors of a
-/// step are those of the form's writer, and there are none for a report made here.
+/// Each step returns what can be written already; a form that is one document keeps all of it for the end. The errors
+/// of a step are those of the form's writer, and there are none for a report made here.
 pub(crate) trait ReportWriter {
     /// Adds an image that was audited.
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String>;

@@ -37,8 +37,8 @@ pub(crate) struct PhasePage {
     /// The folder that files are copied into.
     pub folder: String,
     pub needs: Vec<NeedPage>,
-    // The libraries that a package brings and the phase does not need. They go in the RUN that installs it: removed by a
-    // later layer they would be hidden, and still be pulled.
+    // The libraries that a package brings and the phase does not need. They go in the RUN that installs it: a later
+    // layer would hide them, and they would still be pulled.
     pub spare: Vec<&'static str>,
     /// How the loader comes to find it.
     pub lead: SearchPathPage,

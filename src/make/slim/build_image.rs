@@ -123,7 +123,7 @@ impl<'a> ImageBuilder<'a> {
             return Ok(Compression::None);
         }
         if self.original.documents.manifest.is_some() {
-            // By the media type, as clients do: a blob that is not the tar itself is zstd or gzip (image-spec, layer.md).
+            // By the media type, as clients do: what is not the tar itself is zstd or gzip (image-spec, layer.md).
             let is_zstd = media_type.ends_with("zstd");
             return Ok(if is_zstd {
                 Compression::Zstd

@@ -128,7 +128,7 @@ impl BoxPicture {
                 title id={ "objects-title-" (number) } { (title) }
                 desc id={ "objects-words-" (number) } { (self.words()) }
                 defs { marker id=(marker) viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse" {
-                    // `context-stroke` is of SVG 2: a browser that lacks it draws black heads, and the lines keep their tones.
+                    // Of SVG 2: a browser that lacks `context-stroke` draws black heads, and lines keep their tones.
                     path d="M0 0 L8 4 L0 8 z" fill="context-stroke" {}
                 } }
                 // Lines before boxes: what comes later in an SVG covers what came before.

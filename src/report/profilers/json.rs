@@ -63,7 +63,7 @@ struct ApiReport<'a> {
     id: &'a str,
     name: &'a str,
     optional: bool,
-    // Null where nothing in the image asks for CUPTI in the tool's name: whether an API is usable is asked of a process.
+    // Null where nothing in the image asks for CUPTI in the tool's name: only a process can use an API.
     usable: BothWorlds<Option<&'static str>>,
 }
 
@@ -139,7 +139,7 @@ fn api(used: &ApiUse) -> ApiReport<'_> {
 }
 
 fn needs(profiler: &Profiler) -> NeedsReport<'_> {
-    // The contract names what could be installed or set; the folders and objects that are looked at are how it is found.
+    // The contract names what could be installed or set; folders and objects are only how it is found.
     let conditions = &profiler.said.needs;
     let all = |of: fn(&ToolCondition) -> &Vec<String>| -> Vec<&str> {
         conditions.iter().flat_map(of).map(String::as_str).collect()

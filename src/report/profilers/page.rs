@@ -76,7 +76,7 @@ fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
 fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
     let in_order = STATES.map(|state| in_state(matrix, state));
     let mut rows: Vec<TableRow> = in_order.into_iter().flatten().map(row).collect();
-    // In text the part of these tools has a heading, and the line of the first of them holds it.
+    // In text the tools that are not applicable have a heading, which is the line of the first of them.
     // They are the last, and the only ones without a line so far.
     let beside = rows.iter().position(|row| row.line.is_empty());
     if let Some(first) = beside.and_then(|first| rows.get_mut(first)) {
@@ -164,7 +164,7 @@ fn drivers(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
             format!("; {branch} or later by minor-version compatibility")
         });
         TableRow {
-            // Minor-version compatibility begins with CUDA 11: the rows of 10 have a dash in a table, and nothing in text.
+            // Minor-version compatibility begins with CUDA 11: for 10 a table has a dash, and text has nothing.
             cells: [row.cuda.as_str(), &row.driver, branch.unwrap_or("–")]
                 .map(str::to_owned)
                 .into(),
