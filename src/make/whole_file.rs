@@ -64,7 +64,7 @@ pub(crate) fn put_in_place(
 
 /// Writes a file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place.
 ///
-/// Errors: As [`put_in_place`].
+/// Errors: What the host says of the folder, the file or its name.
 pub(crate) fn write_whole_file(
     place: &Path,
     content: &str,

@@ -3,6 +3,8 @@
 //! Text is for a terminal: styled, and wrapped at a width. In Markdown every word of a block is escaped. Where the two
 //! tell a thing differently, as a table and as rows with labels, the block holds what each of them shows.
 
+use std::fmt::Write as _;
+
 use anstyle::Style;
 
 use super::markdown_escape::escape_markdown;
@@ -31,7 +33,6 @@ pub(super) enum Block<'a> {
     Line(String),
     /// The names of the columns in Markdown, and the rows.
     Table(&'static [&'static str], Vec<TableRow>),
-    /// A numbered list.
     Steps(&'a [String]),
     /// The source of a condition is in Markdown alone: there is room for it.
     HostConditions(Vec<&'a HostCondition>),
@@ -80,12 +81,18 @@ impl Block<'_> {
             Self::Answer(style, text) => {
                 // Wrapped before it is styled: a terminal sequence has no width, but textwrap would count it.
                 let text = wrap_paragraph("", text, width);
-                *out += &(styled(*style, text.trim_end()) + "\n");
+                let _ = writeln!(out, "{}", styled(*style, text.trim_end()));
             }
-            Self::Heading(text) => *out += &format!("\n{}\n", styled(BOLD, text)),
-            Self::Caption(text) => *out += &format!("\n{text}\n"),
+            Self::Heading(text) => {
+                let _ = writeln!(out, "\n{}", styled(BOLD, text));
+            }
+            Self::Caption(text) => {
+                let _ = writeln!(out, "\n{text}");
+            }
             Self::Paragraph(label, text) => wrap(label, text),
-            Self::Line(text) => *out += &format!("  {text}\n"),
+            Self::Line(text) => {
+                let _ = writeln!(out, "  {text}");
+            }
             Self::Table(_, rows) => rows.iter().for_each(|row| row.write_text(out, width)),
             Self::Steps(steps) => {
                 for (number, step) in (1..).zip(*steps) {
@@ -102,7 +109,7 @@ impl Block<'_> {
                 wrap(&format!("  {:8}", source.id), &whose);
                 // A command is copied: it is not broken.
                 let command = styled(BOLD, &source.command);
-                *out += &format!("          {command}\n");
+                let _ = writeln!(out, "          {command}");
                 *out += &wrap_paragraph("          ", &source.brings, width);
             }
             Self::Gaps(facts) => *out += &gap_lines(facts),
@@ -116,7 +123,6 @@ impl Block<'_> {
     }
 
     fn markdown(&self) -> Option<String> {
-        let escaped = |text: String| escape_markdown(&text);
         Some(match self {
             Self::Title(text) | Self::Answer(_, text) => format!("## {}\n", escape_markdown(text)),
             Self::Heading(text) => format!("### {}\n", capital(text)),
@@ -128,25 +134,27 @@ impl Block<'_> {
                     .map(|row| row.cells.iter().map(|cell| escape_markdown(cell)));
                 markdown_table(columns, rows)
             }
-            Self::Steps(steps) => (1..)
-                .zip(*steps)
-                .map(|(number, step)| format!("{number}. {}\n", escape_markdown(step)))
-                .collect(),
-            Self::HostConditions(conditions) => conditions
-                .iter()
-                .map(|one| format!("{} ({}: {})", one.says, one.certainty.name(), one.source))
-                .map(|item| format!("- {}\n", escape_markdown(&item)))
-                .collect(),
+            Self::Steps(steps) => {
+                let steps = (1..).zip(*steps);
+                let steps =
+                    steps.map(|(number, step)| format!("{number}. {}\n", escape_markdown(step)));
+                steps.collect::<Vec<_>>().concat()
+            }
+            Self::HostConditions(conditions) => bullet_list(
+                conditions
+                    .iter()
+                    .map(|one| format!("{} ({}: {})", one.says, one.certainty.name(), one.source)),
+            ),
             Self::Command(source) => {
                 let (whose, certainty) = (&source.whose, source.certainty.name());
-                let text = escaped(format!("{whose} ({certainty}): {}", source.brings));
+                let text = escape_markdown(&format!("{whose} ({certainty}): {}", source.brings));
+                // Not escaped: a command is the program's own and never from an image, and it is copied as it stands.
                 format!("{text}\n\n```sh\n{}\n```\n", source.command)
             }
             Self::Gaps(facts) if !facts.gaps.is_empty() => {
                 let gaps = facts.gaps.iter();
-                let gaps = gaps.map(|gap| escaped(format!("{}: {}", gap.what, gap.why)));
-                let items: String = gaps.map(|gap| format!("- {gap}\n")).collect();
-                format!("Not checked:\n\n{items}")
+                let gaps = gaps.map(|gap| format!("{}: {}", gap.what, gap.why));
+                format!("Not checked:\n\n{}", bullet_list(gaps))
             }
             Self::Gaps(_) | Self::TextLines(_) | Self::TextOnly(_) => return None,
         })
@@ -156,12 +164,17 @@ impl Block<'_> {
 impl TableRow {
     fn write_text(&self, out: &mut String, width: usize) {
         if !self.line.is_empty() {
-            *out += &format!("{}\n", self.line);
+            let _ = writeln!(out, "{}", self.line);
         }
         for (label, text) in self.labelled.iter().filter(|(_, text)| !text.is_empty()) {
             *out += &wrap_paragraph(label, text, width);
         }
     }
+}
+
+fn bullet_list(texts: impl Iterator<Item = String>) -> String {
+    let items = texts.map(|text| format!("- {}\n", escape_markdown(&text)));
+    items.collect::<Vec<_>>().concat()
 }
 
 /// A table of cells that are Markdown already.
@@ -170,6 +183,8 @@ pub(super) fn markdown_table<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
 ) -> String {
     let names = columns.iter().map(|name| match *name {
+        // A column without a name keeps its cell: a head with fewer cells than the line below it makes no table (GitHub
+        // Flavored Markdown, section 4.10).
         "" => " |".to_owned(),
         name => format!(" {name} |"),
     });
@@ -177,7 +192,7 @@ pub(super) fn markdown_table<R: IntoIterator<Item = String>>(
     let mut out = format!("|{head}\n|{}\n", "---|".repeat(columns.len()));
     for row in rows {
         let cells: Vec<String> = row.into_iter().collect();
-        out += &format!("| {} |\n", cells.join(" | "));
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out
 }

@@ -103,6 +103,7 @@ struct DanglingLinkReport {
 struct CopyReport {
     path: String,
     real_path: String,
+    // From 0, as an index into `image.layers`; the reports for people count layers from 1.
     layer: usize,
     soname: Option<String>,
     version: Option<String>,

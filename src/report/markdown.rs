@@ -98,7 +98,7 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
     for location in &finding.locations {
         let mut place = location.path.to_string();
         if let Some(layer) = location.layer {
-            place += &format!(", {}", layer_words(facts, layer));
+            let _ = write!(place, ", {}", layer_words(facts, layer));
         }
         let _ = writeln!(out, "- at {}", escape_markdown(&place));
     }

@@ -28,24 +28,19 @@ use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 
 /// A report over all images of a run, made image by image: no image is held while the next one is read.
 ///
-/// Each step returns what can be written already; a form that is one document keeps all of it for the end.
+/// Each step returns what can be written already; a form that is one document keeps all of it for the end. The errors
+/// of a step are those of the form's writer, and there are none for a report made here.
 pub(crate) trait ReportWriter {
     /// Adds an image that was audited.
-    ///
-    /// Errors: Those of the form's writer; never for a report made here.
     fn audited(&mut self, audit: &AuditedImage) -> io::Result<String>;
 
     /// Adds an image that could not be audited.
-    ///
-    /// Errors: As [`ReportWriter::audited`].
     fn unread(&mut self, _unread: &UnreadImage) -> io::Result<String> {
         // Standard error has said it already; a form that stands for the run as a whole says it again.
         Ok(String::new())
     }
 
     /// Ends the report of a run that comes to `exit`.
-    ///
-    /// Errors: As [`ReportWriter::audited`].
     fn end(&mut self, _exit: RunExit) -> io::Result<String> {
         // A form without a frame around the images has written all of them by now.
         Ok(String::new())

@@ -42,6 +42,7 @@ impl ReportTone {
 
     /// The tone of the verdict on an image.
     pub(super) fn of_image(audit: &AuditedImage) -> Self {
+        // The findings of a report are sorted, and the gravest is the first.
         let worst = audit.counting().next().map(|finding| finding.severity);
         let consumers = &audit.facts.consumers;
         let is_loaded = |one: &CuptiConsumer| one.outcome.as_is.outcome == RequestOutcome::Loaded;
@@ -131,8 +132,8 @@ pub(super) fn gap_words(facts: &ImageFacts) -> impl Iterator<Item = String> {
 pub(super) fn gap_lines(facts: &ImageFacts) -> String {
     let mark = styled(DOUBTFUL, "not checked:");
     let gaps = facts.gaps.iter();
-    gaps.map(|gap| format!("{mark} {}: {}\n", gap.what, gap.why))
-        .collect()
+    let lines = gaps.map(|gap| format!("{mark} {}: {}\n", gap.what, gap.why));
+    lines.collect::<Vec<_>>().concat()
 }
 
 /// Why a finding does not count, and until when.

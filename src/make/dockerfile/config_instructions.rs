@@ -16,6 +16,7 @@ pub(crate) fn config_instructions(
     let settings = &config.settings;
     let mut lines = environment(config, library_path)?;
     for (key, value) in &settings.labels {
+        // A key is quoted too: a config takes any, and a space would end the word.
         let key = require_writable("a label", key)?;
         let value = require_writable(&format!("the label {key}"), value)?;
         lines.push(format!("LABEL {}={}", quote_env(key), quote_env(value)));
@@ -25,6 +26,7 @@ pub(crate) fn config_instructions(
         lines.push(format!("EXPOSE {port}"));
     }
     for volume in &settings.volumes {
+        // As JSON, one by one: in the plain form a space in a path makes two volumes of it.
         lines.push(format!("VOLUME {}", array(std::slice::from_ref(volume))));
     }
     for (name, what, value) in [
@@ -48,6 +50,7 @@ pub(crate) fn config_instructions(
     }
     lines.extend(settings.healthcheck.as_ref().map(healthcheck).transpose()?);
     for line in &settings.on_build {
+        // Not quoted: a trigger is an instruction of its own, kept in the config as it was written.
         lines.push(format!("ONBUILD {}", require_writable("a trigger", line)?));
     }
     Ok(lines)

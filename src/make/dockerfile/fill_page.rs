@@ -72,6 +72,7 @@ pub(crate) fn fill_page(
         library_path: recipe.library_path.clone(),
         search_path: search_path.to_owned(),
         fresh: recipe.fresh.as_ref().map(fresh),
+        // Set later: only a project builds PyTorch, and only a copy of the files into `scratch` loses the config.
         pytorch: false,
         soname: recipe
             .choice
@@ -183,6 +184,7 @@ fn repository(setup: &RepositorySetup) -> Option<RepositoryPage> {
             file,
             keyring,
             certificates,
+            // Words of `packages.yaml` and not of the image, so that they are not checked as names.
         } => Some(RepositoryPage {
             file: file.clone(),
             url: url.clone(),
@@ -197,6 +199,7 @@ fn component(setup: &RepositorySetup) -> Result<Option<ComponentPage>, RemedyErr
     Ok(match setup {
         RepositorySetup::Component { component, file } => Some(ComponentPage {
             name: component.clone(),
+            // apt itself tells the two forms apart by the ending of the file (sources.list(5)).
             deb822: file.name().ends_with(b".sources"),
             file: path(file)?,
         }),

@@ -28,16 +28,17 @@ pub(crate) struct PhasePage {
     /// The rules that stay unsatisfied.
     pub leaves: Vec<String>,
     /// The image's own user, where that is not root.
+    // What is installed is installed as root; the last lines go back to this user, or the container would run as root.
     pub user: Option<String>,
     pub shell: bool,
-    /// How CUPTI comes in.
     pub way: Option<MethodPage>,
     /// The soname of the libcupti that comes in; empty where none does.
     pub soname: String,
     /// The folder that files are copied into.
     pub folder: String,
     pub needs: Vec<NeedPage>,
-    /// The libraries of a package that are not.
+    // The libraries that a package brings and the phase does not need. They go in the RUN that installs it: a later
+    // layer would hide them, and they would still be pulled.
     pub spare: Vec<&'static str>,
     /// How the loader comes to find it.
     pub lead: SearchPathPage,
@@ -77,6 +78,7 @@ pub(crate) struct LinkPage {
 }
 
 #[derive(Debug, Clone, Serialize)]
+// The kind is a part of a file's name: `way-copy.j2` is the template of `Copy`.
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum MethodPage {
     Place {
@@ -117,6 +119,7 @@ pub(crate) struct RepositoryPage {
     pub keyring: String,
     /// The file that names it, for dnf.
     pub file: String,
+    // Whether ca-certificates is installed first: without it apt trusts no server of an https repository.
     pub certificates: bool,
 }
 
@@ -124,7 +127,8 @@ pub(crate) struct RepositoryPage {
 pub(crate) struct ComponentPage {
     pub name: String,
     pub file: String,
-    /// Whether the file is of the newer form.
+    // The form of `debian.sources` in Debian's images since 12, and of `ubuntu.sources` since 24.04 (sources.list(5));
+    // lines that begin with `deb` are the form before it.
     pub deb822: bool,
 }
 
@@ -135,7 +139,6 @@ pub(crate) enum SearchPathPage {
     Nothing {
         because: String,
     },
-    /// A folder is named.
     Folder {
         conf: String,
         folder: String,

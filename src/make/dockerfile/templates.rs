@@ -47,6 +47,7 @@ impl DockerfileTemplates {
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
             .lstrip_blocks(true)
+            // Rendered parts are put together, and would share a line where one ends and the next begins.
             .keep_trailing_newline(true)
             .build();
         let syntax = syntax.map_err(|error| TemplateError::Syntax {
@@ -106,6 +107,7 @@ fn filters(environment: &mut Environment<'static>) {
     environment.add_filter("env", |text: &str| quote::quote_env(text));
     environment.add_filter("comment", |text: &str| quote::comment_line(text));
     environment.add_filter("size", crate::size::format_size);
+    // Not minijinja's `tojson`, which writes `<`, `>` and `&` as escapes for HTML.
     environment.add_filter("json", |value: Value, options: Kwargs| {
         options.assert_all_used()?;
         let text = serde_json::to_string(&value);
@@ -116,6 +118,7 @@ fn filters(environment: &mut Environment<'static>) {
 /// The text with no more than one empty line between two others, none at the start and no space at the end of a line.
 pub(super) fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    // A part that is left out of a template leaves the empty lines around its tags.
     let mut empty = true;
     for line in text.lines().map(str::trim_end) {
         if !(line.is_empty() && empty) {

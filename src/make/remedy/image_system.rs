@@ -155,8 +155,8 @@ fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
         })
 }
 
-/// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or one that
-/// installs somewhere else.
+/// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or where its pip
+/// installs into some other folder.
 pub(crate) fn find_python_environment(
     facts: &ImageFacts,
     site: &RootPath,

@@ -123,6 +123,7 @@ impl<'a> ImageBuilder<'a> {
             return Ok(Compression::None);
         }
         if self.original.documents.manifest.is_some() {
+            // By the media type, as clients do: what is not the tar itself is zstd or gzip (image-spec, layer.md).
             let is_zstd = media_type.ends_with("zstd");
             return Ok(if is_zstd {
                 Compression::Zstd
@@ -208,6 +209,7 @@ impl<'a> ImageBuilder<'a> {
             .push(added_layer::index_written_tar(&path, self.index)?);
         self.layers.push(StoredLayer {
             blob,
+            // For a plain tar too: an archive of Docker says no media type of a layer.
             media_type: self.family().gzip_layer_type(),
             origin: LayerOrigin::Staged(path),
         });
@@ -244,6 +246,7 @@ impl<'a> ImageBuilder<'a> {
             new_documents::write_manifest(described, (&config_digest, config.len()), &layers);
         let manifest = written.map_err(SlimError::Cannot)?;
         let mut image = original.image.clone();
+        // Read back from the bytes: the audit is of what was written, not of what was meant.
         let (platform, read) = image_source::read_image_config("the new image", &config)?;
         image.platform = platform;
         image.digest = Some(sha256_digest(&manifest)?);

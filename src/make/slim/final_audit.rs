@@ -40,6 +40,7 @@ pub(crate) fn audit_new_image(
         &conditions.environment,
     );
     match audit.plan(phase) {
+        // A verdict that could not be had is refused like a bad one: nobody knows whether the image serves.
         Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),
         Some(plan) => {
             let gaps = audit.facts.gaps.iter();

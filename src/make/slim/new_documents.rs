@@ -29,6 +29,7 @@ pub(crate) fn write_config(
     diff_ids: &[Digest],
     added: Option<&LayerHistory>,
 ) -> Result<Vec<u8>, String> {
+    // As a map that keeps its order, not as a type: fields that are not known here would get lost in one.
     let mut document: Map<String, Value> = serde_json::from_slice(config)
         .map_err(|error| format!("the image's config cannot be read: {error}"))?;
     let ids: Vec<String> = diff_ids.iter().map(ToString::to_string).collect();
@@ -79,8 +80,7 @@ fn makes_layer(entry: &Value) -> bool {
 /// A layer of the new manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ManifestLayer {
-    /// The layer of the original manifest whose descriptor stays as it is written, counted from 0; `None`
-    /// for another blob.
+    /// The layer of the original manifest, from 0, whose descriptor stays as it is written; `None` for another blob.
     pub kept: Option<usize>,
     /// Its media type, where no manifest says it.
     pub media_type: String,
@@ -180,6 +180,8 @@ pub(crate) fn write_manifest(
     }
     let stored = before.get("layers").and_then(Value::as_array);
     let layer = |layer: &ManifestLayer| {
+        // A new blob gets no annotations: those of the old one, such as eStargz's digest of its table of contents
+        // (`containerd.io/snapshot/stargz/toc.digest`), are not true of it.
         let kept = layer.kept.and_then(|number| stored?.get(number));
         kept.cloned()
             .unwrap_or_else(|| describe_blob(&layer.media_type, &layer.digest, layer.size))

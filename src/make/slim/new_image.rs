@@ -121,6 +121,7 @@ impl NewImage<'_> {
 }
 
 pub(super) fn sha256_digest(bytes: &[u8]) -> Result<Digest, SlimError> {
+    // By SHA-256, the one algorithm that every client must know (image-spec, descriptor.md, "Registered algorithms").
     let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
     hasher.update(bytes);
     Ok(hasher.finish())

@@ -76,6 +76,7 @@ impl OriginalImage {
         let layers = layers
             .into_iter()
             .map(|layer| {
+                // An audit tells a gap; here the layer is to be written again, and half of it must not be.
                 layer
                     .map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))
             })
@@ -122,7 +123,7 @@ impl OriginalImage {
 
     /// The tar of a layer; it fails when there is more of it than before.
     ///
-    /// Errors: As [`OriginalImage::blob`].
+    /// Errors: Why its blob cannot be opened.
     pub(crate) fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
         let blob = BufReader::with_capacity(CHUNK, self.blob(number)?);
         Ok(SizedTar {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use image_source::Image;
 
 /// Where it lies in the image.
+// /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
 pub(crate) const PLACE: &str = "usr/share/cupti-audit/proof.json";
 
 /// What was done to an image.
@@ -95,7 +96,7 @@ pub(crate) struct AddedFile {
     pub path: String,
     pub bytes: u64,
     pub sha256: String,
-    /// Its permission bits, in octal.
+    // The permission bits as chmod(1) takes them. As a number of JSON, which has no octal, 755 would read 493.
     pub mode: String,
     pub from: ContentOrigin,
     /// Its place there, without links.

@@ -122,6 +122,7 @@ pub(crate) fn describe_result(
 
 /// The difference of two sizes, in bytes.
 fn change(before: u64, after: u64) -> String {
+    // To the byte: a layer of a few kilobytes does not show between two sizes of gigabytes.
     match after.checked_sub(before) {
         Some(more) => format!("{more} bytes more"),
         None => format!("{} bytes less", before - after),

@@ -19,6 +19,7 @@ pub(super) fn io_error(path: &Path, source: io::Error) -> SlimError {
 
 /// Makes a file, or empties the one that is there.
 pub(super) fn create_staging_file(path: &Path) -> Result<File, SlimError> {
+    // The folder was made for this run alone: what is emptied here is never somebody else's.
     File::create(path).map_err(|error| io_error(path, error))
 }
 

@@ -239,7 +239,7 @@ fn one_by_one(
 ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
-        // As above: no name of the source becomes a path of the host.
+        // Numbered: a name of the source never becomes a path of the host.
         let place = folder.join(format!("file-{number}"));
         let mut to = create_staging_file(&place)?;
         let (sha256, bytes) = copy(path, &mut to)?;
@@ -270,7 +270,7 @@ fn from_image(
     let mut taken = BTreeMap::new();
     for (layer, wanted) in layers {
         let stored: BTreeSet<RootPath> = wanted.keys().cloned().collect();
-        // Numbered: a name of the image never becomes a path of the host.
+        // Numbered, as above.
         let place = |path: &RootPath| {
             let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
             folder.join(format!("layer-{layer}-file-{number}"))

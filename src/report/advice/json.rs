@@ -20,8 +20,10 @@ struct AdviceReport<'a> {
     cupti_needed: bool,
     verdict: String,
     tools: Vec<ToolReport<'a>>,
+    // Null where no tool needs CUPTI in the image; `files` and `sources` are empty then.
     release: Option<ReleaseReport<'a>>,
     files: Vec<FileReport<'a>>,
+    // The options can be most of it: libnvperf_host is several times as large as libcupti.
     bytes: u64,
     bytes_with_options: u64,
     not_in_release: Vec<&'a str>,
@@ -52,6 +54,7 @@ struct ReleaseReport<'a> {
     assumed: bool,
     sizes_of: &'a str,
     sizes_exact: bool,
+    // Told with the sizes, since the files of another processor have others.
     arch: &'static str,
 }
 
@@ -115,7 +118,7 @@ pub(crate) fn advice_json(advice: &ToolAdvice<'_>) -> serde_json::Result<String>
 
 /// The tools that can be asked about, as a line of JSON.
 ///
-/// Errors: As [`advice_json`].
+/// Errors: Never, as for [`advice_json`].
 pub(crate) fn tool_list_json(tools: &[Profiler]) -> serde_json::Result<String> {
     serde_json::to_string(&ToolListReport {
         schema: LIST,
@@ -145,6 +148,7 @@ fn tool(tool: &Profiler) -> ToolReport<'_> {
 fn release(chosen: &AdvisedRelease) -> ReleaseReport<'_> {
     let (major, minor) = chosen.release.cuda;
     ReleaseReport {
+        // Without a patch version: it is what the user asked for, and packages are named by these two numbers.
         cuda: format!("{major}.{minor}"),
         assumed: chosen.assumed,
         sizes_of: &chosen.sizes_of,

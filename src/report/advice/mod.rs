@@ -26,6 +26,7 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
 /// Why a tool needs CUPTI, or why not.
 fn why(tool: &Profiler) -> &'static str {
     match tool.said.cupti {
+        // What the runtime mounts are the driver's libraries (`driver-libraries.yaml`); CUPTI is one of the toolkit's.
         CuptiNeed::InImage => {
             "it opens or links the libcupti of the image; the container runtime never brings one"
         }
@@ -37,6 +38,7 @@ fn why(tool: &Profiler) -> &'static str {
 
 /// The APIs of a tool by name; those of options in brackets.
 fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
+    // A profile that names an unknown API is refused when it is read, so that the id alone is never shown.
     let name = |id: &String| {
         tables
             .find_api(id)
@@ -52,6 +54,7 @@ fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
 fn release(chosen: &AdvisedRelease) -> String {
     let (major, minor) = chosen.release.cuda;
     let sizes = &chosen.sizes_of;
+    // Sizes differ little between neighbouring releases; where those of another one stand in, the line says so.
     match (chosen.release.exact.is_some(), chosen.assumed) {
         (true, true) => format!(
             "CUDA {major}.{minor} is assumed, the newest 12.x that is known; sizes of {sizes}, {ARCH}"
@@ -87,6 +90,7 @@ fn together(advice: &ToolAdvice<'_>) -> String {
 /// The APIs that the release lacks, in words.
 fn too_new(advice: &ToolAdvice<'_>) -> Vec<String> {
     let since = |api: &&CuptiApi| {
+        // An API without `since` is in every release, and never among these.
         let since = api.since.as_deref().unwrap_or_default();
         format!("{} is there from CUDA {since} on", api.name)
     };

@@ -104,6 +104,7 @@ fn host(advice: &ToolAdvice<'_>) -> Vec<&'static HostCondition> {
 /// The tools that can be asked about.
 pub(crate) fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
     let widest = tools.iter().map(|tool| tool.id.len()).max().unwrap_or(0);
+    // Here and below, 14 columns hold the longest need, `brings its own`.
     let head = format!("{:widest$}  {:14}  gives", "tool", "CUPTI");
     let row = |tool: &Profiler| {
         let (id, cupti, gives) = (

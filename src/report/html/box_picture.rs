@@ -44,8 +44,8 @@ pub(super) struct PictureEdge {
     pub tone: ReportTone,
 }
 
-/// Rows from the top down. Lines on the left meet at the box that they lead to, lines on the right at the one that
-/// they come from.
+/// Rows from the top down. Lines on the left meet at the box that they lead to, and lines on the right meet at the box
+/// that they come from.
 #[derive(Default)]
 pub(super) struct BoxPicture {
     pub rows: Vec<PictureRow>,
@@ -128,8 +128,10 @@ impl BoxPicture {
                 title id={ "objects-title-" (number) } { (title) }
                 desc id={ "objects-words-" (number) } { (self.words()) }
                 defs { marker id=(marker) viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse" {
+                    // Of SVG 2: a browser that lacks `context-stroke` draws black heads, and lines keep their tones.
                     path d="M0 0 L8 4 L0 8 z" fill="context-stroke" {}
                 } }
+                // Lines before boxes: what comes later in an SVG covers what came before.
                 @for edge in &self.left { (left.line(edge, edge.to, &placed, &marker)) }
                 @for edge in &self.right { (right.line(edge, edge.from, &placed, &marker)) }
                 @for one in &placed { (one.draw(left.x, right.x - left.x)) }

@@ -9,7 +9,7 @@ use super::super::words::{
     ReportTone, consumer_outcome_words, layer_words, layers_words, owner_words, request_verb,
     split_evidence, suppression_words, user_names, version_words,
 };
-use super::{ImageEntry, copy_picture, layer_picture};
+use super::{copy_picture, layer_picture};
 use crate::judge::facts::{CuptiCopy, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
@@ -17,6 +17,14 @@ use crate::judge::rule::{Finding, Rule};
 use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::trace_text::TraceLine;
+
+/// An image as its heading and the list at the top of the page tell it.
+pub(super) struct ImageEntry {
+    pub tone: ReportTone,
+    pub image: String,
+    pub platform: String,
+    pub verdict: String,
+}
 
 /// The section of the image with this number.
 pub(super) fn image_section(
@@ -172,6 +180,7 @@ fn why(rule: &Rule) -> Markup {
             summary { "Why it matters" }
             p { (rule.why) }
             ul { @for page in rule.references.iter().filter(is_page) {
+                // The report may lie on an internal server, and a link need not tell where.
                 li { a href=(page) rel="noreferrer" { (page) } }
             } }
         }

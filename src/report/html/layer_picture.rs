@@ -11,6 +11,7 @@ use crate::judge::plan::Plan;
 use crate::size::format_size;
 use image_linkage::escape;
 
+// A line of words, a bar of 8 and a line of numbers, as `layer` places them.
 const ROW: usize = 46;
 const LEGEND: usize = 26;
 

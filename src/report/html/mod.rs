@@ -14,6 +14,7 @@ use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use self::image_section::ImageEntry;
 use super::ReportWriter;
 use super::words::{ReportTone, image_name, platform_name};
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
@@ -30,14 +31,6 @@ pub(crate) struct HtmlReport {
     summary: Vec<ImageEntry>,
     /// The sections as text, since no image is held while the next one is read.
     sections: Vec<String>,
-}
-
-/// An image in the list at the top.
-struct ImageEntry {
-    tone: ReportTone,
-    image: String,
-    platform: String,
-    verdict: String,
 }
 
 impl HtmlReport {
@@ -61,6 +54,7 @@ impl HtmlReport {
             html lang="en" {
                 head {
                     meta charset="utf-8";
+                    // Without it a phone lays the page out as wide as a desktop's screen and shrinks it.
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta http-equiv="Content-Security-Policy" content=(POLICY);
                     meta name="color-scheme" content="light dark";
@@ -70,6 +64,7 @@ impl HtmlReport {
                 body {
                     header { h1 { "CUPTI audit" } }
                     main {
+                        // A list of one image would say its verdict twice.
                         @if self.summary.len() != 1 { (self.contents()) }
                         // They were escaped when they were made.
                         @for section in &self.sections { (PreEscaped(section)) }

@@ -48,6 +48,7 @@ struct ProfilerReport<'a> {
     gives: &'a str,
     without: &'a str,
     host: &'a [String],
+    // All of them with their states; the page for people names only those that are worth taking.
     fallbacks: Vec<FallbackReport<'a>>,
 }
 
@@ -62,6 +63,7 @@ struct ApiReport<'a> {
     id: &'a str,
     name: &'a str,
     optional: bool,
+    // Null where nothing in the image asks for CUPTI in the tool's name: only a process can use an API.
     usable: BothWorlds<Option<&'static str>>,
 }
 
@@ -84,6 +86,7 @@ struct FallbackReport<'a> {
 struct HostReport<'a> {
     conditions: Vec<HostConditionReport<'a>>,
     cuda: &'a [String],
+    // An image tells its CUDA and nothing of the driver: whoever knows the host compares.
     minimum_drivers: Vec<MinimumDriverReport<'a>>,
 }
 
@@ -136,6 +139,7 @@ fn api(used: &ApiUse) -> ApiReport<'_> {
 }
 
 fn needs(profiler: &Profiler) -> NeedsReport<'_> {
+    // The contract names what could be installed or set; folders and objects are only how it is found.
     let conditions = &profiler.said.needs;
     let all = |of: fn(&ToolCondition) -> &Vec<String>| -> Vec<&str> {
         conditions.iter().flat_map(of).map(String::as_str).collect()

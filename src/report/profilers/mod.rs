@@ -1,5 +1,4 @@
-//! Which profiling tools would work in an image: for people, in text and Markdown ([`page`]), and for programs
-//! ([`json`]).
+//! Which profiling tools would work in an image: [`page`] is for people, in text and Markdown, [`json`] for programs.
 
 pub(crate) mod json;
 pub(crate) mod page;
@@ -51,6 +50,7 @@ fn apis(apis: &[ApiUse]) -> String {
             }
         })
         .collect();
+    // Not by commas, here and below: there are tools with a comma in their names, such as "Perfetto, Chrome trace".
     names.join("; ")
 }
 

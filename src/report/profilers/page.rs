@@ -1,5 +1,7 @@
 //! The page of the tools: the ready ones first, each with its reason, its cost and what to take instead.
 
+use std::fmt::Write as _;
+
 use super::{ProfilerMatrix, apis, cupti_need_words, fallback_names, overhead_words, words};
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::knowledge::minimum_driver::MinimumDriver;
@@ -55,6 +57,7 @@ fn in_state<'m, 'p>(
 
 /// What stands above the table in text.
 fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
+    // Below, 14 columns hold the longest state, `not applicable`.
     let counts = STATES.map(|state| (in_state(matrix, state).count(), words(state)));
     let counts = counts.iter().filter(|(number, _)| *number > 0);
     let counts: Vec<String> = counts
@@ -73,10 +76,11 @@ fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
 fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
     let in_order = STATES.map(|state| in_state(matrix, state));
     let mut rows: Vec<TableRow> = in_order.into_iter().flatten().map(row).collect();
+    // In text the tools that are not applicable have a heading, which is the line of the first of them.
     // They are the last, and the only ones without a line so far.
     let beside = rows.iter().position(|row| row.line.is_empty());
     if let Some(first) = beside.and_then(|first| rows.get_mut(first)) {
-        first.line = "\nnot applicable".to_owned();
+        "\nnot applicable".clone_into(&mut first.line);
     }
     rows
 }
@@ -86,7 +90,7 @@ fn row(entry: &ToolAssessment<'_>) -> TableRow {
     let here = &entry.here.as_is;
     let mut because = here.because.join("; ");
     if let Some((other, why)) = under_runtime(entry) {
-        because += &format!("; {other}: {why}");
+        let _ = write!(because, "; {other}: {why}");
     }
     let overhead = &said.overhead;
     let mut row = TableRow {
@@ -147,6 +151,7 @@ fn labelled(entry: &ToolAssessment<'_>) -> Vec<(String, String)> {
 
 /// What is the matter under the container runtime and why, where it is not the same as in the image.
 fn under_runtime(entry: &ToolAssessment<'_>) -> Option<(String, String)> {
+    // Most tools are alike in both worlds, and a second reason for each would double the page.
     let other = &entry.here.nvidia;
     let state = format!("under the NVIDIA container runtime {}", words(other.state));
     (other.state != entry.here.as_is.state).then(|| (state, other.because.join("; ")))
@@ -159,6 +164,7 @@ fn drivers(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
             format!("; {branch} or later by minor-version compatibility")
         });
         TableRow {
+            // Minor-version compatibility begins with CUDA 11: for 10 a table has a dash, and text has nothing.
             cells: [row.cuda.as_str(), &row.driver, branch.unwrap_or("–")]
                 .map(str::to_owned)
                 .into(),

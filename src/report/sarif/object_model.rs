@@ -10,6 +10,7 @@ pub(super) struct SarifLog {
     #[serde(rename = "$schema")]
     pub schema: &'static str,
     pub version: &'static str,
+    // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
     pub runs: [SarifRun; 1],
 }
 
@@ -97,6 +98,7 @@ pub(super) struct UriBase {
 
 #[derive(Serialize)]
 pub(super) struct RunProperties {
+    // A property bag (section 3.8), as SARIF has no word for an image and its verdict.
     pub images: Vec<ImageProperties>,
 }
 
@@ -194,8 +196,7 @@ pub(super) struct SarifMessage {
 }
 
 impl SarifMessage {
-    /// A message that says `text` as it stands: what would be a link (section 3.11.6) or a placeholder (3.11.5) is
-    /// neither.
+    /// A message that says `text` as it stands: nothing in it is a link (section 3.11.6) or a placeholder (3.11.5).
     pub(crate) fn plain(text: &str) -> Self {
         // Only the bracket that ends the text of a link is escaped: a path may hold any other, and stays as it is.
         let text = text.trim().replace("](", "\\](");

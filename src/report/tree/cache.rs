@@ -1,5 +1,5 @@
-//! What stands in `/etc/ld.so.cache` about the names that were asked for, what of it is stale, and what a fresh
-//! `ldconfig` would change.
+//! What stands in `/etc/ld.so.cache` about the names that were asked for, which entries of it are stale, and what a
+//! fresh `ldconfig` would change in it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -61,6 +61,8 @@ impl CacheReport {
         let objects = resolution.objects.iter().map(|object| &object.name);
         let missing = resolution.unresolved.iter().map(|missing| &missing.name);
         let names: BTreeSet<&[u8]> = objects.chain(missing).map(|name| &**name).collect();
+        // A stale entry stops no search: the loader goes on to the default directories (glibc, elf/dl-load.c,
+        // _dl_map_object), so that nothing but a look at the files shows it.
         let lost = |entry: &CacheEntry| as_is.rootfs.lookup(&entry.path).is_err();
         Self {
             format: own.and_then(|cache| cache.format).map(LdCacheFormat::name),
@@ -75,6 +77,7 @@ impl CacheReport {
 
 impl LdconfigReport {
     fn between(as_is: &ProcessContext, fresh: &ProcessContext) -> Self {
+        // As sets: a cache has its entries in an order of their names, and a change of place is none.
         let all = |context| -> BTreeSet<CacheEntryReport> {
             entries(cache(context), |_, _| true).into_iter().collect()
         };
@@ -132,6 +135,7 @@ pub(super) fn cache_text(report: &CacheReport) -> String {
     let changes = &report.ldconfig;
     let made = changes.links_made.iter();
     let made: Vec<String> = made
+        // As `ls -l` shows a link; the other arrow leads from a name to what answers it.
         .map(|link| format!("{} -> {}", link.path, link.target))
         .collect();
     for (what, lines) in [
@@ -165,6 +169,7 @@ fn list(out: &mut String, what: &str, lines: &[String]) {
 
 impl CacheEntryReport {
     fn line(&self) -> String {
+        // A name stands once for each level of glibc-hwcaps that has a file of it; without the level they look alike.
         let level = self.hwcaps.as_ref();
         let level = level.map_or_else(String::new, |level| format!(" ({level})"));
         format!("{} → {}{level}", self.name, self.path)

@@ -10,7 +10,7 @@ use crate::make::slim::new_image::{LayerStorage, NewImage};
 use crate::make::whole_file::folder_of;
 use image_source::RegistryReference;
 
-/// What an output was found to be written as.
+/// The ways to write an output, as the message on a wrong one lists them.
 const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], \
     docker-daemon:NAME or docker://REGISTRY/NAME[:TAG]";
 
@@ -40,7 +40,7 @@ pub enum ImageOutput {
 impl ImageOutput {
     /// Reads an output as it is written on the command line.
     ///
-    /// Errors: What would do.
+    /// Errors: What is wrong with the text, with the ways to write an output.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("docker://") {
             let reference = name

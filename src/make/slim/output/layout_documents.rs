@@ -38,6 +38,7 @@ pub(super) fn build_index(
         ("size".to_owned(), made.manifest.len().into()),
         ("platform".to_owned(), Value::Object(described)),
     ]);
+    // The grammar of the annotation has no empty name (image-spec, annotations.md): without a tag there is none.
     if let Some(tag) = tag {
         image.insert("annotations".to_owned(), json!({NAME: tag}));
     }
