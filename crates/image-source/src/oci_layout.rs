@@ -87,6 +87,7 @@ impl LayoutFolder {
     fn file(&self, name: &RootPath) -> Result<Option<(File, u64)>, ImageError> {
         match regular_file(&self.dir, name) {
             Ok(file) => Ok(Some(file)),
+            // Where the folder itself is missing, that is the error, and not a document that it lacks.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(None),
             Err(source) => Err(ImageError::Io {
                 what: format!("{} in {}", name_text(name), self.what),
@@ -101,6 +102,8 @@ fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
     let mut path = dir.to_owned();
     let mut components = name.split_components().peekable();
     while let Some(component) = components.next() {
+        // Fixed words and hexadecimal digits come out as they are; any other byte could not become
+        // part of a host's path.
         path.push(image_linkage::escape::escape_bytes(component));
         let kind = fs::symlink_metadata(&path)?.file_type();
         let fits = match components.peek() {

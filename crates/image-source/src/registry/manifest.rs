@@ -14,9 +14,8 @@ use crate::registry_reference::RegistryReference;
 use crate::verify;
 use image_linkage::digest::Digest;
 
-/// Indexes within indexes that are followed.
-// No index can hold itself, as its digest would have to be known before it was written; a chain of them can be as long
-// as a hostile registry likes.
+/// Indexes within indexes that are followed. No index can hold itself, as its digest would have to be known before it
+/// was written; a chain of them can be as long as a hostile registry likes.
 const DEPTH: usize = 3;
 
 /// The documents that can be read; Docker's schema 1 is not among them.

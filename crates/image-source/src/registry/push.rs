@@ -19,7 +19,7 @@ use crate::registry_reference::RegistryReference;
 use image_linkage::digest::Digest;
 
 /// Opens a blob at its start.
-pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
+type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
 
 /// What was done to have a blob in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,8 +40,8 @@ pub struct RegistryPush {
 }
 
 impl RegistryPush {
-    /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from` of the
-    /// same registry.
+    /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from`
+    /// of the same registry.
     ///
     /// Errors: [`ImageError::Reference`] for a digest, which cannot be chosen, and for what is no host.
     pub fn new(
@@ -106,7 +106,7 @@ impl RegistryPush {
 
     /// Puts a blob into the repository that nobody can have yet, but for a run before.
     ///
-    /// Errors: As [`RegistryPush::push_shared_blob`].
+    /// Errors: Why the registry does not take it, or why it cannot be opened.
     pub fn push_new_blob(
         &self,
         digest: &Digest,

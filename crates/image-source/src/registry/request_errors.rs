@@ -1,7 +1,6 @@
 //! What went wrong with a request, as one sentence that says what to do.
 //!
-//! Everything a registry wrote is escaped and cut; addresses are shown without their query, which may hold a
-//! signature.
+//! Everything a registry wrote is escaped and cut; addresses are shown without their query, which may hold a signature.
 
 use std::error::Error as _;
 use std::io::Read as _;
@@ -19,7 +18,6 @@ const ERROR_BODY: u64 = 64 << 10;
 /// The characters of a registry's own words that are shown.
 const SHOWN: usize = 200;
 
-/// An [`ImageError::Remote`].
 pub(super) fn remote_error(text: impl Into<String>) -> ImageError {
     ImageError::Remote(text.into())
 }
