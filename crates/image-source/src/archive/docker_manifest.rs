@@ -97,7 +97,7 @@ fn named<'a>(
     entries: &'a [SavedImage],
     wanted: &WantedImage<'_>,
 ) -> Result<Vec<&'a SavedImage>, ImageError> {
-    // Some writers list an image once for each of its tags.
+    // One config that is listed twice is one image, and no reason to ask which was meant.
     let mut seen = BTreeSet::new();
     let entries: Vec<&SavedImage> = entries
         .iter()

@@ -16,8 +16,7 @@ use super::wanted_image::{WantedImage, sparse_reason};
 use crate::image::LayerDescriptor;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
-use crate::source::ProgressReader;
-use crate::source::{OpenRequest, OpenedImage, OpenedLayers};
+use crate::source::{OpenRequest, OpenedImage, OpenedLayers, ProgressReader};
 use image_linkage::digest::Digest;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
@@ -102,7 +101,7 @@ fn pass<R: Read + Send>(
             MemberKind::Sparse => passed.store(member.name, MemberContent::Sparse),
             MemberKind::Other => {}
             MemberKind::File => {
-                let start = peek(what, members)?;
+                let mut start = peek(what, members)?;
                 if is_document(&start, member.size, limits) {
                     // Documents are held until the end: an archive of many small ones could fill the memory.
                     kept += member.size;
@@ -112,8 +111,8 @@ fn pass<R: Read + Send>(
                             limit: limits.kept_total,
                         });
                     }
-                    let bytes = document(what, start, members)?;
-                    passed.store(member.name, MemberContent::Document(bytes));
+                    read_on(what, &mut *members, &mut start)?;
+                    passed.store(member.name, MemberContent::Document(start));
                 } else if may_be_layer(&member.name, &start) {
                     // Counted as they come: which of them the image uses is known from manifest.json, and
                     // that may come last.
@@ -172,16 +171,6 @@ fn index(
 fn peek(what: &str, members: &mut impl Read) -> Result<Vec<u8>, ImageError> {
     let mut start = Vec::new();
     read_on(what, members.take(PEEK), &mut start)?;
-    Ok(start)
-}
-
-/// The whole of the current member, whose size is known to be within the limit.
-fn document(
-    what: &str,
-    mut start: Vec<u8>,
-    members: &mut impl Read,
-) -> Result<Vec<u8>, ImageError> {
-    read_on(what, members, &mut start)?;
     Ok(start)
 }
 

@@ -178,17 +178,7 @@ impl HttpTransport {
         if let Some(authorization) = authorization {
             request = authorization.sign(request);
         }
-        match request.send() {
-            Ok(response) => Ok(FinalResponse {
-                response,
-                url: url.clone(),
-                same_origin: true,
-            }),
-            Err(error) => Err(connection_failure(
-                &address_guard::url_authority(url),
-                &error,
-            )),
-        }
+        send_once(request, url)
     }
 
     /// Posts a form; a redirect is an answer like any other.
@@ -198,17 +188,7 @@ impl HttpTransport {
         form: &[(&str, &str)],
     ) -> Result<FinalResponse, AttemptFailure> {
         let request = self.client(url)?.post(url.clone()).form(form);
-        match request.send() {
-            Ok(response) => Ok(FinalResponse {
-                response,
-                url: url.clone(),
-                same_origin: true,
-            }),
-            Err(error) => Err(connection_failure(
-                &address_guard::url_authority(url),
-                &error,
-            )),
-        }
+        send_once(request, url)
     }
 
     /// Where an answer redirects to; `None` when it does not.
@@ -281,6 +261,20 @@ impl HttpTransport {
             .map_err(|error| match connection_failure("any registry", &error) {
                 AttemptFailure::Final(error) | AttemptFailure::Passing { error, .. } => error,
             })
+    }
+}
+
+fn send_once(request: RequestBuilder, url: &Url) -> Result<FinalResponse, AttemptFailure> {
+    match request.send() {
+        Ok(response) => Ok(FinalResponse {
+            response,
+            url: url.clone(),
+            same_origin: true,
+        }),
+        Err(error) => Err(connection_failure(
+            &address_guard::url_authority(url),
+            &error,
+        )),
     }
 }
 
