@@ -104,6 +104,8 @@ struct ExecutionConfig {
 impl ExecutionConfig {
     /// The settings, those left out that are not of the type that they should be.
     fn settings(&self) -> ContainerSettings {
+        // One by one from plain values: engines start an image of which one such field is of another type, and
+        // so it is read.
         let value = |key: &str| self.rest.get(key);
         let text = |key: &str| value(key).and_then(Value::as_str).map(str::to_owned);
         let keys = |key: &str| {
@@ -118,6 +120,7 @@ impl ExecutionConfig {
         let labels =
             labels.filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())));
         let check = value("Healthcheck")
+            // serde would take a list for a struct, too, and its items for the fields in their order.
             .filter(|check| check.is_object())
             .cloned();
         ContainerSettings {
@@ -163,12 +166,14 @@ pub fn read_image_config(what: &str, bytes: &[u8]) -> Result<(Platform, ImageCon
     };
     let document: ConfigDocument = serde_json::from_slice(bytes)
         .map_err(|error| not_an_image(format!("its config cannot be read: {error}")))?;
+    // Charts, signatures and other artifacts have configs, too, and none has layers of a root file system.
     let Some(diff_ids) = document.rootfs.and_then(|rootfs| rootfs.diff_ids) else {
         return Err(not_an_image("its config has no rootfs.diff_ids".to_owned()));
     };
     let platform = Platform {
         os: document
             .os
+            // Hand-made and early images leave it out, and an engine takes them for images of its own system.
             .filter(|os| !os.is_empty())
             .unwrap_or_else(|| "linux".to_owned()),
         architecture: document.architecture.unwrap_or_default(),
@@ -216,7 +221,9 @@ fn layer_history(history: HistoryEntry) -> Option<String> {
     let text = history
         .created_by
         .filter(|text| !text.is_empty())
+        // `docker import` leaves `created_by` empty and writes "Imported from -" as the comment.
         .or(history.comment);
+    // An entry without words still stands for a layer: without it, all later ones would get the words of others.
     Some(text.unwrap_or_default())
 }
 

@@ -52,7 +52,7 @@ impl ImageSource for DockerArchive {
 
 /// The output of `docker save`, or an OCI archive, on standard input. It can be opened once.
 #[derive(Debug, Clone, Copy)]
-pub struct StdinArchive;
+pub(crate) struct StdinArchive;
 
 const STDIN: WantedImage<'static> = WantedImage {
     reference: "-",
@@ -81,6 +81,7 @@ impl ImageSource for StdinArchive {
         request: &OpenRequest<'_>,
         keep: KeepFile<'_>,
     ) -> Result<OpenedImage, ImageError> {
+        // Kept decompressed: a compressed file could again be read in one pass only.
         let kept = keep(&mut DecompressedArchive::new(io::stdin(), request.limits()))?;
         archive::open_file(&kept, &STDIN, request)
     }

@@ -21,6 +21,7 @@ use crate::image_error::ImageError;
 use crate::manifest;
 use crate::platform::Platform;
 use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
+use crate::verify;
 
 /// An image of an engine on this machine, or of one that `DOCKER_HOST` or `CONTAINER_HOST` names.
 #[derive(Debug, Clone)]
@@ -45,6 +46,7 @@ impl ImageSource for EngineImage {
     fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
         let (connection, facts) = self.connect(request)?;
         let platform = facts.platform();
+        // Of an index an engine describes one image only; for which platforms there are others, its archive says.
         if !facts.is_index() && !platform.architecture.is_empty() {
             return Ok(vec![platform]);
         }
@@ -66,6 +68,8 @@ impl EngineImage {
     fn wanted(&self) -> WantedImage<'_> {
         WantedImage {
             reference: &self.reference,
+            // The engine was asked for one image, and its archive may write the name
+            // otherwise: `localhost/app:latest` for `app`.
             name: None,
             docker: self.brand.kind(),
             first: PreferredDocument::DockerManifest,
@@ -75,6 +79,7 @@ impl EngineImage {
     /// What `docker save` would write of the image.
     fn open_save_stream(&self, request: &OpenRequest<'_>) -> Result<Response, ImageError> {
         let (connection, facts) = self.connect(request)?;
+        // The wrong platform is refused here, and not after the engine has written all layers to its disk.
         facts.expect_platform(&self.reference, request.platform)?;
         self.save(&connection, &facts, request)
     }
@@ -106,6 +111,7 @@ impl EngineImage {
         request: &OpenRequest<'_>,
     ) -> Result<InspectedImage, ImageError> {
         let response = connection.get(&format!("images/{}/json", self.name))?;
+        // Nothing is pulled on the user's behalf: an audit must not change what the engine holds.
         if response.status() == StatusCode::NOT_FOUND {
             let (name, brand) = (&self.name, self.brand);
             return Err(ImageError::NotFound(format!(
@@ -117,7 +123,7 @@ impl EngineImage {
         }
         let limit = request.limits().document;
         let response = connection.accept(response, limit)?;
-        let bytes = super::verify::read_document(&connection.what, response, None, None, limit)?;
+        let bytes = verify::read_document(&connection.what, response, None, None, limit)?;
         serde_json::from_slice(&bytes).map_err(|error| {
             ImageError::Remote(format!(
                 "{} describes the image in a way that cannot be read: {error}",
@@ -156,6 +162,8 @@ impl InspectedImage {
 
     fn platform(&self) -> Platform {
         Platform {
+            // Engines leave out what an old image's config does not say, and an image is for linux
+            // unless it says otherwise.
             os: self.os.clone().unwrap_or_else(|| "linux".to_owned()),
             architecture: self.architecture.clone().unwrap_or_default(),
             variant: self.variant.clone().filter(|variant| !variant.is_empty()),
@@ -173,6 +181,7 @@ impl InspectedImage {
     /// The name to save by. A name without a tag would save all tags of the repository.
     fn one_image(&self, name: &str) -> String {
         let tagged = format!("{name}:latest");
+        // Podman lists `localhost/app:latest` for what the user calls `app`, and finds it by both.
         let below = format!("/{tagged}");
         let tags = self.repo_tags.iter().flatten();
         if tags
@@ -189,6 +198,7 @@ impl InspectedImage {
 /// Refuses what could not stand in the path of a URL as one name.
 fn check_name(reference: &str, name: &str) -> Result<(), ImageError> {
     let known = |b: u8| b.is_ascii_alphanumeric() || b"._-/:@+".contains(&b);
+    // `../containers` would make another question of it, and one that is not about images.
     let steps = name.split('/').any(|part| matches!(part, "" | "." | ".."));
     if name.bytes().all(known) && !steps {
         return Ok(());

@@ -22,6 +22,7 @@ use image_linkage::limits::Limits;
 pub fn path_kind(path: &str) -> Option<PathKind> {
     let metadata = fs::metadata(path).ok()?;
     if metadata.is_dir() {
+        // A link by this name is not followed: it could lead out of the folder, and a layout's own file is no link.
         let layout = Path::new(path).join("oci-layout");
         return Some(match fs::symlink_metadata(layout) {
             Ok(file) if file.is_file() => PathKind::OciLayout,
@@ -42,6 +43,7 @@ fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
     let compressed = is_compressed(&mut file).ok()?;
     file.rewind().ok()?;
     if compressed {
+        // The bounds of an archive that is opened hold here, too: to look at its names is to decompress it.
         let stream = SkipStream::new(DecompressedArchive::new(file, &limits), limits.layer_bytes);
         told_by_members(
             ArchiveMembers::new(path, stream, &limits),
@@ -74,6 +76,7 @@ fn told_by_members<R: SkipRead>(
     loop {
         match members.next() {
             Ok(Some(member)) => match member.name.as_bytes() {
+                // Nothing that may follow changes what this means.
                 b"manifest.json" => return Ok(PathKind::DockerArchive),
                 b"oci-layout" => kind = PathKind::OciArchive,
                 name if at == DecidingMember::FirstBlob

@@ -43,6 +43,7 @@ impl LayerDescriptor {
     /// Whether the layer is foreign by its media type (image-spec, layer.md, "Non-Distributable Layers"): its bytes may
     /// not be in the registry.
     pub fn is_foreign(&self) -> bool {
+        // OCI says `nondistributable` and Docker `foreign`, in the middle of types that end in the compression.
         self.media_type.contains("nondistributable") || self.media_type.contains("foreign")
     }
 }

@@ -82,6 +82,7 @@ pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument
             "its manifest is also an index, and no one can say which is meant".to_owned(),
         ));
     }
+    // Told by its fields or its number, as the media type that a registry sends with it is not believed.
     if has("fsLayers")
         || value
             .get("schemaVersion")
@@ -106,6 +107,7 @@ fn is_image_config(manifest: &ImageManifest) -> Result<(), String> {
     match manifest.config.media_type.as_str() {
         "application/vnd.oci.image.config.v1+json"
         | "application/vnd.docker.container.image.v1+json"
+        // Early pushes of schema 2 named their configs so (docker/distribution 1621), and Docker still takes them.
         | "application/octet-stream" => Ok(()),
         other => Err(format!("its config is of media type {other:?}")),
     }
@@ -127,6 +129,7 @@ pub(crate) fn choose_manifest<'a>(
     wanted: Option<&Platform>,
 ) -> Result<&'a Descriptor, ImageError> {
     let images = images_of_index(index);
+    // Not always amd64: a verdict on an image that the user's machine would never run misleads.
     let host = Platform::host();
     let wish = wanted.unwrap_or(&host);
     let is = |fits: &dyn Fn(&Platform) -> bool| {
@@ -140,6 +143,7 @@ pub(crate) fn choose_manifest<'a>(
         return Ok(found);
     }
     match images.as_slice() {
+        // One image that does not fit the host is still the one that was meant, where no platform was asked for.
         [only] if wanted.is_none() || only.platform.is_none() => Ok(only),
         _ => Err(ImageError::Platform {
             what: what.to_owned(),
@@ -160,6 +164,7 @@ pub(crate) fn choose_manifest<'a>(
 fn images_of_index(index: &[Descriptor]) -> Vec<&Descriptor> {
     let is_image = |descriptor: &&Descriptor| {
         let platform = descriptor.platform.as_ref();
+        // Attestations are told by their platform: the annotation that names them is BuildKit's own.
         platform.is_none_or(|platform| platform.os != "unknown")
     };
     index.iter().filter(is_image).collect()
@@ -218,12 +223,14 @@ pub(crate) fn describe_layers(
         what: what.to_owned(),
         reason,
     };
+    // Build caches and damaged images have fewer diff ids than layers; taking what is there would leave layers unread.
     let (in_manifest, in_config) = (manifest.layers.len(), config.diff_ids.len());
     if in_manifest != in_config {
         return Err(not_an_image(format!(
             "its manifest has {in_manifest} layers and its config {in_config}"
         )));
     }
+    // Before anything is fetched: each layer costs a request and an index in memory.
     if in_manifest > limits.layers {
         return Err(not_an_image(format!(
             "it has {in_manifest} layers, more than the limit of {}",
@@ -255,6 +262,7 @@ pub(crate) fn describe_layers(
 
 /// Whether a media type is that of a layer: a tar in any compression, of OCI or of Docker.
 fn is_layer(media_type: &str) -> bool {
+    // By its beginning: what follows names the compression, which the bytes tell for themselves.
     media_type.starts_with("application/vnd.oci.image.layer.")
         || media_type.starts_with("application/vnd.docker.image.rootfs.")
 }

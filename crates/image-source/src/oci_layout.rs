@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::archive::{
     DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_layout_image,
-    list_layout_platforms, missing_member,
+    list_layout_platforms, missing_member, name_member,
 };
 use crate::image::LayerDescriptor;
 use crate::image_error::ImageError;
@@ -87,9 +87,10 @@ impl LayoutFolder {
     fn file(&self, name: &RootPath) -> Result<Option<(File, u64)>, ImageError> {
         match regular_file(&self.dir, name) {
             Ok(file) => Ok(Some(file)),
+            // Where the folder itself is missing, that is the error, and not a document that it lacks.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(None),
             Err(source) => Err(ImageError::Io {
-                what: format!("{} in {}", name_text(name), self.what),
+                what: name_member(self, name),
                 source,
             }),
         }
@@ -101,6 +102,8 @@ fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
     let mut path = dir.to_owned();
     let mut components = name.split_components().peekable();
     while let Some(component) = components.next() {
+        // Fixed words and hexadecimal digits come out as they are; any other byte could not become
+        // part of a host's path.
         path.push(image_linkage::escape::escape_bytes(component));
         let kind = fs::symlink_metadata(&path)?.file_type();
         let fits = match components.peek() {
@@ -117,10 +120,6 @@ fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
     let file = File::open(&path)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
-}
-
-fn name_text(name: &RootPath) -> String {
-    image_linkage::escape::escape_bytes(name.as_bytes())
 }
 
 impl DocumentStore for LayoutFolder {
@@ -157,14 +156,14 @@ impl BlobStore for FolderBlobs {
                 return Err(ImageError::NotFound(format!(
                     "{} does not hold the foreign layer {}; ask the registry for the image",
                     self.folder.what,
-                    name_text(name)
+                    image_linkage::escape::escape_bytes(name.as_bytes())
                 )));
             }
             None => return Err(missing_member(&self.folder.what, name)),
         };
         match layer.size.filter(|&size| size != found) {
             Some(expected) => Err(ImageError::Size {
-                what: format!("{} in {}", name_text(name), self.folder.what),
+                what: name_member(&self.folder, name),
                 expected,
                 found,
             }),

@@ -36,8 +36,8 @@ pub fn open_reopenable_image(
     find_source(written, registry)?.open_reopenable(request, keep)
 }
 
-/// The platforms that the image is for, in the order of its index and each once; none where the source does not know, as
-/// a folder.
+/// The platforms that the image is for, in the order of its index and each once; none where the source does not
+/// know, as a folder.
 ///
 /// Errors: As [`open_image`], and for standard input, which can be read only once.
 pub fn list_platforms(
@@ -47,6 +47,7 @@ pub fn list_platforms(
 ) -> Result<Vec<Platform>, ImageError> {
     let mut platforms: Vec<Platform> = Vec::new();
     for platform in find_source(written, registry)?.list_platforms(request)? {
+        // A list and not a set: the index's order is the one in which the platforms are audited.
         if !platforms.contains(&platform) {
             platforms.push(platform);
         }

@@ -19,6 +19,7 @@ impl Platform {
     /// Linux on the architecture of the machine this runs on.
     pub fn host() -> Self {
         Self {
+            // On macOS and Windows, too, engines run containers in a virtual machine with linux.
             os: "linux".to_owned(),
             architecture: goarch(std::env::consts::ARCH).to_owned(),
             variant: None,
@@ -61,6 +62,8 @@ impl Platform {
                 .clone()
                 .filter(|variant| !(platform.architecture == "arm64" && variant == "v8"))
         };
+        // A wish for `arm/v7` does not take v6, which it could run: the index may offer both, and
+        // names are matched exactly.
         self.os == offered.os
             && self.architecture == offered.architecture
             && (self.variant.is_none() || plain(self) == plain(offered))
@@ -79,6 +82,7 @@ fn goarch(name: &str) -> &str {
         "x86_64" | "x86-64" => "amd64",
         "aarch64" => "arm64",
         "x86" | "i686" | "i386" => "386",
+        // Rust has one name for both byte orders, and images are built for the little-endian one.
         "powerpc64" | "ppc64el" => "ppc64le",
         "loongarch64" => "loong64",
         other => other,

@@ -40,6 +40,7 @@ pub fn read_layers(
         while let Some((number, layer)) = next() {
             let result = read_layer(number, layer, blobs, request);
             if result.is_err() {
+                // The other worker ends the layer it has begun, and takes no further one.
                 lock(&queue).clear();
             }
             lock(&results).push((number, result));
@@ -79,6 +80,7 @@ fn read_layer(
             why: why.to_owned(),
         }));
     }
+    // Before the blob is opened: a registry may take long to answer, and the user sees which layer is waited for.
     request.progress.start(number, layer.size);
     let counted = ProgressReader {
         inner: blobs.open(layer)?,

@@ -9,7 +9,7 @@ use crate::source_kind::SourceKind;
 
 /// The source that a reference names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ImageReference {
+pub(crate) enum ImageReference {
     /// An image in a registry, with Docker Hub's defaults filled in.
     Registry(RegistryReference),
     /// An image of a Docker Engine, by name or id.
@@ -61,7 +61,7 @@ pub enum PathKind {
 /// Reads a reference. `look` says what lies at a path of the host, `None` where nothing does.
 ///
 /// Errors: [`ImageError::Reference`] with what is wrong and what would do.
-pub fn parse_reference(
+pub(crate) fn parse_reference(
     text: &str,
     look: impl Fn(&str) -> Option<PathKind>,
 ) -> Result<ImageReference, ImageError> {
@@ -77,10 +77,12 @@ pub fn parse_reference(
     if text == "-" {
         return Ok(ImageReference::Stdin);
     }
+    // Before the schemes with a colon alone, as `docker` is one of them and may be a host's name, too.
     if let Some(name) = text.strip_prefix("docker://") {
         return registry(text, name);
     }
     if let Some((scheme, rest)) = text.split_once(':')
+        // A scheme comes before a file of that name; `./oci:x` means the file.
         && let Some(target) = schemed(scheme, rest, &look)
     {
         return if rest.is_empty() {
@@ -89,6 +91,7 @@ pub fn parse_reference(
             Ok(target)
         };
     }
+    // What lies on the disk comes before what a registry may have; `docker://` asks for the latter.
     match look(text) {
         Some(PathKind::OciLayout) => Ok(ImageReference::Oci {
             dir: text.into(),
@@ -106,6 +109,7 @@ pub fn parse_reference(
         Some(PathKind::Other) => Err(invalid(
             "the file is neither the output of docker save nor an OCI archive; docker://… names a registry's image",
         )),
+        // A mistyped path must not become a question to Docker Hub, which would learn of it.
         None if is_path(text) => Err(invalid("no such file or folder")),
         None => registry(text, text),
     }
@@ -156,6 +160,7 @@ fn split_tag<'a>(
     }
     match rest.split_once(':') {
         Some((path, tag)) if !tag.is_empty() => (path, Some(tag.to_owned())),
+        // `oci:DIR:` is what a script writes whose variable for the tag is empty.
         Some((path, _)) => (path, None),
         None => (rest, None),
     }
@@ -166,6 +171,7 @@ fn is_path(text: &str) -> bool {
     text.starts_with('/')
         || text.starts_with("./")
         || text.starts_with("../")
+        // A shell leaves it as it is within quotes; no registry's name begins so.
         || text.starts_with('~')
 }
 

@@ -57,14 +57,17 @@ impl FromStr for RegistryReference {
             None => (text, None),
         };
         let (name, tag) = split_tag(named);
+        // In the order in which Docker's parser looks (distribution/reference), and mostly in its words.
         if !is_name(name) || !tag.is_none_or(is_tag) || !digest.is_none_or(has_digest_form) {
             return Err("invalid reference format");
         }
         let (registry, repository) = split_registry(name);
+        // The registry's host is not counted, the `library/` that was added is.
         if repository.len() > MAX_NAME {
             return Err("repository name must not be more than 255 characters");
         }
         digest.map_or(Ok(()), check_digest_length)?;
+        // A digest says all: with `latest` beside it, the name would claim what nobody asked for.
         let latest = (tag.is_none() && digest.is_none()).then_some("latest");
         Ok(Self {
             registry: registry.to_owned(),
@@ -106,6 +109,7 @@ fn is_name(name: &str) -> bool {
         // A host alone names no repository, so a name without slashes is a component.
         None => is_component(name),
         Some((first, path)) => {
+            // An upper-case letter is allowed in a host and nowhere else in a name.
             (is_host(first) || is_component(first)) && path.split('/').all(is_component)
         }
     }
@@ -117,6 +121,7 @@ fn is_component(part: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_separator =
         |run: &str| matches!(run, "" | "." | "_" | "__") || run.bytes().all(|byte| byte == b'-');
+    // What stands between the words are the separators: `a__b` and `a---b` are names, `a..b` and `a___b` are not.
     part.starts_with(is_word) && part.ends_with(is_word) && part.split(is_word).all(is_separator)
 }
 
@@ -158,6 +163,8 @@ fn has_digest_form(text: &str) -> bool {
             && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     algorithm.split(['-', '_', '+', '.']).all(is_word)
+        // The shortest that the grammar of distribution/reference takes; the length for its algorithm is checked
+        // afterwards, in words of its own.
         && hex.len() >= 32
         && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -85,6 +85,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
     let mut walk = FolderWalk {
         // A folder has no blob: its digests are those of no bytes.
         index: LayerIndex::empty(),
+        // A list and no recursion: how deep folders lie in each other is up to who made them.
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(io_error)?.dev(),
         kept: KeptBudget::default(),
@@ -93,6 +94,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
     while let Some((folder, at)) = walk.pending.pop() {
         let entries = match entries(&folder) {
             Ok(entries) => entries,
+            // Without its root there is no image; a folder below it that cannot be read is a gap in one.
             Err(error) if at == RootPath::default() => return Err(io_error(error)),
             Err(error) => {
                 walk.unreadable(at, &error);
@@ -120,6 +122,7 @@ fn too_many(dir: &Path, limit: usize) -> ImageError {
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    // All names at once: a folder that breaks off half-way is unreadable as a whole, not shorter than it is.
     fs::read_dir(folder)?.collect()
 }
 
@@ -138,6 +141,7 @@ struct FolderWalk<'a> {
 impl FolderWalk<'_> {
     /// Enters what lies at one name.
     fn enter(&mut self, entry: &DirEntry, path: &RootPath) -> io::Result<()> {
+        // Of the entry itself: a link is recorded, as its target is one of the image and not of this host.
         let metadata = entry.metadata()?;
         let kind = metadata.file_type();
         let found = if kind.is_dir() {
@@ -151,10 +155,13 @@ impl FolderWalk<'_> {
             let target = fs::read_link(entry.path())?;
             LayerEntry::Symlink(target.as_os_str().as_bytes().into())
         } else if kind.is_file() {
+            // With the setuid and setgid bits, by which the loader ignores
+            // LD_LIBRARY_PATH (ld.so(8), "secure-execution").
             let mode = u16::try_from(metadata.mode() & 0o7777).unwrap_or_default();
             let file = File::open(entry.path())?;
             LayerEntry::File(Arc::new(self.file(path, mode, file)?))
         } else {
+            // It is not opened: a FIFO would wait for its writer for ever, and a device has no end.
             LayerEntry::Special
         };
         self.index.entries.insert(path.clone(), found);
@@ -185,6 +192,7 @@ impl FolderWalk<'_> {
     fn finish(mut self) -> LayerIndex {
         let problems = &mut self.index.problems;
         problems.sort_by(|one, other| one.path.cmp(&other.path));
+        // Cut after they were sorted, so that every run lists the same ones.
         let more = problems.len().saturating_sub(PROBLEMS);
         problems.truncate(PROBLEMS);
         if more > 0 {

@@ -30,7 +30,7 @@ pub trait ImageSource {
 }
 
 /// Puts bytes into a file and says where it is.
-pub type KeepFile<'a> = &'a mut dyn FnMut(&mut dyn Read) -> Result<PathBuf, ImageError>;
+pub(crate) type KeepFile<'a> = &'a mut dyn FnMut(&mut dyn Read) -> Result<PathBuf, ImageError>;
 
 /// What every source is asked with.
 #[derive(Clone, Copy)]

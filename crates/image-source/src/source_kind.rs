@@ -58,7 +58,7 @@ impl SourceKind {
     }
 
     /// The kind whose scheme is `scheme`.
-    pub fn from_scheme(scheme: &str) -> Option<Self> {
+    pub(crate) fn from_scheme(scheme: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
     }
 
@@ -90,6 +90,7 @@ impl SourceKind {
     /// Whether layers lie uncompressed only because they are always saved so, whatever they were in a registry.
     pub fn saves_plain_layers(self) -> bool {
         match self {
+            // Engines keep layers unpacked, and pack them anew for `docker save`, without compression.
             Self::DockerDaemon | Self::Podman | Self::DockerArchive => true,
             Self::Docker | Self::Oci | Self::OciArchive | Self::Rootfs => false,
         }

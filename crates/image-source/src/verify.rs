@@ -10,7 +10,7 @@ use crate::image_error::ImageError;
 ///
 /// Errors: [`ImageError::TooLarge`] past `limit` bytes, [`ImageError::Size`] and [`ImageError::Digest`] on a
 /// mismatch, [`ImageError::Io`] when reading fails.
-pub fn read_document(
+pub(crate) fn read_document(
     what: &str,
     reader: impl Read,
     digest: Option<&Digest>,
@@ -33,6 +33,7 @@ pub fn read_document(
             limit,
         });
     }
+    // The size first: a document that was cut short is told as that, and not as one that was tampered with.
     if let Some(expected) = size.filter(|&expected| expected != found) {
         return Err(ImageError::Size {
             what: what.to_owned(),
@@ -49,7 +50,8 @@ pub fn read_document(
 /// Compares `bytes` with the digest that names them.
 ///
 /// Errors: [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
-pub fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
+pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
+    // An algorithm that cannot be computed is an error, and never a document that passes unchecked.
     let mut hasher =
         DigestHasher::for_digest(Some(expected)).map_err(|algorithm| ImageError::NotAnImage {
             what: what.to_owned(),

@@ -33,8 +33,8 @@ impl YamlDocument {
 
     /// Reads the document as a `T`.
     ///
-    /// Errors: All mistakes, in the order of their places: keys that `T` has not, keys that are missing, values of
-    /// another kind.
+    /// Errors: All mistakes, in the order of their places: keys that `T` has not, keys that are missing,
+    /// values of another kind.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<YamlMistake>> {
         self.read_and(|value| (value, Vec::new()))
     }
@@ -49,6 +49,7 @@ impl YamlDocument {
     ) -> Result<U, Vec<YamlMistake>> {
         let (value, mut mistakes) = node_reader::read_typed(&self.root);
         let checked = value.map(check);
+        // Where something harmless stood in for a mistake, `check` may find fault with what the user never wrote.
         let wrong: BTreeSet<TextPosition> = mistakes.iter().map(|mistake| mistake.place).collect();
         match checked {
             Some((value, found)) if mistakes.is_empty() && found.is_empty() => return Ok(value),

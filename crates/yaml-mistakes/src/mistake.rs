@@ -53,7 +53,9 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
         .map(|known| (distance(known), *known))
+        // A third of the letters may be wrong, and at least one: more would suggest any short name for any other.
         .filter(|(distance, known)| *distance <= known.len().max(3) / 3)
+        // Of equally near names the first by alphabet, so that the same file always gets the same words.
         .min()
         .map(|(_, known)| known)
 }
@@ -66,8 +68,8 @@ pub(crate) fn escape_text(text: &str) -> String {
         let _ = match c {
             '\\' => write!(out, "\\\\"),
             c if c.is_ascii_control() => write!(out, "\\x{:02x}", u32::from(c)),
-            // Rules come from whoever sent them: these would let a message show other words than it holds (Unicode
-            // Standard Annex 9).
+            // Rules come from whoever sent them: these would let a message show other words than it holds
+            // (Unicode Standard Annex 9).
             '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2066}'..='\u{2069}'

@@ -11,6 +11,7 @@ use crate::tree::YamlNode;
 pub(super) type NodeAddress = usize;
 
 pub(super) fn node_address(node: &YamlNode) -> NodeAddress {
+    // By address and not by value or place: equal nodes may stand in several places, and an alias repeats one.
     std::ptr::from_ref(node).addr()
 }
 
@@ -33,6 +34,7 @@ pub(super) enum NodeProblem {
 impl NodeError {
     /// Places the mistake, unless a node further inside has done so.
     pub fn at(mut self, node: &YamlNode) -> Self {
+        // The innermost node is nearest to what has to be changed; those around it pass the error on.
         self.at.get_or_insert((node_address(node), node.place));
         self
     }
@@ -48,6 +50,7 @@ impl std::error::Error for NodeError {}
 
 impl de::Error for NodeError {
     fn custom<T: fmt::Display>(message: T) -> Self {
+        // serde's message may repeat what the user wrote, with whatever would steer a terminal.
         let what = NodeProblem::Said(escape_text(&message.to_string()));
         Self { at: None, what }
     }
@@ -68,6 +71,8 @@ impl de::Error for NodeError {
     }
 
     fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        // A number out of range is to the user the same as one of another kind: what is expected helps,
+        // the difference does not.
         Self::invalid_type(found, expected)
     }
 

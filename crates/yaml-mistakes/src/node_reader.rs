@@ -62,6 +62,7 @@ impl NodeRepairs {
         wrong: NodeError,
         mistakes: &mut BTreeSet<YamlMistake>,
     ) -> bool {
+        // Without a node it is what stood in for the whole document that was refused.
         let (address, place) = wrong.at.unwrap_or((node_address(root), root.place));
         match wrong.what {
             NodeProblem::Missing(key) => {
@@ -76,6 +77,8 @@ impl NodeRepairs {
                 mistakes.insert(YamlMistake { place, what });
                 self.replaced.insert(address)
             }
+            // What stood in was refused by the type around it, as by one that takes no empty text: then that is
+            // stood in for, too.
             NodeProblem::OfPlaceholder => self.replaced.insert(address),
         }
     }
@@ -147,6 +150,7 @@ impl<'a> NodeReader<'a> {
             place: key.place,
             what: unknown_name("key", &key.text, fields),
         });
+        // A set, as every round of reading comes past the same keys again.
         self.repairs.unknown.borrow_mut().extend(strange);
         visitor.visit_map(MapEntries::new(self, known))
     }
@@ -159,6 +163,7 @@ macro_rules! deserialize {
             if self.is_replaced() {
                 return Placeholder.$name($($argument,)* visitor).map_err(of_placeholder);
             }
+            // Written out, so that the short closures below need no types of their own.
             let read: fn(Self, $($type,)* V) -> Result<V::Value, NodeError> = $read;
             read(self, $($argument,)* visitor).map_err(|wrong| wrong.at(self.node))
         })*
@@ -181,6 +186,7 @@ impl<'de> de::Deserializer<'de> for NodeReader<'_> {
         deserialize_u64() => Self::visit;
         deserialize_f32() => Self::visit;
         deserialize_f64() => Self::visit;
+        // A version such as 1.10 or a name such as `true` is text to who writes it, and a number or a flag to YAML.
         deserialize_char() => Self::visit_text;
         deserialize_str() => Self::visit_text;
         deserialize_string() => Self::visit_text;
@@ -195,6 +201,7 @@ impl<'de> de::Deserializer<'de> for NodeReader<'_> {
         deserialize_newtype_struct(name: &'static str) => |at, _, visitor| visitor.visit_newtype_struct(at);
         deserialize_tuple(length: usize) => |at, _, visitor| at.visit(visitor);
         deserialize_tuple_struct(name: &'static str, length: usize) => |at, _, _, visitor| at.visit(visitor);
+        // A key with nothing behind it counts as left out.
         deserialize_option() => |at, visitor| match at.node.value {
             YamlValue::Null => visitor.visit_none(),
             _ => visitor.visit_some(at),
@@ -260,6 +267,7 @@ impl<'de> de::MapAccess<'de> for MapEntries<'_> {
     ) -> Result<Option<S::Value>, NodeError> {
         let (key, at) = if let Some((key, node)) = self.given.next() {
             self.next = Some(node);
+            // A mistake in the key is placed at its value: that is the node by which it can be replaced.
             (key.text.as_str(), node)
         } else {
             self.next = None;
@@ -277,6 +285,7 @@ impl<'de> de::MapAccess<'de> for MapEntries<'_> {
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, NodeError> {
         match self.next {
             Some(node) => seed.deserialize(self.at.child(node)),
+            // The key is known to be missing: what its stand-in does not satisfy is no second mistake of the user's.
             None => seed.deserialize(Placeholder).map_err(of_placeholder),
         }
     }

@@ -10,6 +10,7 @@ use crate::node_error::NodeError;
 macro_rules! zero {
     ($($name:ident)*) => {
         $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
+            // serde's readers of numbers, wide ones and floating ones as well, take the narrowest.
             visitor.visit_u8(0)
         })*
     };
@@ -31,6 +32,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
     type Error = NodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
+        // What takes anything takes text, and so do the kinds of text that are forwarded to here below.
         visitor.visit_str("")
     }
 
@@ -88,6 +90,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
+        // A map needs no keys; a type with fields, read below, gets all of its own, so that none is missing.
         self.deserialize_struct("", &[], visitor)
     }
 
@@ -107,6 +110,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, NodeError> {
+        // The first variant is as good as any, and every enum that can be read has one.
         visitor.visit_enum(FirstVariant(variants.first().copied().unwrap_or_default()))
     }
 

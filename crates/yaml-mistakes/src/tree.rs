@@ -77,6 +77,7 @@ impl YamlNode {
 
 /// Reads text into a tree.
 pub(super) fn parse_tree(text: &str) -> Result<YamlNode, YamlMistake> {
+    // The caller says where; a snippet would print lines of a file to which a hostile link may have led.
     let options = serde_saphyr::options! { with_snippet: false };
     let read: Result<Spanned<RawYaml>, _> = serde_saphyr::from_str_with_options(text, options);
     match read {
@@ -118,6 +119,7 @@ enum RawYaml {
 
 fn node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
     let span = raw.defined.span();
+    // The words as they stand in the file: `1.10` would come back from a number as `1.1`.
     let written = || {
         let from = span.byte_offset().and_then(|at| usize::try_from(at).ok());
         let bytes = span
@@ -208,6 +210,7 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<RawYaml, A::Error> {
+        // In the order of the file, in which mistakes are told; serde-saphyr has refused keys that stand twice.
         let mut map = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             map.push(entry);

@@ -20,8 +20,8 @@ enum ArchiveNode<T> {
 }
 
 impl<T> MemberCatalog<T> {
-    /// An empty catalog of the archive that errors name `what`, in which at most `links` links are followed
-    /// from one name.
+    /// An empty catalog of the archive that errors name `what`, in which at most `links` links are
+    /// followed from one name.
     pub fn new(what: &str, links: usize) -> Self {
         Self {
             what: what.to_owned(),
@@ -49,6 +49,8 @@ impl<T> MemberCatalog<T> {
     ///
     /// Errors: [`ImageError::NotAnImage`] for links in a circle, or more than the limit.
     pub fn follow<'a>(&'a self, name: &'a RootPath) -> Result<Option<&'a RootPath>, ImageError> {
+        // A loop with a count and no recursion: `manifest.json -> config.json -> manifest.json` overflowed the stack of
+        // another reader (go-containerregistry 2232).
         let mut at = name;
         for _ in 0..=self.links {
             match self.members.get(at) {
@@ -68,8 +70,6 @@ impl<T> MemberCatalog<T> {
     }
 
     /// The stored file that `name` leads to.
-    ///
-    /// Errors: As [`MemberCatalog::follow`].
     pub fn get(&self, name: &RootPath) -> Result<Option<&T>, ImageError> {
         let Some(found) = self.follow(name)? else {
             return Ok(None);
@@ -82,6 +82,7 @@ impl<T> MemberCatalog<T> {
 
     /// Takes the stored file called `name` itself out of the catalog.
     pub fn take(&mut self, name: &RootPath) -> Option<T> {
+        // Links are not followed here: the caller did so before, and holds the name of the stored file.
         match self.members.remove(name) {
             Some(ArchiveNode::Stored(member)) => Some(member),
             _ => None,

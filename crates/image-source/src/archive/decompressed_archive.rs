@@ -11,7 +11,9 @@ use image_linkage::limits::Limits;
 const CHUNK: usize = 128 << 10;
 
 /// A stream decompressed, within the limit on bytes out per byte in.
-pub struct DecompressedArchive<R: Read> {
+pub(crate) struct DecompressedArchive<R: Read> {
+    // The counter sits below the buffer, which may be ahead by one chunk: a bound on bombs need not be
+    // exact to the byte.
     inner: DecompressedReader<BufReader<CountingReader<R>>>,
     stored: Arc<AtomicU64>,
     bytes: u64,
@@ -45,6 +47,7 @@ impl<R: Read> Read for DecompressedArchive<R> {
             .stored
             .load(Ordering::Relaxed)
             .saturating_mul(self.ratio);
+        // Small archives may compress as well as they like: one of empty files is honest, and does no harm.
         if self.bytes > self.ratio_from.max(most) {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -72,8 +75,9 @@ impl<R: Read> Read for CountingReader<R> {
 }
 
 /// Whether what `reader` gives is compressed as a whole; reads its first bytes.
-pub fn is_compressed(reader: &mut impl Read) -> io::Result<bool> {
+pub(crate) fn is_compressed(reader: &mut impl Read) -> io::Result<bool> {
     let mut start = Vec::new();
+    // The longest magic number, that of zstd, has four bytes (RFC 8878, section 3.1.1).
     reader.take(4).read_to_end(&mut start)?;
     Ok(detect_compression(&start) != Compression::None)
 }

@@ -14,7 +14,7 @@ use crate::config::ImageConfig;
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::platform::Platform;
-use crate::source::OpenRequest;
+use crate::source::{ImageDocuments, OpenRequest};
 use crate::{config, manifest};
 use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
@@ -60,8 +60,6 @@ pub(super) fn choose_saved_image(
 }
 
 /// The platforms of the image that `wanted` names; several entries of one name are one image for several platforms.
-///
-/// Errors: As [`choose_saved_image`].
 pub(super) fn list_saved_platforms(
     documents: &dyn DocumentStore,
     entries: &[u8],
@@ -99,6 +97,7 @@ fn named<'a>(
     entries: &'a [SavedImage],
     wanted: &WantedImage<'_>,
 ) -> Result<Vec<&'a SavedImage>, ImageError> {
+    // One config that is listed twice is one image, and no reason to ask which was meant.
     let mut seen = BTreeSet::new();
     let entries: Vec<&SavedImage> = entries
         .iter()
@@ -116,6 +115,7 @@ fn named<'a>(
             _ => Err(wanted.ambiguous(names.into_iter())),
         };
     };
+    // A name counts before an id, as for an engine: `cafe` may be either.
     let by_tag: Vec<&SavedImage> = entries
         .iter()
         .filter(|entry| tags(entry).any(|tag| same_name(tag, name)))
@@ -174,8 +174,7 @@ fn candidate<'a>(
     })
 }
 
-/// The only candidate, or of several, which are one image for several platforms, the one for the wanted
-/// platform.
+/// The only candidate, or of several, which are one image for several platforms, the one for the wanted platform.
 fn choose<'a>(
     what: &str,
     mut candidates: Vec<ImageCandidate<'a>>,
@@ -184,6 +183,7 @@ fn choose<'a>(
     let host = Platform::host();
     let wish = request.platform.unwrap_or(&host);
     let at = match candidates.len() {
+        // The only one is taken whatever its platform: whether that is the wanted one is checked by the caller.
         1 => Some(0),
         _ => candidates
             .iter()
@@ -215,6 +215,7 @@ fn image(
     };
     let names = chosen.entry.layers.as_deref().unwrap_or_default();
     let (in_manifest, in_config) = (names.len(), chosen.config.diff_ids.len());
+    // Each layer needs its diff id; fewer of them, as in a build cache that was saved, made other readers crash.
     if in_manifest != in_config {
         return Err(not_an_image(format!(
             "its manifest.json has {in_manifest} layers and the config {in_config}"
@@ -230,10 +231,12 @@ fn image(
     let mut layers = layers(&members, &chosen.config);
     let found = chosen
         .digest
+        // The manifest beside it states what manifest.json does not: digests, media types and sizes as in the registry.
         .and_then(|config| oci_index::manifest_of_config(documents, &config, request));
     if let Some(found) = &found {
         let described =
             manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits())?;
+        // A hostile archive could show one image to `docker load` and another one to tools that read the index.
         if !described
             .iter()
             .map(|l| &l.digest)
@@ -256,7 +259,7 @@ fn image(
             config: chosen.config,
             layers,
         },
-        documents: crate::ImageDocuments {
+        documents: ImageDocuments {
             config: chosen.document,
             manifest,
         },

@@ -19,8 +19,7 @@ pub(crate) trait DocumentStore {
     fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError>;
 }
 
-/// Reads the document `name`, verified against `digest` and `size` where they are given; `None` where there
-/// is none.
+/// Reads the document `name`, verified against `digest` and `size` where they are given; `None` where there is none.
 ///
 /// Errors: As [`verify::read_document`], and what the source itself says.
 pub(crate) fn find_document(
@@ -34,6 +33,7 @@ pub(crate) fn find_document(
         return Ok(None);
     };
     let what = name_member(documents, name);
+    // The stored size is known beforehand, so that a damaged archive is told without reading and hashing.
     if let Some(expected) = size.filter(|&expected| expected != found) {
         return Err(ImageError::Size {
             what,
@@ -83,6 +83,7 @@ fn shown(name: &RootPath) -> String {
 /// Errors: [`ImageError::NotAnImage`] for an algorithm that is not registered, so that nothing but hexadecimal digits
 /// ever becomes part of a path.
 pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageError> {
+    // An algorithm that nobody registered may spell its digest with dots and slashes (CVE-2024-3727).
     if !digest.is_registered() {
         return Err(ImageError::NotAnImage {
             what: what.to_owned(),
@@ -97,6 +98,8 @@ pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageEr
 /// The digest that the name of a member states: `blobs/sha256/HEX`, `sha256:HEX` or `HEX.json`.
 pub(crate) fn digest_of_name(name: &RootPath) -> Option<Digest> {
     let name = std::str::from_utf8(name.as_bytes()).ok()?;
+    // In this order: OCI layouts and Docker 25; crane; Docker before 25 and skopeo. `HEX.tar` is not among them, as HEX
+    // is a digest or an id of another kind by who wrote it.
     let stated = match name.strip_prefix("blobs/") {
         Some(blob) => blob.replacen('/', ":", 1),
         None if name.contains(':') => name.to_owned(),

@@ -12,7 +12,7 @@ use crate::source_kind::SourceKind;
 enum ArchiveFormat {
     /// The bytes of `manifest.json`.
     Docker(Vec<u8>),
-    /// `oci-layout` and `index.json`.
+    /// The layout of `oci-layout` and `index.json`.
     Oci,
 }
 
@@ -34,10 +34,13 @@ fn archive_format(
     let manifest = find("manifest.json")?;
     let layout = find("oci-layout")?.is_some();
     match manifest {
+        // Docker 25 writes both documents. `docker load` reads manifest.json and skopeo's oci-archive reads the index,
+        // and the user says which of them is meant.
         Some(manifest) if !layout || wanted.first == PreferredDocument::DockerManifest => {
             Ok(ArchiveFormat::Docker(manifest))
         }
         _ if layout => Ok(ArchiveFormat::Oci),
+        // Layers applied in another order are another image, so their order is never guessed from names or places.
         _ => Err(ImageError::NotAnImage {
             what: documents.what().to_owned(),
             reason:
@@ -66,8 +69,6 @@ pub(super) fn choose_image(
 }
 
 /// The platforms of the image that `wanted` names.
-///
-/// Errors: As [`choose_image`].
 pub(super) fn list_archive_platforms(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,

@@ -72,8 +72,11 @@ impl<F: Read + Seek> Read for SeekFile<F> {
 
 impl<F: Read + Seek> SkipRead for SeekFile<F> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        // Seeking past the end of a file succeeds, and an archive that was cut short would seem
+        // whole: the bytes are counted.
         let step = i64::try_from(bytes).ok().filter(|_| bytes <= self.left);
         let step = step.ok_or(io::ErrorKind::UnexpectedEof)?;
+        // Within the buffer this is no system call, as headers of small members lie close to each other.
         self.inner.seek_relative(step)?;
         self.left -= bytes;
         Ok(())
@@ -108,6 +111,7 @@ impl<R: Read> Read for SkipStream<R> {
 
 impl<R: Read> SkipRead for SkipStream<R> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        // Passing over means decompressing: a bomb in a member that nobody asks for costs as much time as in a layer.
         self.allowance = self.allowance.checked_sub(bytes).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -172,6 +176,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
         self.pass_content()?;
         let mut need = BLOCK;
         loop {
+            // Extension headers may follow one another without end, and are held until the member itself comes.
             if need > self.header_limit {
                 return Err(self.not_a_tar(&format!(
                     "the header of a member is larger than the limit of {} bytes",
@@ -183,10 +188,13 @@ impl<R: SkipRead> ArchiveMembers<R> {
             }
             let (consumed, member) = match self.parser.parse(&self.ahead) {
                 Ok(ParseEvent::NeedData { min_bytes }) => {
+                    // At least one byte more than before, so that the loop always comes to an end.
                     need = min_bytes.max(self.ahead.len() + 1);
                     continue;
                 }
                 Ok(ParseEvent::End { .. }) => return Ok(None),
+                // As `git archive` writes it in front of all members: it is none itself, and no
+                // reason to refuse the archive.
                 Ok(ParseEvent::GlobalExtensions { consumed, .. }) => (consumed, None),
                 Ok(ParseEvent::Entry { consumed, entry }) => (consumed, Some(member(&entry))),
                 Ok(ParseEvent::SparseEntry {
@@ -221,6 +229,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
         }
         member.offset = self.position;
         self.content = member.size;
+        // Up to the next whole block, and nothing after a size that is a multiple already, such as 0.
         self.padding = member.size.wrapping_neg() % BLOCK as u64;
         self.current = member.name.clone();
         Ok(member)
@@ -236,6 +245,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
         if self.ahead.len() >= need {
             return Ok(true);
         }
+        // Two blocks of zeros should end an archive. Some writers leave them out, or do not fill the last block.
         if self.ahead.iter().all(|&byte| byte == 0) {
             return match self.position {
                 0 if self.ahead.is_empty() => Err(self.not_a_tar("it is empty")),
@@ -250,11 +260,13 @@ impl<R: SkipRead> ArchiveMembers<R> {
 
     fn pass_content(&mut self) -> Result<(), ImageError> {
         let all = self.content.saturating_add(self.padding);
+        // The parser may have wanted to see more than the header: then the content begins in what was read ahead.
         let ahead = usize::try_from(all)
             .unwrap_or(usize::MAX)
             .min(self.ahead.len());
         self.ahead.drain(..ahead);
         let rest = all - ahead as u64;
+        // Sizes are claims of the archive, and two of them together may be more than a number holds.
         let position = self.position.checked_add(all);
         self.position = position.ok_or_else(|| self.cut_short("inside"))?;
         self.inner.skip(rest).map_err(|error| match error.kind() {
@@ -316,6 +328,7 @@ impl<R: Read> Read for ArchiveMembers<R> {
             self.ahead.drain(..n);
             n
         };
+        // Ending quietly would pass a member that was cut short as a whole one.
         if n == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -333,10 +346,14 @@ fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
     let name = RootPath::new(&entry.path);
     let target = entry.link_target.as_deref().unwrap_or_default();
     let kind = match entry.entry_type {
+        // Archives older than ustar mark a directory by the slash at its name's end and by nothing else.
         EntryType::Regular | EntryType::Continuous if !entry.path.ends_with(b"/") => {
             MemberKind::File
         }
+        // A hard link names its target from the archive's root, a symbolic link from its own folder. Docker before 25
+        // saved a layer that two images share as a link to `../ID/layer.tar`.
         EntryType::Link => MemberKind::Link(RootPath::new(target)),
+        // An absolute target is one of the archive's own members, and never a file of the host.
         EntryType::Symlink if target.starts_with(b"/") => MemberKind::Link(RootPath::new(target)),
         EntryType::Symlink => MemberKind::Link(name.parent().join(target)),
         _ => MemberKind::Other,
@@ -345,6 +362,7 @@ fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
         name,
         kind,
         offset: 0,
+        // Some writers give a link the size of its target, and no content follows it.
         size: if has_no_content(entry.entry_type) {
             0
         } else {

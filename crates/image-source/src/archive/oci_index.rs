@@ -13,7 +13,7 @@ use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::manifest::{Descriptor, FoundManifest};
 use crate::platform::Platform;
-use crate::source::OpenRequest;
+use crate::source::{ImageDocuments, OpenRequest};
 use crate::source_kind::SourceKind;
 use crate::{config, manifest};
 use image_linkage::digest::Digest;
@@ -22,7 +22,7 @@ use image_linkage::path::RootPath;
 /// Indexes in indexes, `index.json` included.
 const MAX_DEPTH: usize = 3;
 
-/// Manifests that are looked through for one config.
+/// Manifests that are looked through for one config: honest archives have a few dozen, with those of attestations.
 const MAX_MANIFESTS: usize = 1_000;
 
 /// Reads the image that `wanted` names from the layout in `documents`; its index is there.
@@ -44,8 +44,6 @@ pub(crate) fn choose_indexed_image(
 }
 
 /// The platforms of the images that `wanted` names.
-///
-/// Errors: As [`choose_indexed_image`].
 pub(super) fn list_indexed_platforms(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
@@ -88,7 +86,7 @@ fn image(
             config,
             layers,
         },
-        documents: crate::ImageDocuments {
+        documents: ImageDocuments {
             config: bytes,
             manifest: Some(found.bytes),
         },
@@ -116,6 +114,7 @@ fn check_version(
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
     let file: LayoutFile = serde_json::from_slice(&bytes)
         .map_err(|error| not_a_layout(format!("its oci-layout file cannot be read: {error}")))?;
+    // A later 1.x may add files and must not change those that are read here.
     if file.image_layout_version.starts_with("1.") {
         return Ok(());
     }
@@ -164,6 +163,7 @@ fn named(
         Some(name) if candidates.is_empty() => {
             Err(not_found(what, name, index.iter().filter_map(full_name)))
         }
+        // Several descriptors of one name are one image for several platforms, as tools write that make no inner index.
         _ if names.len() > 1 => Err(wanted.ambiguous(names.into_iter())),
         _ => Ok(candidates.into_iter().cloned().collect()),
     }
@@ -233,14 +233,15 @@ fn read_config(
     Ok((bytes, platform, config))
 }
 
-/// Follows `choose` from the images that `wanted` names, through indexes in indexes, to one manifest, unless it breaks
-/// off.
+/// Follows `choose` from the images that `wanted` names, through indexes in indexes, to one manifest,
+/// unless it breaks off.
 fn find_manifest<B>(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
     choose: impl Fn(&str, &[Descriptor]) -> Result<ControlFlow<B, Descriptor>, ImageError>,
 ) -> Result<ControlFlow<B, FoundManifest>, ImageError> {
+    // Before the index: an index.json alone may belong to anything.
     check_version(documents, request)?;
     let index = index(documents, request)?;
     let candidates = named(documents.what(), &index, wanted)?;
@@ -292,9 +293,11 @@ pub(super) fn manifest_of_config(
             continue;
         }
         let (digest, size) = (descriptor.digest, descriptor.size);
+        // One digest that makes no safe path ends the search: nothing that such an index says is believed.
         let name = blob_name(documents.what(), &digest).ok()?;
         let limit = request.limits().document;
         let Ok(Some(bytes)) =
+            // What is missing is passed over: `docker save --platform` lists platforms whose blobs it leaves out.
             documents::find_document(documents, &name, Some(&digest), Some(size), limit)
         else {
             continue;
@@ -303,6 +306,8 @@ pub(super) fn manifest_of_config(
             Ok(manifest::ManifestDocument::Manifest(manifest))
                 if manifest.config.digest == *config =>
             {
+                // Two manifests of one config differ in how their layers are compressed, and which was
+                // meant is not known.
                 if found.is_some() {
                     return None;
                 }

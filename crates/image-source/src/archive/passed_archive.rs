@@ -16,8 +16,7 @@ use super::wanted_image::{WantedImage, sparse_reason};
 use crate::image::LayerDescriptor;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
-use crate::source::ProgressReader;
-use crate::source::{OpenRequest, OpenedImage, OpenedLayers};
+use crate::source::{OpenRequest, OpenedImage, OpenedLayers, ProgressReader};
 use image_linkage::digest::Digest;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
@@ -60,8 +59,6 @@ pub fn open_stream(
 }
 
 /// Reads an archive from `reader` to its end and gives the platforms of the image that `wanted` names.
-///
-/// Errors: As [`open_stream`].
 pub(crate) fn list_stream_platforms(
     what: &str,
     reader: impl Read + Send,
@@ -80,6 +77,7 @@ fn pass_whole(
     let stream = SkipStream::new(plain, request.limits().layer_bytes);
     let mut members = ArchiveMembers::new(what, stream, request.limits());
     let passed = pass(what, &mut members, request)?;
+    // What stands behind the end marks is read as well: `docker save` would report a broken pipe.
     let drained = members.into_inner().drain();
     drained.map_err(|source| ImageError::Io {
         what: what.to_owned(),
@@ -103,7 +101,7 @@ fn pass<R: Read + Send>(
             MemberKind::Sparse => passed.store(member.name, MemberContent::Sparse),
             MemberKind::Other => {}
             MemberKind::File => {
-                let start = peek(what, members)?;
+                let mut start = peek(what, members)?;
                 if is_document(&start, member.size, limits) {
                     // Documents are held until the end: an archive of many small ones could fill the memory.
                     kept += member.size;
@@ -113,13 +111,16 @@ fn pass<R: Read + Send>(
                             limit: limits.kept_total,
                         });
                     }
-                    let bytes = document(what, start, members)?;
-                    passed.store(member.name, MemberContent::Document(bytes));
+                    read_on(what, &mut *members, &mut start)?;
+                    passed.store(member.name, MemberContent::Document(start));
                 } else if may_be_layer(&member.name, &start) {
+                    // Counted as they come: which of them the image uses is known from manifest.json, and
+                    // that may come last.
                     if layers == limits.layers {
                         return Err(too_many_layers(what, limits.layers));
                     }
                     let blob = Cursor::new(start).chain(&mut *members);
+                    // Kept even if it failed: damage in a layer that the wanted image does not use is no error.
                     let index = index(&member.name, blob, member.size, layers, request);
                     passed.store(member.name, MemberContent::Layer(Box::new(index)));
                     layers += 1;
@@ -147,6 +148,7 @@ fn index(
     number: usize,
     request: &OpenRequest<'_>,
 ) -> Result<LayerIndex, LayerError> {
+    // Only the name of a blob says what it should be. The config's diff ids are compared when all has passed.
     let stated = digest_of_name(name);
     let expected = ExpectedBlob {
         digest: stated.as_ref(),
@@ -172,16 +174,6 @@ fn peek(what: &str, members: &mut impl Read) -> Result<Vec<u8>, ImageError> {
     Ok(start)
 }
 
-/// The whole of the current member, whose size is known to be within the limit.
-fn document(
-    what: &str,
-    mut start: Vec<u8>,
-    members: &mut impl Read,
-) -> Result<Vec<u8>, ImageError> {
-    read_on(what, members, &mut start)?;
-    Ok(start)
-}
-
 fn read_on(what: &str, mut reader: impl Read, bytes: &mut Vec<u8>) -> Result<(), ImageError> {
     let read = reader.read_to_end(bytes);
     read.map(drop).map_err(|source| ImageError::Io {
@@ -194,10 +186,12 @@ fn read_on(what: &str, mut reader: impl Read, bytes: &mut Vec<u8>) -> Result<(),
 /// whose first name does.
 fn is_document(start: &[u8], bytes: u64, limits: &Limits) -> bool {
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    // By content and not by name: configs are called `HEX.json`, `sha256:HEX` or `blobs/sha256/HEX`.
     matches!(first, Some(b'{' | b'[')) && bytes <= limits.document && !is_tar(start)
 }
 
 fn is_tar(start: &[u8]) -> bool {
+    // By the checksum, which every header has; the magic `ustar` is missing in older archives.
     start.first_chunk().is_some_and(|block| {
         tar_core::Header::from_bytes(block)
             .verify_checksum()
@@ -207,6 +201,7 @@ fn is_tar(start: &[u8]) -> bool {
 
 /// Whether a member that is no document may be a layer, by its place or by its first bytes.
 fn may_be_layer(name: &RootPath, start: &[u8]) -> bool {
+    // By its place first: a layer that is damaged at its start has to be reported, not passed over.
     name.as_bytes().starts_with(b"blobs/")
         || name.as_bytes().ends_with(b".tar")
         || detect_compression(start) != Compression::None
@@ -219,6 +214,7 @@ fn collect(
     names: &[RootPath],
     layers: &mut [LayerDescriptor],
 ) -> Result<Vec<LayerIndex>, ImageError> {
+    // All names are followed before the first index is taken out: two of them may lead to one stored layer.
     let mut stored = Vec::with_capacity(names.len());
     for name in names {
         let found = passed.follow(name)?;
@@ -260,6 +256,7 @@ fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, Image
 
 /// Compares what was read with what the descriptor says.
 fn compare(what: &str, layer: &LayerDescriptor, index: &LayerIndex) -> Result<(), ImageError> {
+    // The size first: of a layer that was cut short, it says more than two digests that differ.
     if let Some(expected) = layer.size.filter(|&size| size != index.compressed_bytes) {
         return Err(ImageError::Size {
             what: what.to_owned(),
@@ -277,6 +274,7 @@ fn compare(what: &str, layer: &LayerDescriptor, index: &LayerIndex) -> Result<()
 
 fn same_digest(what: &str, expected: Option<&Digest>, found: &Digest) -> Result<(), ImageError> {
     match expected {
+        // Docker before 25 states no digest of a blob, and then the diff id alone has to fit.
         Some(expected) if expected != found => Err(ImageError::Digest {
             what: what.to_owned(),
             expected: expected.clone(),

@@ -28,6 +28,7 @@ pub(crate) struct FileRange {
 
 impl FileRange {
     fn open(self, path: &Path) -> io::Result<Take<File>> {
+        // Opened anew for each blob: layers are read by several threads, which must not share one position.
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(self.offset))?;
         Ok(file.take(self.bytes))
@@ -70,6 +71,7 @@ pub(crate) fn open_reopenable_file(
 ) -> Result<OpenedImage, ImageError> {
     match find_archive(path, request.limits())? {
         StoredArchive::Stream(file) => {
+            // Kept decompressed: as it is, it would again be an archive that can only be read in one pass.
             let kept = keep(&mut DecompressedArchive::new(file, request.limits()))?;
             open_file(&kept, wanted, request)
         }
@@ -78,8 +80,6 @@ pub(crate) fn open_reopenable_file(
 }
 
 /// The platforms of the image that `wanted` names in the archive at `path`.
-///
-/// Errors: As [`open_file`].
 pub(crate) fn list_file_platforms(
     path: &Path,
     wanted: &WantedImage<'_>,
@@ -170,6 +170,7 @@ fn scan(
             MemberKind::File => catalog.store(member.name, Some(range)),
             MemberKind::Sparse => catalog.store(member.name, None),
             MemberKind::Link(target) => catalog.link(member.name, target),
+            // Directories are of no use here, and devices have no place in an image archive.
             MemberKind::Other => {}
         }
     }
@@ -183,6 +184,8 @@ fn locate(
     layer: &mut LayerDescriptor,
 ) -> Result<Option<FileRange>, ImageError> {
     let range = match archive.catalog.get(name)? {
+        // Bytes that may not be distributed are left out by those who save an image, and are not missed
+        // before they are read.
         None if layer.is_foreign() => return Ok(None),
         None => return Err(missing_member(archive.what(), name)),
         Some(range) => range.ok_or_else(|| sparse(archive, name))?,
@@ -194,6 +197,7 @@ fn locate(
             found: range.bytes,
         }),
         _ => {
+            // Docker before 25 states no sizes; with this one the layer's end is checked and its progress shown.
             layer.size = Some(range.bytes);
             Ok(Some(range))
         }
@@ -236,6 +240,7 @@ struct FileBlobs {
 impl BlobStore for FileBlobs {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let what = self.path.display().to_string();
+        // Layers that are equal in all fields have one diff id: the first of them gives the right bytes for all.
         let position = self.layers.iter().position(|known| known == layer);
         let range = position.and_then(|at| self.ranges.get(at).copied().flatten());
         let Some(range) = range else {

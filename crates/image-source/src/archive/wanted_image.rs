@@ -54,6 +54,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<String> = names
         .map(|name| image_linkage::escape::escape_bytes(name.as_bytes()))
         .collect();
+    // An archive may hold hundreds of images, and a hostile one a million names.
     let more = names.len().saturating_sub(20);
     names.truncate(20);
     if more > 0 {
@@ -87,6 +88,7 @@ pub(super) fn same_name(one: &str, other: &str) -> bool {
         name.parse::<RegistryReference>()
             .map(|reference| reference.to_string())
     };
+    // As written first: `<none>:<none>` is no reference, and still the name by which an archive lists an image.
     one == other
         || match (whole(one), whole(other)) {
             (Ok(one), Ok(other)) => one == other,

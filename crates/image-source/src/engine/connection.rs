@@ -58,6 +58,8 @@ impl EngineEnvironment {
     /// The sockets at which `brand` listens by itself, in the order in which they are tried.
     fn sockets(&self, brand: EngineKind) -> Vec<PathBuf> {
         let runtime = self.xdg_runtime_dir.as_ref();
+        // As Docker's contexts are not read, the sockets of its rootless mode and of Docker Desktop are
+        // looked for by name.
         let home = self.home.as_ref();
         match brand {
             EngineKind::Docker => [
@@ -104,6 +106,7 @@ pub(super) fn connect_engine(
     let (shown, base) = match &endpoint {
         EngineEndpoint::Socket(path) => (
             format!("unix://{}", path.display()),
+            // HTTP wants a host in each request; over a socket the name is never looked up.
             "http://engine".to_owned(),
         ),
         EngineEndpoint::Tcp(address) => (format!("tcp://{address}"), format!("http://{address}")),
@@ -139,6 +142,7 @@ fn endpoint(
 ) -> Result<EngineEndpoint, ImageError> {
     let Some(host) = environment.host(brand) else {
         let sockets = environment.sockets(brand);
+        // Only whether it is there: whether this user may open it shows when it is asked, with advice of its own.
         let there = sockets.iter().find(|path| fs::metadata(path).is_ok());
         return there.cloned().map(EngineEndpoint::Socket).ok_or_else(|| {
             let looked: Vec<String> = sockets.iter().map(|p| p.display().to_string()).collect();
@@ -159,6 +163,7 @@ fn endpoint(
         Some(("tcp" | "https", address)) => Ok(EngineEndpoint::Tls(
             address.trim_end_matches('/').to_owned(),
         )),
+        // Docker runs the user's ssh for this; an audit starts no programs but credential helpers.
         Some(("ssh", _)) => Err(ImageError::Remote(format!(
             "{}={host} needs ssh, which is not supported; pipe the image instead: {} save IMAGE | cupti-audit -",
             brand.variable(),
@@ -192,8 +197,10 @@ fn with_certificates(
         ))
     };
     let authority = Certificate::from_pem_bundle(&pem("ca.pem")?).map_err(unusable)?;
+    // A PEM file may end without a line break, and two markers on one line would not be read.
     let identity = [pem("cert.pem")?, b"\n".to_vec(), pem("key.pem")?].concat();
     let identity = Identity::from_pem(&identity).map_err(unusable)?;
+    // That authority alone: who holds a public certificate is not for that reason the user's engine.
     Ok(builder.tls_certs_only(authority).identity(identity))
 }
 
@@ -227,8 +234,6 @@ impl EngineConnection {
     }
 
     /// Sends a tar archive to `path`.
-    ///
-    /// Errors: As [`EngineConnection::get`].
     pub fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         let request = self.client.post(url).body(archive);
@@ -250,6 +255,7 @@ impl EngineConnection {
         let message =
             serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);
         let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
+        // The words are another program's, on another machine maybe: they are escaped, and cut after that.
         let shown: String = escape::escape_bytes(message.trim().as_bytes())
             .chars()
             .take(500)

@@ -23,6 +23,7 @@ impl EngineImage {
     ///
     /// Errors: Why it cannot be asked.
     pub fn has_image(&self, limits: &Limits) -> Result<bool, ImageError> {
+        // The name becomes part of the URL, and comes from the command line or from an image.
         check_name(&self.reference, &self.name)?;
         let connection = connect_engine(self.brand, &self.environment)?;
         let response = connection.get(&format!("images/{}/json", self.name))?;
@@ -45,6 +46,8 @@ impl EngineImage {
         let response = connection.accept(response, limits.document)?;
         let mut said = Vec::new();
         response
+            // The engine may be another machine's: its answer is read to a limit, as
+            // everything that comes from outside.
             .take(limits.document)
             .read_to_end(&mut said)
             .map_err(|source| ImageError::Io {

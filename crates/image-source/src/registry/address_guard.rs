@@ -59,18 +59,22 @@ pub(super) fn check_address(
         (_, "http") => return Err(format!("{} leaves TLS for plain HTTP", place())),
         _ => return Err(format!("{} is not HTTP", place())),
     }
+    // The user chose this host, wherever it stands, and with it all its ports.
     if host.eq_ignore_ascii_case(registry) {
         return Ok(());
     }
+    // By its name, as behind a proxy it resolves only where the proxy stands.
     if host.eq_ignore_ascii_case("metadata.google.internal") {
         return Err(format!("{} is a cloud's metadata service", place()));
     }
     let near = is_loopback(registry);
     let addresses = match literal(host) {
         Some(ip) => vec![ip],
+        // It is this machine whatever a name server says (RFC 6761, section 6.3).
         None if is_loopback(host) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         None => resolve(host, to.port_or_known_default().unwrap_or(443)),
     };
+    // One bad address is enough: a hostile name may have several, and the connection takes any of them.
     match addresses.iter().find_map(|&ip| kind(ip, near)) {
         Some(kind) => Err(format!("{} is {kind}", place())),
         None => Ok(()),
@@ -96,9 +100,11 @@ pub(super) fn url_authority(url: &Url) -> String {
 
 /// What is wrong with an address; `near` when the registry itself is on this machine.
 fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
+    // `::ffff:169.254.169.254` leads to the same place as its IPv4 form.
     let ip = ip.to_canonical();
     let (unspecified, link_local) = match ip {
         IpAddr::V4(ip) => (
+            // All of 0.0.0.0/8 (RFC 1122, section 3.2.1.3): Linux connects 0.0.0.0 to itself.
             ip.octets()[0] == 0,
             ip.is_link_local() || METADATA_V4.contains(&ip),
         ),
@@ -107,6 +113,7 @@ fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
             ip.is_unicast_link_local() || ip == METADATA_V6,
         ),
     };
+    // Private networks are not among them: registries within a company redirect to storage within it.
     if unspecified {
         Some("an unspecified address")
     } else if link_local {

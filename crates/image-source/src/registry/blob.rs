@@ -70,11 +70,14 @@ impl BlobReader {
     fn attempt(&self) -> Result<Response, AttemptFailure> {
         let part = format!("blobs/{}", self.digest);
         let answer = self.client.attempt(&part, HeaderMap::new(), self.at)?;
+        // From here on a body that breaks off is mended, and each wait for it is bounded by `RetryPolicy::stall`.
         let mut body = answer.response;
         if self.at == 0 {
             return Ok(body);
         }
         if body.status() == StatusCode::PARTIAL_CONTENT {
+            // A cache on the way that sends another range would shift all bytes after it, and the digest shows
+            // it only at the end.
             return if starts_at(&body) == Some(self.at) {
                 Ok(body)
             } else {
@@ -95,6 +98,8 @@ impl BlobReader {
 
     /// Takes note that the body broke, and waits before the next attempt.
     fn mend(&mut self, why: &str) -> Result<(), ImageError> {
+        // The body is dropped with its connection: the next attempt starts from the
+        // registry, with a fresh signed address.
         self.body = None;
         if self.at - self.mended_at >= HEADWAY {
             self.mended_at = self.at;
@@ -124,6 +129,8 @@ impl BlobReader {
 
 impl Read for BlobReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // A hostile server may send more than the manifest says: one byte of it is enough to tell, the
+        // rest is not read.
         let room = usize::try_from(self.left())
             .unwrap_or(usize::MAX)
             .min(buf.len());
@@ -137,6 +144,7 @@ impl Read for BlobReader {
             };
             let complete = self.size.is_some_and(|size| self.at >= size);
             match body.read(buf) {
+                // Where no size is known, the end of the body is believed, and the digest tells whether it was cut.
                 Ok(0) if complete || self.size.is_none() => return Ok(0),
                 Ok(0) => self
                     .mend("the body was too short")

@@ -23,6 +23,7 @@ pub(super) fn choose_challenge(headers: &HeaderMap) -> Challenge {
     let lines = headers.get_all(WWW_AUTHENTICATE);
     let mut basic = false;
     let mut unknown = Vec::new();
+    // Some registries send one line for each scheme, others all of them in one; both are right (RFC 9110, section 5.3).
     for line in lines.iter().filter_map(|line| line.to_str().ok()) {
         // A line that goes wrong half-way still counts for what stood before.
         for challenge in http_auth::ChallengeParser::new(line).map_while(Result::ok) {
@@ -36,6 +37,8 @@ pub(super) fn choose_challenge(headers: &HeaderMap) -> Challenge {
             if challenge.scheme.eq_ignore_ascii_case("bearer")
                 && let Some(realm) = parameter("realm")
             {
+                // A token before a password: it runs out, and it is good for one repository only. Its `scope` is not
+                // read, as a hostile registry could name somebody else's repository there.
                 return Challenge::Bearer {
                     realm,
                     service: parameter("service"),

@@ -7,21 +7,15 @@ use reqwest::blocking::Body;
 use reqwest::header::{HeaderMap, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
 
-use super::credential_files::{self, CredentialSource};
-use super::credentials::Credential;
+use super::credential_files::{CredentialSource, find_credential};
 use super::options::RegistryOptions;
-use super::request_errors::{connection_failure, is_no_tls, read_error_body, remote_error};
+use super::request_errors::{
+    connection_failure, credentials_refused, is_no_tls, read_error_body, remote_error,
+};
 use super::retry::{AttemptFailure, RetryPolicy};
-use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, asked_wait};
+use super::token_exchange::{RequestAuthorization, TokenRequest};
+use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, status_failure};
 use crate::image_error::ImageError;
-
-/// What requests are signed with, and where the credentials behind it were found.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct RequestAuthorization {
-    pub(super) authorization: Authorization,
-    /// The file, and the helper it names; `None` for a token that anybody gets.
-    pub(super) found_in: Option<String>,
-}
 
 /// Asks one registry for the parts of one repository.
 pub(super) struct RepositoryClient {
@@ -58,6 +52,7 @@ impl RepositoryClient {
             "docker.io" | "index.docker.io" => "registry-1.docker.io",
             other => other,
         };
+        // The host in the form that addresses in answers are parsed into, so that the guard can compare the two.
         let url = Url::parse(&format!("https://{address}/")).ok();
         let host = url
             .as_ref()
@@ -141,11 +136,6 @@ impl RepositoryClient {
         self.url(if plain { "http" } else { "https" }, part)
     }
 
-    /// The user's credentials for this registry.
-    pub(super) fn credential(&self) -> Result<Option<Credential>, ImageError> {
-        credential_files::find_credential(&self.source, &self.registry, &self.repository)
-    }
-
     /// The pass that the last challenge was answered with.
     fn current_authorization(&self) -> Option<RequestAuthorization> {
         let held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,11 +149,19 @@ impl RepositoryClient {
         answer: &FinalResponse,
         used: Option<&RequestAuthorization>,
     ) -> Result<RequestAuthorization, AttemptFailure> {
+        // The lock is held while the token is fetched: two workers whose token runs out together then ask
+        // for one new token.
         let mut held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
             return Ok(newer.clone());
         }
-        let fresh = super::token_exchange::answer_challenge(self, answer)?;
+        let asking = TokenRequest {
+            registry: &self.registry,
+            scopes: &self.scopes,
+            transport: &self.transport,
+            credential: find_credential(&self.source, &self.registry, &self.repository)?,
+        };
+        let fresh = asking.answer_challenge(answer)?;
         *held = Some(fresh.clone());
         Ok(fresh)
     }
@@ -181,6 +179,8 @@ impl RepositoryClient {
         if self.plain.get() != Some(&true) {
             match self.transport.get(&https, headers, authorization) {
                 Ok(answer) => {
+                    // TLS was spoken once: from here on a broken handshake is a failure, and nobody on the way
+                    // can force plain HTTP.
                     self.plain.get_or_init(|| false);
                     return Ok(answer);
                 }
@@ -236,7 +236,11 @@ impl RepositoryClient {
             answer.host()
         };
         match answer.response.status().as_u16() {
+            // A server may ignore the range and answer 200 (RFC 9110, section 14.2); the reader of the blob
+            // tells the two apart.
             200 | 206 => Ok(answer),
+            // A 403 of the storage behind a redirect says nothing of the user's credentials: `docker
+            // login` would not help.
             401 | 403 if answer.same_origin => Err(self.denied(answer, pass).into()),
             404 => Err(ImageError::NotFound(format!(
                 "no such image or tag: {} is not in {host}{}",
@@ -244,6 +248,7 @@ impl RepositoryClient {
                 read_error_body(answer.response)
             ))
             .into()),
+            // Only a resumed blob asks for a range, which begins within the size that the manifest states.
             416 => Err(remote_error(format!(
                 "{host} holds fewer bytes of a blob than the manifest of {} says",
                 self.written
@@ -263,9 +268,11 @@ impl RepositoryClient {
         }) = pass
             && status == StatusCode::UNAUTHORIZED
         {
-            return self.refused(found_in.as_deref());
+            return credentials_refused(&self.registry, found_in.as_deref());
         }
         let said = read_error_body(answer.response);
+        // Docker Hub denies access to what does not exist, too, so as not to tell which private names there are:
+        // both causes are named.
         remote_error(match pass.and_then(|pass| pass.found_in.as_ref()) {
             Some(found_in) => format!(
                 "{registry} denied access to {repository}{said}: it does not exist, or the credentials found in {found_in} may not pull it"
@@ -274,46 +281,5 @@ impl RepositoryClient {
                 "{registry} denied access to {repository}{said}: it does not exist, or it is private and was asked for without credentials; docker login {registry}"
             ),
         })
-    }
-
-    /// The registry or its token server does not take the credentials, or wants some.
-    pub(super) fn refused(&self, found_in: Option<&str>) -> ImageError {
-        let registry = &self.registry;
-        remote_error(match found_in {
-            Some(found_in) => format!(
-                "{registry} refused the credentials found in {found_in}; docker login {registry} again"
-            ),
-            None => format!(
-                "no credentials for {registry}, which asks for them; docker login {registry}"
-            ),
-        })
-    }
-}
-
-/// An answer that is no success and says nothing of the image: limits and faults may pass.
-pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailure {
-    let wait = asked_wait(&answer.response);
-    let status = answer.response.status();
-    let said = read_error_body(answer.response);
-    match status.as_u16() {
-        429 => {
-            let when = wait.map_or_else(String::new, |wait| {
-                format!("; it asks to wait {} seconds", wait.as_secs())
-            });
-            let error = remote_error(format!(
-                "rate limited by {host}{said}{when}; try again later, or docker login for a higher limit"
-            ));
-            AttemptFailure::Passing { error, wait }
-        }
-        408 | 500 | 502..=504 => AttemptFailure::Passing {
-            error: remote_error(format!(
-                "{host} is in trouble: it answered {status}{said}; try again later"
-            )),
-            wait,
-        },
-        _ => remote_error(format!(
-            "{host} answered {status}{said} where a part of an image was expected"
-        ))
-        .into(),
     }
 }

@@ -35,6 +35,8 @@ pub(super) fn find_credential(
 ) -> Result<Option<Credential>, ImageError> {
     let (files, missing_is_fine) = match source {
         CredentialSource::Host => match variable("REGISTRY_AUTH_FILE") {
+            // A file that the user names has to be there: the anonymous pull in its place would fail
+            // with a puzzling "denied".
             Some(file) => (vec![file], false),
             None => (host_files(variable, user_id()), true),
         },
@@ -43,6 +45,7 @@ pub(super) fn find_credential(
     };
     for file in files {
         let text = match std::fs::read_to_string(&file) {
+            // Only a missing file is passed over: one that may not be read could hold the credentials, and says so.
             Err(error) if missing_is_fine && error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(|error| unusable(&file, &error.to_string()))?,
         };
@@ -71,6 +74,7 @@ fn variable(name: &str) -> Option<PathBuf> {
 /// The user's id as the kernel gives it.
 fn user_id() -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
+    // The standard library has no getuid, and unsafe code is forbidden here.
     std::fs::metadata("/proc/self")
         .ok()
         .map(|process| process.uid())
@@ -85,6 +89,8 @@ fn host_files(variable: impl Fn(&str) -> Option<PathBuf>, user_id: Option<u32>) 
         .or_else(|| user_id.map(|id| format!("/run/containers/{id}").into()));
     let config = variable("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
     [
+        // Docker's comes first, as our errors advise `docker login`; Podman itself
+        // reads it last (containers-auth.json(5)).
         docker.map(|dir| dir.join("config.json")),
         runtime.map(|dir| dir.join("auth.json")),
         config.map(|dir| dir.join("containers/auth.json")),

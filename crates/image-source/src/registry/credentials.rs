@@ -88,6 +88,8 @@ fn find(config: &str, host: &str, repository: &str) -> Result<Option<CredentialE
     if let Some((name, server)) = helper {
         return Ok(Some(CredentialEntry::Helper { name, server }));
     }
+    // Before the store: Docker leaves empty entries here when a store keeps the secret, so that one with a secret was
+    // written by Podman or by hand, and is meant.
     if let Some(entry) = table("auths").and_then(|auths| stored(auths, &names, repository)) {
         return Ok(Some(CredentialEntry::Stored(entry)));
     }
@@ -112,6 +114,7 @@ fn stored(
     names: &[&str],
     repository: &str,
 ) -> Option<Map<String, Value>> {
+    // By whole components: the password of `quay.io/org` must not be sent for `quay.io/organic`.
     let mut path = Some(repository);
     while let Some(scope) = path {
         if let Some(entry) = entry(auths, |key| {
@@ -147,6 +150,7 @@ fn without_empty(entry: &Map<String, Value>) -> Map<String, Value> {
         .filter(|(_, value)| text(value).is_some())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
+    // Docker itself lets `auth` win where an entry has both forms.
     if entry.contains_key("auth") {
         entry.remove("username");
         entry.remove("password");
@@ -163,6 +167,8 @@ fn text(value: &Value) -> Option<String> {
 
 /// All names of a registry: Docker Hub has several.
 fn names(host: &str) -> Vec<&str> {
+    // No host is matched by its ending: elsewhere that sent Google's credentials
+    // to look-alike hosts (GHSA-xcq4-m2r3-cmrj).
     match host {
         "docker.io" | "index.docker.io" | "registry-1.docker.io" => {
             vec!["docker.io", "index.docker.io", "registry-1.docker.io"]
@@ -187,9 +193,11 @@ fn plain_key(key: &str) -> &str {
 }
 
 fn decode(entry: &Map<String, Value>) -> Result<CredentialSecret, String> {
+    // Podman's field, which docker_credential does not know.
     if let Some(token) = entry.get("registrytoken").and_then(text) {
         return Ok(CredentialSecret::Registry(token));
     }
+    // Handed over as the only entry: the search for the right one has been done, by stricter rules than the crate's.
     let alone = json!({"auths": {"entry": entry}}).to_string();
     match docker_credential::get_credential_from_reader(alone.as_bytes(), "entry") {
         Ok(credential) => Ok(secret(credential)),
@@ -202,6 +210,7 @@ fn decode(entry: &Map<String, Value>) -> Result<CredentialSecret, String> {
 /// Asks a helper in a thread of its own, so that one that never answers can be left behind.
 fn ask_helper(name: &str, server: &str) -> Result<Option<CredentialSecret>, String> {
     let program = format!("docker-credential-{name}");
+    // The name becomes that of a program that is run: a path in it would lead out of PATH.
     if name.contains(['/', '\\']) {
         return Err(format!(
             "it names the credential helper {program:?}, which is a path"
@@ -248,9 +257,11 @@ fn helper_error(
         }
     };
     let said = if stdout.is_empty() { stderr } else { stdout };
+    // The protocol has no code for it: helpers print these words, most of them on standard output.
     if said.contains("credentials not found") || said.contains("no credentials username") {
         return Ok(None);
     }
+    // A helper may print pages on how it is used; the first words say what is wrong.
     let said: String = said.chars().take(200).collect();
     Err(format!(
         "the credential helper {program} failed: \"{}\"",

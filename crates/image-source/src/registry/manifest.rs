@@ -14,7 +14,8 @@ use crate::registry_reference::RegistryReference;
 use crate::verify;
 use image_linkage::digest::Digest;
 
-/// Indexes within indexes that are followed.
+/// Indexes within indexes that are followed. No index can hold itself, as its digest would have to be known before it
+/// was written; a chain of them can be as long as a hostile registry likes.
 const DEPTH: usize = 3;
 
 /// The documents that can be read; Docker's schema 1 is not among them.
@@ -40,6 +41,7 @@ pub(super) fn fetch_manifest<B>(
     let mut digest = reference.digest().map(manifest::parse_digest).transpose()?;
     let mut size = None;
     for _ in 0..=DEPTH {
+        // With a tag and a digest, the digest counts, as for `docker pull`: the tag may have moved on.
         let wanted = digest
             .as_ref()
             .map(ToString::to_string)
@@ -47,6 +49,7 @@ pub(super) fn fetch_manifest<B>(
             .unwrap_or_else(|| "latest".to_owned());
         let arrived = retry_attempts(&client.patience, || attempt(client, &wanted, limit))?;
         let what = format!("manifest {wanted} of {name}");
+        // What was asked for by digest has to be it: the registry's word, and that of a cache before it, is not taken.
         let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
         let found = match digest {
             Some(digest) => digest,
@@ -84,6 +87,7 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
                 shorten_text(claimed.as_bytes())
             ))
         })?;
+        // Asked for by tag, the header is the only claim there is; a proxy that rewrites documents shows here.
         verify::check_digest(what, bytes, &claimed)?;
         return Ok(claimed);
     }
@@ -99,6 +103,7 @@ fn attempt(
     limit: u64,
 ) -> Result<FetchedDocument, AttemptFailure> {
     let mut headers = HeaderMap::new();
+    // A registry that is not told of a type answers 404 for it, or converts it into one that has another digest.
     headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
     let answer = client.attempt(&format!("manifests/{wanted}"), headers, 0)?;
     let (status, media_type) = (answer.response.status(), media_type(&answer.response));
@@ -119,6 +124,7 @@ fn attempt(
                 bytes.len()
             )))
         })?;
+    // Login pages of proxies and captive portals answer 200, some of them with no media type or a wrong one.
     if media_type == "text/html" || bytes.trim_ascii_start().starts_with(b"<") {
         return Err(remote_error(format!(
             "{} is not a registry, or something stands before it: it answered {status} with {} instead of a manifest, beginning \"{}\"",

@@ -99,6 +99,7 @@ impl ImageSource for RegistrySource {
         let ControlFlow::Continue(found) =
             manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
         let (bytes, platform, config) = self.config(&client, &found.manifest, limit)?;
+        // A manifest that no index led to states its platform in the config alone.
         expect_platform(written, &platform, request.platform)?;
         let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         Ok(OpenedImage {
@@ -155,6 +156,8 @@ impl BlobStore for RegistryBlobs {
                 reason: "a layer has no digest".to_owned(),
             });
         };
+        // The `urls` of a foreign layer may name any host: other clients were led to send
+        // their credentials there (CVE-2020-15157).
         if layer.is_foreign() {
             return Err(ImageError::NotFound(format!(
                 "layer {digest} of {name} is foreign: its bytes are not in {}, and other places are never asked",

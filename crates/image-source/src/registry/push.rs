@@ -9,17 +9,17 @@ use reqwest::blocking::{Body, Response};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
 
-use super::client::{RepositoryClient, status_failure};
+use super::client::RepositoryClient;
 use super::options::RegistryOptions;
 use super::request_errors::{read_error_body, remote_error};
 use super::retry::{AttemptFailure, retry_attempts};
-use super::transport::{FinalResponse, without_user};
+use super::transport::{FinalResponse, status_failure, without_user};
 use crate::image_error::ImageError;
 use crate::registry_reference::RegistryReference;
 use image_linkage::digest::Digest;
 
 /// Opens a blob at its start.
-pub type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
+type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
 
 /// What was done to have a blob in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,8 +40,8 @@ pub struct RegistryPush {
 }
 
 impl RegistryPush {
-    /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from` of the
-    /// same registry.
+    /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from`
+    /// of the same registry.
     ///
     /// Errors: [`ImageError::Reference`] for a digest, which cannot be chosen, and for what is no host.
     pub fn new(
@@ -58,9 +58,12 @@ impl RegistryPush {
         }
         let repository = reference.repository();
         let mut client = RepositoryClient::new(reference.registry(), repository, written, options)?;
+        // Pushing takes pulling as well: whether a blob is there is asked by HEAD.
         client.scopes = vec![format!("repository:{repository}:pull,push")];
+        // A repository does not mount from itself: the HEAD request finds what it holds.
         let from = from.filter(|from| *from != repository);
         let pull = from.map(|from| format!("repository:{from}:pull"));
+        // One token has to cover both repositories, or the registry answers the mount as if it were an ordinary upload.
         client.scopes.extend(pull);
         Ok(Self {
             client,
@@ -73,6 +76,8 @@ impl RegistryPush {
     ///
     /// Errors: Why the registry does not say it.
     pub fn tag_exists(&self) -> Result<bool, ImageError> {
+        // By GET through `attempt`, which finds out whether the registry speaks TLS: the addresses of
+        // uploads depend on it.
         let asked = retry_attempts(&self.client.patience, || {
             self.client
                 .attempt(&format!("manifests/{}", self.tag), HeaderMap::new(), 0)
@@ -101,7 +106,7 @@ impl RegistryPush {
 
     /// Puts a blob into the repository that nobody can have yet, but for a run before.
     ///
-    /// Errors: As [`RegistryPush::push_shared_blob`].
+    /// Errors: Why the registry does not take it, or why it cannot be opened.
     pub fn push_new_blob(
         &self,
         digest: &Digest,
@@ -121,10 +126,12 @@ impl RegistryPush {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         retry_attempts(&self.client.patience, || {
+            // Each attempt, and each answer to a challenge, needs a body of its own: sending one uses it up.
             let body = || Ok(Body::from(bytes.to_vec()));
             let answer = self
                 .client
                 .send_change(&Method::PUT, &url, &headers, &body)?;
+            // The specification says 201; registries that write over a tag may answer 200.
             self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])
                 .map(drop)
         })
@@ -137,6 +144,7 @@ impl RegistryPush {
         from: Option<&str>,
         open: OpenBody<'_>,
     ) -> Result<PushOutcome, AttemptFailure> {
+        // One attempt is the whole exchange: of an upload that broke, nobody knows how much the registry kept.
         let nothing = || Ok(Body::from(Vec::new()));
         let headers = HeaderMap::new();
         let there = self.client.own_url(&format!("blobs/{digest}"))?;
@@ -149,6 +157,8 @@ impl RegistryPush {
             return Ok(PushOutcome::There);
         }
         let mut uploads = self.client.own_url("blobs/uploads/")?;
+        // A mount that is not possible is no error: the registry answers 202 and opens
+        // an upload instead (distribution-spec).
         if let Some(from) = from {
             let mut query = uploads.query_pairs_mut();
             query
@@ -162,6 +172,8 @@ impl RegistryPush {
         if answer.status() == StatusCode::CREATED {
             return Ok(PushOutcome::Mounted);
         }
+        // The address carries the state of the upload in its query, to which the digest is
+        // added and nothing else changed.
         let mut place = self.place(&uploads, &answer)?;
         place
             .query_pairs_mut()
@@ -169,6 +181,7 @@ impl RegistryPush {
         let mut headers = headers;
         let bytes = HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, bytes);
+        // With its length: without one it would go out in chunks, which object stores such as S3 refuse with 411.
         let body = || Ok(Body::sized(open()?, size));
         let answer = self
             .client
@@ -190,6 +203,7 @@ impl RegistryPush {
                     "{registry} does not say where a blob is to be sent"
                 ))
             })?;
+        // The address is the registry's text: it could lead the layer to a service within the user's network.
         let checked = self.client.transport.check(asked, &place);
         checked.map_err(|why| {
             remote_error(format!(
@@ -215,6 +229,7 @@ impl RegistryPush {
                 ))
                 .into())
             }
+            // What is wrong with the request stays wrong; only a limit on requests is worth a wait.
             status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
                 let said = read_error_body(answer.response);
                 Err(remote_error(format!(

@@ -1,7 +1,6 @@
 //! What went wrong with a request, as one sentence that says what to do.
 //!
-//! Everything a registry wrote is escaped and cut; addresses are shown without their query, which may hold a
-//! signature.
+//! Everything a registry wrote is escaped and cut; addresses are shown without their query, which may hold a signature.
 
 use std::error::Error as _;
 use std::io::Read as _;
@@ -19,17 +18,30 @@ const ERROR_BODY: u64 = 64 << 10;
 /// The characters of a registry's own words that are shown.
 const SHOWN: usize = 200;
 
-/// An [`ImageError::Remote`].
 pub(super) fn remote_error(text: impl Into<String>) -> ImageError {
     ImageError::Remote(text.into())
+}
+
+/// The registry or its token server does not take the credentials, or wants some.
+pub(super) fn credentials_refused(registry: &str, found_in: Option<&str>) -> ImageError {
+    remote_error(match found_in {
+        Some(found_in) => format!(
+            "{registry} refused the credentials found in {found_in}; docker login {registry} again"
+        ),
+        None => {
+            format!("no credentials for {registry}, which asks for them; docker login {registry}")
+        }
+    })
 }
 
 /// Why a request to `host` got no answer.
 pub(super) fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure {
     let cause = cause(error);
+    // The request was never sent: asking again with the same address and certificates fails in the same way.
     if error.is_builder() {
         return remote_error(format!("cannot ask {host}: {cause}")).into();
     }
+    // Before the other causes: a certificate that is refused is a failure to connect as well, and needs other advice.
     if is_certificate(error) {
         return remote_error(format!(
             "the certificate of {host} is not trusted ({cause}); give its CA with --ca-cert FILE, or accept any certificate with --insecure-registry {host}"
@@ -46,6 +58,7 @@ pub(super) fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptF
         "cannot reach {host}: {cause}; check its name and port, the network and the proxy settings"
     ));
     // Neither a name that does not exist nor a closed port comes to life within seconds.
+    // These are the words of glibc's getaddrinfo; its "Temporary failure in name resolution" is asked again.
     if cause.contains("not known") || cause.contains("No address") || is_refused(error) {
         unreachable.into()
     } else {
@@ -60,6 +73,7 @@ pub(super) fn is_no_tls(error: &reqwest::Error) -> bool {
 }
 
 fn is_certificate(error: &reqwest::Error) -> bool {
+    // reqwest hides the types of the TLS library below it, so its words have to tell.
     chain(error).any(|text| text.contains("certificate"))
 }
 
@@ -95,6 +109,7 @@ fn cause(error: &reqwest::Error) -> String {
 
 /// Bytes that somebody else wrote, escaped and cut.
 pub(super) fn shorten_text(bytes: &[u8]) -> String {
+    // Escaped first and cut afterwards: the limit is on what the terminal shows.
     let mut text = image_linkage::escape::escape_bytes(bytes);
     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
         text.truncate(end);
@@ -120,6 +135,7 @@ pub(super) fn read_error_body(response: Response) -> String {
     let mut body = Vec::new();
     // What arrived before the connection broke is as good.
     let _ = response.take(ERROR_BODY).read_to_end(&mut body);
+    // Only a registry's own JSON is shown: the HTML page of a proxy would fill the screen and explain nothing.
     let Some(first) = serde_json::from_slice::<ErrorEnvelope>(&body)
         .ok()
         .and_then(|envelope| envelope.errors.into_iter().next())

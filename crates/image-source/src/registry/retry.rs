@@ -24,10 +24,13 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
+            // Five waits, of 15 to 31 seconds together: time for a registry to be restarted behind its load balancer.
             tries: 6,
             first_wait: Duration::from_millis(500),
+            // A limit on pulls lasts for hours: who has hit one is told so, and not left to wait.
             longest_wait: Duration::from_mins(1),
             connect: Duration::from_secs(10),
+            // A pull-through cache is silent until it has the blob from its upstream.
             stall: Duration::from_mins(1),
         }
     }
@@ -72,7 +75,9 @@ impl RetryWaits {
         let backoff = ExponentialBuilder::default()
             .with_min_delay(patience.first_wait)
             .with_max_delay(patience.longest_wait)
+            // The tries count requests, the backoff counts the waits between them.
             .with_max_times(patience.tries.saturating_sub(1))
+            // Jobs of one CI run that were refused together must not come back together.
             .with_jitter()
             .build();
         Self {
@@ -122,6 +127,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
     }
+    // No sign and no fraction: what is neither digits nor a date is left to our own backoff.
     let date = httpdate::parse_http_date(value).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
 }

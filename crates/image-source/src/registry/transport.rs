@@ -15,8 +15,8 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Certificate, Method, Url};
 
 use super::address_guard;
-use super::request_errors::{connection_failure, remote_error, shorten_text};
-use super::retry::{AttemptFailure, RetryPolicy};
+use super::request_errors::{connection_failure, read_error_body, remote_error, shorten_text};
+use super::retry::{AttemptFailure, RetryPolicy, retry_after};
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
 
@@ -131,6 +131,7 @@ impl HttpTransport {
             }
             let response = match request.send() {
                 Ok(response) => response,
+                // Only the address that was asked first may be tried again by plain HTTP; the caller decides.
                 Err(error) if at == *url => return Err(SendError::NoAnswer(error)),
                 Err(error) => {
                     return Err(
@@ -145,6 +146,8 @@ impl HttpTransport {
                     url: at,
                 });
             };
+            // Storage behind a redirect is asked by a signature in the query, and must not learn the registry's token.
+            // S3 even refuses a request that carries both.
             if !same_origin(&at, &next) {
                 authorization = None;
             }
@@ -175,17 +178,7 @@ impl HttpTransport {
         if let Some(authorization) = authorization {
             request = authorization.sign(request);
         }
-        match request.send() {
-            Ok(response) => Ok(FinalResponse {
-                response,
-                url: url.clone(),
-                same_origin: true,
-            }),
-            Err(error) => Err(connection_failure(
-                &address_guard::url_authority(url),
-                &error,
-            )),
-        }
+        send_once(request, url)
     }
 
     /// Posts a form; a redirect is an answer like any other.
@@ -195,21 +188,12 @@ impl HttpTransport {
         form: &[(&str, &str)],
     ) -> Result<FinalResponse, AttemptFailure> {
         let request = self.client(url)?.post(url.clone()).form(form);
-        match request.send() {
-            Ok(response) => Ok(FinalResponse {
-                response,
-                url: url.clone(),
-                same_origin: true,
-            }),
-            Err(error) => Err(connection_failure(
-                &address_guard::url_authority(url),
-                &error,
-            )),
-        }
+        send_once(request, url)
     }
 
     /// Where an answer redirects to; `None` when it does not.
     fn redirect(&self, at: &Url, response: &Response) -> Result<Option<Url>, AttemptFailure> {
+        // Of the codes from 300 on, only these five name a place to go (RFC 9110, section 15.4).
         if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
         }
@@ -224,6 +208,7 @@ impl HttpTransport {
             .and_then(|location| at.join(location).ok())
             .and_then(without_user)
             .ok_or_else(|| {
+                // The query may be a signature, which is a secret for as long as it holds.
                 let path = location.as_bytes().split(|&byte| byte == b'?').next();
                 remote_error(format!(
                     "{host} redirects to \"{}\", which is no address",
@@ -242,6 +227,8 @@ impl HttpTransport {
             insecure: address_guard::is_insecure(host, url.port_or_known_default(), &self.insecure),
             loopback: address_guard::is_loopback(host),
         };
+        // One client for each kind of trust, not for each request: a client keeps its connections, and a TLS handshake
+        // for every blob is saved.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
@@ -258,12 +245,15 @@ impl HttpTransport {
             // In the blocking client this is no limit on the whole: it bounds the wait for the answer, and
             // then each read of the body anew.
             .timeout(self.patience.stall);
+        // Behind a proxy, `localhost` would be the proxy's machine.
         if kind.loopback {
             builder = builder.no_proxy();
         }
+        // As Docker's `insecure-registries`: TLS is still tried first, and any certificate will do.
         if kind.insecure {
             builder = builder.tls_danger_accept_invalid_certs(true);
         } else if let Some(file) = &self.ca_cert {
+            // Beside the system's, not in their place: the registry may redirect to a public storage.
             builder = builder.tls_certs_merge(certificates(file)?);
         }
         builder
@@ -271,6 +261,20 @@ impl HttpTransport {
             .map_err(|error| match connection_failure("any registry", &error) {
                 AttemptFailure::Final(error) | AttemptFailure::Passing { error, .. } => error,
             })
+    }
+}
+
+fn send_once(request: RequestBuilder, url: &Url) -> Result<FinalResponse, AttemptFailure> {
+    match request.send() {
+        Ok(response) => Ok(FinalResponse {
+            response,
+            url: url.clone(),
+            same_origin: true,
+        }),
+        Err(error) => Err(connection_failure(
+            &address_guard::url_authority(url),
+            &error,
+        )),
     }
 }
 
@@ -288,10 +292,40 @@ impl<T: Into<AttemptFailure>> From<T> for SendError {
     }
 }
 
+/// An answer that is no success and says nothing of the image: limits and faults may pass.
+pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailure {
+    let wait = asked_wait(&answer.response);
+    let status = answer.response.status();
+    let said = read_error_body(answer.response);
+    match status.as_u16() {
+        429 => {
+            // Docker Hub counts anonymous pulls by address, which a whole office or CI provider shares.
+            let when = wait.map_or_else(String::new, |wait| {
+                format!("; it asks to wait {} seconds", wait.as_secs())
+            });
+            let error = remote_error(format!(
+                "rate limited by {host}{said}{when}; try again later, or docker login for a higher limit"
+            ));
+            AttemptFailure::Passing { error, wait }
+        }
+        // Not 501 and 505: what a server does not know how to do, it does not learn while somebody waits.
+        408 | 500 | 502..=504 => AttemptFailure::Passing {
+            error: remote_error(format!(
+                "{host} is in trouble: it answered {status}{said}; try again later"
+            )),
+            wait,
+        },
+        _ => remote_error(format!(
+            "{host} answered {status}{said} where a part of an image was expected"
+        ))
+        .into(),
+    }
+}
+
 /// The wait that an answer asks for.
-pub(super) fn asked_wait(response: &Response) -> Option<Duration> {
+fn asked_wait(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
-    super::retry::retry_after(value, SystemTime::now())
+    retry_after(value, SystemTime::now())
 }
 
 /// Reads the PEM file of `--ca-cert`.
@@ -299,12 +333,14 @@ fn certificates(file: &PathBuf) -> Result<Vec<Certificate>, ImageError> {
     let unusable = |reason: String| remote_error(format!("CA file {}: {reason}", file.display()));
     let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
     match Certificate::from_pem_bundle(&pem) {
+        // A file without any PEM block parses as no certificates; taken as it is, --ca-cert would silently do nothing.
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(unusable("it holds no certificate in PEM form".to_owned())),
     }
 }
 
 fn same_origin(a: &Url, b: &Url) -> bool {
+    // The scheme counts: over plain HTTP anybody on the way would read the token.
     a.scheme() == b.scheme()
         && a.host_str() == b.host_str()
         && a.port_or_known_default() == b.port_or_known_default()
