@@ -485,13 +485,15 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/config.md");
     let page = fs::read_to_string(page).unwrap();
     let blocks = yaml_blocks(&page);
-    let [config, nightly] = blocks.as_slice() else {
-        panic!("two examples: {blocks:?}");
+    let [config, nightly, bundles, library] = blocks.as_slice() else {
+        panic!("four examples: {blocks:?}");
     };
     let rule = RULE.replace("tracing", "nightly");
     let project = Project::new(&[
         ("cupti-audit.yaml", config),
         ("audit/profiles/phases/nightly.yaml", nightly),
+        ("audit/profiles/cupti/bundles.yaml", bundles),
+        ("audit/profiles/libraries/nccl.yaml", library),
         ("audit/rules/no-trace.yaml", &rule),
         ("strange.yaml", "strange: 1\nsuppress: [{strange: 1}]\n"),
     ]);

@@ -22,16 +22,9 @@ use tree::TreeArgs;
 
 use crate::judge::outcome::RunExit;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use image_source::REFERENCE_HELP;
 
 const AFTER_HELP: &str = "\
-Images:
-  NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
-  docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
-  docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
-  oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
-  rootfs:DIR                     an unpacked root file system
-  An existing path without a scheme is recognised by its content.
-
 Exit codes:
   0  no finding at or above --fail-on
   1  findings
@@ -48,6 +41,11 @@ Examples:
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
+/// The ways to name an image are said by the crate that reads them.
+fn after_help() -> String {
+    format!("{REFERENCE_HELP}\n\n{AFTER_HELP}")
+}
+
 /// Will CUPTI load in this container image, for whom, and if not, why?
 #[derive(Debug, Parser)]
 #[command(
@@ -55,7 +53,7 @@ Examples:
     about,
     long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
                   The answer is worked out from the image's bytes, as the dynamic loader would: nothing is run, nothing is unpacked.",
-    after_help = AFTER_HELP,
+    after_help = after_help(),
     // Without a command the arguments are those of `audit`: `cupti-audit IMAGE` is what most people type.
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
@@ -72,7 +70,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Audit images: verdict, findings, copies and who gets them
-    #[command(after_help = AFTER_HELP)]
+    #[command(after_help = after_help())]
     Audit(AuditArgs),
     /// Show how the dynamic loader resolves one object of an image, with the reason for each step
     Tree(TreeArgs),

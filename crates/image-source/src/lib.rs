@@ -44,4 +44,4 @@ pub use source::{
     BlobStore, ImageDocuments, ImageSource, KeepFile, NoProgress, OpenRequest, OpenedImage,
     OpenedLayers, ReadProgress,
 };
-pub use source_kind::SourceKind;
+pub use source_kind::{REFERENCE_HELP, SourceKind};

@@ -3,6 +3,16 @@
 //! Every match names every kind: who adds one is led here by the compiler.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+/// How an image is written, kind by kind, in lines for a help text.
+pub const REFERENCE_HELP: &str = "\
+Images:
+  NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
+  docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
+  docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
+  oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
+  rootfs:DIR                     an unpacked root file system
+  An existing path without a scheme is recognised by its content.";
+
 /// The kind of source that an image was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
