@@ -358,7 +358,7 @@ pub(super) fn read_notes(
         let Note::Unknown(note) = note else { continue };
         match (until_nul(note.name), note.n_type) {
             (b"GNU", abi::NT_GNU_PROPERTY_TYPE_0) => {
-                facts.isa_needed |= isa_needed(encoding, note.desc)
+                facts.isa_needed |= isa_needed(encoding, note.desc);
             }
             (b"FDO", DLOPEN_NOTE) => keep_note(until_nul(note.desc), &mut facts.dlopen_notes)?,
             _ => {}
