@@ -546,7 +546,7 @@ fn a_program_starts_without_what_was_dropped_beside_its_library() {
             ends.chain([folder.len()]).map(|end| &folder[..end])
         });
         let layer = folders
-            .fold(Layer::new(), testkit::layer::Layer::dir)
+            .fold(Layer::new(), Layer::dir)
             .executable("lib64/ld-linux-x86-64.so.2", system("ld-linux-x86-64.so.2"))
             .file("lib/x86_64-linux-gnu/libc.so.6", system("libc.so.6"))
             .file(format!("{lies_in}/libnvperf_host.so"), &host)

@@ -175,7 +175,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
 }
 
 /// Hashes and counts the bytes that are read through it, and refuses the first byte past `limit`.
-pub struct HashingReader<R> {
+pub(crate) struct HashingReader<R> {
     inner: R,
     hasher: DigestHasher,
     read: u64,
@@ -184,7 +184,7 @@ pub struct HashingReader<R> {
 
 impl<R> HashingReader<R> {
     /// Reads from `inner`; more than `limit` bytes are an error at the first surplus byte.
-    pub fn new(inner: R, hasher: DigestHasher, limit: Option<u64>) -> Self {
+    pub(crate) fn new(inner: R, hasher: DigestHasher, limit: Option<u64>) -> Self {
         Self {
             inner,
             hasher,
@@ -205,12 +205,12 @@ impl<R> HashingReader<R> {
     }
 
     /// The bytes read so far.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.read
     }
 
     /// The digest and the number of the bytes read.
-    pub fn finish(self) -> (Digest, u64) {
+    pub(crate) fn finish(self) -> (Digest, u64) {
         (self.hasher.finish(), self.read)
     }
 }

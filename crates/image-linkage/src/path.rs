@@ -28,7 +28,7 @@ impl RootPath {
     }
 
     /// Whether `name` would leave the root: `..` at a point where nothing is left to go up from.
-    pub fn leaves_root(name: &[u8]) -> bool {
+    pub(crate) fn leaves_root(name: &[u8]) -> bool {
         // This is only for a word to the user: `new` keeps such a name inside the root, whatever comes out here.
         let mut depth = 0_usize;
         split_components(name).any(|part| {
@@ -78,7 +78,7 @@ impl RootPath {
     }
 
     /// Whether this path is `other` or lies below it, by components.
-    pub fn starts_with(&self, other: &Self) -> bool {
+    pub(crate) fn starts_with(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(other.as_bytes())
             // `usr/lib64` begins with the bytes of `usr/lib` and does not lie below it.

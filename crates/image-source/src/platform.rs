@@ -55,7 +55,7 @@ impl Platform {
 
     /// Whether an image for `offered` serves this wish. A variant counts only where the wish names one;
     /// `v8` of arm64 is the same as none (image-spec, image-index.md, "Platform Variants").
-    pub fn accepts(&self, offered: &Self) -> bool {
+    pub(crate) fn accepts(&self, offered: &Self) -> bool {
         let plain = |platform: &Self| {
             platform
                 .variant

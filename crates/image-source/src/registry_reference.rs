@@ -33,7 +33,7 @@ impl RegistryReference {
     }
 
     /// The tag; `None` only where there is a digest.
-    pub fn tag(&self) -> Option<&str> {
+    pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 

@@ -33,7 +33,7 @@ pub(super) enum NodeProblem {
 
 impl NodeError {
     /// Places the mistake, unless a node further inside has done so.
-    pub fn at(mut self, node: &YamlNode) -> Self {
+    pub(crate) fn at(mut self, node: &YamlNode) -> Self {
         // The innermost node is nearest to what has to be changed; those around it pass the error on.
         self.at.get_or_insert((node_address(node), node.place));
         self

@@ -36,7 +36,7 @@ pub(super) enum YamlValue {
 
 impl YamlNode {
     /// The node that `path` leads to, or the last one on the way.
-    pub fn follow(&self, path: &[&str]) -> &Self {
+    pub(crate) fn follow(&self, path: &[&str]) -> &Self {
         let Some((first, rest)) = path.split_first() else {
             return self;
         };
@@ -55,7 +55,7 @@ impl YamlNode {
     }
 
     /// Where the key of an entry stands; where there is none, where the node does.
-    pub fn place_of_key(&self, wanted: &str) -> TextPosition {
+    pub(crate) fn place_of_key(&self, wanted: &str) -> TextPosition {
         match &self.value {
             YamlValue::Map(entries) => entries
                 .iter()
@@ -66,7 +66,7 @@ impl YamlNode {
     }
 
     /// Takes an entry out of a map.
-    pub fn take(&mut self, wanted: &str) -> Option<Self> {
+    pub(crate) fn take(&mut self, wanted: &str) -> Option<Self> {
         let YamlValue::Map(entries) = &mut self.value else {
             return None;
         };

@@ -14,7 +14,7 @@ const LEVEL: i32 = 1;
 
 /// A run of bytes from some place of a file on.
 #[derive(Debug, Default)]
-pub struct ByteStore {
+pub(crate) struct ByteStore {
     plain: Vec<u8>,
     blocks: Vec<Box<[u8]>>,
     /// The block that is being filled.
@@ -24,7 +24,7 @@ pub struct ByteStore {
 
 impl ByteStore {
     /// Adds bytes as long as `room`, the memory that is left for stores, allows it; what is added is taken off.
-    pub fn push(&mut self, mut bytes: &[u8], room: &mut usize) {
+    pub(crate) fn push(&mut self, mut bytes: &[u8], room: &mut usize) {
         while !bytes.is_empty() && !self.full {
             let plain = PLAIN.saturating_sub(self.plain.len());
             let space = if plain > 0 {
@@ -63,17 +63,17 @@ impl ByteStore {
     }
 
     /// The number of bytes held, uncompressed.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.plain.len() + self.blocks.len() * BLOCK + self.open.len()
     }
 
     /// Whether bytes were let go because there was no room for them.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
     /// The bytes from `start` to `end`, as far as they are held.
-    pub fn get(&self, start: usize, end: usize) -> Cow<'_, [u8]> {
+    pub(crate) fn get(&self, start: usize, end: usize) -> Cow<'_, [u8]> {
         let end = end.min(self.len());
         // Headers and tables of nearly every object lie in these first megabytes: they are read without a copy.
         if end <= self.plain.len() {

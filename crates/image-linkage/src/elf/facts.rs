@@ -148,7 +148,7 @@ impl ElfFacts {
     }
 
     /// Whether it is a program, though of the type of a shared object: `DF_1_PIE`.
-    pub fn is_pie(&self) -> bool {
+    pub(crate) fn is_pie(&self) -> bool {
         // Linkers give such a program the type of a library; dlopen refuses it by this flag (glibc bug 24323).
         self.flags_1 & abi::DF_1_PIE.cast_unsigned() != 0
     }
@@ -159,7 +159,7 @@ impl ElfFacts {
     }
 
     /// The bytes of all names and strings that the facts hold.
-    pub fn text_bytes(&self) -> usize {
+    pub(crate) fn text_bytes(&self) -> usize {
         // What a layer holds in memory is bounded by this sum: one may hold a million objects that are full of names.
         let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];
         let many = [

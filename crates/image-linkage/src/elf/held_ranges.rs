@@ -26,7 +26,7 @@ pub(super) struct HeldRanges {
 }
 
 impl HeldRanges {
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             head: ByteStore::default(),
             recent: Vec::new(),
@@ -39,7 +39,7 @@ impl HeldRanges {
         }
     }
 
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.head.push(bytes, &mut self.head_room);
         // Until the start is full, all that has passed lies in it, and nothing else has to be remembered.
         if self.head.is_full() {
@@ -79,7 +79,7 @@ impl HeldRanges {
     }
 
     /// Asks for a range: it is held already, will be caught, or is out of reach.
-    pub fn want(&mut self, range: ElfRange) -> Result<(), ElfProblem> {
+    pub(crate) fn want(&mut self, range: ElfRange) -> Result<(), ElfProblem> {
         // An empty range is held wherever it lies; damaged files have some behind their end.
         let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
         if in_head || self.caught.iter().any(|(caught, _)| caught.holds(&range)) {
@@ -116,12 +116,12 @@ impl HeldRanges {
     }
 
     /// Whether every byte of the range has passed.
-    pub fn passed(&self, range: &ElfRange) -> bool {
+    pub(crate) fn passed(&self, range: &ElfRange) -> bool {
         range.end() <= self.position
     }
 
     /// Where a range that was wanted is held, and from which place of the store on.
-    pub fn find(&self, range: &ElfRange) -> (&ByteStore, usize) {
+    pub(crate) fn find(&self, range: &ElfRange) -> (&ByteStore, usize) {
         let mut caught = self.caught.iter();
         let caught = caught.find(|(caught, _)| caught.holds(range));
         caught.map_or((&self.head, to_usize(range.offset)), |(caught, store)| {
@@ -130,13 +130,13 @@ impl HeldRanges {
     }
 
     /// The bytes of a range that was wanted; fewer when the file ended first.
-    pub fn get(&self, range: &ElfRange) -> Cow<'_, [u8]> {
+    pub(crate) fn get(&self, range: &ElfRange) -> Cow<'_, [u8]> {
         let (store, start) = self.find(range);
         store.get(start, start.saturating_add(to_usize(range.bytes)))
     }
 
     /// Says that a range has passed and is not held whole, if that is so.
-    pub fn lost(&self, range: &ElfRange) -> Option<ElfProblem> {
+    pub(crate) fn lost(&self, range: &ElfRange) -> Option<ElfProblem> {
         let (store, start) = self.find(range);
         let held = store.len().saturating_sub(start) as u64;
         (self.passed(range) && held < range.bytes).then_some(ElfProblem::TooLarge {

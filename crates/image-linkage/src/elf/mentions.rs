@@ -61,7 +61,7 @@ const REACH: usize = 256;
 const STRINGS: usize = 512;
 
 /// Scans an object chunk by chunk.
-pub struct MentionScanner<'a> {
+pub(crate) struct MentionScanner<'a> {
     interest: &'a NameMatcher,
     /// The end of what was scanned, kept so that a string over the edge of a chunk is whole.
     window: Vec<u8>,
@@ -75,7 +75,7 @@ pub struct MentionScanner<'a> {
 
 impl<'a> MentionScanner<'a> {
     /// A scanner at the start of an object.
-    pub fn new(interest: &'a NameMatcher) -> Self {
+    pub(crate) fn new(interest: &'a NameMatcher) -> Self {
         Self {
             interest,
             window: Vec::new(),
@@ -87,7 +87,7 @@ impl<'a> MentionScanner<'a> {
     }
 
     /// Takes the next bytes of the object.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.window.extend_from_slice(bytes);
         self.scan(REACH);
         // A hit waits for REACH bytes behind it, and its string may begin REACH bytes before it.
@@ -98,12 +98,12 @@ impl<'a> MentionScanner<'a> {
     }
 
     /// Whether anything was seen that may be a symbol with a wanted prefix.
-    pub fn saw_symbols(&self) -> bool {
+    pub(crate) fn saw_symbols(&self) -> bool {
         self.symbols
     }
 
     /// The strings found, each with the offset of its hit, in the order of the file.
-    pub fn finish(mut self) -> Vec<(u64, ByteString)> {
+    pub(crate) fn finish(mut self) -> Vec<(u64, ByteString)> {
         // Nothing follows the last byte, so that hits near the end need not wait any longer.
         self.scan(0);
         self.found

@@ -10,7 +10,7 @@ mod facts;
 mod held_ranges;
 pub mod mentions;
 mod range;
-pub mod stream;
+pub(crate) mod stream;
 mod string_table;
 mod tables;
 

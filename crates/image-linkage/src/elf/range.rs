@@ -19,12 +19,12 @@ pub(super) struct ElfRange {
 }
 
 impl ElfRange {
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         // Both numbers come from the file; a sum past 2^64 is an end that no file reaches.
         self.offset.saturating_add(self.bytes)
     }
 
-    pub fn holds(&self, other: &Self) -> bool {
+    pub(crate) fn holds(&self, other: &Self) -> bool {
         self.offset <= other.offset && other.end() <= self.end()
     }
 }

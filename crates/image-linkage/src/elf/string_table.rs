@@ -31,7 +31,7 @@ pub(super) struct StringTable<'a> {
 impl<'a> StringTable<'a> {
     /// The table of `length` bytes that begins at `start` of `store`, as far as it is held: what an object says
     /// of its length is nothing to loop over.
-    pub fn new(store: &'a ByteStore, start: usize, length: usize) -> Self {
+    pub(crate) fn new(store: &'a ByteStore, start: usize, length: usize) -> Self {
         Self {
             store,
             start,
@@ -43,7 +43,7 @@ impl<'a> StringTable<'a> {
     }
 
     /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
-    pub fn string(&mut self, offset: u64) -> Option<ByteString> {
+    pub(crate) fn string(&mut self, offset: u64) -> Option<ByteString> {
         let offset = usize::try_from(offset)
             .ok()
             .filter(|&offset| offset < self.length)?;
@@ -88,7 +88,7 @@ impl<'a> StringTable<'a> {
     }
 
     /// The strings, also the ends of longer ones, that are symbols that were asked for, by their offsets.
-    pub fn beginning_with(&self, interest: &NameMatcher) -> BTreeMap<u64, ByteString> {
+    pub(crate) fn beginning_with(&self, interest: &NameMatcher) -> BTreeMap<u64, ByteString> {
         let mut found = BTreeMap::new();
         let mut left = NAMES;
         for at in (0..self.length).step_by(WINDOW) {
@@ -115,7 +115,7 @@ impl<'a> StringTable<'a> {
     }
 
     /// Says that names were left out, if some were.
-    pub fn problem(&self) -> Option<ElfProblem> {
+    pub(crate) fn problem(&self) -> Option<ElfProblem> {
         let limit = NAMES as u64;
         (self.asked > limit).then_some(ElfProblem::TooLarge {
             what: "the list of names",

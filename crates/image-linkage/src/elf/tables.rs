@@ -52,14 +52,14 @@ pub(super) struct DynamicSection {
 }
 
 impl DynamicSection {
-    pub fn range(&self, table: DynamicTable) -> Option<ElfRange> {
+    pub(crate) fn range(&self, table: DynamicTable) -> Option<ElfRange> {
         self.tables
             .iter()
             .find(|(kind, _)| *kind == table)
             .map(|(_, range)| *range)
     }
 
-    pub fn ranges(&self) -> impl Iterator<Item = ElfRange> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = ElfRange> {
         self.tables.iter().map(|(_, range)| *range)
     }
 }

@@ -20,7 +20,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// What has been gathered of a layer so far.
 #[derive(Debug, Default)]
-pub struct Changeset {
+pub(crate) struct Changeset {
     /// What lies at each path.
     pub entries: BTreeMap<RootPath, LayerEntry>,
     /// Paths of lower layers that are deleted.
@@ -41,12 +41,12 @@ pub struct Changeset {
 
 impl Changeset {
     /// Records an oddity at `path`.
-    pub fn problem(&mut self, path: &RootPath, what: impl Into<String>) {
+    pub(crate) fn problem(&mut self, path: &RootPath, what: impl Into<String>) {
         self.record(path, what.into(), ProblemKind::Odd);
     }
 
     /// Records that the file at `path` was not read.
-    pub fn unread(&mut self, path: &RootPath, what: String) {
+    pub(crate) fn unread(&mut self, path: &RootPath, what: String) {
         self.record(path, what, ProblemKind::Unread);
     }
 
@@ -64,7 +64,7 @@ impl Changeset {
     /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name of no place.
     ///
     /// Errors: When following the links of the layer takes too long.
-    pub fn place(
+    pub(crate) fn place(
         &mut self,
         name: &[u8],
         limit: usize,
@@ -134,7 +134,7 @@ impl Changeset {
     }
 
     /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
-    pub fn add(&mut self, path: RootPath, entry: LayerEntry) {
+    pub(crate) fn add(&mut self, path: RootPath, entry: LayerEntry) {
         let name = path.name();
         // Before all else: the name makes a whiteout of a member, whatever its kind is.
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
@@ -167,7 +167,7 @@ impl Changeset {
     /// Whether what is held of paths, targets and names stays within its bound.
     ///
     /// Errors: The bound, when it is crossed.
-    pub fn check_held(&self) -> Result<(), String> {
+    pub(crate) fn check_held(&self) -> Result<(), String> {
         if self.held <= HELD {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl Changeset {
     /// Whether the entries lie in at most `limit` directories, those counted that no entry stands for.
     ///
     /// Errors: The bound, when it is crossed.
-    pub fn check_directories(&self, limit: usize) -> Result<(), String> {
+    pub(crate) fn check_directories(&self, limit: usize) -> Result<(), String> {
         let mut before = &RootPath::default();
         let mut directories = 0;
         for path in self.entries.keys() {
@@ -235,7 +235,7 @@ impl Changeset {
     }
 
     /// The problems, with a last one that counts those left out.
-    pub fn take_problems(&mut self) -> Vec<LayerProblem> {
+    pub(crate) fn take_problems(&mut self) -> Vec<LayerProblem> {
         let mut problems = std::mem::take(&mut self.problems);
         if self.surplus_problems > 0 {
             let what = format!("{} more oddities are not listed", self.surplus_problems);

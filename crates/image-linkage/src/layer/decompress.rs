@@ -50,7 +50,7 @@ impl<R: BufRead> DecompressedReader<R> {
     }
 
     /// The reader of the stored bytes, where it stands.
-    pub fn into_inner(self) -> Option<R> {
+    pub(crate) fn into_inner(self) -> Option<R> {
         match self {
             Self::Unknown(inner) => inner,
             Self::Plain(inner) => Some(inner),

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// Reads one file from a stream of its bytes.
-pub struct FileReader<'a> {
+pub(crate) struct FileReader<'a> {
     bytes: u64,
     mode: u16,
     shape: ContentKind<'a>,
@@ -33,7 +33,7 @@ enum ContentKind<'a> {
 
 impl<'a> FileReader<'a> {
     /// A reader at the start of the file at `path`, whose permission bits are `mode`.
-    pub fn new(path: &RootPath, mode: u16, options: &'a IndexOptions) -> Self {
+    pub(crate) fn new(path: &RootPath, mode: u16, options: &'a IndexOptions) -> Self {
         let IndexOptions { limits, interest } = options;
         Self {
             bytes: 0,
@@ -48,7 +48,7 @@ impl<'a> FileReader<'a> {
     }
 
     /// Takes the next bytes of the file.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(bytes);
@@ -73,18 +73,18 @@ impl<'a> FileReader<'a> {
     }
 
     /// Whether the content matters, beyond its size: holes of a sparse file must then be passed as zeros.
-    pub fn reads_content(&self) -> bool {
+    pub(crate) fn reads_content(&self) -> bool {
         // Before the first four bytes have come, the file may still be an object.
         !matches!(self.shape, ContentKind::Other) || self.kept.is_some() || self.hasher.is_some()
     }
 
     /// Counts a hole whose zeros do not matter.
-    pub fn skip(&mut self, bytes: u64) {
+    pub(crate) fn skip(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
     /// The facts, once the last byte has passed; and whether the file was to be kept but is too large for it.
-    pub fn finish(self) -> (FileFacts, bool) {
+    pub(crate) fn finish(self) -> (FileFacts, bool) {
         let elf = match self.shape {
             ContentKind::Elf(stream) => Some(Box::new(stream.finish())),
             _ => None,

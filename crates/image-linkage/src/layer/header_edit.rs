@@ -9,7 +9,7 @@ use super::tar_header::{
 const PREFIX: FieldRange = 345..500;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HeaderChange<'a> {
+pub(crate) struct HeaderChange<'a> {
     pub name: Option<&'a [u8]>,
     pub link: Option<&'a [u8]>,
 }
@@ -18,7 +18,11 @@ pub struct HeaderChange<'a> {
 /// member's own begins. What lies behind it, such as a sparse map, must not be there.
 ///
 /// Errors: Why the headers cannot be changed.
-pub fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
+pub(crate) fn edit_headers(
+    raw: &[u8],
+    own: usize,
+    change: &HeaderChange<'_>,
+) -> Result<Vec<u8>, String> {
     let broken = || "its headers end before they are whole".to_owned();
     let mut records = Vec::new();
     let mut out = Vec::new();

@@ -14,7 +14,7 @@ const STEPS: usize = 16_000_000;
 
 /// The links of a layer so far.
 #[derive(Debug, Default)]
-pub struct LayerLinks {
+pub(crate) struct LayerLinks {
     paths: HashSet<RootPath>,
     /// Their hashes, by components. What is no longer a link may still be here.
     hashes: HashSet<u64>,
@@ -53,7 +53,7 @@ impl HashedPath {
 
 impl LayerLinks {
     /// Adds or removes the link at `path`; says whether that changed anything.
-    pub fn set(&mut self, path: &RootPath, is_link: bool) -> bool {
+    pub(crate) fn set(&mut self, path: &RootPath, is_link: bool) -> bool {
         // The hash stays behind: it costs a second look-up at most, and another path may share it.
         if !is_link {
             return self.paths.remove(path);
@@ -88,7 +88,7 @@ impl LayerLinks {
     /// Resolves the links on the way to a directory; `None` past `limit` links.
     ///
     /// Errors: When the links of the layer have led through too many components.
-    pub fn follow(
+    pub(crate) fn follow(
         &mut self,
         directory: &RootPath,
         entries: &BTreeMap<RootPath, LayerEntry>,

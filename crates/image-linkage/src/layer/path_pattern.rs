@@ -12,7 +12,7 @@ pub(super) struct PathPattern {
 
 impl PathPattern {
     /// A pattern as it is written; without a slash, it is that of a name in any folder.
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let split = text.rsplit_once('/');
         let parts = |folder: &str| {
             folder
@@ -28,7 +28,7 @@ impl PathPattern {
 
     /// Whether the path is one of the pattern. Every file of a layer is asked, so the name comes first: it settles
     /// nearly all of them at its first byte.
-    pub fn matches(&self, path: &RootPath) -> bool {
+    pub(crate) fn matches(&self, path: &RootPath) -> bool {
         matches_name(&self.name, path.name())
             && self.folder.as_ref().is_none_or(|pattern| {
                 let parent = path.parent();

@@ -6,7 +6,7 @@
 
 /// What the records of one member say, beyond what `tar-core` takes from them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct PaxRecords {
+pub(crate) struct PaxRecords {
     /// `size`: the bytes of content in the stream.
     pub size: Option<u64>,
     /// Whether there is a `path`.
@@ -21,7 +21,7 @@ pub struct PaxRecords {
 
 impl PaxRecords {
     /// Whether a sparse map stands before the content and is counted in its size: format 1.0 of GNU tar.
-    pub fn map_in_content(&self) -> bool {
+    pub(crate) fn map_in_content(&self) -> bool {
         self.version == (Some(1), Some(0))
     }
 }
@@ -29,7 +29,7 @@ impl PaxRecords {
 /// Reads every record of an extended header.
 ///
 /// Errors: The record that is malformed, by its offset in `bytes`, and what is wrong with it.
-pub fn read_records(bytes: &[u8]) -> Result<PaxRecords, String> {
+pub(crate) fn read_records(bytes: &[u8]) -> Result<PaxRecords, String> {
     let mut records = PaxRecords::default();
     for_each_record(bytes, |at, key, value| {
         let taken = records.take(key, value);
@@ -45,7 +45,7 @@ pub fn read_records(bytes: &[u8]) -> Result<PaxRecords, String> {
 /// Hands the key and the value of every record to `take`, with its offset in `bytes`.
 ///
 /// Errors: The record that is malformed, or what `take` says.
-pub fn for_each_record<'b>(
+pub(crate) fn for_each_record<'b>(
     bytes: &'b [u8],
     mut take: impl FnMut(usize, &'b [u8], &'b [u8]) -> Result<(), String>,
 ) -> Result<(), String> {

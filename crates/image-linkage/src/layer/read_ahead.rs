@@ -8,7 +8,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 const DEPTH: usize = 8;
 
 /// The receiving end: what the other thread has read.
-pub struct ReadAhead {
+pub(crate) struct ReadAhead {
     chunks: Receiver<io::Result<Vec<u8>>>,
     /// Chunks go back to be filled again.
     spares: SyncSender<Vec<u8>>,
@@ -18,7 +18,7 @@ pub struct ReadAhead {
 
 /// Starts a thread that reads `inner` in chunks of up to `chunk` bytes. The thread ends at the end of
 /// `inner`, at its first error, or when the [`ReadAhead`] is dropped, and returns `inner`.
-pub fn read_ahead<'scope, R: Read + Send + 'scope>(
+pub(crate) fn read_ahead<'scope, R: Read + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     inner: R,
     chunk: usize,

@@ -11,7 +11,7 @@ pub(super) const BLOCK_BYTES: u64 = BLOCK as u64;
 
 /// The headers before the next entry that have been seen so far. One value serves one entry.
 #[derive(Debug, Default)]
-pub struct HeaderScan {
+pub(crate) struct HeaderScan {
     /// Where the next block to be looked at begins, in bytes from the first header.
     next: usize,
     /// Whether the entry's own header has been seen, or the end marker.
@@ -24,7 +24,7 @@ pub struct HeaderScan {
 
 impl HeaderScan {
     /// Where the entry's own header begins, in bytes from the first header.
-    pub fn entry_at(&self) -> usize {
+    pub(crate) fn entry_at(&self) -> usize {
         self.next
     }
 
@@ -32,7 +32,7 @@ impl HeaderScan {
     /// Called again with more bytes, it goes on where it stopped.
     ///
     /// Errors: What no reader of an engine takes for a header.
-    pub fn prepare(&mut self, buffer: &mut [u8]) -> Result<(), String> {
+    pub(crate) fn prepare(&mut self, buffer: &mut [u8]) -> Result<(), String> {
         while !self.complete
             && let Some((block, after)) = buffer
                 .get_mut(self.next..)

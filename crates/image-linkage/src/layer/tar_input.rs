@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 
 /// A buffer over the stream that can be looked into before it is consumed.
-pub struct TarInput<R> {
+pub(crate) struct TarInput<R> {
     reader: R,
     buffer: Vec<u8>,
     start: usize,
@@ -13,7 +13,7 @@ pub struct TarInput<R> {
 
 impl<R: BufRead> TarInput<R> {
     /// Nothing is read yet.
-    pub fn new(reader: R) -> Self {
+    pub(crate) fn new(reader: R) -> Self {
         Self {
             reader,
             buffer: Vec::new(),
@@ -23,17 +23,17 @@ impl<R: BufRead> TarInput<R> {
     }
 
     /// What has been read and not consumed.
-    pub fn buffered(&self) -> &[u8] {
+    pub(crate) fn buffered(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
     /// The same, to be made plain in place.
-    pub fn buffered_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn buffered_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.start..).unwrap_or_default()
     }
 
     /// Leaves `bytes` of the buffer behind.
-    pub fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         self.position += bytes as u64;
     }
@@ -41,7 +41,7 @@ impl<R: BufRead> TarInput<R> {
     /// Reads until `bytes` are buffered, and at least one more than there are; false when the stream ends first.
     ///
     /// Errors: When that is more than `limit`, and what the stream gives.
-    pub fn fill(&mut self, bytes: usize, limit: usize) -> Result<bool, String> {
+    pub(crate) fn fill(&mut self, bytes: usize, limit: usize) -> Result<bool, String> {
         // More is asked for because what is buffered was not enough, whatever number came with it.
         let bytes = bytes.max(self.buffered().len() + 1);
         if bytes > limit {
@@ -70,7 +70,7 @@ impl<R: BufRead> TarInput<R> {
     /// Hands the next `bytes` to `take`, piece by piece.
     ///
     /// Errors: When the stream ends before, and what it gives; so too for the next two.
-    pub fn read(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), String> {
+    pub(crate) fn read(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), String> {
         let mut left = bytes;
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(usize::MAX);
@@ -102,12 +102,12 @@ impl<R: BufRead> TarInput<R> {
     }
 
     /// Passes over the next `bytes`.
-    pub fn skip(&mut self, bytes: u64) -> Result<(), String> {
+    pub(crate) fn skip(&mut self, bytes: u64) -> Result<(), String> {
         self.read(bytes, |_| ())
     }
 
     /// Reads to the end of the stream: only a blob that was read whole can be verified.
-    pub fn drain(&mut self) -> Result<(), String> {
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
         loop {
             let surplus = ready(&mut self.reader)?.len();
             if surplus == 0 {

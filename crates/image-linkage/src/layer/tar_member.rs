@@ -38,7 +38,7 @@ pub(super) struct TarMember {
 
 impl TarMember {
     /// Takes a member out of the buffer. `own_map` is the size of a sparse map that stands in the content.
-    pub fn new(
+    pub(crate) fn new(
         entry: &ParsedEntry<'_>,
         sparse: Option<(Vec<SparseEntry>, u64)>,
         headers: &HeaderScan,
@@ -66,12 +66,12 @@ impl TarMember {
         })
     }
 
-    pub fn padding(&self) -> u64 {
+    pub(crate) fn padding(&self) -> u64 {
         padding(self.stored)
     }
 
     /// Whether it is a sparse file.
-    pub fn is_sparse(&self) -> bool {
+    pub(crate) fn is_sparse(&self) -> bool {
         self.sparse.is_some()
     }
 

@@ -50,12 +50,12 @@ pub(super) struct RawMember {
 
 impl RawMember {
     /// The bytes that follow the headers: content and padding.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.member.stored + self.member.padding()
     }
 
     /// Whether there are headers behind its own, or a map in its content.
-    pub fn is_sparse(&self) -> bool {
+    pub(crate) fn is_sparse(&self) -> bool {
         self.member.is_sparse() || self.raw.len() as u64 > self.own as u64 + BLOCK_BYTES
     }
 }
@@ -69,7 +69,7 @@ enum ParsedHeaders {
 
 impl<'a, R: Read> TarMembers<'a, R> {
     /// The members of the tar that `reader` gives.
-    pub fn new(reader: R, limits: &'a Limits) -> Self {
+    pub(crate) fn new(reader: R, limits: &'a Limits) -> Self {
         Self {
             input: TarInput::new(BufReader::with_capacity(CHUNK, reader)),
             changeset: Changeset::default(),
@@ -81,7 +81,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
     /// The next member or global header.
     ///
     /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
-    pub fn next(&mut self) -> Result<TarItem, String> {
+    pub(crate) fn next(&mut self) -> Result<TarItem, String> {
         let at = self.input.position;
         let parsed = self.parse();
         match parsed.map_err(|error| describe_damage(at, &error))? {
@@ -102,7 +102,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
     }
 
     /// Takes note of a member, so that those behind a link of the layer are placed behind it.
-    pub fn note(&mut self, path: RootPath, member: &TarMember) -> Result<(), String> {
+    pub(crate) fn note(&mut self, path: RootPath, member: &TarMember) -> Result<(), String> {
         let entry = match member.kind {
             EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
             EntryType::Directory => LayerEntry::Directory,
@@ -114,12 +114,12 @@ impl<'a, R: Read> TarMembers<'a, R> {
     }
 
     /// Hands the next `bytes` of content to `take`.
-    pub fn read(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<(), String> {
+    pub(crate) fn read(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<(), String> {
         self.input.read(bytes, take)
     }
 
     /// Reads to the end of the stream, so that it can be verified.
-    pub fn drain(&mut self) -> Result<(), String> {
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
         self.input.drain()
     }
 

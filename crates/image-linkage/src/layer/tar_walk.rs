@@ -21,7 +21,10 @@ use crate::path::RootPath;
 ///
 /// Errors: What is wrong and at which byte of the tar (a header that is none, a member cut short, a limit crossed),
 /// and every error that `reader` gives.
-pub fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
+pub(crate) fn read_changeset(
+    reader: impl BufRead,
+    options: &IndexOptions,
+) -> Result<Changeset, String> {
     let limits = &options.limits;
     let mut walk = TarWalk {
         input: TarInput::new(reader),

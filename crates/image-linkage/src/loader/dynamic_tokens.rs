@@ -2,7 +2,7 @@
 
 /// What the tokens stand for in one object.
 #[derive(Debug, Clone, Copy)]
-pub struct DynamicTokens<'a> {
+pub(crate) struct DynamicTokens<'a> {
     /// The directory of the object, as the loader opened it; `None` where it is not known.
     pub origin: Option<&'a [u8]>,
     /// The directory that `$LIB` names.
@@ -13,7 +13,7 @@ pub struct DynamicTokens<'a> {
 
 /// Expands the tokens of `text`. A token without a value drops the whole text: `None`. A `$` that begins no
 /// known token stays as it is.
-pub fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
+pub(crate) fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, tail)) = rest.split_first() {

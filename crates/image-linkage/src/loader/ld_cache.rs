@@ -69,7 +69,7 @@ pub struct CacheCriteria<'a> {
 
 impl LdCache {
     /// Adds an entry behind those of the same name.
-    pub fn add(&mut self, name: &[u8], entry: CacheEntry) {
+    pub(crate) fn add(&mut self, name: &[u8], entry: CacheEntry) {
         let entries = self.entries.entry(compared(name)).or_default();
         entries.push((name.into(), entry));
     }
@@ -82,7 +82,7 @@ impl LdCache {
 
     /// Puts the entries of each name into the order of a file:
     /// those with the most hardware first (elf/cache.c, `compare`).
-    pub fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         for entries in self.entries.values_mut() {
             entries.sort_by_key(|(_, entry)| {
                 let bits = entry.hardware.count_ones();

@@ -44,7 +44,7 @@ const KERNEL: u32 = 0x05_00_00;
 
 /// What a file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CacheFile {
+pub(crate) struct CacheFile {
     /// The entries that can be read.
     pub cache: LdCache,
     /// Why what the loader finds in it cannot be foretold.
@@ -54,7 +54,7 @@ pub struct CacheFile {
 /// Reads a cache for a processor whose data byte is `data`.
 ///
 /// Errors: Why the loader ignores the file.
-pub fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
+pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     let file = CacheReader { bytes, data };
     let short = |count| format!("it says {count} entries and is too short for them");
     if bytes.starts_with(NEW_MAGIC) {

@@ -82,20 +82,20 @@ pub(super) struct LinkMap {
 }
 
 impl LinkMap {
-    pub fn elf(&self) -> &ElfFacts {
+    pub(crate) fn elf(&self) -> &ElfFacts {
         // The loader of an image may be a file that is no object; it has an empty table then.
         static NONE: std::sync::LazyLock<ElfFacts> = std::sync::LazyLock::new(ElfFacts::default);
         self.facts.elf.as_deref().unwrap_or(&NONE)
     }
 
     /// Whether this is the object that was started.
-    pub fn is_main(&self) -> bool {
+    pub(crate) fn is_main(&self) -> bool {
         self.object
             .as_ref()
             .is_some_and(|object| object.how == SearchStage::Start)
     }
 
-    pub fn answers_to(&self, name: &[u8]) -> bool {
+    pub(crate) fn answers_to(&self, name: &[u8]) -> bool {
         // What led to an object once is its name from then on, and so is its soname (`_dl_name_match_p`).
         *self.path == *name
             || self.names.iter().any(|own| **own == *name)
@@ -127,32 +127,32 @@ pub(super) struct LinkMaps<'a> {
 }
 
 impl<'a> LinkMaps<'a> {
-    pub fn new(setup: &'a ProcessSetup<'a>) -> Self {
+    pub(crate) fn new(setup: &'a ProcessSetup<'a>) -> Self {
         Self {
             setup,
             maps: Vec::new(),
         }
     }
 
-    pub fn get(&self, number: usize) -> Option<&LinkMap> {
+    pub(crate) fn get(&self, number: usize) -> Option<&LinkMap> {
         self.maps.get(number)
     }
 
-    pub fn get_mut(&mut self, number: usize) -> Option<&mut LinkMap> {
+    pub(crate) fn get_mut(&mut self, number: usize) -> Option<&mut LinkMap> {
         self.maps.get_mut(number)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &LinkMap> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LinkMap> {
         self.maps.iter()
     }
 
     /// How many objects are mapped; the next one has this number.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.maps.len()
     }
 
     /// Maps an object behind the others.
-    pub fn push(&mut self, hit: SearchHit, requester: Option<usize>) -> usize {
+    pub(crate) fn push(&mut self, hit: SearchHit, requester: Option<usize>) -> usize {
         // `$ORIGIN` comes from the path as it was opened, links and all (elf/dl-object.c, `_dl_new_object`).
         let absolute = self.absolute(&hit.path);
         self.maps.push(LinkMap {
@@ -169,16 +169,16 @@ impl<'a> LinkMaps<'a> {
     }
 
     /// The executable's map: the first but the loader's own. A process that only opens has none.
-    pub fn main(&self) -> Option<usize> {
+    pub(crate) fn main(&self) -> Option<usize> {
         self.position(LinkMap::is_main)
     }
 
-    pub fn position(&self, is_one: impl FnMut(&LinkMap) -> bool) -> Option<usize> {
+    pub(crate) fn position(&self, is_one: impl FnMut(&LinkMap) -> bool) -> Option<usize> {
         self.maps.iter().position(is_one)
     }
 
     /// The map of the same file, among those that `counts` lets through.
-    pub fn position_of(
+    pub(crate) fn position_of(
         &self,
         opened: &OpenedObject,
         counts: impl Fn(&LinkMap) -> bool,
@@ -188,7 +188,7 @@ impl<'a> LinkMaps<'a> {
     }
 
     /// `path` from the root, for a path relative to the working directory.
-    pub fn absolute(&self, path: &[u8]) -> Vec<u8> {
+    pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
         // The empty path names nothing (path_resolution(7)).
         if path.starts_with(b"/") || path.is_empty() {
             path.to_vec()
@@ -199,7 +199,7 @@ impl<'a> LinkMaps<'a> {
         }
     }
 
-    pub fn tokens<'m>(&'m self, map: &'m LinkMap) -> DynamicTokens<'m> {
+    pub(crate) fn tokens<'m>(&'m self, map: &'m LinkMap) -> DynamicTokens<'m> {
         let linker = self.setup.linker;
         DynamicTokens {
             origin: Some(&map.origin),

@@ -36,7 +36,7 @@ fn queued((map, depth): (usize, usize)) -> QueuedObject {
 
 impl LoadQueue {
     /// A queue that begins with these.
-    pub fn new(roots: impl Iterator<Item = (usize, usize)>) -> Self {
+    pub(crate) fn new(roots: impl Iterator<Item = (usize, usize)>) -> Self {
         Self {
             entries: roots.map(queued).collect(),
             next: 0,
@@ -44,7 +44,7 @@ impl LoadQueue {
     }
 
     /// The next map, and its depth. What was put before the last one comes first.
-    pub fn next_object(&mut self) -> Option<(usize, usize)> {
+    pub(crate) fn next_object(&mut self) -> Option<(usize, usize)> {
         while self.entries.get(self.next)?.is_done {
             self.next += 1;
         }
@@ -54,7 +54,7 @@ impl LoadQueue {
     }
 
     /// Appends a map, unless it is in the queue.
-    pub fn append(&mut self, map: usize, depth: usize) {
+    pub(crate) fn append(&mut self, map: usize, depth: usize) {
         // A hostile image may let each of thousands of objects need all the others.
         if self.position(map).is_none() && self.entries.len() < OBJECTS {
             self.entries.push(queued((map, depth)));
@@ -62,7 +62,7 @@ impl LoadQueue {
     }
 
     /// Puts what a filter names before the filter, unless it is before it already; says whether it did.
-    pub fn insert_before(&mut self, filter: usize, map: usize, depth: usize) -> bool {
+    pub(crate) fn insert_before(&mut self, filter: usize, map: usize, depth: usize) -> bool {
         let Some(at) = self.position(filter) else {
             return false;
         };

@@ -24,7 +24,7 @@ pub struct Arch {
 }
 
 /// The processors, the most common first.
-pub static ARCHES: [Arch; 6] = [
+pub(crate) static ARCHES: [Arch; 6] = [
     Arch {
         name: "x86-64",
         machine: EM_X86_64,
@@ -117,7 +117,7 @@ impl Arch {
 
     /// The flags that the `ldconfig` of this processor gives an object in its cache; `None` for an object of
     /// a processor that it does not know (glibc sysdeps/unix/sysv/linux/*/readelflib.c).
-    pub fn ldconfig_flags(&self, facts: &crate::elf::ElfFacts) -> Option<i32> {
+    pub(crate) fn ldconfig_flags(&self, facts: &crate::elf::ElfFacts) -> Option<i32> {
         let [_, _, _, _, _, data, ..] = facts.ident;
         // One ldconfig serves both word sizes of a processor.
         let family = |machine| match machine {
@@ -163,7 +163,7 @@ impl Arch {
 }
 
 /// The name of a processor by `e_machine`, also of one whose loader is not known here.
-pub fn machine_name(machine: u16) -> String {
+pub(crate) fn machine_name(machine: u16) -> String {
     match ARCHES.iter().find(|arch| arch.machine == machine) {
         Some(arch) => arch.name.to_owned(),
         None => format!("machine {machine}"),
@@ -198,7 +198,7 @@ impl CpuLevel {
     }
 
     /// The subdirectories of `glibc-hwcaps` that are searched, the best first.
-    pub fn subdirectories(self) -> &'static [&'static str] {
+    pub(crate) fn subdirectories(self) -> &'static [&'static str] {
         match self {
             // The libraries of the baseline lie in the directory itself.
             Self::V1 => &[],

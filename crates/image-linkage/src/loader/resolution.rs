@@ -60,7 +60,7 @@ pub struct LoadedObject {
 
 impl LoadedObject {
     /// Whether the object is what `name` means once it is loaded.
-    pub fn answers_to(&self, name: &[u8]) -> bool {
+    pub(crate) fn answers_to(&self, name: &[u8]) -> bool {
         *self.name == *name || *self.path == *name || self.soname.as_deref() == Some(name)
     }
 }

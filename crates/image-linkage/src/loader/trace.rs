@@ -75,7 +75,7 @@ pub enum SearchStep {
 
 impl SearchStep {
     /// What lay at the path, where the step tried one.
-    pub fn tried(&self) -> Option<&TriedFile> {
+    pub(crate) fn tried(&self) -> Option<&TriedFile> {
         match self {
             Self::Tried { tried, .. } => Some(tried),
             _ => None,

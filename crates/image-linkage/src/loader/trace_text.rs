@@ -82,7 +82,7 @@ pub fn stage_text(how: SearchStage, objects: &[LoadedObject]) -> String {
 }
 
 /// What lay at a path.
-pub fn tried_text(tried: &TriedFile) -> String {
+pub(crate) fn tried_text(tried: &TriedFile) -> String {
     match tried {
         TriedFile::Found => "found".to_owned(),
         TriedFile::Missing(error) => error.to_string(),

@@ -76,7 +76,7 @@ impl Rootfs {
     }
 
     /// The child of this name.
-    pub fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
+    pub(crate) fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
         match &self.node(id).kind {
             NodeKind::Directory(children) => children.get(name).copied(),
             _ => None,

@@ -22,7 +22,7 @@ enum ArchiveNode<T> {
 impl<T> MemberCatalog<T> {
     /// An empty catalog of the archive that errors name `what`, in which at most `links` links are
     /// followed from one name.
-    pub fn new(what: &str, links: usize) -> Self {
+    pub(crate) fn new(what: &str, links: usize) -> Self {
         Self {
             what: what.to_owned(),
             links,
@@ -31,24 +31,27 @@ impl<T> MemberCatalog<T> {
     }
 
     /// What errors call the archive.
-    pub fn what(&self) -> &str {
+    pub(crate) fn what(&self) -> &str {
         &self.what
     }
 
     /// Enters a stored file.
-    pub fn store(&mut self, name: RootPath, member: T) {
+    pub(crate) fn store(&mut self, name: RootPath, member: T) {
         self.members.insert(name, ArchiveNode::Stored(member));
     }
 
     /// Enters a link to the member `target`, which may come later or never.
-    pub fn link(&mut self, name: RootPath, target: RootPath) {
+    pub(crate) fn link(&mut self, name: RootPath, target: RootPath) {
         self.members.insert(name, ArchiveNode::Link(target));
     }
 
     /// The name of the stored file that `name` leads to; `None` where the archive has no such member.
     ///
     /// Errors: [`ImageError::NotAnImage`] for links in a circle, or more than the limit.
-    pub fn follow<'a>(&'a self, name: &'a RootPath) -> Result<Option<&'a RootPath>, ImageError> {
+    pub(crate) fn follow<'a>(
+        &'a self,
+        name: &'a RootPath,
+    ) -> Result<Option<&'a RootPath>, ImageError> {
         // A loop with a count and no recursion: `manifest.json -> config.json -> manifest.json` overflowed the stack of
         // another reader (go-containerregistry 2232).
         let mut at = name;
@@ -70,7 +73,7 @@ impl<T> MemberCatalog<T> {
     }
 
     /// The stored file that `name` leads to.
-    pub fn get(&self, name: &RootPath) -> Result<Option<&T>, ImageError> {
+    pub(crate) fn get(&self, name: &RootPath) -> Result<Option<&T>, ImageError> {
         let Some(found) = self.follow(name)? else {
             return Ok(None);
         };
@@ -81,7 +84,7 @@ impl<T> MemberCatalog<T> {
     }
 
     /// Takes the stored file called `name` itself out of the catalog.
-    pub fn take(&mut self, name: &RootPath) -> Option<T> {
+    pub(crate) fn take(&mut self, name: &RootPath) -> Option<T> {
         // Links are not followed here: the caller did so before, and holds the name of the stored file.
         match self.members.remove(name) {
             Some(ArchiveNode::Stored(member)) => Some(member),

@@ -23,7 +23,7 @@ pub(crate) struct DecompressedArchive<R: Read> {
 
 impl<R: Read> DecompressedArchive<R> {
     /// Decompresses `reader`, whatever its compression is.
-    pub fn new(reader: R, limits: &Limits) -> Self {
+    pub(crate) fn new(reader: R, limits: &Limits) -> Self {
         let stored = Arc::new(AtomicU64::new(0));
         let counted = CountingReader {
             inner: reader,

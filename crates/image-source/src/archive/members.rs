@@ -54,7 +54,7 @@ pub(crate) struct SeekFile<F> {
 
 impl<F: Read + Seek> SeekFile<F> {
     /// Reads `file`, of `bytes` bytes, from its start.
-    pub fn new(file: F, bytes: u64) -> Self {
+    pub(crate) fn new(file: F, bytes: u64) -> Self {
         Self {
             inner: BufReader::new(file),
             left: bytes,
@@ -91,12 +91,12 @@ pub(crate) struct SkipStream<R> {
 
 impl<R: Read> SkipStream<R> {
     /// Reads `inner`; of what is no layer and no document, at most `allowance` bytes.
-    pub fn new(inner: R, allowance: u64) -> Self {
+    pub(crate) fn new(inner: R, allowance: u64) -> Self {
         Self { inner, allowance }
     }
 
     /// Reads what is left of the stream, so that its writer is not stopped.
-    pub fn drain(&mut self) -> io::Result<()> {
+    pub(crate) fn drain(&mut self) -> io::Result<()> {
         let left = io::copy(&mut (&mut self.inner).take(self.allowance), &mut io::sink())?;
         self.allowance = self.allowance.saturating_sub(left);
         Ok(())
@@ -145,7 +145,7 @@ pub(crate) struct ArchiveMembers<R> {
 
 impl<R: SkipRead> ArchiveMembers<R> {
     /// The members of the archive `inner`, which errors name `what`.
-    pub fn new(what: &str, inner: R, limits: &Limits) -> Self {
+    pub(crate) fn new(what: &str, inner: R, limits: &Limits) -> Self {
         let saturated = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
         let mut parser = Parser::new(HeaderLimits {
             max_metadata_size: saturated(limits.tar_metadata),
@@ -172,7 +172,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
     ///
     /// Errors: [`ImageError::Io`] when the archive cannot be read or is cut short, [`ImageError::NotAnImage`] when it
     /// is no tar archive or has too many members.
-    pub fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
+    pub(crate) fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
         self.pass_content()?;
         let mut need = BLOCK;
         loop {
@@ -216,7 +216,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
     }
 
     /// The reader below, once no more members are wanted.
-    pub fn into_inner(self) -> R {
+    pub(crate) fn into_inner(self) -> R {
         self.inner
     }
 

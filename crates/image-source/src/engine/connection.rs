@@ -221,7 +221,7 @@ impl EngineConnection {
     /// Gets `path` below the API's root, without a version: an engine then answers by its newest.
     ///
     /// Errors: [`ImageError::Remote`] when the engine cannot be reached.
-    pub fn get(&self, path: &str) -> Result<Response, ImageError> {
+    pub(crate) fn get(&self, path: &str) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         self.client.get(url).send().map_err(|error| {
             ImageError::Remote(format!(
@@ -234,7 +234,7 @@ impl EngineConnection {
     }
 
     /// Sends a tar archive to `path`.
-    pub fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
+    pub(crate) fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         let request = self.client.post(url).body(archive);
         let request = request.header(CONTENT_TYPE, "application/x-tar");
@@ -244,7 +244,7 @@ impl EngineConnection {
     }
 
     /// Takes an answer of success, or says what the engine says.
-    pub fn accept(&self, response: Response, limit: u64) -> Result<Response, ImageError> {
+    pub(crate) fn accept(&self, response: Response, limit: u64) -> Result<Response, ImageError> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
