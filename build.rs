@@ -1,9 +1,6 @@
 //! Puts the data files of `rules/`, `profiles/` and `Dockerfile.templates/` into the program: one list per folder, of stems and contents.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a build script reads the folder it is in"
-)]
+#![allow(clippy::disallowed_methods, reason = "a build script reads the folder it is in")]
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -32,20 +29,13 @@ fn list(name: &str, folder: &str, ending: &str) -> io::Result<String> {
         .iter()
         .map(fs::DirEntry::path)
         .collect();
-    files.retain(|file| {
-        file.extension()
-            .is_some_and(|extension| extension == ending)
-    });
+    files.retain(|file| file.extension().is_some_and(|extension| extension == ending));
     files.sort();
     let mut text = format!("pub static {name}: &[(&str, &str)] = &[\n");
     for file in files {
         let stem = file.file_stem().unwrap_or_default().display().to_string();
         let path = fs::canonicalize(&file)?;
-        let _ = writeln!(
-            text,
-            "    ({stem:?}, include_str!({:?})),",
-            path.display().to_string()
-        );
+        let _ = writeln!(text, "    ({stem:?}, include_str!({:?})),", path.display().to_string());
     }
     Ok(text + "];\n")
 }

@@ -36,9 +36,7 @@ fn usable(image: &str) -> Vec<String> {
 fn libraries(image: &str, consumer: Option<&str>) -> Vec<String> {
     let report = report(image);
     let mut askers = report["cupti"]["apis"].as_array().unwrap().iter();
-    let asker = askers
-        .find(|asker| asker["consumer"].as_str() == consumer)
-        .unwrap();
+    let asker = askers.find(|asker| asker["consumer"].as_str() == consumer).unwrap();
     let line = |library: &Value| {
         let word = |key: &str| library[key].as_str().unwrap_or("-").to_owned();
         format!(

@@ -21,9 +21,7 @@ use image_source::OciArchive;
 use image_source::OciLayout;
 use image_source::PathKind;
 use image_source::path_kind;
-use image_source::{
-    ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
-};
+use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
 use image_source::{PreferredDocument, WantedImage, open_stream};
 
 /// What is asked of an archive.
@@ -80,12 +78,7 @@ fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<Stri
                     size: layer.size,
                     diff_id: layer.diff_id.as_ref(),
                 };
-                let index = layer::index_layer(
-                    "a layer",
-                    blobs.open(layer)?,
-                    &expected,
-                    &IndexOptions::default(),
-                )?;
+                let index = layer::index_layer("a layer", blobs.open(layer)?, &expected, &IndexOptions::default())?;
                 Ok(names(&index))
             })
             .collect::<Result<_, ImageError>>()?,
@@ -153,10 +146,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 #[track_caller]
 fn check(archive: &Archive, ask: Ask<'_>, expected: &str) {
     let limits = Limits::default();
-    for (order, archive) in [
-        ("in order", archive.clone()),
-        ("reversed", archive.clone().reversed()),
-    ] {
+    for (order, archive) in [("in order", archive.clone()), ("reversed", archive.clone().reversed())] {
         let tar = archive.tar();
         assert_eq!(from_file(&tar, ask), expected, "file {order}");
         assert_eq!(from_stream(&tar, ask, &limits), expected, "stream {order}");
@@ -208,11 +198,7 @@ fn s_02_layers_that_are_links_are_followed_inside_the_archive() {
             "manifest.json",
             format!(
                 "[{}]",
-                entry(
-                    "sha256:config",
-                    &[],
-                    &["x/layer.tar", "y/layer.tar", "z/layer.tar"]
-                )
+                entry("sha256:config", &[], &["x/layer.tar", "y/layer.tar", "z/layer.tar"])
             ),
         );
     check(
@@ -224,17 +210,15 @@ fn s_02_layers_that_are_links_are_followed_inside_the_archive() {
 
 #[test]
 fn s_01_links_in_a_circle_are_an_error() {
-    let circle = "saved is not a container image: its member manifest.json leads through more than 40 links, or in a circle";
+    let circle =
+        "saved is not a container image: its member manifest.json leads through more than 40 links, or in a circle";
     let archive = Archive::default()
         .symlink("manifest.json", "config.json")
         .symlink("config.json", "manifest.json");
     check(&archive, ANY, circle);
     let layers = Archive::default()
         .file("c.json", config("amd64", &[b""]))
-        .file(
-            "manifest.json",
-            format!("[{}]", entry("c.json", &[], &["a/layer.tar"])),
-        )
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["a/layer.tar"])))
         .symlink("a/layer.tar", "layer.tar");
     check(
         &layers.clone().symlink("a/layer.tar", "layer.tar"),
@@ -262,18 +246,10 @@ fn several_images_need_a_name_or_an_id() {
             ),
         );
     let second_image = r#"docker-archive - linux/amd64 [["/b"]]"#;
-    check(
-        &archive,
-        ask("app"),
-        r#"docker-archive - linux/amd64 [["/a"]]"#,
-    );
+    check(&archive, ask("app"), r#"docker-archive - linux/amd64 [["/a"]]"#);
     check(&archive, ask("ghcr.io/x/tool:2"), second_image);
     check(&archive, ask(&sha256(&second)[..12]), second_image);
-    check(
-        &archive,
-        ask(&format!("sha256:{}", sha256(&second))),
-        second_image,
-    );
+    check(&archive, ask(&format!("sha256:{}", sha256(&second))), second_image);
     check(
         &archive,
         ANY,
@@ -303,27 +279,18 @@ fn s_12_an_archive_of_new_docker_has_oci_blobs_in_any_compression() {
         &oci.manifest[..6]
     );
     let whole = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
-    check(
-        &whole.clone().file("manifest.json", manifest(&layers)),
-        ANY,
-        &expected,
-    );
+    check(&whole.clone().file("manifest.json", manifest(&layers)), ANY, &expected);
     // Without an index that leads to the config the manifest's digest is unknown.
     let alone = oci.archive.clone().file("manifest.json", manifest(&layers));
     check(&alone, ANY, &expected.replace(&oci.manifest[..6], "-"));
     check(
-        &whole.clone().file(
-            "manifest.json",
-            manifest(&[layers[1], layers[0], layers[2]]),
-        ),
+        &whole
+            .clone()
+            .file("manifest.json", manifest(&[layers[1], layers[0], layers[2]])),
         ANY,
         "saved is not a container image: its manifest.json and its index.json name different layers, and no one can say which are meant",
     );
-    check(
-        &whole,
-        OCI,
-        &expected.replace("docker-archive", "oci-archive"),
-    );
+    check(&whole, OCI, &expected.replace("docker-archive", "oci-archive"));
     check(
         &whole,
         Ask {
@@ -337,23 +304,14 @@ fn s_12_an_archive_of_new_docker_has_oci_blobs_in_any_compression() {
 #[test]
 fn tags_name_the_images_of_a_layout() {
     let (one, two) = (layer(&["a"]), layer(&["b"]));
-    let (first, second) = (
-        blobs("amd64", &[(&one, &one)]),
-        blobs("amd64", &[(&two, &two)]),
-    );
+    let (first, second) = (blobs("amd64", &[(&one, &one)]), blobs("amd64", &[(&two, &two)]));
     let both = |one: &str, two: &str| {
         let mut archive = first.archive.clone();
         archive = Archive::join(archive, second.archive.clone());
-        layout(
-            archive,
-            &index(&[first.descriptor(one), second.descriptor(two)]),
-        )
+        layout(archive, &index(&[first.descriptor(one), second.descriptor(two)]))
     };
     let image = |oci: &image_archive::Oci, file: &str| {
-        format!(
-            r#"oci-archive {} linux/amd64 [["/{file}"]]"#,
-            &oci.manifest[..6]
-        )
+        format!(r#"oci-archive {} linux/amd64 [["/{file}"]]"#, &oci.manifest[..6])
     };
     let archive = both(&named("v1"), &named("registry.example/app:v2"));
     for (tag, expected) in [
@@ -366,14 +324,7 @@ fn tags_name_the_images_of_a_layout() {
             "saved has no image \"v3\"; it has v1, registry.example/app:v2".to_owned(),
         ),
     ] {
-        check(
-            &archive,
-            Ask {
-                name: Some(tag),
-                ..OCI
-            },
-            &expected,
-        );
+        check(&archive, Ask { name: Some(tag), ..OCI }, &expected);
     }
     check(
         &archive,
@@ -385,15 +336,9 @@ fn tags_name_the_images_of_a_layout() {
 #[test]
 fn the_platform_chooses_among_manifests_and_in_nested_indexes() {
     let (one, two) = (layer(&["a"]), layer(&["b"]));
-    let (amd, arm) = (
-        blobs("amd64", &[(&one, &one)]),
-        blobs("arm64", &[(&two, &two)]),
-    );
+    let (amd, arm) = (blobs("amd64", &[(&one, &one)]), blobs("arm64", &[(&two, &two)]));
     let platform = |arch: &str| format!(r#","platform":{{"os":"linux","architecture":"{arch}"}}"#);
-    let inner = index(&[
-        amd.descriptor(&platform("amd64")),
-        arm.descriptor(&platform("arm64")),
-    ]);
+    let inner = index(&[amd.descriptor(&platform("amd64")), arm.descriptor(&platform("arm64"))]);
     let descriptor = |document: &str| {
         format!(
             r#"{{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:{}","size":{}}}"#,
@@ -442,10 +387,7 @@ fn s_14_without_a_manifest_the_layer_order_is_unknown() {
     );
     let text = from_file(b"no archive at all", ANY);
     assert_eq!(text, "saved is not a container image: it is no tar archive");
-    assert_eq!(
-        from_file(b"", ANY),
-        "saved is not a container image: it is empty"
-    );
+    assert_eq!(from_file(b"", ANY), "saved is not a container image: it is empty");
     assert_eq!(
         from_stream(b"", ANY, &Limits::default()),
         "saved is not a container image: it is empty"
@@ -458,10 +400,7 @@ fn s_08_config_and_manifest_must_agree_on_the_number_of_layers() {
     let archive = Archive::default()
         .file("c.json", config("amd64", &[]))
         .file("layer.tar", &one)
-        .file(
-            "manifest.json",
-            format!("[{}]", entry("c.json", &[], &["layer.tar"])),
-        );
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["layer.tar"])));
     check(
         &archive,
         ANY,
@@ -488,19 +427,13 @@ fn s_04_bytes_that_differ_from_their_digest_are_refused() {
     let oci = blobs("amd64", &[(&one, &one)]);
     let name = &oci.layers[0];
     let other = layer(&["b"]);
-    let bad = layout(
-        oci.archive.clone().file(name, &other),
-        &index(&[oci.descriptor("")]),
-    );
+    let bad = layout(oci.archive.clone().file(name, &other), &index(&[oci.descriptor("")]));
     let reason = format!(
         "expected digest sha256:{}, found sha256:{}; the blob is damaged or was tampered with",
         sha256(&one),
         sha256(&other)
     );
-    assert_eq!(
-        from_file(&bad.tar(), OCI),
-        format!("layer a layer: {reason}")
-    );
+    assert_eq!(from_file(&bad.tar(), OCI), format!("layer a layer: {reason}"));
     let stream = from_stream(&bad.tar(), OCI, &Limits::default());
     assert_eq!(stream, format!("layer {name}: {reason}"));
     // The config of an old archive is named by its digest, and its layers by the config.
@@ -510,10 +443,7 @@ fn s_04_bytes_that_differ_from_their_digest_are_refused() {
         Archive::default()
             .file(&name, config)
             .file("layer.tar", layer)
-            .file(
-                "manifest.json",
-                format!("[{}]", entry(&name, &[], &["layer.tar"])),
-            )
+            .file("manifest.json", format!("[{}]", entry(&name, &[], &["layer.tar"])))
     };
     let forged = json.replace("amd64", "arm64");
     check(
@@ -534,9 +464,7 @@ fn s_04_bytes_that_differ_from_their_digest_are_refused() {
             sha256(&other)
         )
     );
-    assert!(
-        from_file(&bad, ANY).starts_with("layer a layer: the uncompressed bytes have the digest")
-    );
+    assert!(from_file(&bad, ANY).starts_with("layer a layer: the uncompressed bytes have the digest"));
 }
 
 #[test]
@@ -550,15 +478,9 @@ fn damage_in_what_the_image_does_not_use_is_no_error() {
     let used = Archive::default()
         .file("c.json", config("amd64", &[b"{}"]))
         .file("layer.tar", "{}")
-        .file(
-            "manifest.json",
-            format!("[{}]", entry("c.json", &[], &["layer.tar"])),
-        );
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["layer.tar"])));
     let stream = from_stream(&used.tar(), ANY, &Limits::default());
-    assert_eq!(
-        stream,
-        "layer layer.tar: it is a JSON document and no tar archive"
-    );
+    assert_eq!(stream, "layer layer.tar: it is a JSON document and no tar archive");
 }
 
 #[test]
@@ -570,14 +492,10 @@ fn an_archive_that_is_cut_short_is_an_error_that_names_the_member() {
     assert_eq!(from_file(&tar[..inside], ANY), cut);
     assert_eq!(from_stream(&tar[..inside], ANY, &Limits::default()), cut);
     let missing = classic(&[], &[&one]).tar();
-    let end = missing
-        .windows(13)
-        .rposition(|at| at == b"manifest.json")
-        .unwrap();
+    let end = missing.windows(13).rposition(|at| at == b"manifest.json").unwrap();
     assert!(from_file(&missing[..end], ANY).contains("layer order is unknown"));
     assert!(
-        from_stream(&missing[..end + 20], ANY, &Limits::default())
-            .contains("in the header after its member 0/VERSION")
+        from_stream(&missing[..end + 20], ANY, &Limits::default()).contains("in the header after its member 0/VERSION")
     );
     // An engine that fails half way ends the archive with its error.
     let mut failed = missing[..end].to_vec();
@@ -591,10 +509,7 @@ fn a_layer_that_is_not_in_the_archive_is_an_error() {
     let one = layer(&["a"]);
     let archive = Archive::default()
         .file("c.json", config("amd64", &[&one]))
-        .file(
-            "manifest.json",
-            format!("[{}]", entry("c.json", &[], &["1/layer.tar"])),
-        );
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["1/layer.tar"])));
     check(
         &archive,
         ANY,
@@ -631,9 +546,7 @@ fn documents_and_layers_of_a_stream_are_bounded() {
 
 /// Writes the members of an OCI layout into a folder.
 fn unpack(archive: &Archive, dir: &Path) {
-    tar::Archive::new(archive.tar().as_slice())
-        .unpack(dir)
-        .unwrap();
+    tar::Archive::new(archive.tar().as_slice()).unpack(dir).unwrap();
 }
 
 fn from_folder(dir: &Path, tag: Option<&str>) -> String {
@@ -642,9 +555,7 @@ fn from_folder(dir: &Path, tag: Option<&str>) -> String {
         dir: dir.to_owned(),
         tag: tag.map(str::to_owned),
     };
-    let found = with_request(ANY, &Limits::default(), |request| {
-        words(source.open(request))
-    });
+    let found = with_request(ANY, &Limits::default(), |request| words(source.open(request)));
     found.replace(dir.to_str().unwrap(), "DIR")
 }
 
@@ -663,10 +574,7 @@ fn a_layout_in_a_folder_gives_the_same_image() {
         from_folder(dir.path(), Some("v2")),
         "DIR has no image \"v2\"; it has v1"
     );
-    assert_eq!(
-        path_kind(dir.path().to_str().unwrap()),
-        Some(PathKind::OciLayout)
-    );
+    assert_eq!(path_kind(dir.path().to_str().unwrap()), Some(PathKind::OciLayout));
 
     let blob = dir.path().join(&oci.layers[0]);
     std::fs::write(&blob, &one).unwrap();
@@ -686,10 +594,7 @@ fn a_layout_in_a_folder_gives_the_same_image() {
         from_folder(dir.path(), None),
         "DIR is not a container image: it has no oci-layout file"
     );
-    assert_eq!(
-        path_kind(dir.path().to_str().unwrap()),
-        Some(PathKind::Folder)
-    );
+    assert_eq!(path_kind(dir.path().to_str().unwrap()), Some(PathKind::Folder));
 }
 
 #[test]
@@ -697,8 +602,7 @@ fn s_03_a_blob_that_is_a_link_is_refused() {
     let one = layer(&["a"]);
     let oci = blobs("amd64", &[(&one, &one)]);
     let archive = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
-    let refused =
-        "blobs have to be regular files below the layout's folder, and a link may lead out of it";
+    let refused = "blobs have to be regular files below the layout's folder, and a link may lead out of it";
     let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     unpack(&archive, dir.path());
     let blob = dir.path().join(&oci.layers[0]);
@@ -725,10 +629,7 @@ fn a_path_is_recognised_by_its_content() {
     let dir = tempfile::tempdir().unwrap();
     for (bytes, expected) in [
         (archive.tar(), PathKind::OciArchive),
-        (
-            gzip(&archive.clone().reversed().tar()),
-            PathKind::OciArchive,
-        ),
+        (gzip(&archive.clone().reversed().tar()), PathKind::OciArchive),
         (gzip(&archive.tar()), PathKind::DockerArchive),
         (docker.clone(), PathKind::DockerArchive),
         (zstd(&docker), PathKind::DockerArchive),
@@ -741,9 +642,6 @@ fn a_path_is_recognised_by_its_content() {
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(path_kind(path.to_str().unwrap()), Some(expected));
     }
-    assert_eq!(
-        path_kind(dir.path().to_str().unwrap()),
-        Some(PathKind::Folder)
-    );
+    assert_eq!(path_kind(dir.path().to_str().unwrap()), Some(PathKind::Folder));
     assert_eq!(path_kind("/does/not/exist"), None);
 }

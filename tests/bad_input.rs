@@ -33,10 +33,7 @@ fn said(image: &str, more: &[&str]) -> (i32, String) {
         0,
         "{image} left something behind"
     );
-    (
-        output.status.code().unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
 fn check(image: &str, more: &[&str], expected: &str) {
@@ -50,9 +47,7 @@ fn check(image: &str, more: &[&str], expected: &str) {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("testdata/images")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/images").join(name)
 }
 
 /// A copy of a fixture image whose largest blob is changed by `damage`.
@@ -63,9 +58,7 @@ fn damaged(damage: impl Fn(&mut Vec<u8>)) -> (TempDir, String) {
     let blobs = fs::read_dir(layout.join("blobs/sha256"))
         .unwrap()
         .map(|entry| entry.unwrap().path());
-    let largest = blobs
-        .max_by_key(|path| fs::metadata(path).unwrap().len())
-        .unwrap();
+    let largest = blobs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
     let mut bytes = fs::read(&largest).unwrap();
     damage(&mut bytes);
     fs::write(&largest, bytes).unwrap();
@@ -117,11 +110,7 @@ fn a_tag_or_a_platform_that_is_not_there() {
         "it offers linux/amd64, linux/arm64; choose one with --platform",
     );
     let image = format!("oci:{}", fixture("arm64").display());
-    check(
-        &image,
-        &["--platform", "linux/amd64"],
-        "it offers linux/arm64",
-    );
+    check(&image, &["--platform", "linux/amd64"], "it offers linux/arm64");
 }
 
 #[test]
@@ -145,24 +134,10 @@ fn something_that_is_no_image() {
         &[],
         "neither the output of docker save nor an OCI archive",
     );
-    check(
-        &format!("docker-archive:{}", file.display()),
-        &[],
-        "notes.txt",
-    );
+    check(&format!("docker-archive:{}", file.display()), &[], "notes.txt");
     let tar = folder.path().join("plain.tar");
-    fs::write(
-        &tar,
-        testkit::layer::Layer::new()
-            .file("etc/passwd", "root")
-            .tar(),
-    )
-    .unwrap();
-    check(
-        &format!("docker-archive:{}", tar.display()),
-        &[],
-        "manifest.json",
-    );
+    fs::write(&tar, testkit::layer::Layer::new().file("etc/passwd", "root").tar()).unwrap();
+    check(&format!("docker-archive:{}", tar.display()), &[], "manifest.json");
 }
 
 #[test]
@@ -170,9 +145,7 @@ fn a_foreign_layer_is_a_gap_that_leaves_the_verdict_open() {
     let folder = TempDir::new().unwrap();
     let layout = folder.path().join("layout");
     copy(&fixture("devel"), &layout);
-    let read = |path: &Path| -> serde_json::Value {
-        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-    };
+    let read = |path: &Path| -> serde_json::Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let blob = |digest: &str| layout.join("blobs").join(digest.replace(':', "/"));
     let mut index = read(&layout.join("index.json"));
     let mut manifest = read(&blob(index["manifests"][0]["digest"].as_str().unwrap()));
@@ -194,11 +167,6 @@ fn a_foreign_layer_is_a_gap_that_leaves_the_verdict_open() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["cupti"]["status"], "loadable");
     assert_eq!(report["gaps"].as_array().unwrap().len(), 1);
-    assert!(
-        report["gaps"][0]["why"]
-            .as_str()
-            .unwrap()
-            .contains("foreign layer")
-    );
+    assert!(report["gaps"][0]["why"].as_str().unwrap().contains("foreign layer"));
     assert_eq!(output.status.code(), Some(2));
 }

@@ -98,9 +98,7 @@ fn sarif(file: &Path) -> (u64, Vec<String>) {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|result| {
-            result["level"] == "error" && result["suppressions"] == Value::Array(vec![])
-        })
+        .filter(|result| result["level"] == "error" && result["suppressions"] == Value::Array(vec![]))
         .map(|result| result["ruleId"].as_str().unwrap().to_owned())
         .collect();
     rules.dedup();
@@ -114,11 +112,7 @@ fn cloud_build_pushes_only_what_passes_and_keeps_the_report_either_way() {
     let Some(site) = Site::start() else {
         return;
     };
-    let kept = |id: &str| {
-        site.folder("bucket/reports")
-            .join(id)
-            .join("cupti-audit.sarif")
-    };
+    let kept = |id: &str| site.folder("bucket/reports").join(id).join("cupti-audit.sarif");
     let build = |base: &str, id: &str, config: Option<&str>| {
         let project = site.project(base, id);
         if let Some(config) = config {
@@ -158,20 +152,13 @@ fn the_gate_of_cloud_build_opens_for_exit_code_0_alone() {
         let ran = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
             .args(["--no-config", "--phase", phase, "--output"])
             .arg(format!("sarif={}", file.display()))
-            .arg(format!(
-                "oci:{}",
-                repository("testdata/images").join(image).display()
-            ))
+            .arg(format!("oci:{}", repository("testdata/images").join(image).display()))
             .env_clear()
             .stderr(Stdio::null())
             .output()
             .unwrap();
         let code = u64::try_from(ran.status.code().unwrap()).unwrap();
-        assert_eq!(
-            sarif(&file).0,
-            code,
-            "the report has the exit code of the run"
-        );
+        assert_eq!(sarif(&file).0, code, "the report has the exit code of the run");
         let file = file.display().to_string();
         let at_hand = |text: &String| text.replace("/workspace/cupti-audit.sarif", &file);
         let gate = Command::new(gate.entrypoint.as_ref().unwrap())
@@ -196,15 +183,10 @@ fn github_scripts() -> Vec<Script> {
     let text = fs::read_to_string(repository("docs/ci/github-actions.yml")).unwrap();
     let file: Value = serde_saphyr::from_str(&text).unwrap();
     let steps = file["jobs"]["image"]["steps"].as_array().unwrap();
-    let upload = steps
-        .iter()
-        .find(|step| step["with"]["sarif_file"].is_string());
+    let upload = steps.iter().find(|step| step["with"]["sarif_file"].is_string());
     let upload = upload.unwrap();
     assert_eq!(upload["with"]["sarif_file"], "cupti-audit.sarif");
-    assert_eq!(
-        upload["if"], "always()",
-        "alerts are for what does not pass"
-    );
+    assert_eq!(upload["if"], "always()", "alerts are for what does not pass");
     let script = |step: &Value| {
         let lines = step["run"].as_str()?.to_owned();
         let always = step["if"] == "always()";
@@ -272,10 +254,7 @@ fn github_pushes_only_what_passes_and_shows_it_either_way() {
     let project = site.project("headers-only", "bad");
     let (codes, printed) = job(&site, &project, &bad, &scripts);
     assert_eq!((codes, is_pushed(&bad)), (vec![0, 1, 0], false));
-    assert!(
-        printed.contains("::error title=headers-only-cupti"),
-        "{printed}"
-    );
+    assert!(printed.contains("::error title=headers-only-cupti"), "{printed}");
     assert_eq!(sarif(&project.join("cupti-audit.sarif")).0, 1);
     let summary = fs::read_to_string(project.join("summary")).unwrap();
     assert!(summary.contains("`headers-only-cupti`"), "{summary}");
@@ -307,8 +286,7 @@ fn our_own_image_holds_the_program_alone_and_is_nobodys_where_it_can_be() {
     };
     let user = |image: &str| {
         let format = "{{.Config.User}}";
-        site.engine
-            .must(&["image", "inspect", "--format", format, image])
+        site.engine.must(&["image", "inspect", "--format", format, image])
     };
     assert_eq!(user(AUDITOR), "65532:65532");
     assert_eq!(user(ROOT_AUDITOR), "");
@@ -318,8 +296,7 @@ fn our_own_image_holds_the_program_alone_and_is_nobodys_where_it_can_be() {
     if static_program().is_some() {
         let name = site.engine.must(&["create", "--network", "none", AUDITOR]);
         let tar = site.folder("export").join("export.tar");
-        site.engine
-            .must(&["export", "--output", tar.to_str().unwrap(), &name]);
+        site.engine.must(&["export", "--output", tar.to_str().unwrap(), &name]);
         let list = registry::run("tar", &["-tf", tar.to_str().unwrap()]);
         let list = String::from_utf8(list).unwrap();
         // The engine itself adds empty folders and files of its own to a container.

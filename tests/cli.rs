@@ -56,10 +56,7 @@ fn every_fixture_is_judged_as_its_source_expects() {
             .also
             .iter()
             .map(|other| (other.platform.as_str(), &other.expect));
-        for (platform, expect) in [(fixture.platform.as_str(), &fixture.expect)]
-            .into_iter()
-            .chain(others)
-        {
+        for (platform, expect) in [(fixture.platform.as_str(), &fixture.expect)].into_iter().chain(others) {
             let expected = (
                 expect.status.as_str().to_owned(),
                 expect.status_nvidia.as_str().to_owned(),
@@ -85,29 +82,20 @@ fn the_report_begins_with_the_verdict_and_shows_the_search() {
 
 #[test]
 fn a_good_image_shows_its_copies_and_who_gets_them() {
-    insta::assert_snapshot!(page(&[
-        "oci:testdata/images/devel",
-        "oci:testdata/images/pip-torch"
-    ]));
+    insta::assert_snapshot!(page(&["oci:testdata/images/devel", "oci:testdata/images/pip-torch"]));
 }
 
 #[test]
 fn names_from_an_image_cannot_reach_the_terminal() {
     let page = page(&["oci:testdata/images/hostile-names", "-v"]);
-    assert!(
-        page.chars().all(|c| c == '\n' || !c.is_control()),
-        "{page:?}"
-    );
+    assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{page:?}");
     insta::assert_snapshot!(page);
 }
 
 #[test]
 fn the_tree_gives_the_reason_for_each_step() {
     let torch = "/opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so";
-    insta::assert_snapshot!(
-        "tree_loads",
-        page(&["tree", "oci:testdata/images/pip-torch", torch])
-    );
+    insta::assert_snapshot!("tree_loads", page(&["tree", "oci:testdata/images/pip-torch", torch]));
     insta::assert_snapshot!(
         "tree_fails",
         page(&["tree", "oci:testdata/images/pip-torch-broken", torch])
@@ -127,27 +115,14 @@ fn the_tree_gives_the_reason_for_each_step() {
 
 #[test]
 fn the_verbose_tree_shows_the_cache_and_what_ldconfig_would_change() {
-    for name in [
-        "stale-cache",
-        "conf-without-ldconfig",
-        "soname-link-missing",
-    ] {
+    for name in ["stale-cache", "conf-without-ldconfig", "soname-link-missing"] {
         let image = format!("oci:testdata/images/{name}");
         let tree = ["tree", "-v", &image, "libcupti.so.12"];
         let output = run(&tree);
         insta::assert_snapshot!(format!("tree_cache_{name}"), text(&output.stdout));
         let tree = ["tree", &image, "libcupti.so.12"];
-        assert!(
-            !text(&run(&tree).stdout).contains("of what was asked for"),
-            "{name}"
-        );
-        let report = json(&run(&[
-            "tree",
-            "--format",
-            "json",
-            &image,
-            "libcupti.so.12",
-        ]));
+        assert!(!text(&run(&tree).stdout).contains("of what was asked for"), "{name}");
+        let report = json(&run(&["tree", "--format", "json", &image, "libcupti.so.12"]));
         insta::assert_json_snapshot!(format!("tree_cache_{name}_v1"), report["cache"]);
     }
 }
@@ -170,12 +145,7 @@ fn the_json_reports_are_the_contract() {
 #[test]
 fn the_same_image_gives_the_same_bytes() {
     for format in ["text", "json"] {
-        let arguments = [
-            "--format",
-            format,
-            "-v",
-            "oci:testdata/images/hostile-names",
-        ];
+        let arguments = ["--format", format, "-v", "oci:testdata/images/hostile-names"];
         assert_eq!(run(&arguments).stdout, run(&arguments).stdout, "{format}");
     }
 }
@@ -186,51 +156,26 @@ fn severity_phase_and_threshold_decide_the_exit_code() {
     let image = "oci:testdata/images/no-cupti";
     assert_eq!(code(&[image]), 1);
     assert_eq!(code(&["--phase", "inference", image]), 0);
-    assert_eq!(
-        code(&["--phase", "inference", "--fail-on", "note", image]),
-        1
-    );
+    assert_eq!(code(&["--phase", "inference", "--fail-on", "note", image]), 1);
     assert_eq!(code(&["--phase", "training", image]), 0);
-    assert_eq!(
-        code(&["--phase", "training", "--fail-on", "warning", image]),
-        1
-    );
-    assert_eq!(
-        code(&["--phase", "inference", "--phase", "profiling", image]),
-        1
-    );
+    assert_eq!(code(&["--phase", "training", "--fail-on", "warning", image]), 1);
+    assert_eq!(code(&["--phase", "inference", "--phase", "profiling", image]), 1);
     assert_eq!(code(&["--fail-on", "never", image]), 0);
     // PyTorch links libcupti: no phase makes its absence harmless.
     assert_eq!(
-        code(&[
-            "--phase",
-            "inference",
-            "oci:testdata/images/pip-torch-broken"
-        ]),
+        code(&["--phase", "inference", "oci:testdata/images/pip-torch-broken"]),
         1
     );
     assert_eq!(code(&["oci:testdata/images/devel", image]), 1);
-    assert_eq!(
-        code(&["oci:testdata/images/devel", "oci:testdata/images/missing"]),
-        2
-    );
+    assert_eq!(code(&["oci:testdata/images/devel", "oci:testdata/images/missing"]), 2);
 }
 
 #[test]
 fn the_environment_given_counts_over_that_of_the_image() {
     let lib64 = "LD_LIBRARY_PATH=/usr/local/cuda-12.4/extras/CUPTI/lib64";
-    let output = run(&[
-        "--format",
-        "json",
-        "--env",
-        lib64,
-        "oci:testdata/images/extras-only",
-    ]);
+    let output = run(&["--format", "json", "--env", lib64, "oci:testdata/images/extras-only"]);
     assert_eq!(json(&output)["cupti"]["status"], "loadable");
-    assert_eq!(
-        json(&output)["cupti"]["copies"][0]["how"],
-        "ld-library-path"
-    );
+    assert_eq!(json(&output)["cupti"]["copies"][0]["how"], "ld-library-path");
 }
 
 #[test]
@@ -275,12 +220,6 @@ fn the_readme_shows_what_the_program_says() {
     let readme = include_str!("../README.md");
     let image = "oci:testdata/images/headers-only";
     let command = format!("$ cargo run --release -- {image}\n");
-    let shown = readme
-        .split(&command)
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
+    let shown = readme.split(&command).nth(1).unwrap().split("```").next().unwrap();
     assert_eq!(shown, page(&[image]));
 }

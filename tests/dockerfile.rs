@@ -49,9 +49,9 @@ fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
 /// What a system has that can build.
 fn system() -> Layer {
     let programs = ["usr/bin/sh", "usr/sbin/ldconfig"];
-    programs.iter().fold(Layer::new(), |layer, program| {
-        layer.executable(program, "a program")
-    })
+    programs
+        .iter()
+        .fold(Layer::new(), |layer, program| layer.executable(program, "a program"))
 }
 
 fn apt() -> Layer {
@@ -63,11 +63,7 @@ fn written(folder: &TempDir, arguments: &[&str]) -> String {
     let all = [&["dockerfile", "oci:image", "--base", "base:1"], arguments].concat();
     let output = run(folder.path(), &all);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        (output.status.code(), &*said),
-        (Some(0), ""),
-        "{arguments:?}"
-    );
+    assert_eq!((output.status.code(), &*said), (Some(0), ""), "{arguments:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(lint(&text), Vec::<String>::new(), "{text}");
     text
@@ -88,20 +84,13 @@ fn refused(folder: &TempDir, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn nvidias_package_is_taken_where_its_toolkit_is_and_the_repository_is_set_up_only_if_it_is_absent()
-{
+fn nvidias_package_is_taken_where_its_toolkit_is_and_the_repository_is_set_up_only_if_it_is_absent() {
     let without = fixture("no-cupti", &apt(), &[("User", "app")]);
-    insta::assert_snapshot!(
-        "apt_repository",
-        written(&without, &["--phase", "training"])
-    );
+    insta::assert_snapshot!("apt_repository", written(&without, &["--phase", "training"]));
     let list = "etc/apt/sources.list.d/cuda-ubuntu2204-x86_64.list";
     let with = fixture(
         "no-cupti",
-        &apt().file(
-            list,
-            "deb https://example.org/compute/cuda/repos/ubuntu2204/x86_64 /\n",
-        ),
+        &apt().file(list, "deb https://example.org/compute/cuda/repos/ubuntu2204/x86_64 /\n"),
         &[],
     );
     insta::assert_snapshot!("apt", written(&with, &["--phase", "profiling"]));
@@ -109,8 +98,7 @@ fn nvidias_package_is_taken_where_its_toolkit_is_and_the_repository_is_set_up_on
 
 #[test]
 fn the_distributions_own_package_is_taken_where_it_is_of_the_wanted_cuda() {
-    let sources =
-        "Types: deb\nURIs: http://example.org/debian\nSuites: bookworm\nComponents: main\n";
+    let sources = "Types: deb\nURIs: http://example.org/debian\nSuites: bookworm\nComponents: main\n";
     let image = fixture(
         "pip-torch",
         &apt()
@@ -128,10 +116,7 @@ fn the_distributions_own_package_is_taken_where_it_is_of_the_wanted_cuda() {
     );
     insta::assert_snapshot!(
         "own",
-        written(
-            &image,
-            &["--phase", "training", "--via", "apt", "--cuda", "11.8"]
-        )
+        written(&image, &["--phase", "training", "--via", "apt", "--cuda", "11.8"])
     );
 }
 
@@ -141,16 +126,11 @@ fn dnf_installs_it_on_red_hats_systems() {
     let layer = system().executable("usr/bin/dnf", "a program");
     let layer = ["libcupti.so", "libcupti.so.12", "libcupti.so.2024.1.1"]
         .iter()
-        .fold(layer, |layer, name| {
-            layer.whiteout(format!("{gone}/{name}"))
-        });
+        .fold(layer, |layer, name| layer.whiteout(format!("{gone}/{name}")));
     let image = fixture("rhel-devel", &layer, &[]);
     insta::assert_snapshot!(
         "dnf",
-        written(
-            &image,
-            &["--phase", "profiling", "--via", "dnf", "--cuda", "12.4"]
-        )
+        written(&image, &["--phase", "profiling", "--via", "dnf", "--cuda", "12.4"])
     );
 }
 
@@ -168,29 +148,16 @@ fn conda_installs_into_its_environment_and_its_other_libraries_stay_off_the_sear
         .file("opt/conda/conda-meta/history", "")
         .executable("opt/conda/bin/conda", "a program");
     let image = fixture("no-cupti", &conda, &[]);
-    insta::assert_snapshot!(
-        "conda",
-        written(&image, &["--phase", "profiling", "--via", "conda"])
-    );
+    insta::assert_snapshot!("conda", written(&image, &["--phase", "profiling", "--via", "conda"]));
 }
 
 #[test]
 fn files_are_copied_from_an_image_that_was_read_or_from_nvidias_devel_image() {
     let image = fixture("no-cupti", &system(), &[("User", "1000:1000")]);
     let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = [
-        "--phase",
-        "profiling",
-        "--from",
-        &from,
-        "--from-name",
-        "devel:1",
-    ];
+    let copy = ["--phase", "profiling", "--from", &from, "--from-name", "devel:1"];
     insta::assert_snapshot!("copy", written(&image, &copy));
-    insta::assert_snapshot!(
-        "devel",
-        written(&image, &["--phase", "training", "--via", "copy"])
-    );
+    insta::assert_snapshot!("devel", written(&image, &["--phase", "training", "--via", "copy"]));
 }
 
 #[test]
@@ -198,25 +165,11 @@ fn an_image_without_a_shell_is_proven_in_a_copy_of_it() {
     let image = fixture("missing-libgcc", &Layer::new(), &[]);
     let source = fixture("devel", &system(), &[]);
     let from = format!("oci:{}", source.path().join("image").display());
-    let copy = [
-        "--phase",
-        "profiling",
-        "--from",
-        &from,
-        "--from-name",
-        "devel:1",
-    ];
+    let copy = ["--phase", "profiling", "--from", &from, "--from-name", "devel:1"];
     insta::assert_snapshot!("shellless", written(&image, &copy));
     // Where neither has one, nothing can be proven, and that is said.
     let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = [
-        "--phase",
-        "training",
-        "--from",
-        &from,
-        "--from-name",
-        "devel:1",
-    ];
+    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
     let text = written(&image, &copy);
     assert!(
         text.contains("no shell to prove it with") && !text.contains("\nRUN"),
@@ -268,11 +221,7 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
     );
     let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
     insta::assert_snapshot!("cloudbuild", yaml);
-    let without: Vec<&str> = more
-        .iter()
-        .filter(|word| **word != "--with-builder")
-        .copied()
-        .collect();
+    let without: Vec<&str> = more.iter().filter(|word| **word != "--with-builder").copied().collect();
     insta::assert_snapshot!("all_copied", written(&image, &without));
 }
 
@@ -297,21 +246,12 @@ fn names_from_an_image_mean_nothing_to_docker_and_the_shell() {
         let image = fixture("hostile-names", &system(), &[]);
         let output = run(
             image.path(),
-            &[
-                "dockerfile",
-                "oci:image",
-                "--base",
-                "base:1",
-                "--phase",
-                phase,
-            ],
+            &["dockerfile", "oci:image", "--base", "base:1", "--phase", phase],
         );
         let text = String::from_utf8(output.stdout).unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(
-            text.chars()
-                .chain(said.chars())
-                .all(|c| c == '\n' || !c.is_control()),
+            text.chars().chain(said.chars()).all(|c| c == '\n' || !c.is_control()),
             "{text}{said}"
         );
         if output.status.success() {
@@ -333,26 +273,11 @@ fn bad_input_is_one_sentence() {
     let image = fixture("no-cupti", &apt(), &[]);
     for (arguments, says) in [
         (&["--phase", "dreaming"][..], "no phase"),
-        (
-            &["--phase", "training", "--via", "dnf"],
-            "the image has no dnf",
-        ),
-        (
-            &["--phase", "training", "--via", "pip"],
-            "no Python environment",
-        ),
-        (
-            &["--phase", "training", "--cuda", "twelve"],
-            "no version of CUDA",
-        ),
-        (
-            &["--phase", "training", "--cuda", "9.7", "--via", "conda"],
-            "no conda",
-        ),
-        (
-            &["--phase", "training", "--templates", "."],
-            "holds no template",
-        ),
+        (&["--phase", "training", "--via", "dnf"], "the image has no dnf"),
+        (&["--phase", "training", "--via", "pip"], "no Python environment"),
+        (&["--phase", "training", "--cuda", "twelve"], "no version of CUDA"),
+        (&["--phase", "training", "--cuda", "9.7", "--via", "conda"], "no conda"),
+        (&["--phase", "training", "--templates", "."], "holds no template"),
         (
             &["--phase", "training", "-o", "nowhere/Dockerfile"],
             "nowhere is no folder",
@@ -403,26 +328,12 @@ fn a_file_that_is_there_stays_unless_it_is_forced_and_none_is_left_by_halves() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine\n");
     let said = refused(
         &image,
-        &[
-            "--phase",
-            "profiling",
-            "--via",
-            "pip",
-            "-o",
-            "Dockerfile",
-            "--force",
-        ],
+        &["--phase", "profiling", "--via", "pip", "-o", "Dockerfile", "--force"],
     );
     assert!(said.contains("no Python"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine\n");
-    written(
-        &image,
-        &["--phase", "training", "-o", "Dockerfile", "--force"],
-    );
-    assert_eq!(
-        lint(&fs::read_to_string(&file).unwrap()),
-        Vec::<String>::new()
-    );
+    written(&image, &["--phase", "training", "-o", "Dockerfile", "--force"]);
+    assert_eq!(lint(&fs::read_to_string(&file).unwrap()), Vec::<String>::new());
     let mut left: Vec<_> = fs::read_dir(image.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -454,10 +365,7 @@ fn the_sample_of_the_readme_is_what_is_written() {
     // The head tells of a fixture, whose files are small.
     let (_, text) = text.split_once("\n\n").unwrap();
     let readme = include_str!("../README.md");
-    assert!(
-        readme.contains(&format!("```dockerfile\n{text}```")),
-        "{text}"
-    );
+    assert!(readme.contains(&format!("```dockerfile\n{text}```")), "{text}");
 }
 
 #[test]

@@ -129,7 +129,8 @@ fn in_place(builder: &Builder) {
     let added = serves(builder, "extras:1", "profiling", &[], &names);
     assert!(added < 100_000, "{added}");
     // Beside other libraries only what is needed is led to.
-    let shared = "FROM extras:1\nRUN cp /lib/x86_64-linux-gnu/libc.so.6 /usr/local/cuda-12.4/extras/CUPTI/lib64/libother.so\n";
+    let shared =
+        "FROM extras:1\nRUN cp /lib/x86_64-linux-gnu/libc.so.6 /usr/local/cuda-12.4/extras/CUPTI/lib64/libother.so\n";
     builder.must_build("shared:1", shared);
     serves(builder, "shared:1", "profiling", &[], &names);
     let other = builder.run("made:1", &["/probe", "lazy", "libother.so"]);
@@ -139,13 +140,7 @@ fn in_place(builder: &Builder) {
 fn own_package(builder: &Builder) {
     let plain = "FROM debian:12\nCOPY probe /probe\nRUN chmod 755 /probe\n";
     builder.must_build("plain:1", plain);
-    let added = serves(
-        builder,
-        "plain:1",
-        "training",
-        &["--via", "apt"],
-        &["libcupti.so.11.8"],
-    );
+    let added = serves(builder, "plain:1", "training", &["--via", "apt"], &["libcupti.so.11.8"]);
     // The library, and what apt and dpkg write of it.
     assert!((7_200_000..10_000_000).contains(&added), "{added}");
 }
@@ -156,12 +151,17 @@ fn nvidias_package(builder: &Builder) {
     let control = "Package: cuda-cupti-12-4\nVersion: 12.4.127-1\nArchitecture: amd64\nMaintainer: a test\n\
                    Depends: libc6, libgcc-s1\nDescription: CUPTI\n";
     builder.put("control", control);
-    builder.put("make", format!("set -eu\nmkdir /archive /package /package/DEBIAN\ncp -r /context/{root}usr /package/\n\
+    builder.put(
+        "make",
+        format!(
+            "set -eu\nmkdir /archive /package /package/DEBIAN\ncp -r /context/{root}usr /package/\n\
         rm -r /package/usr/local/cuda-12.4/extras\ncd /package/{LIB}\nln -s libcupti.so.2024.1.1 libcupti.so.12\n\
         cp /context/control /package/DEBIAN/\ndpkg-deb -Znone --build /package /archive/cupti.deb\n\
         cd /archive\n{{ dpkg-deb --field cupti.deb; echo 'Filename: ./cupti.deb'; echo Size: $(stat -c %s cupti.deb); \
         echo SHA256: $(sha256sum cupti.deb | cut -d' ' -f1); }} > Packages\n\
-        echo 'deb [trusted=yes] file:/archive ./' > /etc/apt/sources.list.d/cuda-debian12-x86_64.list\n"));
+        echo 'deb [trusted=yes] file:/archive ./' > /etc/apt/sources.list.d/cuda-debian12-x86_64.list\n"
+        ),
+    );
     let image = "FROM runtime:1 AS archive\nUSER root\nCOPY . /context\nRUN sh /context/make\n\
                  FROM runtime:1\nUSER root\nCOPY --from=archive /archive /archive\n\
                  COPY --from=archive /etc/apt/sources.list.d/ /etc/apt/sources.list.d/\n";
@@ -180,7 +180,8 @@ fn nvidias_package(builder: &Builder) {
 
 /// What people write by hand fails the audit; what is written here passes.
 fn headers_alone(builder: &Builder) {
-    let by_hand = "FROM runtime:1\nCOPY --from=devel:1 /usr/local/cuda-12.4/extras/CUPTI /usr/local/cuda/extras/CUPTI\n";
+    let by_hand =
+        "FROM runtime:1\nCOPY --from=devel:1 /usr/local/cuda-12.4/extras/CUPTI /usr/local/cuda/extras/CUPTI\n";
     builder.must_build("headers:1", by_hand);
     let audited = builder.audit("headers:1", "profiling");
     assert_eq!(audited.verdict, "fail");
@@ -202,11 +203,7 @@ fn without_shell(builder: &Builder) {
     let libraries = "ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libpthread.so.0 librt.so.1 libdl.so.2 libutil.so.1";
     let copies: Vec<String> = libraries
         .split(' ')
-        .map(|name| {
-            format!(
-                "COPY --from=debian:12 /lib/x86_64-linux-gnu/{name} /lib/x86_64-linux-gnu/{name}\n"
-            )
-        })
+        .map(|name| format!("COPY --from=debian:12 /lib/x86_64-linux-gnu/{name} /lib/x86_64-linux-gnu/{name}\n"))
         .collect();
     let image = format!(
         "FROM scratch\n{}COPY --from=debian:12 /lib64/ld-linux-x86-64.so.2 /lib64/ld-linux-x86-64.so.2\n\
@@ -227,8 +224,7 @@ fn without_shell(builder: &Builder) {
 
 fn hidden(builder: &Builder) {
     builder.put("text", "no library\n".repeat(20));
-    let image =
-        "FROM runtime:1\nCOPY text /opt/bad/libcupti.so.12\nENV LD_LIBRARY_PATH=/opt/bad:\n";
+    let image = "FROM runtime:1\nCOPY text /opt/bad/libcupti.so.12\nENV LD_LIBRARY_PATH=/opt/bad:\n";
     builder.must_build("hidden:1", image);
     let from = ["--from", "docker-daemon:devel:1"];
     serves(builder, "hidden:1", "training", &from, &["libcupti.so.12"]);
@@ -236,8 +232,7 @@ fn hidden(builder: &Builder) {
 
 /// The environment that pip needs on this machine: certificates, proxies, an index of its own.
 fn pip_environment(builder: &Builder) -> String {
-    let certificates = std::env::var("PIP_CERT")
-        .unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned());
+    let certificates = std::env::var("PIP_CERT").unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned());
     builder.lend(certificates.as_ref(), "ca.crt");
     let names = [
         "PIP_INDEX_URL",
@@ -256,7 +251,8 @@ fn pip_environment(builder: &Builder) -> String {
 }
 
 const SITE: &str = "/opt/venv/lib/python3.11/site-packages";
-const TORCH: &str = "unsigned cuptiGetVersion(unsigned *); unsigned torch(void) { unsigned v; return cuptiGetVersion(&v); }";
+const TORCH: &str =
+    "unsigned cuptiGetVersion(unsigned *); unsigned torch(void) { unsigned v; return cuptiGetVersion(&v); }";
 const RPATH: &str = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../../nvidia/cuda_cupti/lib";
 
 fn wheel(builder: &Builder) {
@@ -276,7 +272,8 @@ fn wheel(builder: &Builder) {
         "torch/lib/libtorch_cpu.so",
         cupti_parts::object(TORCH, &[RPATH, "LIB12"]),
     );
-    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\nRequires-Dist: nvidia-cuda-cupti-cu12 (==12.4.127)\n";
+    let metadata =
+        "Metadata-Version: 2.1\nName: torch\nVersion: 2.5.1\nRequires-Dist: nvidia-cuda-cupti-cu12 (==12.4.127)\n";
     builder.put("torch-2.5.1.dist-info/METADATA", metadata);
     let torch = format!(
         "FROM python:1\nCOPY torch {SITE}/torch\nCOPY torch-2.5.1.dist-info {SITE}/torch-2.5.1.dist-info\n\
@@ -308,43 +305,24 @@ fn for_inference(builder: &Builder, object: &str) {
     println!("whole:1 for inference: {saved} bytes less");
     assert!(saved > 36_000_000, "{saved}\n{text}");
     let config = |image: &str| {
-        let what = "{{json .Config.Env}} {{json .Config.Cmd}} {{.Config.User}} {{.Config.WorkingDir}} {{json .Config.Labels}}";
-        builder
-            .engine
-            .must(&["image", "inspect", "--format", what, image])
+        let what =
+            "{{json .Config.Env}} {{json .Config.Cmd}} {{.Config.User}} {{.Config.WorkingDir}} {{json .Config.Labels}}";
+        builder.engine.must(&["image", "inspect", "--format", what, image])
     };
     assert_eq!(config("made:1"), config("whole:1"));
     let file = |image: &str| {
-        let said = builder.run(
-            image,
-            &["/bin/stat", "-c", "%u:%g %a", "/srv/mine", "/tmp", "/probe"],
-        );
+        let said = builder.run(image, &["/bin/stat", "-c", "%u:%g %a", "/srv/mine", "/tmp", "/probe"]);
         String::from_utf8(said.stdout).unwrap()
     };
     assert_eq!(file("made:1"), file("whole:1"));
     // The size that was predicted is that of the one layer.
     let layers = audited.report["image"]["layers"].as_array().unwrap();
-    let bytes: u64 = layers
-        .iter()
-        .map(|layer| layer["bytes"].as_u64().unwrap())
-        .sum();
-    let predicted = text
-        .split("after: about ")
-        .nth(1)
-        .unwrap()
-        .split(' ')
-        .next()
-        .unwrap();
+    let bytes: u64 = layers.iter().map(|layer| layer["bytes"].as_u64().unwrap()).sum();
+    let predicted = text.split("after: about ").nth(1).unwrap().split(' ').next().unwrap();
     let predicted: f64 = predicted.parse().unwrap();
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "megabytes, to one part in a hundred"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "megabytes, to one part in a hundred")]
     let real = bytes as f64 / 1e6;
-    assert!(
-        (real - predicted).abs() < real / 100.0,
-        "{real} MB, not {predicted}"
-    );
+    assert!((real - predicted).abs() < real / 100.0, "{real} MB, not {predicted}");
 }
 
 /// Every target is built, and passes the audit of its phase; files are copied, or installed in a stage of their own.
@@ -379,11 +357,7 @@ fn project(builder: &Builder) {
             "{sizes:?}"
         );
         let compiles = builder.build("builder:1", &text, &["--target", "builder"]);
-        assert_eq!(
-            compiles.status.success(),
-            image == "runtime:1",
-            "{compiles:?}"
-        );
+        assert_eq!(compiles.status.success(), image == "runtime:1", "{compiles:?}");
     }
 }
 
@@ -396,19 +370,10 @@ fn broken(builder: &Builder) {
         .lines()
         .filter(|line| !line.contains("libnvperf_host.so\"]"))
         .collect();
-    let no_libgcc = text.replace(
-        "USER 1000:1000",
-        "RUN rm /lib/x86_64-linux-gnu/libgcc_s.so.1",
-    );
-    let no_cupti = text.replace(
-        "USER 1000:1000",
-        "RUN echo text > /opt/cupti/lib/libcupti.so.2024.1.1",
-    );
+    let no_libgcc = text.replace("USER 1000:1000", "RUN rm /lib/x86_64-linux-gnu/libgcc_s.so.1");
+    let no_cupti = text.replace("USER 1000:1000", "RUN echo text > /opt/cupti/lib/libcupti.so.2024.1.1");
     for (broken, says) in [
-        (
-            elsewhere,
-            "libcupti.so.12' from LD_PRELOAD cannot be preloaded",
-        ),
+        (elsewhere, "libcupti.so.12' from LD_PRELOAD cannot be preloaded"),
         (
             no_host.join("\n") + "\n",
             "libnvperf_host.so' from LD_PRELOAD cannot be preloaded",
@@ -419,9 +384,6 @@ fn broken(builder: &Builder) {
         assert_ne!(broken, text, "{says}");
         let output = builder.build("broken:1", &broken, &[]);
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(
-            !output.status.success() && said.contains(says),
-            "{says}: {said}"
-        );
+        assert!(!output.status.success() && said.contains(says), "{says}: {said}");
     }
 }

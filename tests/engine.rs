@@ -28,18 +28,12 @@ use image_source::OciLayout;
 use image_source::PathKind;
 use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::path_kind;
-use image_source::{
-    ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind,
-};
+use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
 use image_source::{PreferredDocument, WantedImage, open_stream};
 use support::have;
 
 /// The layers of the image, as names of files; the third is the first again, which `docker save` links.
-const FILES: [&[&str]; 3] = [
-    &["a", "lib/libx.so"],
-    &["b", "lib/.wh.libx.so"],
-    &["a", "lib/libx.so"],
-];
+const FILES: [&[&str]; 3] = [&["a", "lib/libx.so"], &["b", "lib/.wh.libx.so"], &["a", "lib/libx.so"]];
 
 fn request<T>(platform: Option<&Platform>, read: impl Fn(&OpenRequest<'_>) -> T) -> T {
     let index = cupti_options();
@@ -117,12 +111,7 @@ fn stream(file: &Path) -> Result<OpenedImage, ImageError> {
         first: PreferredDocument::DockerManifest,
     };
     request(None, |request| {
-        open_stream(
-            "standard input",
-            File::open(file).unwrap(),
-            &wanted,
-            request,
-        )
+        open_stream("standard input", File::open(file).unwrap(), &wanted, request)
     })
 }
 
@@ -162,10 +151,7 @@ fn an_image_of_an_engine_is_the_same_over_its_socket_saved_and_copied() {
     };
     let one = save("one.tar", &["app:1"]);
     assert_eq!(layers(open(&archive(&one, None))), expected);
-    assert_eq!(
-        path_kind(one.to_str().unwrap()),
-        Some(PathKind::DockerArchive)
-    );
+    assert_eq!(path_kind(one.to_str().unwrap()), Some(PathKind::DockerArchive));
     assert_eq!(layers(stream(&one)), expected);
     let gzip = Command::new("gzip").arg("-k").arg(&one).status().unwrap();
     assert!(gzip.success());
@@ -199,10 +185,7 @@ fn copied_by_skopeo(saved: &Path, engine: &Dockerd, expected: &[String]) {
     let at = |name: &str| engine.dir().join(name);
     copy(&format!("oci:{}:v1", at("layout").display()));
     copy(&format!("oci-archive:{}:v1", at("oci.tar").display()));
-    copy(&format!(
-        "docker-archive:{}:x/y:2",
-        at("skopeo.tar").display()
-    ));
+    copy(&format!("docker-archive:{}:x/y:2", at("skopeo.tar").display()));
     let layout = OciLayout {
         reference: "oci:layout".to_owned(),
         dir: at("layout"),
@@ -249,10 +232,7 @@ fn an_engine_is_asked_by_name_tag_or_id_and_says_what_it_lacks() {
     let error = request(Some(&wanted), |request| {
         daemon(&engine, "app:1").open(request).err().unwrap()
     });
-    assert!(
-        error.to_string().contains("it offers linux/amd64"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("it offers linux/amd64"), "{error}");
 }
 
 #[test]
@@ -279,21 +259,11 @@ fn an_image_of_podman_is_the_same_over_its_socket_and_saved() {
         assert_eq!(layers(open(&source(name))), expected, "{name}");
     }
     let error = open(&source("missing:1")).err().unwrap().to_string();
-    assert!(
-        error.starts_with("no such image in Podman at unix://"),
-        "{error}"
-    );
+    assert!(error.starts_with("no such image in Podman at unix://"), "{error}");
     for format in ["docker-archive", "oci-archive"] {
         let file = at(format);
         let name = "localhost/app:1";
-        podman.must(&[
-            "save",
-            "--format",
-            format,
-            "-o",
-            file.to_str().unwrap(),
-            name,
-        ]);
+        podman.must(&["save", "--format", format, "-o", file.to_str().unwrap(), name]);
         assert_eq!(layers(open(&archive(&file, None))), expected, "{format}");
         assert_eq!(
             layers(open(&archive(&file, Some("localhost/app:1")))),

@@ -58,9 +58,7 @@ fn errors(output: &Output) -> Vec<String> {
 fn reports(output: &Output) -> Vec<Value> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     text.lines()
-        .map(|line| {
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-        })
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {output:?}")))
         .collect()
 }
 
@@ -98,17 +96,10 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
     let own = ["--rules", "rules", "--profiles", "profiles"];
     let output = project.run(
         &[],
-        &[
-            &own[..],
-            &["--format", "json", "--phase", "tracing", &image],
-        ]
-        .concat(),
+        &[&own[..], &["--format", "json", "--phase", "tracing", &image]].concat(),
     );
     let report = &reports(&output)[0];
-    assert!(
-        findings(report).contains(&("no-trace".to_owned(), false)),
-        "{report}"
-    );
+    assert!(findings(report).contains(&("no-trace".to_owned(), false)), "{report}");
     // Its own rule names the phase; those of the program take it for the one that it is like.
     assert_eq!(severity(report, "no-trace"), Some("error".into()));
     assert_eq!(severity(report, "cupti-absent"), Some("error".into()));
@@ -152,14 +143,9 @@ fn a_phase_without_its_profile_is_unknown_to_rules_and_flags() {
     let unknown = project.run(&[], &["--phase", "tracing", &image]);
     assert_eq!(
         errors(&unknown),
-        [
-            "error: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, training, profiling"
-        ]
+        ["error: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, training, profiling"]
     );
-    assert_eq!(
-        (alone.status.code(), unknown.status.code()),
-        (Some(2), Some(2))
-    );
+    assert_eq!((alone.status.code(), unknown.status.code()), (Some(2), Some(2)));
 }
 
 #[test]
@@ -198,24 +184,15 @@ fn what_is_no_data_file_ends_in_a_sentence_for_each() {
             "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f]\n",
         ),
     ]);
-    let output = project.run(
-        &[],
-        &["--rules", "rules", "--profiles", "gone", &image("empty")],
-    );
+    let output = project.run(&[], &["--rules", "rules", "--profiles", "gone", &image("empty")]);
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
     let said = errors(&output);
     for name in ["bomb", "deep", "empty", "list", "many", "noise", "two"] {
         let begin = format!("error: rules/{name}.yaml:");
-        assert!(
-            said.iter().any(|line| line.starts_with(&begin)),
-            "{name}: {said:#?}"
-        );
+        assert!(said.iter().any(|line| line.starts_with(&begin)), "{name}: {said:#?}");
     }
-    assert_eq!(
-        said[0],
-        "error: gone:1:1: No such file or directory (os error 2)"
-    );
+    assert_eq!(said[0], "error: gone:1:1: No such file or directory (os error 2)");
     assert!(
         said.iter()
             .all(|line| line.len() < 600 && line.chars().all(|c| !c.is_control())),
@@ -243,16 +220,12 @@ fn flags_win_over_the_environment_and_that_over_the_config() {
     assert_eq!(inference.code(&[], &[image]), 0);
     let variable = [("CUPTI_AUDIT_PHASE", "inference,profiling")];
     assert_eq!(inference.code(&variable, &[image]), 1);
-    assert_eq!(
-        inference.code(&variable, &["--phase", "training", image]),
-        0
-    );
+    assert_eq!(inference.code(&variable, &["--phase", "training", image]), 0);
     assert_eq!(inference.code(&[], &["--phase", "profiling", image]), 1);
 
     let json = Project::new(&[("cupti-audit.yaml", "format: json\n")]);
-    let first = |environment: &[(&str, &str)], arguments: &[&str]| {
-        json.run(environment, arguments).stdout.first().copied()
-    };
+    let first =
+        |environment: &[(&str, &str)], arguments: &[&str]| json.run(environment, arguments).stdout.first().copied();
     assert_eq!(first(&[], &[image]), Some(b'{'));
     let text = [("CUPTI_AUDIT_FORMAT", "text")];
     assert_eq!(first(&text, &[image]), Some(b'o'));
@@ -314,12 +287,7 @@ fn a_config_is_found_above_or_named_and_its_mistakes_stop_the_run() {
             .code(),
         Some(2)
     );
-    assert_eq!(
-        below(&["rules", "--config", "../../bad.yaml"])
-            .status
-            .code(),
-        Some(2)
-    );
+    assert_eq!(below(&["rules", "--config", "../../bad.yaml"]).status.code(), Some(2));
     assert_eq!(below(&["rules", "--no-config"]).status.code(), Some(0));
 }
 
@@ -384,12 +352,7 @@ fn a_suppression_that_matches_nothing_is_a_finding_of_the_run() {
         ("other.yaml", &SUPPRESSED.replace("/usr/local", "/opt")),
     ]);
     let [(name, value)] = on("2027-01-01");
-    let run = |arguments: &[&str]| {
-        project.run(
-            &[(name, &value)],
-            &[&["--format", "json"], arguments].concat(),
-        )
-    };
+    let run = |arguments: &[&str]| project.run(&[(name, &value)], &[&["--format", "json"], arguments].concat());
     let (headers, empty) = (image("headers-only"), image("empty"));
     let rules = |output: &Output| reports(output).iter().map(findings).collect::<Vec<_>>();
     let found = |rule: &str| vec![(rule.to_owned(), false)];
@@ -397,10 +360,7 @@ fn a_suppression_that_matches_nothing_is_a_finding_of_the_run() {
     assert_eq!(rules(&run(&[&empty])), [found("cupti-absent")]);
     assert_eq!(
         rules(&run(&[&headers, &empty])),
-        [
-            vec![("headers-only-cupti".to_owned(), true)],
-            found("cupti-absent")
-        ]
+        [vec![("headers-only-cupti".to_owned(), true)], found("cupti-absent")]
     );
     // Its path leads elsewhere: the finding counts, and the last report of the run says so.
     let mut last = found("cupti-absent");
@@ -502,16 +462,11 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     assert!(String::from_utf8_lossy(&listed.stdout).contains("no-trace"));
     // The program names its keys where there is a strange one: each is in the example and in a table.
     let said = errors(&project.run(&[], &["rules", "--config", "strange.yaml"])).join("\n");
-    let lists = said
-        .lines()
-        .filter_map(|line| line.split_once("; there is "));
+    let lists = said.lines().filter_map(|line| line.split_once("; there is "));
     let keys: Vec<&str> = lists.flat_map(|(_, list)| list.split(", ")).collect();
     assert_eq!(keys.len(), 17, "{said}");
     for key in keys {
-        assert!(
-            config.contains(&format!("{key}: ")) || key == "suppress",
-            "{key}"
-        );
+        assert!(config.contains(&format!("{key}: ")) || key == "suppress", "{key}");
         assert!(page.contains(&format!("| `{key}` |")), "{key}");
     }
 }

@@ -42,11 +42,7 @@ fn read(text: &str) -> Evidence {
 }
 
 fn script(arguments: &[&str]) -> std::process::Output {
-    Command::new("python3")
-        .arg(SCRIPT)
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::new("python3").arg(SCRIPT).args(arguments).output().unwrap()
 }
 
 /// The rows of the host half of the profiling API: the only one that needs no GPU.
@@ -67,34 +63,15 @@ fn the_host_half_of_profiling_wants_nvperf_host_on_a_search_path_as_written_down
     }
     let path = |path: &PathBuf| path.display().to_string();
     let folders = (path(&cupti), path(&headers));
-    let said = script(&[
-        "--cupti",
-        &folders.0,
-        "--include",
-        &folders.1,
-        "--chip",
-        "GH100",
-    ]);
-    assert!(
-        said.status.success(),
-        "{}",
-        String::from_utf8_lossy(&said.stderr)
-    );
+    let said = script(&["--cupti", &folders.0, "--include", &folders.1, "--chip", "GH100"]);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let fresh = host_half(read(&String::from_utf8(said.stdout).unwrap()));
     let written = read(include_str!("../profiles/cupti/evidence.yaml"));
     assert_eq!(written.cupti, 28, "the evidence is of CUPTI 12.9");
     assert_eq!(fresh, host_half(written));
-    let worked: Vec<(&str, bool)> = fresh
-        .iter()
-        .map(|row| (row.placed.as_str(), row.worked))
-        .collect();
-    assert_eq!(
-        worked,
-        [("search-path", true), ("beside", false), ("without", false)]
-    );
-    println!(
-        "real CUPTI 12.9, host profiling: 3 of 3 placements of libnvperf_host.so as written down"
-    );
+    let worked: Vec<(&str, bool)> = fresh.iter().map(|row| (row.placed.as_str(), row.worked)).collect();
+    assert_eq!(worked, [("search-path", true), ("beside", false), ("without", false)]);
+    println!("real CUPTI 12.9, host profiling: 3 of 3 placements of libnvperf_host.so as written down");
 }
 
 #[test]
@@ -103,8 +80,7 @@ fn the_script_gives_each_api_the_files_of_the_table() {
         return;
     }
     let said = script(&["--table"]).stdout;
-    let given: BTreeMap<String, Vec<String>> =
-        serde_saphyr::from_str(&String::from_utf8(said).unwrap()).unwrap();
+    let given: BTreeMap<String, Vec<String>> = serde_saphyr::from_str(&String::from_utf8(said).unwrap()).unwrap();
     let (asked, left): (Vec<&api::CuptiApi>, Vec<&api::CuptiApi>) = Knowledge::built_in()
         .tables
         .apis
@@ -133,10 +109,7 @@ fn a_folder_without_cupti_is_one_sentence() {
     }
     let said = script(&["--cupti", "testdata"]);
     assert_eq!(
-        (
-            said.status.code(),
-            String::from_utf8(said.stderr).unwrap().as_str()
-        ),
+        (said.status.code(), String::from_utf8(said.stderr).unwrap().as_str()),
         (
             Some(1),
             "error: there is no libcupti.so in testdata; name its folder with --cupti\n"

@@ -35,8 +35,7 @@ use testkit::layer::Layer;
 
 fn rootfs_of_tar(tar: &Path) -> Rootfs {
     let blob = File::open(tar).unwrap();
-    let index =
-        layer::index_layer("debian", blob, &ExpectedBlob::default(), &cupti_options()).unwrap();
+    let index = layer::index_layer("debian", blob, &ExpectedBlob::default(), &cupti_options()).unwrap();
     let (rootfs, problems) = rootfs::merge_layers([&index]);
     assert_eq!(problems, [], "a Debian applies without a problem");
     rootfs
@@ -44,10 +43,7 @@ fn rootfs_of_tar(tar: &Path) -> Rootfs {
 
 /// Compares every ELF file below `below`, and gives the paths.
 fn compare(root: &Path, below: &str, what: &str) -> Vec<String> {
-    let facts = real_objects::read(
-        &format!("rootfs:{}", root.display()),
-        real_objects::cpu(root),
-    );
+    let facts = real_objects::read(&format!("rootfs:{}", root.display()), real_objects::cpu(root));
     let ground = &facts.grounds.as_is;
     let paths = real_objects::elf_files(root, below);
     let real = real_objects::real(root, ground, &paths);
@@ -105,9 +101,7 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
         return;
     }
     let rootfs = rootfs_of_tar(&tar);
-    let linker =
-        DynamicLoader::find_default(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4)
-            .unwrap();
+    let linker = DynamicLoader::find_default(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4).unwrap();
     let regenerated = ldconfig::run_ldconfig(&rootfs, &linker);
     let print = |cache: &image_linkage::loader::ld_cache::LdCache| {
         let line = |(name, entry): (&[u8], &CacheEntry)| {
@@ -133,11 +127,7 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
         .map(|(name, path)| format!("{} => {path}", name.split(" (").next().unwrap_or_default()))
         .collect();
     real.sort();
-    assert_eq!(
-        print(linker.cache.as_ref().unwrap()),
-        real,
-        "the cache as we read it"
-    );
+    assert_eq!(print(linker.cache.as_ref().unwrap()), real, "the cache as we read it");
     assert_eq!(print(&regenerated.cache), real, "the cache as we make it");
     assert_eq!(regenerated.links, []);
     println!(

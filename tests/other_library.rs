@@ -37,8 +37,7 @@ package_word: nccl
 "#;
 
 /// PyTorch links it, and a profile of the user's says what that means.
-const CONSUMER: &str =
-    "name: PyTorch\nobject: libtorch_cuda.so\nasks: needed\nrequired: import\nlibrary: nccl\n";
+const CONSUMER: &str = "name: PyTorch\nobject: libtorch_cuda.so\nasks: needed\nrequired: import\nlibrary: nccl\n";
 
 const HEADER: &str = "#define NCCL_MAJOR 2\n#define NCCL_MINOR 21\n#define NCCL_PATCH 5\n";
 const SITE: &str = "usr/lib/python3/dist-packages";
@@ -112,10 +111,7 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
     let wheel = "Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.21.5\n";
     let layer = loader()
         .file(format!("{SITE}/nvidia/nccl/lib/libnccl.so.2"), nccl())
-        .file(
-            format!("{SITE}/nvidia_nccl_cu12-2.21.5.dist-info/METADATA"),
-            wheel,
-        )
+        .file(format!("{SITE}/nvidia_nccl_cu12-2.21.5.dist-info/METADATA"), wheel)
         .file(format!("{SITE}/torch/lib/libtorch_cuda.so"), torch);
     let (report, text) = audit(&layer);
     let copy = &report["cupti"]["copies"][0];

@@ -17,11 +17,7 @@ const IMAGE: &str = "oci:testdata/images/no-cupti";
 
 fn said(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -124,13 +120,7 @@ fn links_are_followed_and_devices_are_written_to() {
     let link = folder.path().join("link.json");
     fs::write(&target, "").unwrap();
     std::os::unix::fs::symlink("target.json", &link).unwrap();
-    let output = run(&[
-        "-o",
-        &format!("json={}", link.display()),
-        "-o",
-        "json=/dev/null",
-        IMAGE,
-    ]);
+    let output = run(&["-o", &format!("json={}", link.display()), "-o", "json=/dev/null", IMAGE]);
     assert_eq!(said(&output).2, "");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&target).unwrap().starts_with('{'));

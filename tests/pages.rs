@@ -17,17 +17,12 @@ use serde_json::Value;
 use testkit::spec::Sources;
 
 /// Markup in a name that a search shows.
-const MARKUP: &str =
-    "LD_LIBRARY_PATH=/\"'><img src=x onerror=alert(1)><script>alert(2)</script></title></style>";
+const MARKUP: &str = "LD_LIBRARY_PATH=/\"'><img src=x onerror=alert(1)><script>alert(2)</script></title></style>";
 
 fn html(images: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
         .args(["--format", "html", "--env", MARKUP])
-        .args(
-            images
-                .iter()
-                .map(|name| format!("oci:testdata/images/{name}")),
-        )
+        .args(images.iter().map(|name| format!("oci:testdata/images/{name}")))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env_clear()
         .output()
@@ -86,8 +81,7 @@ fn look(chromium: &str, folder: &Path, pages: &[(String, usize)]) -> Vec<Value> 
             "<iframe data-name='{name}' src='{name}.html' style='width:{width}px;height:900px'></iframe>"
         );
     }
-    let page =
-        format!("<!doctype html><meta charset=utf-8><script>{LOOK}</script><body>{frames}</body>");
+    let page = format!("<!doctype html><meta charset=utf-8><script>{LOOK}</script><body>{frames}</body>");
     fs::write(folder.join("frames.html"), page).unwrap();
     let output = Command::new(chromium)
         .args([
@@ -98,18 +92,12 @@ fn look(chromium: &str, folder: &Path, pages: &[(String, usize)]) -> Vec<Value> 
             "--allow-file-access-from-files",
             "--dump-dom",
         ])
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.join("profile").display()
-        ))
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(format!("file://{}", folder.join("frames.html").display()))
         .output()
         .unwrap();
     let dom = String::from_utf8(output.stdout).unwrap();
-    let said = dom
-        .split("[[[")
-        .nth(1)
-        .and_then(|rest| rest.split("]]]").next());
+    let said = dom.split("[[[").nth(1).and_then(|rest| rest.split("]]]").next());
     let said = said.unwrap_or_else(|| panic!("{dom}"));
     let said = format!("[{said}]")
         .replace("&lt;", "<")
@@ -129,11 +117,7 @@ fn every_page_fits_a_phone_and_a_screen() {
     let names: Vec<&str> = sources.fixtures().keys().map(String::as_str).collect();
     let mut pages = Vec::new();
     for name in names.iter().copied().chain(["all"]) {
-        let images = if name == "all" {
-            names.as_slice()
-        } else {
-            &[name]
-        };
+        let images = if name == "all" { names.as_slice() } else { &[name] };
         fs::write(folder.path().join(format!("{name}.html")), html(images)).unwrap();
         pages.extend([(name.to_owned(), 390), (name.to_owned(), 1280)]);
     }
@@ -143,10 +127,7 @@ fn every_page_fits_a_phone_and_a_screen() {
         assert_eq!(page["scrolls"], page["width"], "runs over: {page}");
         assert_eq!(page["clipped"], Value::Array(Vec::new()), "{page}");
         assert_eq!(page["outside"], Value::Array(Vec::new()), "{page}");
-        assert!(
-            page["smallest"].as_f64().unwrap() >= 11.0,
-            "too small: {page}"
-        );
+        assert!(page["smallest"].as_f64().unwrap() >= 11.0, "too small: {page}");
         assert!(page["pictures"].as_u64().unwrap() >= 2, "{page}");
         for nothing in ["active", "handlers", "fetched"] {
             assert_eq!(page[nothing], 0, "{nothing}: {page}");
@@ -163,10 +144,7 @@ fn a_page_is_the_same_each_time_and_names_are_no_markup() {
     let page = html(&["hostile-names"]);
     assert_eq!(page, html(&["hostile-names"]));
     assert!(!page.contains("<script"), "{page}");
-    assert!(
-        page.chars().all(|c| c == '\n' || !c.is_control()),
-        "{page:?}"
-    );
+    assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{page:?}");
     assert!(page.contains("/opt/::error::x/libcupti.so.12"));
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
 }
@@ -176,16 +154,7 @@ fn a_page_tells_its_pictures_in_words_and_its_parts_by_headings() {
     let page = html(&["pip-torch-broken"]);
     let between = |begin: &str, end: &str| -> Vec<String> {
         let pieces = page.split(begin).skip(1);
-        let text = |piece: &str| {
-            piece
-                .split(end)
-                .next()
-                .unwrap()
-                .split('>')
-                .nth(1)
-                .unwrap()
-                .to_owned()
-        };
+        let text = |piece: &str| piece.split(end).next().unwrap().split('>').nth(1).unwrap().to_owned();
         pieces.map(text).collect()
     };
     insta::assert_json_snapshot!([

@@ -55,67 +55,32 @@ fn is(report: &Value, tool: &str, expected: &str, because: &str) {
 #[test]
 fn is_torch_profiler_ready_where_torch_gets_cupti_and_not_where_it_was_deleted() {
     let good = of_image("pip-torch", &[]);
-    is(
-        &good,
-        "torch-profiler",
-        "ready",
-        "by DT_RPATH of libtorch_cpu.so",
-    );
+    is(&good, "torch-profiler", "ready", "by DT_RPATH of libtorch_cpu.so");
     is(&good, "perfetto", "ready", "torch.profiler, GPU");
     is(&good, "torch-profiler-cpu", "ready", "libtorch_cpu.so");
     let broken = of_image("pip-torch-broken", &[]);
     let words = "libcupti.so.12: cannot open shared object file";
     is(&broken, "torch-profiler", "not-ready", words);
     // What needs no CUPTI dies as well: the import does.
-    is(
-        &broken,
-        "torch-profiler-cpu",
-        "not-ready",
-        "PyTorch cannot be imported",
-    );
+    is(&broken, "torch-profiler-cpu", "not-ready", "PyTorch cannot be imported");
     is(&broken, "cuda-events", "not-ready", words);
-    is(
-        &broken,
-        "perfetto",
-        "not-ready",
-        "not ready: torch.profiler, GPU",
-    );
+    is(&broken, "perfetto", "not-ready", "not ready: torch.profiler, GPU");
     let without = of_image("no-cupti", &[]);
-    is(
-        &without,
-        "torch-profiler",
-        "not-applicable",
-        "there is no PyTorch",
-    );
-    is(
-        &without,
-        "perfetto",
-        "not-applicable",
-        "nothing in the image writes",
-    );
+    is(&without, "torch-profiler", "not-applicable", "there is no PyTorch");
+    is(&without, "perfetto", "not-applicable", "nothing in the image writes");
 }
 
 #[test]
 fn is_dynolog_ready_once_the_variable_is_set() {
     let unset = of_image("pip-torch", &[]);
-    is(
-        &unset,
-        "dynolog",
-        "not-ready",
-        "KINETO_USE_DAEMON is not set",
-    );
+    is(&unset, "dynolog", "not-ready", "KINETO_USE_DAEMON is not set");
     let set = of_image("pip-torch", &["-e", "KINETO_USE_DAEMON=1"]);
     is(&set, "dynolog", "ready", "KINETO_USE_DAEMON is set");
 }
 
 #[test]
 fn is_an_own_tool_ready_where_a_plain_dlopen_gets_cupti() {
-    is(
-        &of_image("devel", &[]),
-        "own-tool",
-        "ready",
-        "by ld.so.cache",
-    );
+    is(&of_image("devel", &[]), "own-tool", "ready", "by ld.so.cache");
     is(
         &of_image("debian-cupti", &[]),
         "own-tool",
@@ -123,12 +88,7 @@ fn is_an_own_tool_ready_where_a_plain_dlopen_gets_cupti() {
         "/lib/x86_64-linux-gnu/",
     );
     let words = "libcupti.so.12: cannot open shared object file";
-    is(
-        &of_image("headers-only", &[]),
-        "own-tool",
-        "not-ready",
-        words,
-    );
+    is(&of_image("headers-only", &[]), "own-tool", "not-ready", words);
     is(&of_image("pip-torch", &[]), "own-tool", "not-ready", words);
     let (as_is, nvidia, _) = state(&of_image("conf-without-ldconfig", &[]), "own-tool");
     assert_eq!((&*as_is, &*nvidia), ("not-ready", "ready"));
@@ -139,20 +99,10 @@ fn is_tensorflow_s_profiler_ready_only_where_its_framework_library_finds_cupti()
     let words = "libcupti.so.12: cannot open shared object file";
     let pip = of_image("pip-tensorflow", &[]);
     is(&pip, "tensorflow-profiler", "not-ready", words);
-    is(
-        &pip,
-        "torch-profiler",
-        "not-applicable",
-        "there is no PyTorch",
-    );
+    is(&pip, "torch-profiler", "not-applicable", "there is no PyTorch");
     let folder = "LD_LIBRARY_PATH=/opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib";
     let helped = of_image("pip-tensorflow", &["-e", folder]);
-    is(
-        &helped,
-        "tensorflow-profiler",
-        "ready",
-        "by LD_LIBRARY_PATH",
-    );
+    is(&helped, "tensorflow-profiler", "ready", "by LD_LIBRARY_PATH");
 }
 
 #[test]
@@ -161,28 +111,15 @@ fn are_the_driver_s_tools_there_only_where_their_capability_is() {
     let compute = of_image("no-cupti", &["-e", "NVIDIA_DRIVER_CAPABILITIES=compute"]);
     is(&compute, "nvidia-smi", "not-ready", "leaves out utility");
     let utility = of_image("pip-torch", &["-e", "NVIDIA_DRIVER_CAPABILITIES=utility"]);
-    is(
-        &utility,
-        "torch-profiler",
-        "not-ready",
-        "leaves out compute",
-    );
+    is(&utility, "torch-profiler", "not-ready", "leaves out compute");
 }
 
 #[test]
 fn a_tool_that_is_not_there_names_what_is() {
     let report = of_image("pip-torch", &[]);
     let tools = report["profilers"].as_array().unwrap();
-    let nsys = tools
-        .iter()
-        .find(|tool| tool["id"] == "nsight-systems")
-        .unwrap();
-    is(
-        &report,
-        "nsight-systems",
-        "not-ready",
-        "it brings its own CUPTI",
-    );
+    let nsys = tools.iter().find(|tool| tool["id"] == "nsight-systems").unwrap();
+    is(&report, "nsight-systems", "not-ready", "it brings its own CUPTI");
     assert_eq!(
         nsys["fallbacks"][0],
         serde_json::json!({"id": "torch-profiler", "state": "ready"})
@@ -196,10 +133,7 @@ fn the_matrix_reads_well_in_every_form() {
         insta::assert_snapshot!(format!("text_{image}"), page(&["profilers", &name]));
     }
     let name = "oci:testdata/images/pip-torch";
-    insta::assert_snapshot!(
-        "markdown",
-        page(&["profilers", "--format", "markdown", name])
-    );
+    insta::assert_snapshot!("markdown", page(&["profilers", "--format", "markdown", name]));
     let report = of_image("pip-torch", &[]);
     insta::assert_json_snapshot!("v1", report);
 }
@@ -208,37 +142,15 @@ fn the_matrix_reads_well_in_every_form() {
 fn advice_names_the_files_their_bytes_and_where_they_are_from() {
     insta::assert_snapshot!(
         "advice",
-        page(&[
-            "advise",
-            "--tool",
-            "torch.profiler",
-            "--tool",
-            "nsys",
-            "--cuda",
-            "12.4"
-        ])
+        page(&["advise", "--tool", "torch.profiler", "--tool", "nsys", "--cuda", "12.4"])
     );
     insta::assert_snapshot!("advice_list", page(&["advise"]));
-    let advice = json(&[
-        "advise",
-        "--phase",
-        "profiling",
-        "--cuda",
-        "12.4",
-        "--format",
-        "json",
-    ]);
+    let advice = json(&["advise", "--phase", "profiling", "--cuda", "12.4", "--format", "json"]);
     assert_eq!(advice["cupti_needed"], true);
     assert_eq!(advice["bytes"], 7_748_112);
     let files = advice["files"].as_array().unwrap();
-    let host = files
-        .iter()
-        .find(|file| file["name"] == "libnvperf_host.so")
-        .unwrap();
-    assert_eq!(
-        (&host["bytes"], &host["optional"]),
-        (&28_132_984.into(), &true.into())
-    );
+    let host = files.iter().find(|file| file["name"] == "libnvperf_host.so").unwrap();
+    assert_eq!((&host["bytes"], &host["optional"]), (&28_132_984.into(), &true.into()));
     let page = page(&["advise", "--tool", "proton", "--format", "markdown"]);
     assert!(page.contains("CUDA 12.9 is assumed"), "{page}");
 }
@@ -249,9 +161,7 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
     assert_eq!(advice["cupti_needed"], false);
     assert_eq!(advice["files"], serde_json::json!([]));
     let pip = |cuda: &str| {
-        let tool = [
-            "advise", "--tool", "kineto", "--format", "json", "--cuda", cuda,
-        ];
+        let tool = ["advise", "--tool", "kineto", "--format", "json", "--cuda", cuda];
         let sources = json(&tool)["sources"].clone();
         let pip = sources
             .as_array()
@@ -259,9 +169,7 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
             .iter()
             .find(|source| source["id"] == "pip")
             .cloned();
-        pip.map_or_else(String::new, |source| {
-            source["command"].as_str().unwrap().to_owned()
-        })
+        pip.map_or_else(String::new, |source| source["command"].as_str().unwrap().to_owned())
     };
     assert_eq!(pip("11.8"), "pip install nvidia-cuda-cupti-cu11==11.8.87");
     assert_eq!(pip("12.5"), "pip install nvidia-cuda-cupti-cu12==12.5.*");
@@ -275,9 +183,7 @@ fn an_unknown_tool_is_answered_with_the_nearest_names() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.starts_with(
-            "error: there is no tool \"torch-profilr\"; near to it are torch-profiler"
-        ),
+        said.starts_with("error: there is no tool \"torch-profilr\"; near to it are torch-profiler"),
         "{said}"
     );
     let output = run(&["advise", "--tool", "nsys", "--cuda", "twelve"]);

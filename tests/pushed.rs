@@ -1,14 +1,7 @@
 //! How is an image pushed: what is asked of the registry, with which authorization, and what when it refuses?
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests may panic"
-)]
-#![allow(
-    dead_code,
-    reason = "the server is shared with tests that use more of it"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(dead_code, reason = "the server is shared with tests that use more of it")]
 
 #[path = "support/registry_server.rs"]
 mod registry_server;
@@ -18,9 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use image_source::ImageError;
-use image_source::registry::{
-    CredentialSource, PushOutcome, RegistryOptions, RegistryPush, RetryPolicy,
-};
+use image_source::registry::{CredentialSource, PushOutcome, RegistryOptions, RegistryPush, RetryPolicy};
 use registry_server::{Reply, Request, Server, digest};
 
 const BLOB: &[u8] = b"the bytes of a layer";
@@ -44,10 +35,7 @@ fn push(server: &Server, from: Option<&str>) -> RegistryPush {
     RegistryPush::new(&name.parse().unwrap(), &name, from, &options()).unwrap()
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "a blob may fail to open; this one does not"
-)]
+#[expect(clippy::unnecessary_wraps, reason = "a blob may fail to open; this one does not")]
 fn open() -> Result<Box<dyn Read + Send>, ImageError> {
     Ok(Box::new(Cursor::new(BLOB)))
 }
@@ -91,10 +79,7 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
         push.push_shared_blob(&digest, size, &open).unwrap(),
         PushOutcome::Mounted
     );
-    assert_eq!(
-        push.push_new_blob(&digest, size, &open).unwrap(),
-        PushOutcome::Sent
-    );
+    assert_eq!(push.push_new_blob(&digest, size, &open).unwrap(), PushOutcome::Sent);
     push.push_manifest(MANIFEST, b"{}").unwrap();
     let shown = digest.to_string().replace(':', "%3A");
     assert_eq!(
@@ -110,14 +95,10 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
         ]
     );
     let all = server.seen();
-    let token = all
-        .iter()
-        .find(|request| request.path.starts_with("/token"));
+    let token = all.iter().find(|request| request.path.starts_with("/token"));
     let scopes = "scope=repository%3Anew%2Fapp%3Apull%2Cpush&scope=repository%3Abase%3Apull";
     assert!(token.unwrap().path.ends_with(scopes), "{token:?}");
-    let sent = all
-        .iter()
-        .find(|request| request.path.contains("uploads/7"));
+    let sent = all.iter().find(|request| request.path.contains("uploads/7"));
     assert_eq!(sent.unwrap().body.as_bytes(), BLOB);
     let named = all.last().unwrap();
     assert_eq!(named.headers["content-type"], MANIFEST);

@@ -41,10 +41,7 @@ fn the_audit_agrees_with_the_real_loader_in_every_layout() {
     let work = || {
         while let Some(layout) = layouts.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = compare(layout, &probe);
-            compared
-                .lock()
-                .unwrap()
-                .insert(layout.name, (layout, result));
+            compared.lock().unwrap().insert(layout.name, (layout, result));
         }
     };
     std::thread::scope(|scope| {

@@ -239,12 +239,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
         cpu,
     };
     let layers = layers.into_iter().map(Ok).collect();
-    facts::gather_facts(
-        opened.image,
-        ReadLayers { layers },
-        &Knowledge::built_in(),
-        &conditions,
-    )
+    facts::gather_facts(opened.image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
 }
 
 /// The report of the program, without what is of the image alone.

@@ -52,10 +52,7 @@ fn import_torch_ends_as_the_audit_says() {
     let cases = [
         ("as installed", None),
         ("libcupti deleted", whiteout(&format!("{SITE}/{CUPTI}"))),
-        (
-            "libgcc_s deleted",
-            whiteout("usr/lib/x86_64-linux-gnu/libgcc_s.so.1"),
-        ),
+        ("libgcc_s deleted", whiteout("usr/lib/x86_64-linux-gnu/libgcc_s.so.1")),
         (
             "libnvperf_host deleted",
             whiteout(&format!("{SITE}/nvidia/cuda_cupti/lib/libnvperf_host.so")),
@@ -78,11 +75,7 @@ fn import_torch_ends_as_the_audit_says() {
         let (rootfs, _) = rootfs::merge_layers(&root.layers);
         assert_eq!(ours(&rootfs), real(&root), "{name}");
     }
-    println!(
-        "{} of {} imports agree with the real Python",
-        cases.len(),
-        cases.len()
-    );
+    println!("{} of {} imports agree with the real Python", cases.len(), cases.len());
 }
 
 fn installed() -> Layer {
@@ -99,10 +92,7 @@ fn installed() -> Layer {
     std::fs::write(&library, &torch).unwrap();
     let module = object(
         MODULE,
-        &[
-            "-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib",
-            library.to_str().unwrap(),
-        ],
+        &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib", library.to_str().unwrap()],
     );
     pip(Layer::new(), "nvidia-cuda-cupti-cu12-12.4.127", SITE)
         .file(format!("{SITE}/torch/lib/libtorch_cpu.so"), torch)
@@ -145,21 +135,14 @@ fn ours(rootfs: &Rootfs) -> Answer {
     let resolution = process.open(format!("/{SITE}/torch/_C.so").as_bytes(), None);
     match judge::ours(&resolution) {
         // The program itself has no name in the map of the real loader.
-        Answer::Opened { objects, .. } => opened(
-            objects
-                .into_iter()
-                .filter(|path| path != "/usr/bin/python3.11"),
-        ),
+        Answer::Opened { objects, .. } => opened(objects.into_iter().filter(|path| path != "/usr/bin/python3.11")),
         other => other,
     }
 }
 
 fn opened(objects: impl Iterator<Item = String>) -> Answer {
     let objects: Vec<String> = objects.filter(|path| !is_of_every_process(path)).collect();
-    let path = objects
-        .iter()
-        .find(|path| path.contains("/libcupti"))
-        .cloned();
+    let path = objects.iter().find(|path| path.contains("/libcupti")).cloned();
     Answer::Opened {
         path: path.unwrap_or_default(),
         objects,

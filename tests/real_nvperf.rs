@@ -138,14 +138,8 @@ fn nvperf_is_found_as_the_real_loader_finds_it() {
         };
         let real = judge.open("/opt/bin/program", "/opt/lib/libconsumer.so", Some("ask"));
         let real = path_alone(real);
-        let found =
-            matches!(&real, Answer::Opened { path, .. } if path.ends_with("/libnvperf_host.so"));
-        assert_eq!(
-            (ours(row, &rootfs), found),
-            (real, row.found),
-            "{}",
-            row.name
-        );
+        let found = matches!(&real, Answer::Opened { path, .. } if path.ends_with("/libnvperf_host.so"));
+        assert_eq!((ours(row, &rootfs), found), (real, row.found), "{}", row.name);
     }
     println!(
         "{} of {} ways to libnvperf_host.so agree with the real loader",
@@ -163,14 +157,8 @@ fn build(row: &Row) -> (Root, Rootfs) {
     let file = tempfile::Builder::new().suffix(".so").tempfile().unwrap();
     std::fs::write(file.path(), &cupti).unwrap();
     let consumer = match row.consumer {
-        Consumer::Needs => object(
-            NEEDS,
-            &[row.links.0, &[file.path().to_str().unwrap()]].concat(),
-        ),
-        Consumer::Opens(name) => object(
-            OPENS,
-            &[row.links.0, &[&format!("-DNAME=\"{name}\"")]].concat(),
-        ),
+        Consumer::Needs => object(NEEDS, &[row.links.0, &[file.path().to_str().unwrap()]].concat()),
+        Consumer::Opens(name) => object(OPENS, &[row.links.0, &[&format!("-DNAME=\"{name}\"")]].concat()),
     };
     let mut root = Root::new(b"");
     let layer = Layer::new()
@@ -190,10 +178,7 @@ fn build(row: &Row) -> (Root, Rootfs) {
 fn ours(row: &Row, rootfs: &Rootfs) -> Answer {
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V3).unwrap();
-    let library_path = row
-        .env
-        .first()
-        .map(|(_, value)| ByteString::from(value.as_bytes()));
+    let library_path = row.env.first().map(|(_, value)| ByteString::from(value.as_bytes()));
     let environment = LoaderEnvironment {
         library_path,
         ..LoaderEnvironment::default()

@@ -89,15 +89,7 @@ fn wheel(folder: &Path) -> PathBuf {
 
 /// What a process in a container of the image gets.
 fn opened(engine: &Dockerd, image: &str) -> String {
-    engine.must(&[
-        "run",
-        "--rm",
-        "--network=none",
-        image,
-        "python3",
-        "-c",
-        OPENS,
-    ])
+    engine.must(&["run", "--rm", "--network=none", image, "python3", "-c", OPENS])
 }
 
 fn bookworm(engine: &Dockerd, name: &str) {
@@ -135,15 +127,7 @@ impl Pushed {
     fn arguments(&self, to: &str) -> Vec<String> {
         let (from, to) = (format!("docker://{}", self.at("base:1")), self.to(to));
         let wheel = self.wheel.to_str().unwrap();
-        let words = [
-            &*from,
-            "--phase",
-            "profiling",
-            "--cupti-from",
-            wheel,
-            "-o",
-            &to,
-        ];
+        let words = [&*from, "--phase", "profiling", "--cupti-from", wheel, "-o", &to];
         words.map(str::to_owned).to_vec()
     }
 
@@ -166,32 +150,20 @@ fn a_pushed_image_is_pulled_by_everybody_and_loads_the_real_cupti() {
     let (engine, image) = (&pushed.engine, pushed.at("group/out:1"));
     let before = requests(pushed.folder.path()).len();
     let text = pushed.slim("group/out:1");
-    assert!(
-        text.contains("1 layers sent, 1 mounted, 0 there already"),
-        "{text}"
-    );
+    assert!(text.contains("1 layers sent, 1 mounted, 0 there already"), "{text}");
     mounted(&pushed, before);
     // By Docker, and run.
     engine.must(&["pull", "--quiet", &image]);
     assert_eq!(opened(engine, &image), "/opt/cupti/lib/libcupti.so.12");
     let form = "{{.CreatedBy}} | {{.Comment}}";
     let history = engine.must(&["history", "--no-trunc", "--format", form, &image]);
-    let expected =
-        "cupti-audit slim --phase profiling | brings libcupti.so.12 of 12.4.127 (3 files, ";
+    let expected = "cupti-audit slim --phase profiling | brings libcupti.so.12 of 12.4.127 (3 files, ";
     assert!(history.starts_with(expected), "{history}");
     same_as_ldconfig(engine, &image);
     // By skopeo.
     let copy = format!("oci:{}:1", pushed.folder.path().join("copy").display());
-    let copying = [
-        "--insecure-policy",
-        "copy",
-        "--quiet",
-        "--src-tls-verify=false",
-    ];
-    run(
-        "skopeo",
-        &[&copying[..], &[&pushed.to("group/out:1"), &copy]].concat(),
-    );
+    let copying = ["--insecure-policy", "copy", "--quiet", "--src-tls-verify=false"];
+    run("skopeo", &[&copying[..], &[&pushed.to("group/out:1"), &copy]].concat());
     again(&pushed);
     println!(
         "an image with the real CUPTI of {WHEEL}, made without an engine, is pulled by Docker and skopeo, and loads it"
@@ -223,10 +195,7 @@ fn mounted(pushed: &Pushed, before: usize) {
 /// Whether a second run gives the same image, and sends nothing of it; and whether a tag that is there stays.
 fn again(pushed: &Pushed) {
     let text = pushed.slim("group/out:2");
-    assert!(
-        text.contains("0 layers sent, 0 mounted, 2 there already"),
-        "{text}"
-    );
+    assert!(text.contains("0 layers sent, 0 mounted, 2 there already"), "{text}");
     let [one, two] = ["group/out:1", "group/out:2"].map(|name| raw(&pushed.at(name)));
     assert_eq!(one, two);
     let mut refused = program(&["slim"]);
@@ -310,10 +279,7 @@ fn an_engine_is_given_an_image_and_runs_it() {
     slim(&host, &[&arguments[..], &[&layout]].concat());
     for (from, to) in [(&saved, "one"), (&layout, "two")] {
         let to = format!("oci:{}/{to}:1", out.display());
-        run(
-            "skopeo",
-            &["--insecure-policy", "copy", "--quiet", from, &to],
-        );
+        run("skopeo", &["--insecure-policy", "copy", "--quiet", from, &to]);
     }
 }
 
@@ -339,20 +305,10 @@ fn a_registry_with_a_password_takes_an_image_from_who_has_it() {
     let host = registry.address.to_string();
     let (to, ca) = (format!("docker://{host}/app:1"), ca.to_str().unwrap());
     let from = "oci:testdata/images/devel";
-    let words = [
-        "slim",
-        from,
-        "--phase",
-        "inference",
-        "--drop",
-        "--ca-cert",
-        ca,
-    ];
+    let words = ["slim", from, "--phase", "inference", "--drop", "--ca-cert", ca];
     let push = || {
         let mut program = program(&words);
-        program
-            .args(["-o", &to])
-            .env("DOCKER_CONFIG", folder.path());
+        program.args(["-o", &to]).env("DOCKER_CONFIG", folder.path());
         program.output().unwrap()
     };
     let refused = push();
@@ -370,11 +326,7 @@ fn a_registry_with_a_password_takes_an_image_from_who_has_it() {
         .env("DOCKER_CONFIG", folder.path())
         .output()
         .unwrap();
-    assert!(
-        said(&audit).contains("CUPTI is not in the image"),
-        "{}",
-        said(&audit)
-    );
+    assert!(said(&audit).contains("CUPTI is not in the image"), "{}", said(&audit));
 }
 
 #[test]
@@ -444,8 +396,7 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
         return;
     };
     let tar = fs::File::open(tar).unwrap();
-    let index =
-        layer::index_layer("debian", tar, &ExpectedBlob::default(), &cupti_options()).unwrap();
+    let index = layer::index_layer("debian", tar, &ExpectedBlob::default(), &cupti_options()).unwrap();
     let (rootfs, _) = rootfs::merge_layers([&index]);
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = DynamicLoader::find_default(&rootfs, arch, CpuLevel::V3).unwrap();
@@ -562,20 +513,13 @@ fn a_program_starts_without_what_was_dropped_beside_its_library() {
         layout.write_to(&from).unwrap();
         let [from_name, to_name] = [&from, &to].map(|path| format!("oci:{}", path.display()));
         let phase = ["--phase", "inference", "--drop"];
-        let text = slim(
-            "",
-            &[&[&*from_name], &phase[..], &["-o", &to_name]].concat(),
-        );
+        let text = slim("", &[&[&*from_name], &phase[..], &["-o", &to_name]].concat());
         assert!(text.contains("libnvperf_target.so"), "{text}");
         for (layout, name) in [(&from, "before"), (&to, "after")] {
             let root = at(&format!("{name}{number}"));
             unpacked(layout, &root);
             let answer = started(&root, library_path);
-            assert_eq!(
-                answer,
-                (Some(42), String::new()),
-                "{name}, {option}: {text}"
-            );
+            assert_eq!(answer, (Some(42), String::new()), "{name}, {option}: {text}");
         }
     }
 }
@@ -610,18 +554,10 @@ fn packed(blobs: &Path, root: &Path, words: &[&str]) -> (Value, String) {
     assert!(tar.wait().unwrap().success());
     let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
     let mut stored = Sha256::new();
-    std::io::copy(
-        &mut fs::File::open(&place).unwrap(),
-        &mut Digested(&mut stored),
-    )
-    .unwrap();
-    let (digest, size) = (
-        to_hex(&stored.finalize()),
-        fs::metadata(&place).unwrap().len(),
-    );
+    std::io::copy(&mut fs::File::open(&place).unwrap(), &mut Digested(&mut stored)).unwrap();
+    let (digest, size) = (to_hex(&stored.finalize()), fs::metadata(&place).unwrap().len());
     fs::rename(&place, blobs.join(&digest)).unwrap();
-    let described =
-        json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": size});
+    let described = json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": size});
     (described, format!("sha256:{}", to_hex(&plain.finalize())))
 }
 
@@ -660,11 +596,7 @@ fn layout(root: &Path, folder: &Path) {
     let manifest = document(media_type, &manifest);
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     fs::write(folder.join("index.json"), index.to_string()).unwrap();
-    fs::write(
-        folder.join("oci-layout"),
-        r#"{"imageLayoutVersion":"1.0.0"}"#,
-    )
-    .unwrap();
+    fs::write(folder.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
 }
 
 /// The bytes of all files below a folder, each once whatever its names, and of links: what overlay2 counts.
@@ -701,10 +633,7 @@ fn torch_is_imported_from_an_image_without_its_dead_weight() {
     let written = fs::read(&proof).unwrap();
     let proof: Value = serde_json::from_slice(&written).unwrap();
     let dropped = proof["dropped"].as_array().unwrap();
-    let gone: u64 = dropped
-        .iter()
-        .map(|file| file["bytes"].as_u64().unwrap())
-        .sum();
+    let gone: u64 = dropped.iter().map(|file| file["bytes"].as_u64().unwrap()).sum();
     // What the engine counts is what it unpacked.
     let size = engine.must(&["image", "inspect", "--format", "{{.Size}}", TORCH]);
     assert_eq!(
@@ -712,18 +641,10 @@ fn torch_is_imported_from_an_image_without_its_dead_weight() {
         bytes(&root) - gone + written.len() as u64,
         "{text}"
     );
-    let script = "import os, sys, torch\nprint(torch.__version__, [path for path in sys.argv[1:] if os.path.exists(path)])";
+    let script =
+        "import os, sys, torch\nprint(torch.__version__, [path for path in sys.argv[1:] if os.path.exists(path)])";
     let paths = dropped.iter().map(|file| file["path"].as_str().unwrap());
-    let run = [
-        "run",
-        "--rm",
-        "--network=none",
-        TORCH,
-        "python",
-        "-B",
-        "-c",
-        script,
-    ];
+    let run = ["run", "--rm", "--network=none", TORCH, "python", "-B", "-c", script];
     let said = engine.must(&run.into_iter().chain(paths).collect::<Vec<_>>());
     assert_eq!(said, "2.5.1+cu124 []");
     println!(

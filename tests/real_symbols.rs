@@ -53,10 +53,7 @@ fn check(dtags: &str, expected: &[&str]) {
     let output = root.command(&started).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.success(), expected.is_empty(), "{said}");
-    assert!(
-        expected.is_empty() || said.contains("symbol lookup error: "),
-        "{said}"
-    );
+    assert!(expected.is_empty() || said.contains("symbol lookup error: "), "{said}");
 }
 
 #[test]
@@ -88,12 +85,7 @@ fn real(root: &Root, path: &str) -> Vec<String> {
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     let mut symbols: Vec<String> = text
         .lines()
-        .filter_map(|line| {
-            line.split_once("undefined symbol: ")?
-                .1
-                .split([',', '\t', ' '])
-                .next()
-        })
+        .filter_map(|line| line.split_once("undefined symbol: ")?.1.split([',', '\t', ' ']).next())
         .map(ToOwned::to_owned)
         .collect();
     symbols.sort();

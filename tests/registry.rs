@@ -98,8 +98,7 @@ fn write_layout(dir: &Path) {
         config.to_string().as_bytes(),
     );
     let manifest_type = "application/vnd.oci.image.manifest.v1+json";
-    let manifest =
-        json!({"schemaVersion": 2, "mediaType": manifest_type, "config": config, "layers": stored});
+    let manifest = json!({"schemaVersion": 2, "mediaType": manifest_type, "config": config, "layers": stored});
     let mut manifest = blob(manifest_type, manifest.to_string().as_bytes());
     manifest["annotations"] = json!({"org.opencontainers.image.ref.name": "1"});
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
@@ -109,10 +108,7 @@ fn write_layout(dir: &Path) {
 
 /// Pushes the layout's image as `written`.
 fn push(layout: &Path, written: &str, arguments: &[&str]) {
-    let (from, to) = (
-        format!("oci:{}:1", layout.display()),
-        format!("docker://{written}"),
-    );
+    let (from, to) = (format!("oci:{}:1", layout.display()), format!("docker://{written}"));
     let mut all = vec!["--insecure-policy", "copy", "--quiet"];
     all.extend(arguments);
     all.extend([from.as_str(), to.as_str()]);
@@ -129,16 +125,8 @@ fn raw_manifest(written: &str, arguments: &[&str]) -> Vec<u8> {
 }
 
 /// Compares what was pulled with the manifest that skopeo sees.
-fn check(
-    pulled: &Pulled,
-    manifest: &[u8],
-    media_type: &str,
-    decompress: impl Fn(&[u8]) -> Vec<u8>,
-) {
-    assert_eq!(
-        pulled.image.digest.as_ref().unwrap().to_string(),
-        sha256(manifest)
-    );
+fn check(pulled: &Pulled, manifest: &[u8], media_type: &str, decompress: impl Fn(&[u8]) -> Vec<u8>) {
+    assert_eq!(pulled.image.digest.as_ref().unwrap().to_string(), sha256(manifest));
     let manifest: serde_json::Value = serde_json::from_slice(manifest).unwrap();
     for (index, (layer, blob)) in pulled.image.layers.iter().zip(&pulled.blobs).enumerate() {
         let described = &manifest["layers"][index];
@@ -156,9 +144,7 @@ fn check(
 
 fn gunzip(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    flate2::read::MultiGzDecoder::new(bytes)
-        .read_to_end(&mut out)
-        .unwrap();
+    flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut out).unwrap();
     out
 }
 
@@ -177,11 +163,7 @@ fn images_of_every_form_come_back_over_plain_http() {
     let docker = "application/vnd.docker.image.rootfs.diff.tar.gzip";
     for (arguments, media_type, decompress) in [
         (oci, gzip, gunzip as fn(&[u8]) -> _),
-        (
-            &["--format", "oci", "--dest-compress-format", "zstd"],
-            zstd,
-            unzstd,
-        ),
+        (&["--format", "oci", "--dest-compress-format", "zstd"], zstd, unzstd),
         (&["--format", "v2s2"], docker, gunzip),
     ] {
         // A registry of its own: skopeo does not push again what one holds in another form.
@@ -191,24 +173,13 @@ fn images_of_every_form_come_back_over_plain_http() {
         let registry = Registry::start(dir.path(), None);
         let app = format!("{}/group/app", registry.address);
         let written = format!("{app}:1");
-        push(
-            &layout,
-            &written,
-            &[&["--dest-tls-verify=false"], arguments].concat(),
-        );
+        push(&layout, &written, &[&["--dest-tls-verify=false"], arguments].concat());
         let manifest = raw_manifest(&written, &["--tls-verify=false"]);
         let pinned = format!("{app}@{}", sha256(&manifest));
         for written in [written, pinned] {
-            check(
-                &pull(&written, anonymous()).unwrap(),
-                &manifest,
-                media_type,
-                decompress,
-            );
+            check(&pull(&written, anonymous()).unwrap(), &manifest, media_type, decompress);
         }
-        let error = pull(&format!("{app}:none"), anonymous())
-            .map(|_| ())
-            .unwrap_err();
+        let error = pull(&format!("{app}:none"), anonymous()).map(|_| ()).unwrap_err();
         assert_eq!(
             error.replace(&registry.address.to_string(), "HOST"),
             "no such image or tag: HOST/group/app:none is not in HOST (MANIFEST_UNKNOWN: manifest unknown)"
@@ -245,11 +216,7 @@ impl Fortress {
         std::fs::copy(&ca, trusted.join("ca.crt")).unwrap();
         let trust = |option: &str| format!("{option}={}", trusted.display());
         let (dest, src) = (trust("--dest-cert-dir"), trust("--cert-dir"));
-        push(
-            &path("layout"),
-            &written,
-            &[&dest, "--dest-creds=user:right:one"],
-        );
+        push(&path("layout"), &written, &[&dest, "--dest-creds=user:right:one"]);
         let manifest = raw_manifest(&written, &[&src, "--creds=user:right:one"]);
         Self {
             dir,
@@ -264,19 +231,13 @@ impl Fortress {
     }
 
     fn pull(&self, options: RegistryOptions) -> Result<Pulled, String> {
-        pull(&format!("{}/app:1", self.host()), options)
-            .map_err(|error| error.replace(&self.host(), "HOST"))
+        pull(&format!("{}/app:1", self.host()), options).map_err(|error| error.replace(&self.host(), "HOST"))
     }
 
     /// Pulls the image and compares it with what was pushed.
     fn gives_the_image(&self, options: RegistryOptions) {
         let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
-        check(
-            &self.pull(options).unwrap(),
-            &self.manifest,
-            media_type,
-            gunzip,
-        );
+        check(&self.pull(options).unwrap(), &self.manifest, media_type, gunzip);
     }
 
     fn refusal(&self, options: RegistryOptions) -> String {
@@ -294,12 +255,7 @@ impl Fortress {
 
 #[test]
 fn a_registry_with_its_own_ca_and_passwords_wants_both() {
-    if !have_all(&[
-        REGISTRY,
-        SKOPEO,
-        ("openssl", "openssl"),
-        ("htpasswd", "apache2-utils"),
-    ]) {
+    if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {
         return;
     }
     let fortress = Fortress::build();

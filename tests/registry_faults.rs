@@ -37,11 +37,7 @@ fn options() -> RegistryOptions {
     }
 }
 
-fn open_as(
-    written: &str,
-    options: RegistryOptions,
-    platform: Option<&str>,
-) -> Result<OpenedImage, String> {
+fn open_as(written: &str, options: RegistryOptions, platform: Option<&str>) -> Result<OpenedImage, String> {
     let platform = platform.map(|platform| Platform::parse(platform).unwrap());
     let source = RegistrySource::new(written.parse().unwrap(), written.to_owned(), options);
     let request = OpenRequest {
@@ -67,12 +63,8 @@ fn layer(opened: &OpenedImage) -> Result<Vec<u8>, String> {
         panic!("blobs")
     };
     let mut bytes = Vec::new();
-    let mut reader = blobs
-        .open(&opened.image.layers[0])
-        .map_err(|error| error.to_string())?;
-    reader
-        .read_to_end(&mut bytes)
-        .map_err(|error| error.to_string())?;
+    let mut reader = blobs.open(&opened.image.layers[0]).map_err(|error| error.to_string())?;
+    reader.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
 }
 
@@ -88,22 +80,13 @@ fn faulty(
     Server::start(move |request| {
         let hit = request.path == path
             && left
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                    left.checked_sub(1)
-                })
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
                 .is_ok();
-        if hit {
-            fault(request)
-        } else {
-            image.serve(request)
-        }
+        if hit { fault(request) } else { image.serve(request) }
     })
 }
 
-fn with_credentials(
-    server: &Server,
-    entry: serde_json::Value,
-) -> (tempfile::TempDir, RegistryOptions, PathBuf) {
+fn with_credentials(server: &Server, entry: serde_json::Value) -> (tempfile::TempDir, RegistryOptions, PathBuf) {
     with_config(json!({"auths": {server.address.to_string(): entry}}))
 }
 
@@ -150,9 +133,7 @@ fn limits_and_faults_that_pass_are_waited_for() {
         assert!(open(&server).is_ok(), "{status}");
         assert_eq!(server.paths().len(), 4);
     }
-    let server = faulty(&image, MANIFEST, 2, |_| {
-        Reply::new(200, vec![b'{'; 1000]).cut(500)
-    });
+    let server = faulty(&image, MANIFEST, 2, |_| Reply::new(200, vec![b'{'; 1000]).cut(500));
     assert!(open(&server).is_ok());
 }
 
@@ -166,9 +147,7 @@ fn limits_and_faults_that_stay_are_named() {
         "rate limited by HOST (TOOMANYREQUESTS: pull rate limit); try again later, or docker login for a higher limit"
     );
     assert_eq!(server.paths().len(), 3);
-    let server = faulty(&image, MANIFEST, 9, |_| {
-        Reply::new(429, "").with("Retry-After", "3600")
-    });
+    let server = faulty(&image, MANIFEST, 9, |_| Reply::new(429, "").with("Retry-After", "3600"));
     assert_eq!(
         refusal(&server, open(&server)),
         "rate limited by HOST; it asks to wait 3600 seconds; try again later, or docker login for a higher limit"
@@ -189,11 +168,7 @@ fn a_blob_that_breaks_off_is_resumed_where_it_stands() {
     let server = faulty(&image, &image.layer_path(), 9, move |request| {
         let reply = Reply::range(request, &blob);
         let rest = blob.len() - request.range().unwrap_or(0);
-        if rest > 66_000 {
-            reply.cut(66_000)
-        } else {
-            reply
-        }
+        if rest > 66_000 { reply.cut(66_000) } else { reply }
     });
     assert_eq!(layer(&open(&server).unwrap()), Ok(image.layer.clone()));
     let ranges: Vec<_> = server.seen().iter().skip(2).map(Request::range).collect();
@@ -253,13 +228,8 @@ fn a_blob_with_surplus_gives_one_byte_too_many_and_a_short_one_is_an_error() {
     let image = Pushed::new();
     let mut long = image.layer.clone();
     long.extend([0; 1000]);
-    let server = faulty(&image, &image.layer_path(), 99, move |_| {
-        Reply::new(200, &*long)
-    });
-    assert_eq!(
-        layer(&open(&server).unwrap()).unwrap().len(),
-        image.layer.len() + 1
-    );
+    let server = faulty(&image, &image.layer_path(), 99, move |_| Reply::new(200, &*long));
+    assert_eq!(layer(&open(&server).unwrap()).unwrap().len(), image.layer.len() + 1);
     let short = image.layer[..500].to_vec();
     let server = faulty(&image, &image.layer_path(), 99, move |request| {
         Reply::range(request, &short)
@@ -281,10 +251,7 @@ fn a_redirect_leaves_the_authorization_behind() {
         0 => Reply::range(request, &blob).cut(1000),
         _ => Reply::range(request, &blob),
     });
-    let elsewhere = format!(
-        "http://localhost:{}/store?signature=s",
-        storage.address.port()
-    );
+    let elsewhere = format!("http://localhost:{}/store?signature=s", storage.address.port());
     let whole = image.clone();
     let server = Server::start(move |request| match request.header("authorization") {
         Some("Basic dTpw") if request.path == whole.layer_path() => {
@@ -298,19 +265,10 @@ fn a_redirect_leaves_the_authorization_behind() {
     assert_eq!(layer(&opened), Ok(image.layer.clone()));
     let seen = storage.seen();
     assert_eq!(seen.len(), 2);
-    assert!(
-        seen.iter()
-            .all(|request| request.path == "/store?signature=s")
-    );
-    assert!(
-        seen.iter()
-            .all(|request| request.header("authorization").is_none())
-    );
+    assert!(seen.iter().all(|request| request.path == "/store?signature=s"));
+    assert!(seen.iter().all(|request| request.header("authorization").is_none()));
     assert_eq!(seen[1].range(), Some(1000));
-    let asked = server
-        .paths()
-        .into_iter()
-        .filter(|path| *path == image.layer_path());
+    let asked = server.paths().into_iter().filter(|path| *path == image.layer_path());
     assert_eq!(asked.count(), 2);
 }
 
@@ -346,17 +304,13 @@ fn redirects_to_forbidden_places_and_without_end_are_refused() {
 #[test]
 fn what_is_no_manifest_is_named() {
     let image = Pushed::new();
-    let page = |_: &Request| {
-        Reply::new(200, "<html>\x1b[31m sign in").with("Content-Type", "text/html; charset=utf-8")
-    };
+    let page = |_: &Request| Reply::new(200, "<html>\x1b[31m sign in").with("Content-Type", "text/html; charset=utf-8");
     let server = faulty(&image, MANIFEST, 9, page);
     assert_eq!(
         refusal(&server, open(&server)),
         "HOST is not a registry, or something stands before it: it answered 200 OK with text/html instead of a manifest, beginning \"<html>\\x1b[31m sign in\""
     );
-    let server = faulty(&image, MANIFEST, 9, |_| {
-        Reply::new(200, vec![b' '; 65536]).endless()
-    });
+    let server = faulty(&image, MANIFEST, 9, |_| Reply::new(200, vec![b' '; 65536]).endless());
     assert_eq!(
         refusal(&server, open(&server)),
         "manifest 1 of HOST/app:1 is larger than the limit of 4194304 bytes"
@@ -387,10 +341,7 @@ fn a_pinned_digest_is_held_to_and_the_config_to_its_descriptor() {
         &server,
         open_as(&format!("{}/app@{pinned}", server.address), options(), None),
     );
-    assert!(
-        error.contains(&format!("expected digest {pinned}, found")),
-        "{error}"
-    );
+    assert!(error.contains(&format!("expected digest {pinned}, found")), "{error}");
     let path = registry_server::blob_path(&image.config);
     let size = image.config.len();
     let server = faulty(&image, &path, 9, move |_| Reply::new(200, vec![b'x'; size]));
@@ -414,10 +365,7 @@ fn an_unknown_image_is_not_found_in_the_registrys_own_words() {
 #[test]
 fn an_index_leads_to_the_platform_or_says_what_it_has() {
     let image = Pushed::new();
-    let mut entry = descriptor(
-        "application/vnd.oci.image.manifest.v1+json",
-        &image.manifest,
-    );
+    let mut entry = descriptor("application/vnd.oci.image.manifest.v1+json", &image.manifest);
     entry["platform"] = json!({"os": "linux", "architecture": "amd64"});
     let mut other = entry.clone();
     other["platform"]["architecture"] = json!("arm64");
@@ -443,10 +391,7 @@ fn indexes_within_indexes_are_followed_three_deep() {
             .into_bytes()
     };
     let index = "application/vnd.oci.image.index.v1+json";
-    let mut documents = vec![wrap(
-        &image.manifest,
-        "application/vnd.oci.image.manifest.v1+json",
-    )];
+    let mut documents = vec![wrap(&image.manifest, "application/vnd.oci.image.manifest.v1+json")];
     for _ in 0..3 {
         documents.push(wrap(documents.last().unwrap(), index));
     }
@@ -464,19 +409,13 @@ fn indexes_within_indexes_are_followed_three_deep() {
         let outcome = open(&server);
         assert_eq!(outcome.is_ok(), expected, "{depth}");
         if let Err(error) = outcome {
-            assert!(
-                error.ends_with("leads through more than 3 other indexes"),
-                "{error}"
-            );
+            assert!(error.ends_with("leads through more than 3 other indexes"), "{error}");
         }
     }
 }
 
 /// A registry that gives parts of an image for the token of its own token server, which wants `login`.
-fn with_tokens(
-    image: &Pushed,
-    login: impl Fn(&Request) -> Option<String> + Send + Sync + 'static,
-) -> Server {
+fn with_tokens(image: &Pushed, login: impl Fn(&Request) -> Option<String> + Send + Sync + 'static) -> Server {
     let image = image.clone();
     let spent = AtomicUsize::new(0);
     Server::start(move |request| {
@@ -511,9 +450,7 @@ fn a_token_is_fetched_used_for_everything_and_renewed_when_it_is_spent() {
     let blob = image.layer_path();
     assert_eq!(
         server.paths(),
-        [
-            MANIFEST, "/token", MANIFEST, &config, "/token", &config, &blob
-        ]
+        [MANIFEST, "/token", MANIFEST, &config, "/token", &config, &blob]
     );
     let token = &server.seen()[1];
     assert_eq!(
@@ -530,18 +467,14 @@ fn a_token_server_in_trouble_is_waited_for() {
         (2, None),
         (
             3,
-            Some(
-                "the token server HOST is in trouble: it answered 502 Bad Gateway; try again later",
-            ),
+            Some("the token server HOST is in trouble: it answered 502 Bad Gateway; try again later"),
         ),
     ] {
         let (image, left) = (image.clone(), AtomicUsize::new(times));
         let server = Server::start(move |request| {
             if request.path.starts_with("/token") {
                 let is_down = left
-                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                        left.checked_sub(1)
-                    })
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
                     .is_ok();
                 return if is_down {
                     Reply::new(502, "")
@@ -552,10 +485,7 @@ fn a_token_server_in_trouble_is_waited_for() {
             if request.header("authorization") == Some("Bearer t") {
                 return image.serve(request);
             }
-            let realm = format!(
-                "Bearer realm=\"http://{}/token\"",
-                request.header("host").unwrap()
-            );
+            let realm = format!("Bearer realm=\"http://{}/token\"", request.header("host").unwrap());
             Reply::new(401, "").with("WWW-Authenticate", realm)
         });
         let outcome = open(&server);
@@ -568,9 +498,8 @@ fn a_token_server_in_trouble_is_waited_for() {
 
 #[test]
 fn a_password_goes_to_the_token_server_and_a_wrong_one_is_named_with_its_file() {
-    let login = |request: &Request| {
-        (request.header("authorization") == Some("Basic dTpw")).then(|| "access_token".to_owned())
-    };
+    let login =
+        |request: &Request| (request.header("authorization") == Some("Basic dTpw")).then(|| "access_token".to_owned());
     let server = with_tokens(&Pushed::new(), login);
     let written = format!("{}/app:1", server.address);
     let (_dir, right, _) = with_credentials(&server, json!({"auth": "dTpw"}));
@@ -596,8 +525,7 @@ fn an_identity_token_is_exchanged_and_never_sent_as_a_password() {
         (request.method == "POST" && request.body == expected).then(|| "access_token".to_owned())
     };
     let server = with_tokens(&Pushed::new(), login);
-    let (_dir, options, _) =
-        with_credentials(&server, json!({"auth": "MDAwMDo=", "identitytoken": "r+1"}));
+    let (_dir, options, _) = with_credentials(&server, json!({"auth": "MDAwMDo=", "identitytoken": "r+1"}));
     assert!(open_as(&format!("{}/app:1", server.address), options, None).is_ok());
     assert!(server.seen().iter().all(|request| {
         request
@@ -618,10 +546,7 @@ fn a_token_server_in_a_forbidden_place_is_not_asked() {
             "http://auth.example/token",
             "refused to ask the token server that HOST names: http://auth.example is plain HTTP; --insecure-registry auth.example allows it",
         ),
-        (
-            "token",
-            "HOST names a token server that is no address: \"token\"",
-        ),
+        ("token", "HOST names a token server that is no address: \"token\""),
     ] {
         let server = faulty(&image, MANIFEST, 9, move |_| {
             Reply::new(401, "").with("WWW-Authenticate", format!("Bearer realm=\"{realm}\""))
@@ -645,10 +570,7 @@ fn a_token_server_without_end_or_without_token_is_an_error() {
             path if path.starts_with("/token") => reply.clone(),
             MANIFEST => Reply::new(401, "").with(
                 "WWW-Authenticate",
-                format!(
-                    "Bearer realm=\"http://{}/token\"",
-                    request.header("host").unwrap()
-                ),
+                format!("Bearer realm=\"http://{}/token\"", request.header("host").unwrap()),
             ),
             _ => image.serve(request),
         });
@@ -662,11 +584,9 @@ fn a_token_server_without_end_or_without_token_is_an_error() {
 #[test]
 fn access_that_is_denied_says_with_whose_credentials() {
     let image = Pushed::new();
-    let server = faulty(&image, MANIFEST, 9, |request| {
-        match request.header("authorization") {
-            Some("Basic dTpw") => Reply::new(403, r#"{"errors":[{"code":"DENIED"}]}"#),
-            _ => Reply::new(401, "").with("WWW-Authenticate", "Basic realm=\"x\""),
-        }
+    let server = faulty(&image, MANIFEST, 9, |request| match request.header("authorization") {
+        Some("Basic dTpw") => Reply::new(403, r#"{"errors":[{"code":"DENIED"}]}"#),
+        _ => Reply::new(401, "").with("WWW-Authenticate", "Basic realm=\"x\""),
     });
     let written = format!("{}/app:1", server.address);
     let (_dir, right, file) = with_credentials(&server, json!({"auth": "dTpw"}));
@@ -728,15 +648,12 @@ fn a_host_that_looks_alike_gets_no_credentials() {
 fn a_foreign_layer_is_never_fetched() {
     let mut image = Pushed::new();
     let mut manifest: serde_json::Value = serde_json::from_slice(&image.manifest).unwrap();
-    manifest["layers"][0]["mediaType"] =
-        json!("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip");
+    manifest["layers"][0]["mediaType"] = json!("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip");
     manifest["layers"][0]["urls"] = json!(["http://169.254.169.254/"]);
     image.manifest = manifest.to_string().into_bytes();
     let server = faulty(&image, "", 0, |_| Reply::new(500, ""));
     let opened = open(&server).unwrap();
-    let error = layer(&opened)
-        .unwrap_err()
-        .replace(&server.address.to_string(), "HOST");
+    let error = layer(&opened).unwrap_err().replace(&server.address.to_string(), "HOST");
     assert_eq!(
         error,
         format!(
@@ -765,10 +682,7 @@ fn a_registry_that_is_not_there_is_one_sentence() {
     let error = open_as("no-such-host.invalid/app:1", options(), None)
         .map(|_| ())
         .unwrap_err();
-    assert!(
-        error.starts_with("cannot reach no-such-host.invalid: "),
-        "{error}"
-    );
+    assert!(error.starts_with("cannot reach no-such-host.invalid: "), "{error}");
 }
 
 /// An address of this machine that is not a loopback one, where it has one and no proxy stands before it.
@@ -802,8 +716,7 @@ fn plain_http_to_another_machine_needs_the_users_word_and_leads_to_no_loopback()
     });
     let error = refusal(&server, open(&server));
     assert!(
-        error.starts_with("HOST does not speak TLS")
-            && error.ends_with("--insecure-registry HOST allows plain HTTP"),
+        error.starts_with("HOST does not speak TLS") && error.ends_with("--insecure-registry HOST allows plain HTTP"),
         "{error}"
     );
     assert_eq!(server.paths(), [""; 0]);
@@ -851,23 +764,15 @@ fn a_ca_file_that_is_none_is_named() {
             ca_cert: Some(ca),
             ..options()
         };
-        open_as("localhost:1/app:1", options, None)
-            .map(|_| ())
-            .unwrap_err()
+        open_as("localhost:1/app:1", options, None).map(|_| ()).unwrap_err()
     };
     assert_eq!(
         with(file.clone()),
-        format!(
-            "CA file {}: it holds no certificate in PEM form",
-            file.display()
-        )
+        format!("CA file {}: it holds no certificate in PEM form", file.display())
     );
     let missing = dir.path().join("missing.pem");
     assert_eq!(
         with(missing.clone()),
-        format!(
-            "CA file {}: No such file or directory (os error 2)",
-            missing.display()
-        )
+        format!("CA file {}: No such file or directory (os error 2)", missing.display())
     );
 }

@@ -53,10 +53,8 @@ fn assert_valid(validator: &jsonschema::Validator, document: &Value, name: &str)
 fn closed(schema: &Value) -> Value {
     match schema {
         Value::Object(object) => {
-            let mut object: serde_json::Map<String, Value> = object
-                .iter()
-                .map(|(key, value)| (key.clone(), closed(value)))
-                .collect();
+            let mut object: serde_json::Map<String, Value> =
+                object.iter().map(|(key, value)| (key.clone(), closed(value))).collect();
             if object.get("type") == Some(&"object".into()) && object.contains_key("properties") {
                 object.insert("additionalProperties".to_owned(), false.into());
             }
@@ -86,10 +84,7 @@ fn the_json_report_is_what_its_schema_tells() {
     assert!(!validator.is_valid(&broken));
     broken = reports[0].clone();
     broken["image"]["new"] = 1.into();
-    assert!(
-        !validator.is_valid(&broken),
-        "the test would miss a property"
-    );
+    assert!(!validator.is_valid(&broken), "the test would miss a property");
 }
 
 #[test]
@@ -105,10 +100,7 @@ fn sarif_validator() -> jsonschema::Validator {
     let schema = fs::read_to_string("testdata/schemas/sarif-2.1.0.json").unwrap();
     let mut schema: Value = serde_json::from_str(&schema).unwrap();
     // The published pattern of two properties that we do not write has a `]` too many to be a regular expression.
-    for property in [
-        "run/properties/language",
-        "toolComponent/properties/language",
-    ] {
+    for property in ["run/properties/language", "toolComponent/properties/language"] {
         let property = schema.pointer_mut(&format!("/definitions/{property}"));
         let pattern = property.unwrap().as_object_mut().unwrap().remove("pattern");
         assert!(pattern.is_some());
@@ -132,18 +124,14 @@ fn sarif_keeps_to_the_published_schema() {
         assert_eq!(place["region"]["startLine"], 1, "{result}");
         assert_eq!(result["suppressions"], Value::Array(Vec::new()));
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
-        assert_eq!(
-            run["tool"]["driver"]["rules"][index]["id"],
-            result["ruleId"]
-        );
+        assert_eq!(run["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
     }
     // The schema is one that can be broken.
     let mut broken = sarif.clone();
     broken["runs"][0]["results"][0]["level"] = "fatal".into();
     assert!(!validator.is_valid(&broken));
     broken = sarif;
-    broken["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] =
-        "a b\\<".into();
+    broken["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] = "a b\\<".into();
     assert!(!validator.is_valid(&broken), "URIs are not looked at");
 }
 
@@ -152,8 +140,7 @@ fn a_finding_has_a_fingerprint_of_its_own_that_stays() {
     let fingerprints = |images: &[&str]| -> Vec<String> {
         let sarif: Value = serde_json::from_str(&report("sarif", images)).unwrap();
         let results = sarif["runs"][0]["results"].as_array().unwrap().clone();
-        let print =
-            |result: &Value| result["partialFingerprints"]["primaryLocationLineHash"].to_string();
+        let print = |result: &Value| result["partialFingerprints"]["primaryLocationLineHash"].to_string();
         results.iter().map(print).collect()
     };
     let alone = fingerprints(&["hostile-names"]);
@@ -182,12 +169,7 @@ fn junit_keeps_to_the_schema_of_jenkins() {
 /// What xmllint says of a file by the schema of Jenkins; `None` where it is not installed.
 fn xmllint(file: &Path) -> Option<String> {
     let judged = Command::new("xmllint")
-        .args([
-            "--noout",
-            "--nonet",
-            "--schema",
-            "testdata/schemas/junit-10.xsd",
-        ])
+        .args(["--noout", "--nonet", "--schema", "testdata/schemas/junit-10.xsd"])
         .arg(file)
         .output();
     match judged {
@@ -233,10 +215,7 @@ fn a_suppressed_finding_is_in_every_form_and_counts_in_none() {
         "<skipped message=\"{}\"/>",
         because.replace('<', "&lt;").replace('>', "&gt;")
     );
-    assert!(
-        junit.contains(&skipped) && !junit.contains("<failure"),
-        "{junit}"
-    );
+    assert!(junit.contains(&skipped) && !junit.contains("<failure"), "{junit}");
     let markdown = run("markdown");
     assert!(markdown.contains("| suppressed error |"), "{markdown}");
     assert!(
@@ -301,11 +280,7 @@ fn without_passed_cases(text: &str) -> String {
         ),
         None => line.to_owned(),
     };
-    let lines: Vec<String> = text
-        .lines()
-        .filter(|line| !passed(line))
-        .map(number)
-        .collect();
+    let lines: Vec<String> = text.lines().filter(|line| !passed(line)).map(number).collect();
     lines.join("\n")
 }
 

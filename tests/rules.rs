@@ -112,11 +112,7 @@ fn judge(name: String, facts: &ImageFacts) -> Judged {
         phases.iter().flat_map(of).collect::<Vec<RuleSubject>>()
     };
     let findings = ASKED.map(|asked| {
-        let asked_for: Vec<Phase> = phases
-            .iter()
-            .filter(|phase| phase.name == asked)
-            .cloned()
-            .collect();
+        let asked_for: Vec<Phase> = phases.iter().filter(|phase| phase.name == asked).cloned().collect();
         let of_phase = [subjects.as_slice(), &needs(&asked_for)].concat();
         (asked, rule::judge_subjects(&rules, &of_phase, &asked_for))
     });
@@ -149,12 +145,8 @@ fn what_every_rule_says_of_every_image() {
     for judged in &*ALL {
         let _ = writeln!(out, "{}", judged.name);
         for (rule, cells) in judged.rules() {
-            let [unasked, inference, training, profiling] =
-                cells.map(|cell| cell.map_or("-", Severity::name));
-            let _ = writeln!(
-                out,
-                "  {rule:34}{unasked:9}{inference:11}{training:10}{profiling}"
-            );
+            let [unasked, inference, training, profiling] = cells.map(|cell| cell.map_or("-", Severity::name));
+            let _ = writeln!(out, "  {rule:34}{unasked:9}{inference:11}{training:10}{profiling}");
         }
     }
     insta::assert_snapshot!("matrix", out);
@@ -189,21 +181,9 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
     // What ld.so.conf says, which other file names the directory, and whether ldconfig gets to it.
     let cases = [
         (include.to_owned(), "etc/ld.so.conf.d/gke.conf", true),
-        (
-            format!("{include} # all"),
-            "etc/ld.so.conf.d/gke.conf",
-            true,
-        ),
-        (
-            "include /etc/more/*.conf".to_owned(),
-            "etc/more/gke.conf",
-            true,
-        ),
-        (
-            "include more/[a-h]*.conf".to_owned(),
-            "etc/more/gke.conf",
-            true,
-        ),
+        (format!("{include} # all"), "etc/ld.so.conf.d/gke.conf", true),
+        ("include /etc/more/*.conf".to_owned(), "etc/more/gke.conf", true),
+        ("include more/[a-h]*.conf".to_owned(), "etc/more/gke.conf", true),
         (format!("{directory} # GKE"), "etc/none", true),
         (format!("{directory}//"), "etc/none", true),
         (format!("# {include}"), "etc/ld.so.conf.d/gke.conf", false),
@@ -291,10 +271,7 @@ fn every_subject_has_the_fields_of_its_kind() {
         let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();
         assert_eq!(has, lists, "{}", subject.kind.name());
     }
-    let mut all: BTreeSet<&str> = rule::SubjectKind::ALL
-        .iter()
-        .map(|kind| kind.name())
-        .collect();
+    let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
     // Of a run, not of an image.
     all.remove(rule::SubjectKind::Suppression.name());
     assert_eq!(kinds, all, "every kind is in some fixture");

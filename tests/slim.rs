@@ -121,12 +121,7 @@ impl Place {
     }
 }
 
-const BRING: [&str; 4] = [
-    "--phase",
-    "profiling",
-    "--cupti-from",
-    "oci:testdata/images/devel",
-];
+const BRING: [&str; 4] = ["--phase", "profiling", "--cupti-from", "oci:testdata/images/devel"];
 
 #[test]
 fn what_is_missing_is_brought_and_what_is_there_stays_as_it_is() {
@@ -172,26 +167,16 @@ fn the_same_image_comes_out_of_every_run_and_in_every_form() {
         if one.is_dir() {
             let names = |folder: &Path| {
                 let files = files(folder).into_iter();
-                let inside = |(path, bytes): (PathBuf, Vec<u8>)| {
-                    (path.strip_prefix(folder).unwrap().to_owned(), bytes)
-                };
+                let inside = |(path, bytes): (PathBuf, Vec<u8>)| (path.strip_prefix(folder).unwrap().to_owned(), bytes);
                 files.map(inside).collect::<BTreeMap<_, _>>()
             };
             assert_eq!(names(&one), names(&two));
         } else {
-            assert!(
-                fs::read(&one).unwrap() == fs::read(&two).unwrap(),
-                "{scheme}"
-            );
+            assert!(fs::read(&one).unwrap() == fs::read(&two).unwrap(), "{scheme}");
         }
         let report = audit(&format!("{scheme}:{}", one.display()), &[]);
         let layers = report["image"]["layers"].as_array().unwrap().clone();
-        diff_ids.push(
-            layers
-                .iter()
-                .map(|it| it["diff_id"].clone())
-                .collect::<Vec<_>>(),
-        );
+        diff_ids.push(layers.iter().map(|it| it["diff_id"].clone()).collect::<Vec<_>>());
     }
     assert_eq!(diff_ids[0], diff_ids[1]);
     assert_eq!(diff_ids[0], diff_ids[2]);
@@ -214,20 +199,13 @@ fn a_manifest_of_which_nothing_is_changed_is_the_same_blob() {
     let manifest = fs::read_to_string(from.join(blobs).join(&was[7..])).unwrap();
     let (size, manifest) = (
         descriptor["size"].to_string(),
-        manifest.replacen(
-            '{',
-            r#"{ "extra":[1], "annotations":{"z":"1","b":"2","m":"3"},"#,
-            1,
-        ),
+        manifest.replacen('{', r#"{ "extra":[1], "annotations":{"z":"1","b":"2","m":"3"},"#, 1),
     );
     let sha256 = testkit::layer::sha256(manifest.as_bytes());
     let hex = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
     fs::write(from.join(blobs).join(hex), &manifest).unwrap();
     let index = index.replace(&was[7..], hex);
-    let index = index.replace(
-        &format!(r#""size":{size}"#),
-        &format!(r#""size":{}"#, manifest.len()),
-    );
+    let index = index.replace(&format!(r#""size":{size}"#), &format!(r#""size":{}"#, manifest.len()));
     fs::write(from.join("index.json"), index).unwrap();
     let (image, to) = (place.of("oci", "from"), place.of("oci", "to"));
     must(&[&[&*image, "-o", &to], &BRING[..]].concat());
@@ -264,20 +242,10 @@ fn a_library_behind_tokens_of_a_search_path_stays() {
         ("/opt/$LIB/nv", "runpath", lib, true),
         ("/opt/$LIB/nv", "environment", lib, true),
         ("/none:/opt/${LIB}/nv/", "rpath", lib, true),
-        (
-            "/opt/a${LIB}b/nv",
-            "rpath",
-            "opt/alib/x86_64-linux-gnub/nv",
-            true,
-        ),
+        ("/opt/a${LIB}b/nv", "rpath", "opt/alib/x86_64-linux-gnub/nv", true),
         ("/opt/nv-${PLATFORM}-12", "rpath", "opt/nv-x86_64-12", true),
         ("/opt/nv-$PLATFORM", "environment", "opt/nv-x86_64", true),
-        (
-            "$ORIGIN/../$LIB/nv",
-            "runpath",
-            "opt/lib/x86_64-linux-gnu/nv",
-            true,
-        ),
+        ("$ORIGIN/../$LIB/nv", "runpath", "opt/lib/x86_64-linux-gnu/nv", true),
         ("/opt/nv", "rpath", "opt/nv/glibc-hwcaps/x86-64-v2", true),
         ("/opt/$LIBRARY/nv", "rpath", lib, false),
         ("/opt/lib64/nv", "rpath", lib, false),
@@ -421,10 +389,7 @@ fn an_archive_that_can_be_read_only_once_gives_the_same_image() {
     let saved = place.of("docker-archive", "saved.tar");
     let phase = ["--phase", "inference"];
     let said = must(&[&[&*fixture("devel")], &phase[..], &["-o", &saved]].concat());
-    assert!(
-        said.contains("nothing is brought and nothing goes"),
-        "{said}"
-    );
+    assert!(said.contains("nothing is brought and nothing goes"), "{said}");
     let tar = fs::read(place.path().join("saved.tar")).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&tar).unwrap();
@@ -457,8 +422,7 @@ fn an_archive_that_can_be_read_only_once_gives_the_same_image() {
 fn wheel(path: &Path, content: &[u8]) {
     let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
     let options = zip::write::SimpleFileOptions::default();
-    zip.start_file("../../nvidia/lib/libcupti.so.12", options)
-        .unwrap();
+    zip.start_file("../../nvidia/lib/libcupti.so.12", options).unwrap();
     zip.write_all(content).unwrap();
     zip.finish().unwrap();
 }
@@ -503,11 +467,9 @@ fn large(place: &Place) -> String {
     };
     let name = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
     let layers = [noise(1), noise(7)].map(|noise| Layer::new().file(name, noise));
-    let image = layers
-        .iter()
-        .fold(Image::new("linux/amd64"), |image, layer| {
-            image.layer("RUN", layer, Compression::None)
-        });
+    let image = layers.iter().fold(Image::new("linux/amd64"), |image, layer| {
+        image.layer("RUN", layer, Compression::None)
+    });
     let folder = place.path().join("large");
     let mut layout = Layout::new();
     layout.add("1", &[image]);

@@ -66,10 +66,7 @@ fn audit(image: &str, arguments: &[&str]) -> Value {
 
 fn push(to: &str, arguments: &[&str]) {
     let to = format!("docker://{to}");
-    run(
-        "skopeo",
-        &[&["copy", "--quiet", IMAGE, &to], arguments].concat(),
-    );
+    run("skopeo", &[&["copy", "--quiet", IMAGE, &to], arguments].concat());
 }
 
 #[test]
@@ -82,20 +79,13 @@ fn a_registry_serves_the_image_in_every_compression() {
     let expected = audit(IMAGE, &[]);
     for (tag, arguments) in [
         ("gzip", &["--dest-compress-format", "gzip"][..]),
-        (
-            "zstd",
-            &["--dest-compress-format", "zstd", "--dest-compress"],
-        ),
+        ("zstd", &["--dest-compress-format", "zstd", "--dest-compress"]),
         ("docker", &["--format", "v2s2"]),
     ] {
         let image = format!("{}/cuda/devel:{tag}", registry.address);
         push(&image, &[arguments, &["--dest-tls-verify=false"]].concat());
         assert_eq!(audit(&image, &[]), expected, "{tag}");
-        assert_eq!(
-            audit(&format!("docker://{image}"), &["--no-cache"]),
-            expected,
-            "{tag}"
-        );
+        assert_eq!(audit(&format!("docker://{image}"), &["--no-cache"]), expected, "{tag}");
     }
     let missing = format!("{}/cuda/devel:none", registry.address);
     let output = program().arg(&missing).output().unwrap();
@@ -108,12 +98,7 @@ fn a_registry_serves_the_image_in_every_compression() {
 
 #[test]
 fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
-    if !have_all(&[
-        REGISTRY,
-        SKOPEO,
-        ("openssl", "openssl"),
-        ("htpasswd", "apache2-utils"),
-    ]) {
+    if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {
         return;
     }
     let dir = TempDir::new().unwrap();
@@ -128,10 +113,7 @@ fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
         }),
     );
     let image = format!("localhost:{}/cuda/devel:1", registry.address.port());
-    push(
-        &image,
-        &["--dest-creds", "ada:secret", "--dest-tls-verify=false"],
-    );
+    push(&image, &["--dest-creds", "ada:secret", "--dest-tls-verify=false"]);
 
     let ca = ca.display().to_string();
     let ask = |password: Option<&str>, arguments: &[&str]| {
@@ -165,15 +147,8 @@ fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
         (Some("secret"), &[], "certificate"),
     ] {
         let (code, report, error) = ask(password, arguments);
-        assert_eq!(
-            (code, report.len(), error.lines().count()),
-            (2, 0, 1),
-            "{error}"
-        );
-        assert!(
-            error.contains(words) && !error.contains("secret"),
-            "{error}"
-        );
+        assert_eq!((code, report.len(), error.lines().count()), (2, 0, 1), "{error}");
+        assert!(error.contains(words) && !error.contains("secret"), "{error}");
     }
 }
 
@@ -220,11 +195,7 @@ fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
     assert_eq!(String::from_utf8_lossy(&daemon.stderr), "");
     assert_eq!(verdict(&daemon.stdout), expected, "docker-daemon");
     let saved = Stdio::from(File::open(path("saved.tar")).unwrap());
-    let piped = program()
-        .args(["--format=json", "-"])
-        .stdin(saved)
-        .output()
-        .unwrap();
+    let piped = program().args(["--format=json", "-"]).stdin(saved).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stderr), "");
     assert_eq!(verdict(&piped.stdout), expected, "standard input");
 }
@@ -237,10 +208,7 @@ fn an_unpacked_image_is_judged_as_the_image() {
     let dir = TempDir::new().unwrap();
     let bundle = dir.path().join("bundle").display().to_string();
     let layout = IMAGE.strip_prefix("oci:").unwrap();
-    run(
-        "umoci",
-        &["unpack", "--image", &format!("{layout}:latest"), &bundle],
-    );
+    run("umoci", &["unpack", "--image", &format!("{layout}:latest"), &bundle]);
     let folder = audit(&format!("rootfs:{bundle}/rootfs"), &[]);
     let image = audit(IMAGE, &[]);
     for key in ["status", "status_nvidia", "headers"] {

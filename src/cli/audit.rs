@@ -12,14 +12,9 @@ pub struct AuditArgs {
     /// The images; all are audited, and the gravest outcome counts
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
-    /// The phase that the image is for: inference, training, profiling, or one of --profiles; severities follow it
-    /// (repeatable)
-    #[arg(
-        long,
-        value_name = "PHASE",
-        env = "CUPTI_AUDIT_PHASE",
-        value_delimiter = ','
-    )]
+    /// The phase that the image is for: inference, training, profiling, or one of --profiles;
+    /// severities follow it (repeatable)
+    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
     pub phase: Vec<String>,
     /// The severity from which on findings fail the run [default: error]
     #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
@@ -28,8 +23,8 @@ pub struct AuditArgs {
     /// The form of the report on standard output [default: text]
     #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
     pub format: Option<ReportFormat>,
-    /// A report written to a file, beside the one on standard output, such as json=audit.json (repeatable; - is
-    /// standard output)
+    /// A report written to a file, beside the one on standard output, such as json=audit.json (repeatable;
+    /// - is standard output)
     #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
         // A variable is one text, so that commas part what a flag says several times.
         env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]

@@ -106,10 +106,7 @@ pub fn run() -> RunExit {
 }
 
 /// Reads the command line and the environment; does not return where they ask for help or are wrong.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the environment belongs to the command line"
-)]
+#[expect(clippy::disallowed_methods, reason = "the environment belongs to the command line")]
 fn parse_command_line() -> Cli {
     // What a CI system passes on without having it is empty.
     let without_empty = |arg: Arg| {

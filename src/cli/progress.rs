@@ -48,12 +48,7 @@ impl ProgressBars {
 
     // Bars are only drawn: what a thread that panicked left in the map does no harm, so a poisoned lock is taken.
     fn with(&self, layer: usize, act: impl FnOnce(&ProgressBar)) {
-        if let Some(bar) = self
-            .bars
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&layer)
-        {
+        if let Some(bar) = self.bars.lock().unwrap_or_else(PoisonError::into_inner).get(&layer) {
             act(bar);
         }
     }
@@ -71,8 +66,7 @@ impl ReadProgress for ProgressBars {
             Some(bytes) => (ProgressBar::new(bytes), KNOWN),
             None => (ProgressBar::new_spinner(), UNKNOWN),
         };
-        let style = ProgressStyle::with_template(template)
-            .expect("the templates are constants that a test draws");
+        let style = ProgressStyle::with_template(template).expect("the templates are constants that a test draws");
         let bar = self.all.add(
             bar.with_style(style)
                 // People count from 1; the padding keeps the bars below each other.

@@ -37,8 +37,8 @@ pub struct ConfigArgs {
         global = true
     )]
     pub rules: Vec<PathBuf>,
-    /// A folder of profiles beside those of the program, in consumers/, phases/, profilers/, libraries/ and cupti/
-    /// (repeatable)
+    /// A folder of profiles beside those of the program, in consumers/, phases/, profilers/,
+    /// libraries/ and cupti/ (repeatable)
     #[arg(
         long,
         value_name = "DIR",

@@ -15,8 +15,7 @@ pub fn judge_image(
     environment: &[(String, String)],
 ) -> AuditedImage {
     let subjects = rule::image_subjects(&facts);
-    let installed =
-        installed_tools::find_installed_tools(&facts, &knowledge.profilers, environment);
+    let installed = installed_tools::find_installed_tools(&facts, &knowledge.profilers, environment);
     let tools = plan::profilers::assess_tools(&facts, &installed, &knowledge.profilers);
     let known = PlanInput {
         facts: &facts,

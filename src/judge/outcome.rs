@@ -50,9 +50,7 @@ impl FailOn {
     /// Whether a finding fails the run; one that is suppressed does not.
     pub fn fails(self, finding: &Finding) -> bool {
         match self {
-            Self::Severity(threshold) => {
-                finding.suppressed.is_none() && finding.severity >= threshold
-            }
+            Self::Severity(threshold) => finding.suppressed.is_none() && finding.severity >= threshold,
             // Who wants the report alone gets no failure, whatever it says.
             Self::Never => false,
         }

@@ -75,11 +75,7 @@ mod tests {
         for phase in phases {
             let tools = &tables.advice.tools[&phase.name];
             let known = |id: &String| profilers.iter().any(|profiler| profiler.id == *id);
-            assert!(
-                !tools.is_empty() && tools.iter().all(known),
-                "{}",
-                phase.name
-            );
+            assert!(!tools.is_empty() && tools.iter().all(known), "{}", phase.name);
         }
     }
 

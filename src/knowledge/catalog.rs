@@ -114,8 +114,7 @@ impl DataCatalog {
             Some(value) => match value.read::<bool>() {
                 Ok(replace) => (replace, value.mistake(&[], String::new()).place),
                 Err(mistakes) => {
-                    self.mistakes
-                        .extend(FileMistake::in_file(&file.file, mistakes));
+                    self.mistakes.extend(FileMistake::in_file(&file.file, mistakes));
                     return;
                 }
             },
@@ -170,18 +169,12 @@ impl DataCatalog {
     }
 
     /// Reads the files of one kind; what is wrong in them is kept for [`DataCatalog::finish`].
-    pub fn read<T>(
-        &mut self,
-        kind: DataKind,
-        read: impl Fn(&DataEntry) -> Result<T, Vec<YamlMistake>>,
-    ) -> Vec<T> {
+    pub fn read<T>(&mut self, kind: DataKind, read: impl Fn(&DataEntry) -> Result<T, Vec<YamlMistake>>) -> Vec<T> {
         let mut values = Vec::new();
         for entry in self.entries.get(&kind).into_iter().flatten() {
             match read(entry) {
                 Ok(value) => values.push(value),
-                Err(mistakes) => self
-                    .mistakes
-                    .extend(FileMistake::in_file(&entry.file, mistakes)),
+                Err(mistakes) => self.mistakes.extend(FileMistake::in_file(&entry.file, mistakes)),
             }
         }
         values

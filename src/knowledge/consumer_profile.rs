@@ -84,11 +84,7 @@ impl ConsumerProfile {
     /// Reads the profile `id` from its file.
     ///
     /// Errors: All mistakes in the file.
-    pub fn read(
-        id: &str,
-        document: &YamlDocument,
-        libraries: &[String],
-    ) -> Result<Self, Vec<YamlMistake>> {
+    pub fn read(id: &str, document: &YamlDocument, libraries: &[String]) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
             // The id is the name of the file, which its text does not hold.
             id.clone_into(&mut profile.id);

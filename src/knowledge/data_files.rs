@@ -7,16 +7,15 @@ include!(concat!(env!("OUT_DIR"), "/data_files.rs"));
 
 /// The files of the program, each as the user would name it.
 pub(super) fn built_in_files() -> impl Iterator<Item = DataFile> {
-    let of =
-        |kind: DataKind, folder: &'static str, files: &'static [(&'static str, &'static str)]| {
-            files.iter().map(move |(id, text)| DataFile {
-                kind,
-                id: (*id).to_owned(),
-                // For messages alone: the program holds the text and opens no such path.
-                file: format!("{folder}/{id}.yaml"),
-                text: (*text).to_owned(),
-            })
-        };
+    let of = |kind: DataKind, folder: &'static str, files: &'static [(&'static str, &'static str)]| {
+        files.iter().map(move |(id, text)| DataFile {
+            kind,
+            id: (*id).to_owned(),
+            // For messages alone: the program holds the text and opens no such path.
+            file: format!("{folder}/{id}.yaml"),
+            text: (*text).to_owned(),
+        })
+    };
     of(DataKind::Rule, "rules", RULES)
         .chain(of(DataKind::Phase, "profiles/phases", PHASES))
         .chain(of(DataKind::Consumer, "profiles/consumers", CONSUMERS))

@@ -144,14 +144,8 @@ impl DeadWeightTable {
 
 impl DeadWeightKind {
     fn patterns(&self) -> impl Iterator<Item = (&str, PatternRole)> {
-        let files = self
-            .files
-            .iter()
-            .map(|text| (text.as_str(), PatternRole::Files));
-        let except = self
-            .except
-            .iter()
-            .map(|text| (text.as_str(), PatternRole::Except));
+        let files = self.files.iter().map(|text| (text.as_str(), PatternRole::Files));
+        let except = self.except.iter().map(|text| (text.as_str(), PatternRole::Except));
         let uses = self.used_by.iter().enumerate().flat_map(|(number, used)| {
             let files = used.files.iter();
             files.map(move |text| (text.as_str(), PatternRole::UsedBy(number)))
@@ -190,10 +184,7 @@ mod tests {
             &[
                 ("nvidia/cuda_cupti/lib/libnvperf_host.so", Some("nvperf")),
                 ("nvidia/cuda_cupti/lib/libcupti.so.12", Some("cupti")),
-                (
-                    "nvidia/cuda_cupti/include/Openacc/x.h",
-                    Some("cupti-headers"),
-                ),
+                ("nvidia/cuda_cupti/include/Openacc/x.h", Some("cupti-headers")),
                 (
                     "triton/backends/nvidia/lib/cupti/libnvperf_host.so",
                     Some("triton-cupti"),
@@ -205,14 +196,8 @@ mod tests {
         check(
             CUDA,
             &[
-                (
-                    "extras/CUPTI/samples/common/helper.h",
-                    Some("cupti-headers"),
-                ),
-                (
-                    "targets/x86_64-linux/include/cupti.h",
-                    Some("cupti-headers"),
-                ),
+                ("extras/CUPTI/samples/common/helper.h", Some("cupti-headers")),
+                ("targets/x86_64-linux/include/cupti.h", Some("cupti-headers")),
                 ("bin/nvprof", Some("nvprof")),
                 ("nsight-systems-2024.1/bin/nsys", Some("nsight")),
             ],
@@ -225,10 +210,7 @@ mod tests {
     fn a_licence_stays_with_what_it_is_of() {
         check(
             "usr/share/doc/libcupti11.8",
-            &[
-                ("changelog.Debian.gz", Some("cupti-headers")),
-                ("copyright", None),
-            ],
+            &[("changelog.Debian.gz", Some("cupti-headers")), ("copyright", None)],
         );
     }
 
@@ -237,14 +219,8 @@ mod tests {
         check(
             CUDA,
             &[
-                (
-                    "targets/x86_64-linux/include/cuda_runtime.h",
-                    Some("compiler"),
-                ),
-                (
-                    "targets/x86_64-linux/lib/libcudart_static.a",
-                    Some("static-libraries"),
-                ),
+                ("targets/x86_64-linux/include/cuda_runtime.h", Some("compiler")),
+                ("targets/x86_64-linux/lib/libcudart_static.a", Some("static-libraries")),
                 ("targets/x86_64-linux/lib/stubs/libcuda.so", Some("stubs")),
                 ("targets/x86_64-linux/lib/libcudart.so.12.4.127", None),
                 ("bin/nvcc", Some("compiler")),
@@ -266,10 +242,7 @@ mod tests {
         check(
             "usr",
             &[
-                (
-                    "lib/x86_64-linux-gnu/libcufft_static.a",
-                    Some("static-libraries"),
-                ),
+                ("lib/x86_64-linux-gnu/libcufft_static.a", Some("static-libraries")),
                 ("lib/x86_64-linux-gnu/libc.a", None),
                 ("include/stdio.h", None),
                 ("include/cuda_runtime.h", Some("compiler")),

@@ -16,9 +16,7 @@ pub struct DriverCapability {
 /// variable it is `utility,compute`.
 pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
     // The default of the container toolkit, which it also takes for a variable that is set and empty.
-    let wanted = wanted
-        .filter(|wanted| !wanted.is_empty())
-        .unwrap_or("utility,compute");
+    let wanted = wanted.filter(|wanted| !wanted.is_empty()).unwrap_or("utility,compute");
     wanted
         .split(',')
         .map(str::trim)

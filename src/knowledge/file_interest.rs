@@ -45,19 +45,10 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
         format!("var/lib/dpkg/info/*{word}*.list"),
         format!("*/**/conda-meta/*{word}*.json"),
     ];
-    let header = library
-        .header_version
-        .iter()
-        .map(|header| header.file.clone());
+    let header = library.header_version.iter().map(|header| header.file.clone());
     let kept = KEPT.iter().map(|text| (*text).to_owned());
-    let hashed = library
-        .family
-        .iter()
-        .filter_map(|member| member.hashed.as_ref());
-    let names = library
-        .family
-        .iter()
-        .filter_map(|member| member.mentioned.clone());
+    let hashed = library.family.iter().filter_map(|member| member.hashed.as_ref());
+    let names = library.family.iter().filter_map(|member| member.mentioned.clone());
     // An empty prefix would keep every symbol of every object.
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
     let symbols = own.into_iter().chain(&library.companion_symbols);
@@ -83,13 +74,7 @@ mod tests {
     /// Whether a file at `path` is kept, and whether it is hashed.
     fn read(path: &str) -> (bool, bool) {
         let tar = Layer::new().file(path, b"x").tar();
-        let index = index_layer(
-            "x",
-            tar.as_slice(),
-            &ExpectedBlob::default(),
-            &cupti_options(),
-        )
-        .unwrap();
+        let index = index_layer("x", tar.as_slice(), &ExpectedBlob::default(), &cupti_options()).unwrap();
         match index.entries.get(path.as_bytes()) {
             Some(LayerEntry::File(facts)) => (facts.kept.is_some(), facts.sha256.is_some()),
             other => panic!("{path}: {other:?}"),

@@ -74,8 +74,7 @@ impl Knowledge {
         let library = tables.library(DEFAULT_LIBRARY);
         let mut knowledge = Self {
             tables,
-            library: library
-                .expect("it is part of the program, and a user's file can only replace it"),
+            library: library.expect("it is part of the program, and a user's file can only replace it"),
             rules,
             phases,
             consumers,
@@ -162,10 +161,7 @@ fn inherit_removal(phases: &mut [Phase]) {
 }
 
 fn profilers(catalog: &mut DataCatalog, tables: &KnowledgeTables) -> Vec<Profiler> {
-    let (consumers, profilers) = (
-        catalog.ids(DataKind::Consumer),
-        catalog.ids(DataKind::Profiler),
-    );
+    let (consumers, profilers) = (catalog.ids(DataKind::Consumer), catalog.ids(DataKind::Profiler));
     let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
     let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
     let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();

@@ -160,8 +160,7 @@ impl LibraryProfile {
                 mistakes.push(document.mistake(&["stem"], what));
             }
             if library.soname.is_empty() {
-                let what =
-                    "expected a rule such as {from: 0, name: \"libx.so.{major}\"}".to_owned();
+                let what = "expected a rule such as {from: 0, name: \"libx.so.{major}\"}".to_owned();
                 mistakes.push(document.mistake(&["soname"], what));
             }
             (library, mistakes)
@@ -182,9 +181,7 @@ impl LibraryProfile {
 
     /// The number behind the stem of a name: `12.4` of `libcupti.so.12.4`.
     pub fn number_of<'n>(&self, name: &'n [u8]) -> Option<&'n str> {
-        let rest = name
-            .strip_prefix(self.stem.as_bytes())?
-            .strip_prefix(b".")?;
+        let rest = name.strip_prefix(self.stem.as_bytes())?.strip_prefix(b".")?;
         // Names in an image are bytes, and no release has a number that is not text.
         std::str::from_utf8(rest).ok()
     }
@@ -229,9 +226,7 @@ impl LibraryProfile {
 
     /// The version that its header says.
     pub fn version_by_header(&self, text: &[u8]) -> Option<String> {
-        self.header_version
-            .as_ref()?
-            .read(std::str::from_utf8(text).ok()?)
+        self.header_version.as_ref()?.read(std::str::from_utf8(text).ok()?)
     }
 
     /// The stems of the libraries that every package of it has.
@@ -243,11 +238,7 @@ impl LibraryProfile {
 
 impl HeaderVersion {
     fn read(&self, text: &str) -> Option<String> {
-        let numbers: Option<Vec<u32>> = self
-            .defines
-            .iter()
-            .map(|name| defined_number(text, name))
-            .collect();
+        let numbers: Option<Vec<u32>> = self.defines.iter().map(|name| defined_number(text, name)).collect();
         // One macro holds a number to be taken apart; several are the parts as they stand.
         let [number] = numbers.as_deref()? else {
             let parts: Vec<String> = numbers?.iter().map(u32::to_string).collect();
@@ -255,9 +246,7 @@ impl HeaderVersion {
         };
         match self.decimal_from {
             // CUPTI_API_VERSION counts the releases up to CUDA 12.9; 130001 is CUDA 13.0 Update 1.
-            Some(from) if *number >= from => {
-                Some(format!("{}.{}", number / 10_000, number / 100 % 100))
-            }
+            Some(from) if *number >= from => Some(format!("{}.{}", number / 10_000, number / 100 % 100)),
             _ => self.counted.get(&number.to_string()).cloned(),
         }
     }
@@ -271,10 +260,7 @@ fn defined_number(text: &str, name: &str) -> Option<u32> {
         let rest = rest.trim_start().strip_prefix(name)?;
         rest.starts_with([' ', '\t']).then_some(rest)
     })?;
-    let digits = rest
-        .trim_start()
-        .split(|c: char| !c.is_ascii_digit())
-        .next();
+    let digits = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next();
     digits?.parse().ok()
 }
 
@@ -291,14 +277,8 @@ mod tests {
     #[test]
     fn the_soname_lost_its_minor_version_with_cuda_12() {
         let library = Knowledge::built_in().library;
-        assert_eq!(
-            library.soname_of("12.4.1").as_deref(),
-            Some("libcupti.so.12")
-        );
-        assert_eq!(
-            library.soname_of("11.8.0").as_deref(),
-            Some("libcupti.so.11.8")
-        );
+        assert_eq!(library.soname_of("12.4.1").as_deref(), Some("libcupti.so.12"));
+        assert_eq!(library.soname_of("11.8.0").as_deref(), Some("libcupti.so.11.8"));
         assert_eq!(library.soname_of("13.0").as_deref(), Some("libcupti.so.13"));
         assert_eq!(library.soname_of("unknown"), None);
     }
@@ -306,11 +286,7 @@ mod tests {
     #[test]
     fn which_soname_a_file_name_stands_for() {
         let known = Knowledge::built_in();
-        let says = |name: &str| {
-            known
-                .library
-                .soname_by_name(&known.tables.releases, name.as_bytes())
-        };
+        let says = |name: &str| known.library.soname_by_name(&known.tables.releases, name.as_bytes());
         for (name, soname) in [
             ("libcupti.so.12", Some("libcupti.so.12")),
             ("libcupti.so.13", Some("libcupti.so.13")),
@@ -329,14 +305,8 @@ mod tests {
     fn a_header_says_the_version() {
         let library = Knowledge::built_in().library;
         let version = |text: &str| library.version_by_header(text.as_bytes());
-        assert_eq!(
-            version("#define CUPTI_API_VERSION 22\n").as_deref(),
-            Some("12.4")
-        );
-        assert_eq!(
-            version("#define CUPTI_API_VERSION 130001").as_deref(),
-            Some("13.0")
-        );
+        assert_eq!(version("#define CUPTI_API_VERSION 22\n").as_deref(), Some("12.4"));
+        assert_eq!(version("#define CUPTI_API_VERSION 130001").as_deref(), Some("13.0"));
         assert_eq!(version("nothing"), None);
     }
 }

@@ -50,8 +50,7 @@ mod tests {
     #[test]
     fn a_wheel_is_named_as_precisely_as_it_is_known() {
         let library = Knowledge::built_in().library;
-        let wheel =
-            |exact: Option<&str>| library.release((12, 4), exact.map(str::to_owned)).wheel();
+        let wheel = |exact: Option<&str>| library.release((12, 4), exact.map(str::to_owned)).wheel();
         assert_eq!(wheel(Some("12.4.127")), "12.4.127");
         assert_eq!(wheel(None), "12.4.*");
     }

@@ -40,15 +40,10 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_read_in_the_order_of_the_toolkits() {
-        let numbers = |text: &str| -> Vec<u32> {
-            text.split('.').map(|part| part.parse().unwrap()).collect()
-        };
+        let numbers = |text: &str| -> Vec<u32> { text.split('.').map(|part| part.parse().unwrap()).collect() };
         let table = &Knowledge::built_in().tables.drivers;
         let lines = include_str!("../../profiles/cupti/drivers.csv").lines();
-        assert_eq!(
-            table.len(),
-            lines.filter(|line| line.starts_with('1')).count()
-        );
+        assert_eq!(table.len(), lines.filter(|line| line.starts_with('1')).count());
         assert!(table.is_sorted_by_key(|row| numbers(&row.cuda)));
         assert!(table.is_sorted_by_key(|row| numbers(&row.driver)));
         for row in table {
@@ -64,12 +59,8 @@ mod tests {
     #[test]
     fn a_cuda_version_and_the_version_of_its_cupti_have_the_same_drivers() {
         let tables = Knowledge::built_in().tables;
-        let drivers = |version: &str| -> Vec<&str> {
-            tables
-                .drivers_for(version)
-                .map(|row| row.driver.as_str())
-                .collect()
-        };
+        let drivers =
+            |version: &str| -> Vec<&str> { tables.drivers_for(version).map(|row| row.driver.as_str()).collect() };
         assert_eq!(drivers("12.4"), ["550.54.14", "550.54.15"]);
         assert_eq!(drivers("12.4.127"), drivers("12.4"));
         assert_eq!(drivers("12.7"), [""; 0]);

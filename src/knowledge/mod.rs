@@ -30,15 +30,13 @@ pub(crate) use consumer_profile::opens_library;
 pub use consumer_profile::{ConsumerProfile, FailureImpact, RequestKind};
 pub use knowledge_base::Knowledge;
 pub use library::{
-    DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, LibraryProfile, SonameRule, WheelNames,
-    WheelOwner, WheelPackage, fill_version,
+    DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, LibraryProfile, SonameRule, WheelNames, WheelOwner, WheelPackage,
+    fill_version,
 };
 pub use library_release::{LibraryRelease, has_api, version_numbers};
 pub use name_pattern::matches_name_pattern;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
-pub use profiler::{
-    CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead,
-};
+pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead};
 pub use release_table::{ReleaseFile, ReleaseTable};
 pub use tables::{BundleFolder, KnowledgeTables};
 

@@ -125,19 +125,11 @@ mod tests {
     #[test]
     fn a_distribution_has_the_package_of_its_own_version_alone() {
         let packages = &Knowledge::built_in().tables.packages;
-        let own = |id, version| {
-            packages
-                .distro_package(id, version)
-                .map(|own| own.package.as_str())
-        };
+        let own = |id, version| packages.distro_package(id, version).map(|own| own.package.as_str());
         assert_eq!(own("debian", "12"), Some("libcupti11.8"));
         assert_eq!(own("debian", "10"), None);
         assert_eq!(own("fedora", "12"), None);
-        let nvidia = |id, version| {
-            packages
-                .nvidia_repository(id, version)
-                .map(|of| of.repository.as_str())
-        };
+        let nvidia = |id, version| packages.nvidia_repository(id, version).map(|of| of.repository.as_str());
         assert_eq!(nvidia("rocky", "9.4"), Some("rhel9"));
         assert_eq!(nvidia("rocky", "90.1"), None);
         assert_eq!(nvidia("ubuntu", "22.04"), Some("ubuntu2204"));

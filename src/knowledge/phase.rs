@@ -135,12 +135,7 @@ fn mistakes(
     tables: &KnowledgeTables,
 ) -> Vec<YamlMistake> {
     let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
-    let kinds: Vec<&str> = tables
-        .dead_weight
-        .kinds
-        .iter()
-        .map(|kind| &*kind.id)
-        .collect();
+    let kinds: Vec<&str> = tables.dead_weight.kinds.iter().map(|kind| &*kind.id).collect();
     let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
     mistakes.extend(of_wishes(
         document,
@@ -148,21 +143,12 @@ fn mistakes(
         &source.profilers,
         ("profiler", profilers),
     ));
-    for (key, ids) in [
-        ("allows", &source.baggage.allows),
-        ("forbids", &source.baggage.forbids),
-    ] {
-        mistakes.extend(of_ids(
-            document,
-            &["baggage", key],
-            ids,
-            ("kind of baggage", &kinds),
-        ));
+    for (key, ids) in [("allows", &source.baggage.allows), ("forbids", &source.baggage.forbids)] {
+        mistakes.extend(of_ids(document, &["baggage", key], ids, ("kind of baggage", &kinds)));
     }
     match source.like.as_deref() {
         Some(like) if !SEVERITY_PHASES.contains(&like) => {
-            mistakes
-                .push(document.mistake(&["like"], unknown_name("phase", like, &SEVERITY_PHASES)));
+            mistakes.push(document.mistake(&["like"], unknown_name("phase", like, &SEVERITY_PHASES)));
         }
         // Rules have severities for these three: without one of them nothing says how grave a finding is.
         None if !SEVERITY_PHASES.contains(&name) => {
@@ -204,29 +190,12 @@ fn of_wishes(
     mistakes
 }
 
-fn of_ids(
-    document: &YamlDocument,
-    path: &[&str],
-    ids: &[String],
-    known: (&str, &[&str]),
-) -> Vec<YamlMistake> {
-    let one = |(number, id): (usize, &String)| {
-        of_id(
-            document,
-            &[path, &[&number.to_string()]].concat(),
-            id,
-            known,
-        )
-    };
+fn of_ids(document: &YamlDocument, path: &[&str], ids: &[String], known: (&str, &[&str])) -> Vec<YamlMistake> {
+    let one = |(number, id): (usize, &String)| of_id(document, &[path, &[&number.to_string()]].concat(), id, known);
     ids.iter().enumerate().filter_map(one).collect()
 }
 
-fn of_id(
-    document: &YamlDocument,
-    path: &[&str],
-    id: &str,
-    (kind, known): (&str, &[&str]),
-) -> Option<YamlMistake> {
+fn of_id(document: &YamlDocument, path: &[&str], id: &str, (kind, known): (&str, &[&str])) -> Option<YamlMistake> {
     (!known.contains(&id)).then(|| document.mistake(path, unknown_name(kind, id, known)))
 }
 
@@ -256,10 +225,7 @@ mod tests {
             phase.apis.needs.last().map(IdChoice::ids),
             Some(["range-profiling".to_owned(), "profiling".to_owned()].as_slice())
         );
-        assert_eq!(
-            phase.profilers.accepted_ids().collect::<Vec<_>>(),
-            ["nsight-systems"]
-        );
+        assert_eq!(phase.profilers.accepted_ids().collect::<Vec<_>>(), ["nsight-systems"]);
     }
 
     #[test]

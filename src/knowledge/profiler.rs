@@ -160,11 +160,7 @@ impl Profiler {
     /// Reads the profiler `id` from its file.
     ///
     /// Errors: All mistakes in the file: keys that no profiler has, ids that nothing has.
-    pub fn read(
-        id: &str,
-        document: &YamlDocument,
-        known: KnownIds<'_>,
-    ) -> Result<Self, Vec<YamlMistake>> {
+    pub fn read(id: &str, document: &YamlDocument, known: KnownIds<'_>) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|said: ProfilerFile| {
             let mistakes = mistakes(document, &said, known);
             let id = id.to_owned();
@@ -182,10 +178,7 @@ fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -
             let number = number.to_string();
             // One thing that is there is enough, so that a condition without any would never hold.
             if condition.names_nothing() {
-                mistakes.push(document.mistake(
-                    &[key, &number],
-                    "the condition names nothing to look for".to_owned(),
-                ));
+                mistakes.push(document.mistake(&[key, &number], "the condition names nothing to look for".to_owned()));
             }
             for (at, id) in condition.consumers.iter().enumerate() {
                 if !known.consumers.contains(&id.as_str()) {
@@ -199,22 +192,15 @@ fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -
     }
     // APIs are looked for in the image's copy, which no other tool uses.
     if (said.cupti == CuptiNeed::InImage) == said.apis.is_empty() {
-        mistakes.push(
-            document.mistake_in_key(
-                &["cupti"],
-                "a tool that needs CUPTI in the image names its apis, and no other tool does"
-                    .to_owned(),
-            ),
-        );
+        mistakes.push(document.mistake_in_key(
+            &["cupti"],
+            "a tool that needs CUPTI in the image names its apis, and no other tool does".to_owned(),
+        ));
     }
     mistakes
 }
 
-fn unknown_ids(
-    document: &YamlDocument,
-    said: &ProfilerFile,
-    known: KnownIds<'_>,
-) -> Vec<YamlMistake> {
+fn unknown_ids(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -> Vec<YamlMistake> {
     let consumer: Vec<String> = said.consumer.iter().cloned().collect();
     let lists = [
         ("apis", &said.apis, "API", known.apis),
@@ -301,10 +287,7 @@ mod tests {
             .replace("gives: g", "give: g")
             .replace("apis: [activity]", "apis: [activty]")
             .replace("consumer: pytorch", "consumer: torch")
-            .replace(
-                "{objects: [x], otherwise: o}",
-                "{folders: [/opt], otherwise: o}",
-            )
+            .replace("{objects: [x], otherwise: o}", "{folders: [/opt], otherwise: o}")
             .replace("fallbacks: [other]", "fallbacks: [third]");
         assert_eq!(
             read(&wrong).unwrap_err(),
@@ -322,9 +305,7 @@ mod tests {
         let unread = read(&RIGHT.replace("in-image", "maybe")).unwrap_err();
         assert_eq!(
             unread,
-            [
-                "4:8: there is no value \"maybe\"; there is in-image, brings-its-own, reads-traces, none"
-            ]
+            ["4:8: there is no value \"maybe\"; there is in-image, brings-its-own, reads-traces, none"]
         );
     }
 

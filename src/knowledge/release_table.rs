@@ -42,9 +42,7 @@ impl ReleaseFile {
             bundle: (!bundle.is_empty()).then(|| (*bundle).to_owned()),
             arch: (*arch).to_owned(),
             file: (*file).to_owned(),
-            bytes: bytes
-                .parse()
-                .map_err(|_| format!("{bytes:?} is no number of bytes"))?,
+            bytes: bytes.parse().map_err(|_| format!("{bytes:?} is no number of bytes"))?,
         })
     }
 }
@@ -54,10 +52,7 @@ impl ReleaseTable {
     pub fn versions_for(&self, arch: &str) -> Vec<&str> {
         let of_arch = self.by_hash.values().filter(|file| file.arch == arch);
         // A release has a row for each of its files, and a file may be the same in several releases.
-        let versions: BTreeSet<&str> = of_arch
-            .flat_map(|file| &file.versions)
-            .map(String::as_str)
-            .collect();
+        let versions: BTreeSet<&str> = of_arch.flat_map(|file| &file.versions).map(String::as_str).collect();
         let mut versions: Vec<&str> = versions.into_iter().collect();
         // The set has them by letters, where 12.10 comes before 12.9.
         versions.sort_by_key(|version| version_numbers(version));
@@ -79,9 +74,7 @@ impl ReleaseTable {
         let parts: Vec<&str> = number.split('.').collect();
         match parts.as_slice() {
             // A year: the file counts by CUPTI's own releases, which came with CUDA 11.
-            [year, release, ..] if year.len() == 4 => {
-                self.cuda_by_name.get(&format!("{year}.{release}")).cloned()
-            }
+            [year, release, ..] if year.len() == 4 => self.cuda_by_name.get(&format!("{year}.{release}")).cloned(),
             [major, minor, ..] if major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok() => {
                 Some(number.to_owned())
             }

@@ -96,13 +96,10 @@ impl KnowledgeTables {
     /// number is that of its build and tells nothing of the update.
     pub fn drivers_for(&self, cuda: &str) -> impl Iterator<Item = &MinimumDriver> {
         // The parts are compared as they are written: 12.1 is no beginning of 12.10.
-        let minor =
-            major_and_minor(cuda).map(|(major, minor)| (major.to_owned(), minor.to_owned()));
+        let minor = major_and_minor(cuda).map(|(major, minor)| (major.to_owned(), minor.to_owned()));
         self.drivers.iter().filter(move |row| {
             let own = major_and_minor(&row.cuda);
-            minor
-                .as_ref()
-                .is_some_and(|(major, minor)| own == Some((major, minor)))
+            minor.as_ref().is_some_and(|(major, minor)| own == Some((major, minor)))
         })
     }
 }
@@ -135,9 +132,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
         releases: ReleaseTable::default(),
-        bundles: reader.rows("bundles", |bundle: &BundleFolder| {
-            Some(bundle.folder.clone())
-        }),
+        bundles: reader.rows("bundles", |bundle: &BundleFolder| Some(bundle.folder.clone())),
         libraries: Vec::new(),
     };
     for advice in reader.documents("advice") {
@@ -147,10 +142,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         tables.packages.add(packages);
     }
     for names in reader.documents("file-names") {
-        tables
-            .releases
-            .cuda_by_name
-            .extend::<BTreeMap<String, String>>(names);
+        tables.releases.cuda_by_name.extend::<BTreeMap<String, String>>(names);
     }
     let releases = reader.csv("releases", RELEASES_HEADER, |fields| match fields {
         [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
@@ -189,11 +181,7 @@ impl<'f> TableReader<'f> {
     }
 
     /// The rows of all files of a table. `key` is what no two rows share.
-    fn rows<T: DeserializeOwned>(
-        &mut self,
-        id: &'static str,
-        key: impl Fn(&T) -> Option<String>,
-    ) -> Vec<T> {
+    fn rows<T: DeserializeOwned>(&mut self, id: &'static str, key: impl Fn(&T) -> Option<String>) -> Vec<T> {
         let mut taken = BTreeSet::new();
         let mut rows = Vec::new();
         for file in self.named(id) {
@@ -220,12 +208,7 @@ impl<'f> TableReader<'f> {
     }
 
     /// The rows of all files of a table of values with commas between them, below a line that names the columns.
-    fn csv<T>(
-        &mut self,
-        id: &'static str,
-        header: &str,
-        read: impl Fn(&[&str]) -> Result<T, String>,
-    ) -> Vec<T> {
+    fn csv<T>(&mut self, id: &'static str, header: &str, read: impl Fn(&[&str]) -> Result<T, String>) -> Vec<T> {
         let mut rows = Vec::new();
         for file in self.named(id) {
             let mut mistakes = Vec::new();

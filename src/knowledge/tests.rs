@@ -30,18 +30,14 @@ fn mistakes(files: Vec<DataFile>) -> Vec<String> {
 #[test]
 fn the_files_of_the_program_can_be_read() {
     let knowledge = Knowledge::built_in();
-    assert_eq!(
-        knowledge.phase_names(),
-        ["inference", "training", "profiling"]
-    );
+    assert_eq!(knowledge.phase_names(), ["inference", "training", "profiling"]);
     assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
     assert!(!knowledge.consumers.is_empty());
 }
 
 #[test]
 fn a_phase_removes_dead_weight_as_the_one_it_is_like_unless_it_says_so() {
-    let phase =
-        |name: &str, text: &str| file(DataKind::Phase, name, &format!("summary: s\n{text}\n"));
+    let phase = |name: &str, text: &str| file(DataKind::Phase, name, &format!("summary: s\n{text}\n"));
     let files = vec![
         phase("serving", "like: inference"),
         phase("debugging", "like: inference\nbaggage: {removes: false}"),
@@ -99,8 +95,7 @@ fn a_file_takes_the_place_of_another_only_where_it_says_so() {
         [format!("mine/cupti-absent.yaml:1:1: {taken}")]
     );
     let replacing = format!("{RULE}replace: true\n");
-    let knowledge =
-        Knowledge::with_user_files(vec![file(DataKind::Rule, "cupti-absent", &replacing)]).unwrap();
+    let knowledge = Knowledge::with_user_files(vec![file(DataKind::Rule, "cupti-absent", &replacing)]).unwrap();
     let absent = |rule: &&rule::Rule| rule.id == "cupti-absent";
     let rules: Vec<_> = knowledge.rules.iter().filter(absent).collect();
     assert_eq!(rules.len(), 1);
@@ -160,9 +155,7 @@ fn a_phase_and_a_profiler_name_only_what_there_is() {
             "mine/mine.yaml:9:5: the condition names nothing to look for",
         ]
     );
-    let right = phase
-        .replace("nsys", "nsight-systems")
-        .replace("lead", "stubs");
+    let right = phase.replace("nsys", "nsight-systems").replace("lead", "stubs");
     let mended = profiler
         .replace("activty", "activity")
         .replace("pytorc", "pytorch")
@@ -195,10 +188,7 @@ fn said(dir: &Path, read: impl Fn(&mut UserFolders)) -> Vec<String> {
         .map(|file| format!("read {} {}", file.kind.name(), file.file));
     let mistakes = folders.mistakes.iter().map(ToString::to_string);
     let dir = dir.display().to_string();
-    files
-        .chain(mistakes)
-        .map(|line| line.replace(&dir, "DIR"))
-        .collect()
+    files.chain(mistakes).map(|line| line.replace(&dir, "DIR")).collect()
 }
 
 #[test]
@@ -249,8 +239,6 @@ fn profiles_lie_in_folders_by_kind() {
     let rules = dir.path().join("phases");
     assert_eq!(
         said(dir.path(), |folders| folders.add_profiles(&rules)),
-        [
-            "DIR/phases:1:1: it has none of the folders consumers, cupti, libraries, phases, profilers"
-        ]
+        ["DIR/phases:1:1: it has none of the folders consumers, cupti, libraries, phases, profilers"]
     );
 }

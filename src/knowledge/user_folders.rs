@@ -1,8 +1,5 @@
 //! The user's folders of rules and profiles.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the command line names paths of the host"
-)]
+#![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -68,10 +65,7 @@ impl UserFolders {
                         _ => self.files_of(&path, *kind),
                     }
                 }
-                None => self.cannot(
-                    &path,
-                    &yaml_mistakes::unknown_name("kind of profile", &name, &known),
-                ),
+                None => self.cannot(&path, &yaml_mistakes::unknown_name("kind of profile", &name, &known)),
             }
         }
         // A mistyped folder would else be one that adds nothing, and nobody would know.
@@ -88,10 +82,7 @@ impl UserFolders {
             };
             match extension {
                 "yaml" if is_id(id) => self.add_file(&path, kind, id),
-                "yaml" => self.cannot(
-                    &path,
-                    "its name is its id: lower-case letters, digits and hyphens",
-                ),
+                "yaml" => self.cannot(&path, "its name is its id: lower-case letters, digits and hyphens"),
                 // Passed over without a word, it would be a rule that never finds anything.
                 "yml" => self.cannot(&path, "its name has to end in .yaml"),
                 _ => {}
@@ -106,10 +97,9 @@ impl UserFolders {
                 Some((id, _)) if TABLE_FILES.contains(&name.as_str()) => {
                     self.add_file(&path, DataKind::Table, id);
                 }
-                Some((_, "yaml" | "yml" | "csv")) => self.cannot(
-                    &path,
-                    &yaml_mistakes::unknown_name("table", &name, &TABLE_FILES),
-                ),
+                Some((_, "yaml" | "yml" | "csv")) => {
+                    self.cannot(&path, &yaml_mistakes::unknown_name("table", &name, &TABLE_FILES))
+                }
                 _ => {}
             }
         }
@@ -195,9 +185,7 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
     };
     let bytes = read().map_err(|error| at_start(error.to_string()))?;
     if bytes.len() as u64 > FILE_BYTES {
-        return Err(at_start(format!(
-            "it is larger than the limit of {FILE_BYTES} bytes"
-        )));
+        return Err(at_start(format!("it is larger than the limit of {FILE_BYTES} bytes")));
     }
     String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().get(..error.utf8_error().valid_up_to());
@@ -206,14 +194,7 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
         let place = TextPosition {
             line: number(before.matches('\n').count()),
             // In characters, as an editor counts, not in bytes.
-            column: number(
-                before
-                    .rsplit('\n')
-                    .next()
-                    .unwrap_or_default()
-                    .chars()
-                    .count(),
-            ),
+            column: number(before.rsplit('\n').next().unwrap_or_default().chars().count()),
         };
         (place, "a byte here is not UTF-8".to_owned())
     })

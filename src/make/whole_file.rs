@@ -34,10 +34,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 /// An empty file in `folder` without a lasting name: it is gone unless it is put into its place.
 ///
 /// Errors: What the host says.
-pub(crate) fn create_unnamed(
-    folder: &Path,
-    permissions: Option<Permissions>,
-) -> io::Result<NamedTempFile> {
+pub(crate) fn create_unnamed(folder: &Path, permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
     // A temporary file is the user's alone; one that is to stay is readable as the umask has it.
     let permissions = permissions.unwrap_or(Permissions::from_mode(0o666));
     // In the same folder, as a rename is at once only within one file system.
@@ -50,11 +47,7 @@ pub(crate) fn create_unnamed(
 /// Gives a file its name. A file that came there in the meantime stays where it is to stay.
 ///
 /// Errors: What the host says; [`io::ErrorKind::AlreadyExists`] for a file that is there and stays.
-pub(crate) fn put_in_place(
-    file: NamedTempFile,
-    place: &Path,
-    existing: ExistingOutput,
-) -> io::Result<()> {
+pub(crate) fn put_in_place(file: NamedTempFile, place: &Path, existing: ExistingOutput) -> io::Result<()> {
     let put = match existing {
         ExistingOutput::Stays => file.persist_noclobber(place),
         ExistingOutput::Replaced => file.persist(place),
@@ -65,11 +58,7 @@ pub(crate) fn put_in_place(
 /// Writes a file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place.
 ///
 /// Errors: What the host says of the folder, the file or its name.
-pub(crate) fn write_whole_file(
-    place: &Path,
-    content: &str,
-    existing: ExistingOutput,
-) -> io::Result<()> {
+pub(crate) fn write_whole_file(place: &Path, content: &str, existing: ExistingOutput) -> io::Result<()> {
     let mut file = create_unnamed(folder_of(place), None)?;
     file.write_all(content.as_bytes())?;
     put_in_place(file, place, existing)
@@ -80,10 +69,7 @@ mod tests {
     use super::{ExistingOutput, write_whole_file};
 
     #[test]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the test looks at what was written"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the test looks at what was written")]
     fn a_file_that_appeared_meanwhile_is_replaced_only_where_it_may_be() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("proof.json");

@@ -136,8 +136,7 @@ impl Block<'_> {
             }
             Self::Steps(steps) => {
                 let steps = (1..).zip(*steps);
-                let steps =
-                    steps.map(|(number, step)| format!("{number}. {}\n", escape_markdown(step)));
+                let steps = steps.map(|(number, step)| format!("{number}. {}\n", escape_markdown(step)));
                 steps.collect::<Vec<_>>().concat()
             }
             Self::HostConditions(conditions) => bullet_list(

@@ -35,11 +35,7 @@ impl ReportWriter for GitHubAnnotations {
 
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
         let image = escape::escape_bytes(unread.image.as_bytes());
-        Ok(annotation(
-            "error",
-            &image,
-            &format!("not audited: {}", unread.why),
-        ))
+        Ok(annotation("error", &image, &format!("not audited: {}", unread.why)))
     }
 }
 
@@ -56,18 +52,12 @@ fn words(finding: &Finding, facts: &ImageFacts) -> String {
 }
 
 fn annotation(command: &str, title: &str, words: &str) -> String {
-    format!(
-        "::{command} title={}::{}\n",
-        property(title),
-        message(words)
-    )
+    format!("::{command} title={}::{}\n", property(title), message(words))
 }
 
 fn message(text: &str) -> String {
     // The percent sign first: later it would escape the escapes of the others.
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {

@@ -3,12 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::text_layout::{
-    BAD, BOLD, DIM, DOUBTFUL, GOOD, TextLayout, count_words, search_table, styled,
-};
-use super::words::{
-    layer_words, owner_words, path_and_way, request_words, soname_words, user_names, version_words,
-};
+use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, TextLayout, count_words, search_table, styled};
+use super::words::{layer_words, owner_words, path_and_way, request_words, soname_words, user_names, version_words};
 use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::size::format_size;
 use image_linkage::elf::ByteString;
@@ -17,10 +13,8 @@ use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome, trace_text};
 
 /// The copies of libcupti and who gets to them.
 pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
-    let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) = facts
-        .copies
-        .iter()
-        .partition(|copy| layout.verbose || !copy.decoy);
+    let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) =
+        facts.copies.iter().partition(|copy| layout.verbose || !copy.decoy);
     // A tool such as Nsight Systems brings copies that nobody else gets; a line for all of them is enough.
     if shown.is_empty() && decoys.is_empty() {
         return;
@@ -68,29 +62,17 @@ fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
         format!("; loaded by {users}")
     };
     let (style, word, rest) = match (copy.loadable.as_is, copy.loadable.nvidia) {
-        (true, true) => (
-            GOOD,
-            "loadable",
-            format!(" by its soname, through {found}{used}"),
-        ),
+        (true, true) => (GOOD, "loadable", format!(" by its soname, through {found}{used}")),
         (true, false) => {
             let until = "until the container runtime runs ldconfig";
-            (
-                DOUBTFUL,
-                "loadable",
-                format!(" through {found} {until}{used}"),
-            )
+            (DOUBTFUL, "loadable", format!(" through {found} {until}{used}"))
         }
         (false, true) => {
             let once = "only once the container runtime has run ldconfig";
             (DOUBTFUL, "loadable", format!(" {once}{used}"))
         }
         // By search paths of their own, as PyTorch's libraries do.
-        (false, false) if !users.is_empty() => (
-            GOOD,
-            "loaded",
-            format!(" by {users}; not by its soname alone"),
-        ),
+        (false, false) if !users.is_empty() => (GOOD, "loaded", format!(" by {users}; not by its soname alone")),
         (false, false) if copy.decoy => (DIM, "for its own tool alone", String::new()),
         (false, false) => (BAD, "not loadable", " by its soname".to_owned()),
     };
@@ -105,10 +87,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
     let _ = writeln!(
         out,
         "{}",
-        styled(
-            BOLD,
-            format!("programs that ask for {}", facts.library.name)
-        )
+        styled(BOLD, format!("programs that ask for {}", facts.library.name))
     );
     for consumer in &facts.consumers {
         let gets = &consumer.outcome.as_is;
@@ -123,11 +102,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
         }
         // The first failure is told above. The loader stops there, but whoever mends it meets the others next.
         for failure in &gets.other_failures {
-            let _ = writeln!(
-                out,
-                "    {}",
-                styled(DIM, format!("also: {}", failure.message))
-            );
+            let _ = writeln!(out, "    {}", styled(DIM, format!("also: {}", failure.message)));
         }
         if layout.verbose {
             let steps = trace_text::trace_lines(&gets.trace, &gets.objects);
@@ -138,10 +113,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
 }
 
 fn escaped(names: &[ByteString]) -> Vec<String> {
-    names
-        .iter()
-        .map(|name| escape::escape_bytes(name))
-        .collect()
+    names.iter().map(|name| escape::escape_bytes(name)).collect()
 }
 
 fn outcome(consumer: &CuptiConsumer) -> String {
@@ -150,11 +122,7 @@ fn outcome(consumer: &CuptiConsumer) -> String {
         (RequestOutcome::Loaded, _) => (GOOD, "gets", format!(" {}", path_and_way(gets))),
         (_, RequestOutcome::Loaded) => {
             let once = "gets it once the container runtime has run ldconfig";
-            (
-                DOUBTFUL,
-                "does not get it",
-                format!(" in the image as it is; {once}"),
-            )
+            (DOUBTFUL, "does not get it", format!(" in the image as it is; {once}"))
         }
         _ => (BAD, "does not get it", format!(": {}", gets.message)),
     };
@@ -180,11 +148,7 @@ pub(super) fn write_layers_and_loader(out: &mut String, facts: &ImageFacts) {
     }
     for oddity in &facts.oddities {
         let (odd, layer) = (styled(DOUBTFUL, "odd:"), oddity.layer + 1);
-        let _ = writeln!(
-            out,
-            "  {odd} layer {layer} {}: {}",
-            oddity.path, oddity.what
-        );
+        let _ = writeln!(out, "  {odd} layer {layer} {}: {}", oddity.path, oddity.what);
     }
     out.push('\n');
 }

@@ -6,12 +6,8 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::ReportWriter;
-use super::json_parts::{
-    BothWorlds, GapReport, ImageIdentity, ProgramVersion, gap_reports, map_worlds,
-};
-use crate::judge::facts::{
-    ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts,
-};
+use super::json_parts::{BothWorlds, GapReport, ImageIdentity, ProgramVersion, gap_reports, map_worlds};
+use crate::judge::facts::{ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding};
@@ -199,11 +195,7 @@ fn report(audit: &AuditedImage) -> ImageReport<'_> {
             status: facts.status.as_is.name(),
             status_nvidia: facts.status.nvidia.name(),
             copies: facts.copies.iter().map(copy).collect(),
-            headers: facts
-                .headers
-                .iter()
-                .map(|(path, _)| path.to_string())
-                .collect(),
+            headers: facts.headers.iter().map(|(path, _)| path.to_string()).collect(),
             dangling_links: facts
                 .dangling
                 .iter()
@@ -319,9 +311,7 @@ fn consumer(consumer: &CuptiConsumer) -> ConsumerReport {
 }
 
 fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> ProcessApisReport {
-    let consumer = asker
-        .consumer
-        .and_then(|number| facts.consumers.get(number));
+    let consumer = asker.consumer.and_then(|number| facts.consumers.get(number));
     let usable = |api: &'static CuptiApi| {
         let name = |reach: &CuptiAccess| reach.usable(&api.id).name();
         (api.id.as_str(), map_worlds(&asker.reach, name))
@@ -329,12 +319,7 @@ fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> ProcessApisReport {
     ProcessApisReport {
         consumer: consumer.map(|consumer| consumer.name.clone()),
         object: consumer.map(|consumer| consumer.object.to_string()),
-        usable: facts
-            .tables
-            .apis_of(facts.library)
-            .iter()
-            .map(usable)
-            .collect(),
+        usable: facts.tables.apis_of(facts.library).iter().map(usable).collect(),
         libraries: asker.reach.as_is.companions.iter().map(companion).collect(),
     }
 }
@@ -365,12 +350,9 @@ fn finding(finding: &Finding) -> FindingReport<'_> {
             .collect(),
         evidence: finding.evidence.iter().map(Evidence::text).collect(),
         fix: &finding.fix,
-        suppressed: finding
-            .suppressed
-            .as_ref()
-            .map(|suppressed| SuppressedReport {
-                reason: &suppressed.reason,
-                until: suppressed.until.map(|until| until.to_string()),
-            }),
+        suppressed: finding.suppressed.as_ref().map(|suppressed| SuppressedReport {
+            reason: &suppressed.reason,
+            until: suppressed.until.map(|until| until.to_string()),
+        }),
     }
 }

@@ -67,10 +67,7 @@ pub(super) struct BothWorlds<T> {
 }
 
 /// What `of` makes of the values of the two worlds.
-pub(super) fn map_worlds<'a, T, U>(
-    values: &'a ByWorld<T>,
-    of: impl Fn(&'a T) -> U,
-) -> BothWorlds<U> {
+pub(super) fn map_worlds<'a, T, U>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) -> BothWorlds<U> {
     BothWorlds {
         as_is: of(&values.as_is),
         nvidia: of(&values.nvidia),

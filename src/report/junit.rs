@@ -35,8 +35,7 @@ impl JunitReport {
     fn case(&self, rule: &str, audit: &AuditedImage) -> TestCase {
         // A rule of which one finding is suppressed and another one counts has failed.
         let found = audit.findings.iter().filter(|finding| finding.rule == rule);
-        let (failing, passing): (Vec<&Finding>, Vec<&Finding>) =
-            found.partition(|finding| self.fail_on.fails(finding));
+        let (failing, passing): (Vec<&Finding>, Vec<&Finding>) = found.partition(|finding| self.fail_on.fails(finding));
         let suppressed = passing.iter().find_map(|found| found.suppressed.as_ref());
         let status = match (failing.first(), suppressed) {
             (None, None) => TestCaseStatus::success(),
@@ -134,9 +133,7 @@ fn gaps(facts: &ImageFacts) -> TestCase {
         // An error, not a failure: nothing is known to be wrong, but nobody could look.
         Some(first) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status
-                .set_message(&**first)
-                .set_description(words.join("\n"));
+            status.set_message(&**first).set_description(words.join("\n"));
             status
         }
     };

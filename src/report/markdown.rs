@@ -10,8 +10,7 @@ use super::blocks::markdown_table;
 use super::markdown_escape::escape_markdown;
 use super::text_layout::count_words;
 use super::words::{
-    ReportTone, consumer_outcome_words, image_name, layer_words, layers_words, request_words,
-    suppression_words,
+    ReportTone, consumer_outcome_words, image_name, layer_words, layers_words, request_words, suppression_words,
 };
 use crate::judge::facts::{CuptiConsumer, ImageFacts};
 use crate::judge::outcome::{AuditedImage, UnreadImage};
@@ -86,10 +85,7 @@ fn findings(out: &mut String, audit: &AuditedImage) {
 fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
     let (rule, message) = (&finding.rule, escape_markdown(&finding.message));
     // The empty line ends the block of HTML (CommonMark, section 4.6), and Markdown begins again.
-    let _ = writeln!(
-        out,
-        "<details><summary><code>{rule}</code> {message}</summary>\n"
-    );
+    let _ = writeln!(out, "<details><summary><code>{rule}</code> {message}</summary>\n");
     // A suppressed finding stays in the page: whoever reviews the change sees what was set aside, and why.
     if let Some(suppressed) = &finding.suppressed {
         let why = escape_markdown(&suppression_words(suppressed));

@@ -80,14 +80,8 @@ fn kinds(out: &mut String, tables: &KnowledgeTables, word: &str, items: &[PlanIt
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
         // The heaviest file stands for its kind: a toolkit has thousands, and -v shows them.
-        let what = tables
-            .dead_weight
-            .find_kind(kind)
-            .map_or(kind, |kind| &kind.what);
-        let (size, files) = (
-            format_size(weight(&items)),
-            count_words(items.len(), "file"),
-        );
+        let what = tables.dead_weight.find_kind(kind).map_or(kind, |kind| &kind.what);
+        let (size, files) = (format_size(weight(&items)), count_words(items.len(), "file"));
         let _ = writeln!(out, "  {word:6}  {size:>8}  {what}, {files}");
         if let Some(heaviest) = items.iter().max_by_key(|item| item.bytes) {
             let more = if items.len() > 1 { "such as " } else { "" };

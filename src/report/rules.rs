@@ -12,13 +12,7 @@ pub(crate) fn list_rules(rules: &[Rule]) -> String {
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
     let mut out = String::new();
     for rule in rules {
-        let _ = writeln!(
-            out,
-            "{:width$}  {:7}  {}",
-            rule.id,
-            unasked(rule),
-            rule.summary
-        );
+        let _ = writeln!(out, "{:width$}  {:7}  {}", rule.id, unasked(rule), rule.summary);
     }
     out
 }
@@ -49,11 +43,7 @@ pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> Strin
 
 /// The severity where no phase was asked for.
 fn unasked(rule: &Rule) -> &'static str {
-    if rule.off.unasked {
-        "off"
-    } else {
-        rule.severity.name()
-    }
+    if rule.off.unasked { "off" } else { rule.severity.name() }
 }
 
 fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {

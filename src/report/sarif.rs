@@ -13,11 +13,10 @@ use std::io;
 use sha2::{Digest as _, Sha256};
 
 use self::object_model::{
-    ArtifactLocation, DescriptorReference, ImageProperties, LogicalLocation, MultiformatMessage,
-    PhysicalLocation, ReportingConfiguration, ReportingDescriptor, ResultProperties,
-    RuleProperties, RunProperties, SarifInvocation, SarifLocation, SarifLog, SarifMessage,
-    SarifNotification, SarifRegion, SarifResult, SarifRun, SarifSuppression, SarifTool,
-    ToolComponent, UriBase,
+    ArtifactLocation, DescriptorReference, ImageProperties, LogicalLocation, MultiformatMessage, PhysicalLocation,
+    ReportingConfiguration, ReportingDescriptor, ResultProperties, RuleProperties, RunProperties, SarifInvocation,
+    SarifLocation, SarifLog, SarifMessage, SarifNotification, SarifRegion, SarifResult, SarifRun, SarifSuppression,
+    SarifTool, ToolComponent, UriBase,
 };
 use super::ReportWriter;
 use super::markdown_escape::escape_markdown;
@@ -66,15 +65,9 @@ impl SarifReport {
             rule_id: finding.rule.clone(),
             rule_index: rule,
             level: finding.severity.name(),
-            message: SarifMessage::plain(&format!(
-                "{}. To fix it: {}.",
-                finding.message, finding.fix
-            )),
+            message: SarifMessage::plain(&format!("{}. To fix it: {}.", finding.message, finding.fix)),
             locations: locations(finding, facts, base),
-            partial_fingerprints: BTreeMap::from([(
-                "primaryLocationLineHash",
-                format!("{fingerprint}:{number}"),
-            )]),
+            partial_fingerprints: BTreeMap::from([("primaryLocationLineHash", format!("{fingerprint}:{number}"))]),
             suppressions: finding.suppressed.iter().map(suppression).collect(),
             properties: ResultProperties {
                 image: facts.image.reference.clone(),
@@ -113,8 +106,7 @@ impl ReportWriter for SarifReport {
             let result = self.result(finding, facts, &base);
             self.results.push(result);
         }
-        let gaps = gap_words(facts)
-            .map(|gap| notification("gap", "warning", &format!("{reference}: {gap}")));
+        let gaps = gap_words(facts).map(|gap| notification("gap", "warning", &format!("{reference}: {gap}")));
         self.notifications.extend(gaps);
         self.images.push(image(audit));
         Ok(String::new())
@@ -123,8 +115,7 @@ impl ReportWriter for SarifReport {
     fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
         let image = escape::escape_bytes(unread.image.as_bytes());
         let words = format!("{image}: not audited: {}", unread.why);
-        self.notifications
-            .push(notification("not-audited", "error", &words));
+        self.notifications.push(notification("not-audited", "error", &words));
         self.unread = true;
         Ok(String::new())
     }
@@ -156,9 +147,7 @@ impl ReportWriter for SarifReport {
                 original_uri_base_ids: take.bases,
                 results: take.results,
                 column_kind: "unicodeCodePoints",
-                properties: RunProperties {
-                    images: take.images,
-                },
+                properties: RunProperties { images: take.images },
             }],
         };
         Ok(serde_json::to_string_pretty(&log)? + "\n")
@@ -220,9 +209,7 @@ fn image(audit: &AuditedImage) -> ImageProperties {
         digest: facts.image.digest.as_ref().map(ToString::to_string),
         platform: facts.image.platform.to_string(),
         verdict: audit.verdict(),
-        phases: phases
-            .map(|plan| (plan.phase.clone(), plan.verdict.name()))
-            .collect(),
+        phases: phases.map(|plan| (plan.phase.clone(), plan.verdict.name())).collect(),
     }
 }
 
@@ -232,14 +219,8 @@ fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<SarifLoca
             uri: percent(place.path.as_bytes()),
             uri_base_id: Some(base.to_owned()),
         }),
-        logical_locations: place
-            .layer
-            .iter()
-            .map(|number| layer(facts, *number))
-            .collect(),
-        message: place
-            .layer
-            .map(|layer| SarifMessage::plain(&layer_words(facts, layer))),
+        logical_locations: place.layer.iter().map(|number| layer(facts, *number)).collect(),
+        message: place.layer.map(|layer| SarifMessage::plain(&layer_words(facts, layer))),
     };
     // GitHub drops a result without a place: the image's own name stands for it.
     if finding.locations.is_empty() {
@@ -334,10 +315,7 @@ mod tests {
     #[test]
     fn every_byte_that_means_something_in_a_uri_is_encoded() {
         assert_eq!(percent(b"usr/lib/libcupti.so.12"), "usr/lib/libcupti.so.12");
-        assert_eq!(
-            percent(b"a b/%2F#?x:y\xff\n"),
-            "a%20b/%252F%23%3Fx%3Ay%FF%0A"
-        );
+        assert_eq!(percent(b"a b/%2F#?x:y\xff\n"), "a%20b/%252F%23%3Fx%3Ay%FF%0A");
     }
 
     #[test]

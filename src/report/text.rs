@@ -6,8 +6,7 @@ use std::io;
 pub(crate) use super::text_layout::TextLayout;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
 use super::words::{
-    ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence,
-    suppression_words,
+    ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
 };
 use super::{ReportWriter, inventory, phases};
 use crate::judge::facts::ImageFacts;
@@ -23,10 +22,7 @@ pub(crate) struct TextReport {
 impl TextReport {
     /// A report without images, laid out as told.
     pub(crate) fn new(layout: TextLayout) -> Self {
-        Self {
-            layout,
-            begun: false,
-        }
+        Self { layout, begun: false }
     }
 }
 
@@ -71,9 +67,7 @@ fn headline(out: &mut String, facts: &ImageFacts) {
 /// What is wrong, in full; what is suppressed comes last.
 fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     // Nearly every image has notes. In full they would push what must be done off the screen.
-    let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit
-        .counting()
-        .partition(|finding| is_short(finding, layout));
+    let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit.counting().partition(|finding| is_short(finding, layout));
     for finding in full {
         self::finding(out, finding, &audit.facts, layout);
     }
@@ -90,12 +84,7 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     }
 }
 
-fn suppressed(
-    out: &mut String,
-    finding: &Finding,
-    suppressed: &SuppressionMark,
-    layout: TextLayout,
-) {
+fn suppressed(out: &mut String, finding: &Finding, suppressed: &SuppressionMark, layout: TextLayout) {
     let label = styled(DIM, format!("suppressed {}", name(finding)));
     let _ = writeln!(out, "{label}: {}", finding.message);
     let why = suppression_words(suppressed);
@@ -143,10 +132,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     let mut words = Vec::new();
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
         let counting = audit.counting();
-        match counting
-            .filter(|finding| finding.severity == severity)
-            .count()
-        {
+        match counting.filter(|finding| finding.severity == severity).count() {
             0 => {}
             number => words.push(count_words(number, severity.name())),
         }

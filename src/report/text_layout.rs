@@ -41,10 +41,7 @@ pub(super) fn search_table<L: Borrow<TraceLine>>(lines: &[L], indent: &str) -> S
     let result = width(|line| &line.result).min(48);
     let mut out = String::new();
     for line in lines() {
-        let row = format!(
-            "{indent}{:part$}  {:result$}  {}",
-            line.part, line.result, line.path
-        );
+        let row = format!("{indent}{:part$}  {:result$}  {}", line.part, line.result, line.path);
         let _ = writeln!(out, "{}", styled(DIM, row.trim_end()));
     }
     out

@@ -11,9 +11,7 @@ use cache::CacheReport;
 use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
 use crate::judge::facts::{self, ByWorld, ProcessContext, World};
 use image_linkage::escape;
-use image_linkage::loader::{
-    LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, trace_text,
-};
+use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, trace_text};
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/tree/v1";
@@ -66,10 +64,7 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
     }
     if verbose {
-        out.push_str(&cache::cache_text(&CacheReport::of(
-            tree.grounds,
-            resolution,
-        )));
+        out.push_str(&cache::cache_text(&CacheReport::of(tree.grounds, resolution)));
     }
     let loaded = resolution.objects.len();
     let missing = facts::unresolved_objects(resolution).count();
@@ -157,33 +152,23 @@ impl TreeWriter<'_> {
     fn found(&mut self, object: &LoadedObject, name: &str, depth: usize) {
         let objects = &self.tree.resolution.objects;
         let indent = "  ".repeat(depth + 1);
-        let how = styled(
-            DIM,
-            format!("[{}]", trace_text::stage_text(object.how, objects)),
-        );
+        let how = styled(DIM, format!("[{}]", trace_text::stage_text(object.how, objects)));
         let name = if name.is_empty() {
             String::new()
         } else {
             format!("{name} ")
         };
-        let _ = writeln!(
-            self.out,
-            "{indent}{name}→ {} {how}",
-            escape::escape_bytes(&object.path)
-        );
+        let _ = writeln!(self.out, "{indent}{name}→ {} {how}", escape::escape_bytes(&object.path));
         if self.verbose {
             let lines = trace_text::trace_lines(&object.trace, objects);
-            self.out
-                .push_str(&search_table(&lines, &format!("{indent}    ")));
+            self.out.push_str(&search_table(&lines, &format!("{indent}    ")));
         }
     }
 
     fn missing(&mut self, requester: usize, name: &[u8], depth: usize) {
         let resolution = self.tree.resolution;
         let indent = "  ".repeat(depth + 1);
-        let asked = |missing: &&UnresolvedRequest| {
-            missing.requested_by == Some(requester) && *missing.name == *name
-        };
+        let asked = |missing: &&UnresolvedRequest| missing.requested_by == Some(requester) && *missing.name == *name;
         let Some(missing) = resolution.unresolved.iter().find(asked) else {
             return;
         };
@@ -261,19 +246,16 @@ pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String>
         how: object.how.name(),
         depth: object.depth,
     };
-    let unresolved = resolution
-        .unresolved
-        .iter()
-        .map(|missing| UnresolvedReport {
-            name: escape::escape_bytes(&missing.name),
-            requested_by: missing.requested_by.and_then(path),
-            outcome: missing.outcome.name(),
-            message: missing.message.clone(),
-            trace: trace_text::trace_lines(&missing.trace, &resolution.objects)
-                .iter()
-                .map(trace_text::TraceLine::text)
-                .collect(),
-        });
+    let unresolved = resolution.unresolved.iter().map(|missing| UnresolvedReport {
+        name: escape::escape_bytes(&missing.name),
+        requested_by: missing.requested_by.and_then(path),
+        outcome: missing.outcome.name(),
+        message: missing.message.clone(),
+        trace: trace_text::trace_lines(&missing.trace, &resolution.objects)
+            .iter()
+            .map(trace_text::TraceLine::text)
+            .collect(),
+    });
     serde_json::to_string(&TreeReport {
         schema: SCHEMA,
         world: tree.world.name(),

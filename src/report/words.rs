@@ -3,9 +3,7 @@
 use anstyle::Style;
 
 use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, shorten, styled};
-use crate::judge::facts::{
-    ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind,
-};
+use crate::judge::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
@@ -210,9 +208,7 @@ pub(super) fn path_and_way(gets: &ConsumerOutcome) -> String {
 
 /// The stage of the search that led to what a consumer gets.
 pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
-    let way = gets
-        .how
-        .map(|how| trace_text::stage_text(how, &gets.objects));
+    let way = gets.how.map(|how| trace_text::stage_text(how, &gets.objects));
     way.unwrap_or_default()
 }
 
@@ -221,9 +217,7 @@ pub(super) fn consumer_outcome_words(consumer: &CuptiConsumer) -> String {
     let gets = &consumer.outcome.as_is;
     match (gets.outcome, consumer.outcome.nvidia.outcome) {
         (RequestOutcome::Loaded, _) => path_and_way(gets),
-        (_, RequestOutcome::Loaded) => {
-            "nothing until the container runtime has run ldconfig".to_owned()
-        }
+        (_, RequestOutcome::Loaded) => "nothing until the container runtime has run ldconfig".to_owned(),
         _ => format!("nothing: {}", gets.message),
     }
 }

@@ -1,8 +1,5 @@
 //! One layer: a deterministic tar, and its blob under a compression.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "every write goes to a Vec, which takes it"
-)]
+#![expect(clippy::missing_panics_doc, reason = "every write goes to a Vec, which takes it")]
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -179,8 +176,7 @@ fn append(tar: &mut Builder<Vec<u8>>, entry: &Entry) {
     }
     let long = [("path", name.as_slice()), ("linkpath", target)];
     let long = long.into_iter().filter(|(_, text)| text.len() > NAME_BYTES);
-    tar.append_pax_extensions(long)
-        .expect("a Vec takes every write");
+    tar.append_pax_extensions(long).expect("a Vec takes every write");
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
     header.set_mode(entry.mode);
@@ -191,8 +187,7 @@ fn append(tar: &mut Builder<Vec<u8>>, entry: &Entry) {
     put(&mut header.as_old_mut().name, &name);
     put(&mut header.as_old_mut().linkname, target);
     header.set_cksum();
-    tar.append(&header, content)
-        .expect("a Vec takes every write");
+    tar.append(&header, content).expect("a Vec takes every write");
 }
 
 /// Writes as much of `text` as fits; the rest is in a PAX record.
@@ -212,9 +207,7 @@ pub fn compress(bytes: Vec<u8>, compression: Compression) -> Vec<u8> {
             gzip.write_all(&bytes).expect("a Vec takes every write");
             gzip.finish().expect("a Vec takes every write")
         }
-        Compression::Zstd => {
-            zstd::encode_all(bytes.as_slice(), 19).expect("a Vec takes every write")
-        }
+        Compression::Zstd => zstd::encode_all(bytes.as_slice(), 19).expect("a Vec takes every write"),
     }
 }
 

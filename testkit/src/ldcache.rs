@@ -108,8 +108,7 @@ impl Cache {
             Format::Compat => self.compat_file(&entries),
             Format::Old => {
                 let mut strings = Strings::at(0);
-                let offsets: Vec<(u32, u32)> =
-                    entries.iter().map(|entry| strings.entry(entry)).collect();
+                let offsets: Vec<(u32, u32)> = entries.iter().map(|entry| strings.entry(entry)).collect();
                 [old_part(&entries, &offsets), strings.bytes].concat()
             }
         }
@@ -165,8 +164,7 @@ impl Cache {
         (part, offsets)
     }
 
-    /// The extension directory and its sections, to lie at `at` in the file; empty where there is nothing
-    /// to say.
+    /// The extension directory and its sections, to lie at `at` in the file; empty where there is nothing to say.
     fn extension(&self, at: usize, levels: &[u32]) -> Vec<u8> {
         let mut level_bytes = Vec::new();
         words(&mut level_bytes, levels);
@@ -232,10 +230,7 @@ impl Strings {
 
 /// The names of the subdirectories that occur, sorted.
 fn subdirectories(entries: &[Entry]) -> Vec<Vec<u8>> {
-    let mut names: Vec<Vec<u8>> = entries
-        .iter()
-        .filter_map(|entry| entry.subdirectory.clone())
-        .collect();
+    let mut names: Vec<Vec<u8>> = entries.iter().filter_map(|entry| entry.subdirectory.clone()).collect();
     names.sort();
     names.dedup();
     names

@@ -56,9 +56,7 @@ pub fn have(program: &str, package: &str) -> bool {
 
 /// Whether all programs, given with their Debian packages, can be run.
 pub fn have_all(programs: &[(&str, &str)]) -> bool {
-    programs
-        .iter()
-        .all(|(program, package)| have(program, package))
+    programs.iter().all(|(program, package)| have(program, package))
 }
 
 /// Whether the test runs as root, which chroot needs.
@@ -81,11 +79,7 @@ pub fn environment(name: &str) -> Option<PathBuf> {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
     let path = own.map_or_else(home, PathBuf::from);
     let path = path.join("cupti-audit").join(name);
-    assert!(
-        path.exists(),
-        "tests/environments.sh makes {}",
-        path.display()
-    );
+    assert!(path.exists(), "tests/environments.sh makes {}", path.display());
     Some(path)
 }
 

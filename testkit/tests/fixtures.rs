@@ -14,15 +14,7 @@ use testkit::spec::{EntrySpec, Expect, Fixture, Sources, Status, generated};
 /// The ids of the rules: the stems of the files in `rules/`.
 fn rules() -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rules");
-    let stem = |entry: std::io::Result<fs::DirEntry>| {
-        entry
-            .unwrap()
-            .path()
-            .file_stem()
-            .unwrap()
-            .display()
-            .to_string()
-    };
+    let stem = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().path().file_stem().unwrap().display().to_string();
     fs::read_dir(folder).unwrap().map(stem).collect()
 }
 
@@ -51,10 +43,7 @@ fn the_images_in_the_repository_are_as_their_sources_say() {
 #[test]
 fn expectations_agree_with_themselves() {
     for (name, fixture) in sources().fixtures() {
-        assert!(
-            fixture.about.len() > 40,
-            "{name}: say which real situation it is"
-        );
+        assert!(fixture.about.len() > 40, "{name}: say which real situation it is");
         for expect in expectations(fixture) {
             let findings = &expect.findings;
             assert!(findings.is_sorted(), "{name}: {findings:?}");
@@ -92,9 +81,7 @@ fn every_base_and_part_is_used() {
         bases.into_iter().collect::<Vec<_>>(),
         sources.bases().keys().cloned().collect::<Vec<_>>()
     );
-    let entries = layers
-        .iter()
-        .flat_map(|layer| layer.entries.iter().flatten());
+    let entries = layers.iter().flat_map(|layer| layer.entries.iter().flatten());
     let parts: BTreeSet<&str> = entries
         .filter_map(|(_, entry)| match entry {
             EntrySpec::Part(name) => Some(name.as_str()),
@@ -134,14 +121,8 @@ fn mistakes_are_named_with_their_place() {
     assert_eq!(mistake(""), None);
     let layer = |entry: &str| format!("layers: [{{created_by: RUN, entries: {{{entry}}}}}]\n");
     for (fixture, expected) in [
-        (
-            "base: none\n".to_owned(),
-            "fixture one: there is no base none",
-        ),
-        (
-            "base: loop\n".to_owned(),
-            "fixture one: base loop lies below itself",
-        ),
+        ("base: none\n".to_owned(), "fixture one: there is no base none"),
+        ("base: loop\n".to_owned(), "fixture one: base loop lies below itself"),
         (
             layer("/x: {part: none}"),
             "fixture one: layer \"RUN\": /x: there is no part none",
@@ -150,10 +131,7 @@ fn mistakes_are_named_with_their_place() {
             layer("/x: {part: alias}"),
             "fixture one: layer \"RUN\": /x: part alias is only a name of another part",
         ),
-        (
-            layer("x: dir"),
-            "fixture one: layer \"RUN\": x: a path begins with /",
-        ),
+        (layer("x: dir"), "fixture one: layer \"RUN\": x: a path begins with /"),
         (
             layer("/x: {elf: {imports: [a@B]}}"),
             "fixture one: layer \"RUN\": /x: import a@B: no file in verneed has the version B",
@@ -175,10 +153,7 @@ fn mistakes_are_named_with_their_place() {
         layer("/x: file"),
     ] {
         let error = mistake(&fixture).unwrap();
-        assert!(
-            error.starts_with("one.yaml: ") && error.contains("line 3"),
-            "{error}"
-        );
+        assert!(error.starts_with("one.yaml: ") && error.contains("line 3"), "{error}");
     }
     assert!(Sources::read(Path::new("/nonexistent")).is_err());
 }

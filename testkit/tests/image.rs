@@ -30,10 +30,7 @@ fn a_tar_holds_what_was_added_in_that_order() {
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let target = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
         let target = String::from_utf8(target.unwrap_or_default()).unwrap();
-        format!(
-            "{:o} {name:.20} {content}{target}",
-            entry.header().mode().unwrap()
-        )
+        format!("{:o} {name:.20} {content}{target}", entry.header().mode().unwrap())
     });
     assert_eq!(
         entries.collect::<Vec<_>>(),
@@ -63,8 +60,8 @@ fn every_compression_holds_the_same_tar() {
     let zstd = compress(tar.clone(), Compression::Zstd);
     assert_eq!(zstd::decode_all(zstd.as_slice()).unwrap(), tar);
     assert_eq!(layer().blob(Compression::None).bytes, tar);
-    let diff_ids = [Compression::None, Compression::Gzip, Compression::Zstd]
-        .map(|compression| layer().blob(compression).diff_id);
+    let diff_ids =
+        [Compression::None, Compression::Gzip, Compression::Zstd].map(|compression| layer().blob(compression).diff_id);
     assert_eq!(diff_ids, [(); 3].map(|()| testkit::layer::sha256(&tar)));
 }
 
@@ -93,17 +90,11 @@ fn a_layout_leads_from_its_tag_to_the_layer() {
         "one"
     );
     let manifest = open(&index["manifests"][0]);
-    assert_eq!(
-        manifest["layers"][0]["digest"],
-        layer().blob(Compression::Gzip).digest
-    );
+    assert_eq!(manifest["layers"][0]["digest"], layer().blob(Compression::Gzip).digest);
     let config = open(&manifest["config"]);
     assert_eq!(config["config"]["Env"][0], "PATH=/bin");
     assert_eq!(config["history"][0]["empty_layer"], true);
-    assert_eq!(
-        config["rootfs"]["diff_ids"][0],
-        layer().blob(Compression::None).diff_id
-    );
+    assert_eq!(config["rootfs"]["diff_ids"][0], layer().blob(Compression::None).diff_id);
     let platforms = open(&index["manifests"][1]);
     assert_eq!(platforms["manifests"][1]["platform"]["variant"], "v8");
     assert_eq!(layout.archive(), layout.clone().archive());

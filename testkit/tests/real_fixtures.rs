@@ -53,11 +53,7 @@ fn unpack(sources: &Sources, fixture: &Fixture) -> TempDir {
     for image in sources.images(fixture).unwrap().iter().take(1) {
         image.blobs().for_each(|blob| apply(root.path(), blob));
     }
-    let loaders = [
-        "usr/lib/x86_64-linux-gnu",
-        "lib/x86_64-linux-gnu",
-        "usr/lib64",
-    ];
+    let loaders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib64"];
     let loader = loaders
         .iter()
         .map(|dir| root.path().join(dir).join("ld-linux-x86-64.so.2"))
@@ -75,13 +71,8 @@ fn apply(root: &Path, blob: &Blob) {
     let mut bytes = blob.bytes.as_slice();
     match blob.compression {
         Compression::None => bytes.read_to_end(&mut tar).unwrap(),
-        Compression::Gzip => flate2::read::GzDecoder::new(bytes)
-            .read_to_end(&mut tar)
-            .unwrap(),
-        Compression::Zstd => zstd::Decoder::new(bytes)
-            .unwrap()
-            .read_to_end(&mut tar)
-            .unwrap(),
+        Compression::Gzip => flate2::read::GzDecoder::new(bytes).read_to_end(&mut tar).unwrap(),
+        Compression::Zstd => zstd::Decoder::new(bytes).unwrap().read_to_end(&mut tar).unwrap(),
     };
     for entry in tar::Archive::new(tar.as_slice()).entries().unwrap() {
         let mut entry = entry.unwrap();
@@ -121,11 +112,7 @@ fn fixtures_load_as_they_expect() {
     let sources = Sources::of_repository().unwrap();
     for (name, fixture) in judged(&sources).filter(|_| can_ask()) {
         let root = unpack(&sources, fixture);
-        check(
-            name,
-            fixture.expect.status,
-            loads(root.path(), fixture, "/probe"),
-        );
+        check(name, fixture.expect.status, loads(root.path(), fixture, "/probe"));
     }
 }
 
@@ -137,10 +124,7 @@ fn fixtures_load_as_they_expect_after_ldconfig() {
     for (name, fixture) in judged(&sources).filter(|(_, fixture)| alike(fixture) && can_ask()) {
         let root = unpack(&sources, fixture);
         fs::create_dir_all(root.path().join("etc")).unwrap();
-        let ldconfig = Command::new("/sbin/ldconfig")
-            .arg("-r")
-            .arg(root.path())
-            .output();
+        let ldconfig = Command::new("/sbin/ldconfig").arg("-r").arg(root.path()).output();
         assert!(ldconfig.unwrap().status.success(), "{name}");
         check(
             name,

@@ -106,18 +106,10 @@ fn the_order_is_the_one_that_ldconfig_writes() {
     fs::write(root.path().join("etc/ld.so.conf"), "/one\n").unwrap();
     let mut cache = Cache::new();
     for name in names {
-        fs::write(
-            root.path().join("one").join(name),
-            Elf::library(name).build(),
-        )
-        .unwrap();
+        fs::write(root.path().join("one").join(name), Elf::library(name).build()).unwrap();
         cache = cache.entry(X86_64, name, format!("/one/{name}"));
     }
-    let made = Command::new(LDCONFIG)
-        .arg("-X")
-        .arg("-r")
-        .arg(root.path())
-        .status();
+    let made = Command::new(LDCONFIG).arg("-X").arg("-r").arg(root.path()).status();
     if !made.is_ok_and(|status| status.success()) {
         eprintln!("skipped: {LDCONFIG} does not run here");
         return;

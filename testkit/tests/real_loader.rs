@@ -72,16 +72,10 @@ fn an_executable_alone_runs_in_every_layout() {
         ("static", exe().statically_linked().kind(Kind::Exec)),
         ("patched", exe().patched()),
         ("headers late", exe().late_headers()),
-        (
-            "everything far",
-            exe().padding(300_000).patched().late_headers(),
-        ),
+        ("everything far", exe().padding(300_000).patched().late_headers()),
         ("GNU hash", exe().hash(Hash::Gnu)),
         ("baseline", exe().isa_needed(IsaLevel::V1)),
-        (
-            "dlopen note",
-            exe().dlopen_note(r#"[{"soname":["libz.so.1"]}]"#),
-        ),
+        ("dlopen note", exe().dlopen_note(r#"[{"soname":["libz.so.1"]}]"#)),
     ] {
         if let Some(result) = run(&[("exe", elf)]) {
             assert_eq!(result, (Some(0), String::new()), "{what}");
@@ -115,14 +109,8 @@ fn a_version_that_is_missing_is_named() {
                 .needed("libone.so.1")
                 .import_at("one", "libone.so.1", version)
         };
-        let one = Elf::library("libone.so.1")
-            .hash(hash)
-            .export_at("one", "ONE_1");
-        check(
-            &[("exe", exe("ONE_1")), ("libone.so.1", one.clone())],
-            0,
-            "",
-        );
+        let one = Elf::library("libone.so.1").hash(hash).export_at("one", "ONE_1");
+        check(&[("exe", exe("ONE_1")), ("libone.so.1", one.clone())], 0, "");
         check(
             &[("exe", exe("ONE_2")), ("libone.so.1", one.clone())],
             1,
@@ -141,10 +129,7 @@ fn a_version_that_is_missing_is_named() {
 fn a_symbol_that_is_missing_is_named_unless_it_is_weak() {
     for hash in [Hash::Sysv, Hash::Gnu] {
         let exe = Elf::executable().hash(hash).needed("libone.so.1");
-        let one = Elf::library("libone.so.1")
-            .hash(hash)
-            .export("one")
-            .export("uno");
+        let one = Elf::library("libone.so.1").hash(hash).export("one").export("uno");
         let with = |exe: Elf| [("exe", exe), ("libone.so.1", one.clone())];
         check(&with(exe.clone().import("one").import("uno")), 0, "");
         check(&with(exe.clone().import_weak("two")), 0, "");
@@ -170,9 +155,7 @@ fn runpath_and_rpath_with_origin_lead_to_the_library() {
     let one = Elf::library("libone.so.1");
     for exe in [
         Elf::executable().needed("libone.so.1").rpath("$ORIGIN/sub"),
-        Elf::executable()
-            .needed("libone.so.1")
-            .runpath("$ORIGIN/sub"),
+        Elf::executable().needed("libone.so.1").runpath("$ORIGIN/sub"),
     ] {
         check(&[("exe", exe), ("sub/libone.so.1", one.clone())], 0, "");
     }
@@ -183,10 +166,7 @@ fn list_prints_the_objects_in_load_order() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let objects = [
         ("exe", Elf::executable().needed("libone.so.1")),
-        (
-            "libone.so.1",
-            Elf::library("libone.so.1").export_at("one", "ONE_1"),
-        ),
+        ("libone.so.1", Elf::library("libone.so.1").export_at("one", "ONE_1")),
     ];
     let Some(dir) = folder(&objects) else { return };
     let path = dir.path().to_str().unwrap();
@@ -197,9 +177,6 @@ fn list_prints_the_objects_in_load_order() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let names: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
+    let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["linux-vdso.so.1", "libone.so.1"]);
 }

@@ -40,10 +40,7 @@ fn readelf(elf: &Elf, options: &[&str]) -> Option<String> {
 fn check(elf: &Elf, options: &[&str], expected: &[&str]) {
     if let Some(text) = readelf(elf, options) {
         for line in expected {
-            assert!(
-                text.lines().any(|found| found.contains(line)),
-                "{line} in:\n{text}"
-            );
+            assert!(text.lines().any(|found| found.contains(line)), "{line} in:\n{text}");
         }
     }
 }
@@ -53,48 +50,13 @@ const KINDS: [(Class, Endian, Machine, [&str; 3]); 7] = {
     use Class::{Elf32, Elf64};
     use Endian::{Big, Little};
     [
-        (
-            Elf64,
-            Little,
-            Machine::X86_64,
-            ["ELF64", "little endian", "X86-64"],
-        ),
-        (
-            Elf64,
-            Little,
-            Machine::Aarch64,
-            ["ELF64", "little endian", "AArch64"],
-        ),
-        (
-            Elf64,
-            Big,
-            Machine::Ppc64,
-            ["ELF64", "big endian", "PowerPC64"],
-        ),
-        (
-            Elf64,
-            Big,
-            Machine::S390,
-            ["ELF64", "big endian", "IBM S/390"],
-        ),
-        (
-            Elf32,
-            Little,
-            Machine::I386,
-            ["ELF32", "little endian", "Intel 80386"],
-        ),
-        (
-            Elf32,
-            Little,
-            Machine::Arm,
-            ["ELF32", "little endian", "ARM"],
-        ),
-        (
-            Elf32,
-            Big,
-            Machine::Other(20),
-            ["ELF32", "big endian", "PowerPC"],
-        ),
+        (Elf64, Little, Machine::X86_64, ["ELF64", "little endian", "X86-64"]),
+        (Elf64, Little, Machine::Aarch64, ["ELF64", "little endian", "AArch64"]),
+        (Elf64, Big, Machine::Ppc64, ["ELF64", "big endian", "PowerPC64"]),
+        (Elf64, Big, Machine::S390, ["ELF64", "big endian", "IBM S/390"]),
+        (Elf32, Little, Machine::I386, ["ELF32", "little endian", "Intel 80386"]),
+        (Elf32, Little, Machine::Arm, ["ELF32", "little endian", "ARM"]),
+        (Elf32, Big, Machine::Other(20), ["ELF32", "big endian", "PowerPC"]),
     ]
 };
 
@@ -121,10 +83,7 @@ fn every_class_and_byte_order_is_read_back() {
             check(
                 elf,
                 &["-D", "-s", "-W"],
-                &[
-                    "FUNC GLOBAL DEFAULT UND two@TWO_2",
-                    "FUNC GLOBAL DEFAULT 1 one@@ONE_1",
-                ],
+                &["FUNC GLOBAL DEFAULT UND two@TWO_2", "FUNC GLOBAL DEFAULT 1 one@@ONE_1"],
             );
         }
     }
@@ -151,10 +110,7 @@ fn flags_and_search_paths_are_read_back() {
 
 #[test]
 fn notes_are_read_back() {
-    let elf = Elf::new()
-        .isa_needed(IsaLevel::V3)
-        .dlopen_note("[]")
-        .hash(Hash::Gnu);
+    let elf = Elf::new().isa_needed(IsaLevel::V3).dlopen_note("[]").hash(Hash::Gnu);
     check(
         &elf,
         &["-n"],

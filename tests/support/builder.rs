@@ -1,9 +1,6 @@
 //! Builds with a real Docker Engine, and what its images are asked afterwards.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -45,11 +42,8 @@ impl Builder {
         let builder = Self { engine };
         fs::create_dir(builder.at("context")).unwrap();
         // The engine gives an image as a tar each time that it is read: without ballast that is twice as fast.
-        let ballast =
-            "/var/cache/apt/archives/*.deb /var/lib/apt/lists/* /usr/share/doc /usr/share/locale";
-        let light = format!(
-            "FROM debian:whole AS whole\nRUN rm -rf {ballast}\nFROM scratch\nCOPY --from=whole / /\n"
-        );
+        let ballast = "/var/cache/apt/archives/*.deb /var/lib/apt/lists/* /usr/share/doc /usr/share/locale";
+        let light = format!("FROM debian:whole AS whole\nRUN rm -rf {ballast}\nFROM scratch\nCOPY --from=whole / /\n");
         builder.must_build("debian:12", &light);
         Some(builder)
     }
@@ -120,32 +114,20 @@ impl Builder {
         let because = plan["because"].as_array().unwrap().iter();
         Audited {
             verdict: plan["verdict"].as_str().unwrap().to_owned(),
-            because: because
-                .map(|rule| rule.as_str().unwrap().to_owned())
-                .collect(),
+            because: because.map(|rule| rule.as_str().unwrap().to_owned()).collect(),
             report,
         }
     }
 
     /// What a program of the image prints, run in a container of it as its own user.
     pub fn run(&self, image: &str, words: &[&str]) -> Output {
-        let arguments = [
-            "run",
-            "--rm",
-            "--network",
-            "none",
-            "--entrypoint",
-            words[0],
-            image,
-        ];
+        let arguments = ["run", "--rm", "--network", "none", "--entrypoint", words[0], image];
         self.engine.docker(&[&arguments, &words[1..]].concat())
     }
 
     /// The size of an image in bytes, as the engine counts it.
     pub fn size(&self, image: &str) -> u64 {
-        let size = self
-            .engine
-            .must(&["image", "inspect", "--format", "{{.Size}}", image]);
+        let size = self.engine.must(&["image", "inspect", "--format", "{{.Size}}", image]);
         size.parse().unwrap()
     }
 

@@ -1,9 +1,6 @@
 //! An image that exists twice: as layers, for the audit, and as a root file system, for the real loader.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::BTreeMap;
@@ -97,10 +94,7 @@ impl Root {
 
     /// The path on this machine of a path of the root file system.
     pub fn path(&self, inside: &str) -> PathBuf {
-        self.folder
-            .path()
-            .join("root")
-            .join(inside.trim_start_matches('/'))
+        self.folder.path().join("root").join(inside.trim_start_matches('/'))
     }
 
     /// Adds a layer.
@@ -146,8 +140,7 @@ impl Root {
 
     fn index(&mut self, layer: &Layer) {
         let tar = layer.tar();
-        let index =
-            layer::index_layer("added", &*tar, &ExpectedBlob::default(), &cupti_options()).unwrap();
+        let index = layer::index_layer("added", &*tar, &ExpectedBlob::default(), &cupti_options()).unwrap();
         self.layers.push(index);
     }
 
@@ -180,10 +173,7 @@ impl Root {
         for path in before.keys().filter(|path| !after.contains_key(*path)) {
             layer = layer.whiteout(path.as_os_str().as_encoded_bytes());
         }
-        for path in after
-            .keys()
-            .filter(|path| before.get(*path) != after.get(*path))
-        {
+        for path in after.keys().filter(|path| before.get(*path) != after.get(*path)) {
             layer = layer.entry(entry(&self.path(""), path));
         }
         layer
@@ -206,10 +196,7 @@ pub fn answer(output: &Output) -> Answer {
     });
     if output.status.success() {
         let objects = lines.filter(|path| !is_of_every_process(path)).collect();
-        Answer::Opened {
-            path: first,
-            objects,
-        }
+        Answer::Opened { path: first, objects }
     } else {
         Answer::Failed(first)
     }

@@ -75,13 +75,8 @@ impl Site {
         let engine = Dockerd::start()?;
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::start(dir.path(), None);
-        let site = Self {
-            engine,
-            registry,
-            dir,
-        };
-        site.engine
-            .must(&["import", debian.to_str().unwrap(), DEBIAN]);
+        let site = Self { engine, registry, dir };
+        site.engine.must(&["import", debian.to_str().unwrap(), DEBIAN]);
         site.tools();
         site.auditor();
         for name in BASES {
@@ -113,8 +108,7 @@ impl Site {
         let gcloud = "#!/bin/sh -e\nto=/bucket/${4#gs://}\nmkdir -p \"$(dirname \"$to\")\"\ncp \"$3\" \"$to\"\n";
         fs::write(folder.join("gcloud"), gcloud).unwrap();
         run("chmod", &["+x", folder.join("gcloud").to_str().unwrap()]);
-        let text =
-            format!("FROM {DEBIAN}\nCOPY docker gcloud /usr/bin/\nENTRYPOINT [\"docker\"]\n");
+        let text = format!("FROM {DEBIAN}\nCOPY docker gcloud /usr/bin/\nENTRYPOINT [\"docker\"]\n");
         fs::write(folder.join("Dockerfile"), text).unwrap();
         self.build(&folder, &["--tag", TOOLS]);
     }
@@ -144,10 +138,7 @@ impl Site {
         let file = self.dir.path().join(format!("{name}.tar"));
         let from = format!("oci:{}", repository("testdata/images").join(name).display());
         let to = format!("docker-archive:{}:base/{name}:latest", file.display());
-        run(
-            "skopeo",
-            &["--insecure-policy", "copy", "--quiet", &from, &to],
-        );
+        run("skopeo", &["--insecure-policy", "copy", "--quiet", &from, &to]);
         self.engine.must(&["load", "-i", file.to_str().unwrap()]);
     }
 
@@ -170,9 +161,7 @@ impl Site {
         let bucket = format!("{}:/bucket", self.folder("bucket").display());
         let workspace = format!("{}:/workspace", workspace.display());
         let image = match step.image.as_str() {
-            "gcr.io/cloud-builders/docker" | "gcr.io/google.com/cloudsdktool/cloud-sdk:slim" => {
-                TOOLS
-            }
+            "gcr.io/cloud-builders/docker" | "gcr.io/google.com/cloudsdktool/cloud-sdk:slim" => TOOLS,
             other => other,
         };
         let mut arguments = vec!["run", "--rm", "--network", "host", "--volume", &socket];

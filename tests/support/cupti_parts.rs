@@ -1,9 +1,6 @@
 //! NVIDIA's own files, and objects that ask for them, made by the C compiler of this machine.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,10 +53,7 @@ pub fn pip(layer: Layer, name: &str, folder: &str) -> Layer {
 /// A shared object of C source, linked with these arguments; `LIB12` and `LIB11` in them are the real
 /// libraries.
 pub fn object(source: &str, arguments: &[&str]) -> Vec<u8> {
-    compile(
-        source,
-        &[&["-shared", "-fPIC", "-nostartfiles"], arguments].concat(),
-    )
+    compile(source, &[&["-shared", "-fPIC", "-nostartfiles"], arguments].concat())
 }
 
 /// A program of C source.

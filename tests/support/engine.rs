@@ -1,10 +1,7 @@
 //! A real Docker Engine of the test's own: its images, socket and state lie in a temporary folder. The test
 //! target has `mod support;` at its root too.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -121,10 +118,7 @@ impl Drop for Dockerd {
         let _ = self.daemon.wait();
         // It leaves the network namespace of containers mounted, and the folder could not be removed.
         let namespace = self.dir.path().join("exec/netns/default");
-        let _ = Command::new("umount")
-            .arg(namespace)
-            .stderr(Stdio::null())
-            .status();
+        let _ = Command::new("umount").arg(namespace).stderr(Stdio::null()).status();
     }
 }
 
@@ -179,16 +173,10 @@ impl Podman {
 /// The `podman` command on images of its own. vfs needs no kernel module and no mount.
 fn podman(dir: &Path) -> Command {
     let mut command = Command::new("podman");
-    for (option, name) in [
-        ("--root", "root"),
-        ("--runroot", "run"),
-        ("--tmpdir", "tmp"),
-    ] {
+    for (option, name) in [("--root", "root"), ("--runroot", "run"), ("--tmpdir", "tmp")] {
         command.arg(option).arg(dir.join(name));
     }
-    command
-        .args(["--storage-driver", "vfs"])
-        .stdin(Stdio::null());
+    command.args(["--storage-driver", "vfs"]).stdin(Stdio::null());
     command
 }
 

@@ -1,9 +1,6 @@
 //! A Debian with a Python environment of real packages, read by the audit and run by the real Python.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::{Path, PathBuf};
@@ -100,18 +97,12 @@ impl Environment {
             );
             layers.push(Ok(index.unwrap()));
         }
-        let path = (world == World::OnLibraryPath)
-            .then(|| ("LD_LIBRARY_PATH".to_owned(), CUPTI.to_owned()));
+        let path = (world == World::OnLibraryPath).then(|| ("LD_LIBRARY_PATH".to_owned(), CUPTI.to_owned()));
         let conditions = GatherOptions {
             environment: path.into_iter().collect(),
             cpu: self.cpu,
         };
-        facts::gather_facts(
-            image,
-            ReadLayers { layers },
-            &Knowledge::built_in(),
-            &conditions,
-        )
+        facts::gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
     }
 
     /// What the audit says that the program of this name gets.
@@ -134,11 +125,7 @@ impl Environment {
         let session = Session {
             root: &self.root,
             lent: Some(self.tools.path()),
-            hidden: if world == World::WithoutCupti {
-                &hidden
-            } else {
-                &[]
-            },
+            hidden: if world == World::WithoutCupti { &hidden } else { &[] },
         };
         let mut words = vec!["HOME=/root", "PATH=/opt/venv/bin:/usr/bin:/bin"];
         if world == World::OnLibraryPath {

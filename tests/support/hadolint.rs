@@ -84,8 +84,8 @@ pub fn lint(text: &str) -> Vec<String> {
                 let value = rest.split_once('=').unwrap().1.trim_matches('"');
                 found.push(("empty element", value.split([':', ';']).any(str::is_empty)));
             }
-            "ENV" | "LABEL" | "USER" | "EXPOSE" | "VOLUME" | "HEALTHCHECK" | "ONBUILD"
-            | "STOPSIGNAL" | "SHELL" | "ARG" => {}
+            "ENV" | "LABEL" | "USER" | "EXPOSE" | "VOLUME" | "HEALTHCHECK" | "ONBUILD" | "STOPSIGNAL" | "SHELL"
+            | "ARG" => {}
             _ => found.push(("an unknown instruction", true)),
         }
         // A reason stands above an instruction, or above those that it follows without a gap.
@@ -99,10 +99,7 @@ pub fn lint(text: &str) -> Vec<String> {
         }
     }
     let _ = explained;
-    let last = instructions
-        .iter()
-        .rposition(|it| it.word == "FROM")
-        .unwrap_or(0);
+    let last = instructions.iter().rposition(|it| it.word == "FROM").unwrap_or(0);
     let removes = instructions
         .iter()
         .skip(last)
@@ -155,9 +152,7 @@ fn run(instruction: &Instruction, found: &mut Vec<(&'static str, bool)>) {
             .collect()
     };
     for command in starting("apt-get install") {
-        let pinned = packages(command, "install")
-            .iter()
-            .all(|package| package.contains('='));
+        let pinned = packages(command, "install").iter().all(|package| package.contains('='));
         found.push(("DL3008", !pinned));
         found.push(("DL3015", !command.contains("--no-install-recommends")));
         found.push(("DL3014", !command.contains("-y")));
@@ -194,24 +189,15 @@ fn run(instruction: &Instruction, found: &mut Vec<(&'static str, bool)>) {
     }
     found.push(("DL3004", text.contains("sudo ")));
     found.push(("DL3005", text.contains("dist-upgrade")));
-    found.push((
-        "DL3027",
-        commands.iter().any(|command| command.starts_with("apt ")),
-    ));
-    let without_patterns = text
-        .replace("*|*/", "")
-        .replace("||", "")
-        .replace("|*/", "");
+    found.push(("DL3027", commands.iter().any(|command| command.starts_with("apt "))));
+    let without_patterns = text.replace("*|*/", "").replace("||", "").replace("|*/", "");
     found.push(("DL4006", without_patterns.contains(" | ")));
     found.push(("the shell cannot read it", !reads(&instruction.raw)));
 }
 
 /// Whether a shell can read the script, with the comment lines gone as Docker takes them out.
 fn reads(script: &str) -> bool {
-    let script: Vec<&str> = script
-        .lines()
-        .filter(|line| !line.trim().starts_with('#'))
-        .collect();
+    let script: Vec<&str> = script.lines().filter(|line| !line.trim().starts_with('#')).collect();
     let joined = script.join("\n").replace("\\\n", "");
     let status = Command::new("sh")
         .args(["-n", "-c", &joined])

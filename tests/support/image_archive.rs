@@ -1,10 +1,7 @@
 //! Image archives made in memory, member by member, good and bad.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use image_linkage::digest::to_hex;
 use sha2::{Digest as _, Sha256};
@@ -62,9 +59,7 @@ impl Archive {
             match member {
                 Member::File(content) => {
                     header.set_size(content.len() as u64);
-                    builder
-                        .append_data(&mut header, name, content.as_slice())
-                        .unwrap();
+                    builder.append_data(&mut header, name, content.as_slice()).unwrap();
                 }
                 Member::Symlink(target) | Member::Hardlink(target) => {
                     let symlink = matches!(member, Member::Symlink(_));
@@ -93,9 +88,7 @@ pub fn layer(names: &[&str]) -> Vec<u8> {
     };
     names
         .iter()
-        .fold(Archive::default(), |archive, name| {
-            archive.file(name, content(name))
-        })
+        .fold(Archive::default(), |archive, name| archive.file(name, content(name)))
         .tar()
 }
 
@@ -137,16 +130,11 @@ pub fn classic(tags: &[&str], layers: &[&[u8]]) -> Archive {
     let mut names = Vec::new();
     for (at, layer) in layers.iter().enumerate() {
         let name = format!("{at}/layer.tar");
-        archive = archive
-            .file(&name, layer)
-            .file(&format!("{at}/VERSION"), "1.0");
+        archive = archive.file(&name, layer).file(&format!("{at}/VERSION"), "1.0");
         names.push(name);
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    archive.file(
-        "manifest.json",
-        format!("[{}]", entry(&config_name, tags, &names)),
-    )
+    archive.file("manifest.json", format!("[{}]", entry(&config_name, tags, &names)))
 }
 
 /// The blobs of one image, and its manifest.
@@ -207,10 +195,7 @@ impl Oci {
 
 /// An `index.json` of descriptors.
 pub fn index(descriptors: &[String]) -> String {
-    format!(
-        r#"{{"schemaVersion":2,"manifests":[{}]}}"#,
-        descriptors.join(",")
-    )
+    format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, descriptors.join(","))
 }
 
 /// The annotation that names an image, for [`Oci::descriptor`].

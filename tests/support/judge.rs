@@ -1,15 +1,11 @@
 //! Puts the same questions to the audit and to the real loader, and says where they differ.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use std::process::Command;
 
 use cupti_audit::judge::facts::{
-    CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, World, opened_object,
-    unresolved_objects,
+    CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, World, opened_object, unresolved_objects,
 };
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome};
@@ -20,12 +16,7 @@ use crate::chroot::{Answer, Root, answer, is_of_every_process};
 const SIGBUS: i32 = 7;
 
 /// The names that are asked for in every image, whatever it holds.
-const NAMES: [&str; 4] = [
-    "libcupti.so",
-    "libcupti.so.12",
-    "libcupti.so.11.8",
-    "libnvperf_host.so",
-];
+const NAMES: [&str; 4] = ["libcupti.so", "libcupti.so.12", "libcupti.so.11.8", "libnvperf_host.so"];
 
 /// The questions of one image that were put, and the answers that differ.
 #[derive(Debug, Default)]
@@ -83,11 +74,7 @@ impl Judge<'_> {
         }
         for consumer in &facts.consumers {
             let what = format!("{} asks", consumer.object);
-            ask(
-                what,
-                consumer_gets(ground, consumer),
-                self.consumer(consumer),
-            );
+            ask(what, consumer_gets(ground, consumer), self.consumer(consumer));
             let what = format!("{} with every symbol bound", consumer.object);
             ask(what, symbols(consumer, world), self.symbols(consumer));
         }
@@ -147,10 +134,7 @@ impl Judge<'_> {
     /// Whether the consumer can be opened with every symbol bound, else the symbol that is missing.
     fn symbols(&self, consumer: &CuptiConsumer) -> Answer {
         let object = consumer.object.to_string();
-        let output = self
-            .process(&[&program(consumer), "now", &object])
-            .output()
-            .unwrap();
+        let output = self.process(&[&program(consumer), "now", &object]).output().unwrap();
         match answer(&output) {
             Answer::Failed(words) => {
                 let symbol = words
@@ -174,10 +158,7 @@ fn program(consumer: &CuptiConsumer) -> String {
 
 fn names(facts: &ImageFacts) -> Vec<ByteString> {
     let mut names: Vec<ByteString> = NAMES.iter().map(|name| name.as_bytes().into()).collect();
-    names.extend([
-        facts.plain.as_is.name.clone(),
-        facts.plain.nvidia.name.clone(),
-    ]);
+    names.extend([facts.plain.as_is.name.clone(), facts.plain.nvidia.name.clone()]);
     names.extend(facts.copies.iter().filter_map(|copy| copy.soname.clone()));
     names.sort();
     names.dedup();

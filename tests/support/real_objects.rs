@@ -3,10 +3,7 @@
 //! The real one is asked in one session inside the root, for all files: a program is started in trace mode, as
 //! `ldd` starts it, and whatever has no interpreter, or no right to run, is an argument of `ld.so`.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::File;
@@ -55,10 +52,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
 
 /// The level of this machine's processor, by the loader of a root file system.
 pub fn cpu(root: &Path) -> CpuLevel {
-    let help = Session::of(root)
-        .command(&[LOADER, "--help"])
-        .output()
-        .unwrap();
+    let help = Session::of(root).command(&[LOADER, "--help"]).output().unwrap();
     let text = String::from_utf8_lossy(&help.stdout);
     let searched = |name| text.contains(&format!("x86-64-{name} (supported, searched)"));
     match () {
@@ -111,11 +105,7 @@ pub fn real(root: &Path, ground: &ProcessContext, paths: &[String]) -> Vec<Said>
         // The loader gives no trace of a program with more rights than its caller.
         let starts = mode.is_ok_and(|facts| facts.mode() & 0o6111 & !0o0011 == 0o0100);
         let has_interpreter = elf.is_some_and(|elf| elf.interp.is_some());
-        let way = if starts && has_interpreter {
-            "start"
-        } else {
-            "list"
-        };
+        let way = if starts && has_interpreter { "start" } else { "list" };
         format!("{way} {path}\n")
     };
     let questions: String = paths.iter().map(way).collect();
@@ -136,10 +126,7 @@ pub fn real(root: &Path, ground: &ProcessContext, paths: &[String]) -> Vec<Said>
     assert_eq!(answers.len(), paths.len(), "one answer for each question");
     let said = |(path, answer): (&String, &&str)| Said {
         path: path.clone(),
-        lines: answer
-            .lines()
-            .filter_map(|line| real_line(path, line))
-            .collect(),
+        lines: answer.lines().filter_map(|line| real_line(path, line)).collect(),
     };
     paths.iter().zip(&answers).map(said).collect()
 }
@@ -168,10 +155,7 @@ pub fn ours(ground: &ProcessContext, paths: &[String]) -> Vec<Said> {
 
 fn our_lines(resolution: &LoadResolution) -> Vec<String> {
     if let Some(refused) = loader_ours::refused(resolution) {
-        return vec![format!(
-            "error while loading shared libraries: {}",
-            refused.message
-        )];
+        return vec![format!("error while loading shared libraries: {}", refused.message)];
     }
     let mut lines = loader_ours::trace_with_loader(resolution);
     if lines.is_empty() {
@@ -186,17 +170,9 @@ fn our_lines(resolution: &LoadResolution) -> Vec<String> {
 
 /// How many answers are the same, with the first of those that are not in words.
 pub fn compare(ours: &[Said], real: &[Said]) -> (usize, String) {
-    let different: Vec<(&Said, &Said)> = ours
-        .iter()
-        .zip(real)
-        .filter(|(ours, real)| ours != real)
-        .collect();
+    let different: Vec<(&Said, &Said)> = ours.iter().zip(real).filter(|(ours, real)| ours != real).collect();
     let words = |(ours, real): &(&Said, &Said)| {
-        let (path, ours, real) = (
-            &ours.path,
-            ours.lines.join("\n    "),
-            real.lines.join("\n    "),
-        );
+        let (path, ours, real) = (&ours.path, ours.lines.join("\n    "), real.lines.join("\n    "));
         format!("{path}\n  ours\n    {ours}\n  real\n    {real}\n")
     };
     let first = different.iter().take(10).map(words).collect();

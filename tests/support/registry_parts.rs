@@ -46,10 +46,7 @@ impl Registry {
     }
 
     fn try_start(dir: &Path, guarded: Option<&Guarded<'_>>) -> Option<Self> {
-        let address = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let config = dir.join("registry.yml");
         std::fs::write(&config, configuration(dir, address, guarded)).unwrap();
         let process = Command::new("docker-registry")
@@ -89,18 +86,12 @@ fn configuration(dir: &Path, address: SocketAddr, guarded: Option<&Guarded<'_>>)
     );
     if let Some(guarded) = guarded {
         let file = guarded.htpasswd.display();
-        let _ = write!(
-            text,
-            "auth:\n  htpasswd:\n    realm: test\n    path: {file}\n"
-        );
+        let _ = write!(text, "auth:\n  htpasswd:\n    realm: test\n    path: {file}\n");
     }
     let _ = write!(text, "http:\n  addr: {address}\n");
     if let Some(guarded) = guarded {
         let (certificate, key) = (guarded.tls.0.display(), guarded.tls.1.display());
-        let _ = write!(
-            text,
-            "  tls:\n    certificate: {certificate}\n    key: {key}\n"
-        );
+        let _ = write!(text, "  tls:\n    certificate: {certificate}\n    key: {key}\n");
     }
     text
 }
@@ -117,13 +108,7 @@ pub fn certificates(dir: &Path) -> (PathBuf, PathBuf, PathBuf) {
         "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n",
     )
     .unwrap();
-    let new_key = [
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ];
+    let new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
     let mut arguments = vec!["req", "-x509", "-days", "2", "-subj", "/CN=test CA", "-out"];
     let (ca_text, ca_key_text) = (text(&ca), text(&ca_key));
     arguments.extend([ca_text.as_str(), "-keyout", &ca_key_text]);

@@ -118,10 +118,7 @@ impl Server {
     }
 
     /// The same on another address of this machine.
-    pub fn start_on(
-        ip: IpAddr,
-        answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
-    ) -> Self {
+    pub fn start_on(ip: IpAddr, answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((ip, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -149,11 +146,7 @@ impl Server {
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
-    log: &Mutex<Vec<Request>>,
-    answer: &dyn Fn(&Request) -> Reply,
-) -> std::io::Result<()> {
+fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Fn(&Request) -> Reply) -> std::io::Result<()> {
     let mut first = [0];
     if stream.peek(&mut first)? == 0 {
         return Ok(());
@@ -192,24 +185,17 @@ fn receive(reader: &mut impl BufRead) -> std::io::Result<Request> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, path) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         match line.trim().split_once(':') {
-            Some((name, value)) => {
-                headers.insert(name.to_ascii_lowercase(), value.trim().to_owned())
-            }
+            Some((name, value)) => headers.insert(name.to_ascii_lowercase(), value.trim().to_owned()),
             None => break,
         };
     }
-    let length = headers
-        .get("content-length")
-        .and_then(|length| length.parse().ok());
+    let length = headers.get("content-length").and_then(|length| length.parse().ok());
     let mut body = String::new();
     reader.take(length.unwrap_or(0)).read_to_string(&mut body)?;
     Ok(Request {
@@ -251,19 +237,15 @@ impl Pushed {
     /// Serves the image as `app:1`, as a registry should.
     pub fn serve(&self, request: &Request) -> Reply {
         let path = request.path.split('?').next().unwrap();
-        if path == "/v2/app/manifests/1"
-            || path == format!("/v2/app/manifests/{}", digest(&self.manifest))
-        {
-            return Reply::new(200, &*self.manifest)
-                .with("Docker-Content-Digest", digest(&self.manifest).to_string());
+        if path == "/v2/app/manifests/1" || path == format!("/v2/app/manifests/{}", digest(&self.manifest)) {
+            return Reply::new(200, &*self.manifest).with("Docker-Content-Digest", digest(&self.manifest).to_string());
         }
         for blob in [&self.config, &self.layer] {
             if path == blob_path(blob) {
                 return Reply::range(request, blob);
             }
         }
-        let error =
-            r#"{"errors":[{"code":"NAME_UNKNOWN","message":"repository name not\u001b known"}]}"#;
+        let error = r#"{"errors":[{"code":"NAME_UNKNOWN","message":"repository name not\u001b known"}]}"#;
         Reply::new(404, error)
     }
 

@@ -96,8 +96,7 @@ fn present(folder: &Path) -> io::Result<Files> {
 /// The paths that are not the same in both.
 fn differing<'a>(wanted: &'a Files, present: &'a Files) -> impl Iterator<Item = &'a PathBuf> {
     let all: BTreeSet<&PathBuf> = wanted.keys().chain(present.keys()).collect();
-    all.into_iter()
-        .filter(|path| wanted.get(*path) != present.get(*path))
+    all.into_iter().filter(|path| wanted.get(*path) != present.get(*path))
 }
 
 /// Removes a file, and the folders above it that are empty then.

@@ -2,10 +2,7 @@
 //!
 //! The `use` lines of the sources are read as text, and names that a module passes on are followed to the file that has
 //! them. What a file names by a whole path without a `use` is seen where the path begins with `crate` or `super`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this chore reads the repository's own folder"
-)]
+#![expect(clippy::disallowed_methods, reason = "this chore reads the repository's own folder")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -98,10 +95,7 @@ fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dy
         for entry in fs::read_dir(next)? {
             let path = entry?.path();
             let module = path.strip_prefix(folder)?.with_extension("");
-            let mut names: ModulePath = module
-                .iter()
-                .map(|name| name.to_string_lossy().into())
-                .collect();
+            let mut names: ModulePath = module.iter().map(|name| name.to_string_lossy().into()).collect();
             // A module's file is `name.rs` or `name/mod.rs`; the crate itself is `lib.rs`.
             names.pop_if(|last| last == "mod" || last == "lib");
             match path.extension() {
@@ -178,9 +172,7 @@ fn expand(tree: &str) -> Vec<ModulePath> {
     let words = |text: &str| -> ModulePath {
         let name = text.split(" as ").next().unwrap_or_default();
         let parts = name.split("::").map(|part| part.trim().to_owned());
-        parts
-            .filter(|part| !part.is_empty() && part != "self")
-            .collect()
+        parts.filter(|part| !part.is_empty() && part != "self").collect()
     };
     let Some((before, inner)) = tree.split_once('{') else {
         return vec![words(tree)];
@@ -201,11 +193,7 @@ fn expand(tree: &str) -> Vec<ModulePath> {
 }
 
 /// A path as seen from the root of the crate; `None` for one that leads out of it.
-fn from_root(
-    module: &ModulePath,
-    path: &[String],
-    modules: &BTreeSet<ModulePath>,
-) -> Option<ModulePath> {
+fn from_root(module: &ModulePath, path: &[String], modules: &BTreeSet<ModulePath>) -> Option<ModulePath> {
     let ups = path.iter().take_while(|part| *part == "super").count();
     let (first, rest) = path.split_first()?;
     // A `mod.rs` names the modules below it without a word before them.
@@ -231,10 +219,7 @@ fn edges(files: &BTreeMap<ModulePath, FileImports>) -> FileEdges<'_> {
 }
 
 /// The file that has what a path names: names that a module passes on are followed, a few times at most.
-fn file_of<'f>(
-    files: &'f BTreeMap<ModulePath, FileImports>,
-    path: &ModulePath,
-) -> Option<&'f ModulePath> {
+fn file_of<'f>(files: &'f BTreeMap<ModulePath, FileImports>, path: &ModulePath) -> Option<&'f ModulePath> {
     let mut path = path.clone();
     // Two modules that pass a name on to each other would else be followed for ever.
     for _ in 0..8 {
@@ -271,9 +256,7 @@ fn upward_imports(folder: &str, floors: &[&[&str]], edges: &FileEdges<'_>) -> Ve
                 && other.0 >= own.0
             {
                 let (from, to) = (from.join("::"), to.join("::"));
-                upward.push(format!(
-                    "{folder}: {from} imports {to}, which stands above it"
-                ));
+                upward.push(format!("{folder}: {from} imports {to}, which stands above it"));
             }
         }
     }
@@ -282,13 +265,8 @@ fn upward_imports(folder: &str, floors: &[&[&str]], edges: &FileEdges<'_>) -> Ve
 
 /// Files that all lead to each other, where they are more than a pair.
 fn find_circles(folder: &str, edges: &FileEdges<'_>) -> Vec<String> {
-    let all: FileEdges<'_> = edges
-        .keys()
-        .map(|file| (*file, reached_from(file, edges)))
-        .collect();
-    let leads = |from: &ModulePath, to: &ModulePath| {
-        all.get(from).is_some_and(|reached| reached.contains(to))
-    };
+    let all: FileEdges<'_> = edges.keys().map(|file| (*file, reached_from(file, edges))).collect();
+    let leads = |from: &ModulePath, to: &ModulePath| all.get(from).is_some_and(|reached| reached.contains(to));
     let circle = |file: &&ModulePath| -> Vec<String> {
         let both = |other: &&&ModulePath| leads(file, other) && leads(other, file);
         let members = edges.keys().filter(both);

@@ -29,9 +29,7 @@ type AnyError = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), AnyError> {
     let mut arguments = std::env::args_os().skip(1);
-    let object = arguments
-        .next()
-        .ok_or("usage: image_ldd OBJECT ROOT | LAYER...")?;
+    let object = arguments.next().ok_or("usage: image_ldd OBJECT ROOT | LAYER...")?;
     let layers: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
     for line in image_ldd(object.as_encoded_bytes(), &layers)? {
         println!("{line}");
@@ -65,9 +63,7 @@ fn read_layer(path: &Path) -> Result<LayerIndex, AnyError> {
         });
         let index = index_layer(&name, reader, &expected, &options);
         // What cannot be packed explains a tar that was cut short better than the tar does.
-        packed
-            .join()
-            .map_err(|_panic| "the folder cannot be packed")??;
+        packed.join().map_err(|_panic| "the folder cannot be packed")??;
         Ok(index?)
     })
 }

@@ -35,9 +35,7 @@ impl Digest {
     }
 
     fn parts(&self) -> (&str, &str) {
-        self.0
-            .split_once(':')
-            .expect("what is parsed holds a colon")
+        self.0.split_once(':').expect("what is parsed holds a colon")
     }
 }
 
@@ -70,13 +68,8 @@ impl FromStr for Digest {
                 return Err(format!("Invalid digest length {found} expected {expected}"));
             }
             // Digests are compared as text, so that uppercase would be another digest of the same bytes.
-            if !encoded
-                .bytes()
-                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-            {
-                return Err(format!(
-                    "Invalid non-hexadecimal character in digest: {encoded}"
-                ));
+            if !encoded.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+                return Err(format!("Invalid non-hexadecimal character in digest: {encoded}"));
             }
         }
         Ok(Self(text.into()))

@@ -46,16 +46,10 @@ mod tests {
 
     #[test]
     fn hostile_names_are_printable_and_plain_names_stay() {
-        assert_eq!(
-            escape_bytes(b"/usr/lib/libcupti.so.12"),
-            "/usr/lib/libcupti.so.12"
-        );
+        assert_eq!(escape_bytes(b"/usr/lib/libcupti.so.12"), "/usr/lib/libcupti.so.12");
         assert_eq!(escape_bytes("/süß".as_bytes()), "/süß");
         assert_eq!(escape_bytes(b"a\x1b[31m\n\\b"), "a\\x1b[31m\\x0a\\\\b");
         assert_eq!(escape_bytes(b"\xff\xc3("), "\\xff\\xc3(");
-        assert_eq!(
-            escape_bytes("gpj.\u{202e}exe".as_bytes()),
-            "gpj.\\u{202e}exe"
-        );
+        assert_eq!(escape_bytes("gpj.\u{202e}exe".as_bytes()), "gpj.\\u{202e}exe");
     }
 }

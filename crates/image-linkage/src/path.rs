@@ -34,11 +34,7 @@ impl RootPath {
         split_components(name).any(|part| {
             let up = part == b"..";
             let out = up && depth == 0;
-            depth = if up {
-                depth.saturating_sub(1)
-            } else {
-                depth + 1
-            };
+            depth = if up { depth.saturating_sub(1) } else { depth + 1 };
             out
         })
     }

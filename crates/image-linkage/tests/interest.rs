@@ -10,9 +10,7 @@
 #[path = "../examples/image_ldd.rs"]
 mod example;
 
-use image_linkage::layer::{
-    ExpectedBlob, FileFacts, FileInterest, IndexOptions, LayerEntry, WantedFiles, index_layer,
-};
+use image_linkage::layer::{ExpectedBlob, FileFacts, FileInterest, IndexOptions, LayerEntry, WantedFiles, index_layer};
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 
@@ -25,9 +23,7 @@ fn layer() -> Layer {
         .runpath("$ORIGIN/../lib")
         .needed("libown.so.1")
         .needed("libgone.so.2");
-    let library = Elf::library("libown.so.1")
-        .export("own_init")
-        .string("libplugin.so");
+    let library = Elf::library("libown.so.1").export("own_init").string("libplugin.so");
     Layer::new()
         .file(
             "lib64/ld-linux-x86-64.so.2",
@@ -85,9 +81,7 @@ fn the_example_follows_the_loader_in_layers_and_in_a_folder() {
     let dir = tempfile::tempdir().unwrap();
     let (tar, root) = (dir.path().join("layer.tar"), dir.path().join("root"));
     std::fs::write(&tar, layer().tar()).unwrap();
-    tar::Archive::new(layer().tar().as_slice())
-        .unpack(&root)
-        .unwrap();
+    tar::Archive::new(layer().tar().as_slice()).unpack(&root).unwrap();
     for image in [tar, root] {
         assert_eq!(
             example::image_ldd(b"/opt/bin/app", &[image]).unwrap(),

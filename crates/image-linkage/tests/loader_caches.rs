@@ -35,8 +35,7 @@ use testkit::parts as support;
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
-    SimulatedProcess, StartMode,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
 use loader_random::Random;
 use loader_seeds::{each_seed, report};
@@ -120,9 +119,7 @@ impl World {
         let arch = Arch::of_platform("amd64").unwrap();
         let linker = DynamicLoader::find_default(&rootfs, arch, self.cpu).unwrap();
         let problems = linker.problems.iter();
-        let open = problems
-            .filter(|problem| problem.contains("foretold"))
-            .count();
+        let open = problems.filter(|problem| problem.contains("foretold")).count();
         let environment = LoaderEnvironment::default();
         let setup = ProcessSetup {
             rootfs: &rootfs,
@@ -166,9 +163,7 @@ fn cache(random: &mut Random) -> (Vec<u8>, Format) {
             let path = format!("/{folder}/{name}");
             cache = match subdirectory {
                 _ if random.chance(45) => cache,
-                Some(level) if format == Format::New => {
-                    cache.hwcaps_entry(X86_64, level, name, path)
-                }
+                Some(level) if format == Format::New => cache.hwcaps_entry(X86_64, level, name, path),
                 Some(_) => cache.entry(I386, name, path),
                 None => cache.entry(X86_64, name, path),
             };
@@ -340,19 +335,14 @@ fn check(world: &World, seed: u64, counts: &Counts) -> Result<(), String> {
     }
     let agrees = ours == real && ran.status >= 0;
     if open {
-        assert!(
-            words != "nothing",
-            "seed {seed}: an undamaged cache is open"
-        );
+        assert!(words != "nothing", "seed {seed}: an undamaged cache is open");
         counts.open.fetch_add(1, Ordering::Relaxed);
         if ran.status < 0 {
             counts.dies.fetch_add(1, Ordering::Relaxed);
         }
         return Ok(());
     }
-    counts
-        .as_the_loader
-        .fetch_add(u64::from(agrees), Ordering::Relaxed);
+    counts.as_the_loader.fetch_add(u64::from(agrees), Ordering::Relaxed);
     if agrees {
         return Ok(());
     }

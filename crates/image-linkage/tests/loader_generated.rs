@@ -112,9 +112,7 @@ struct Run {
 impl Run {
     fn failed_in(&self, step: loader_compare::Step) -> usize {
         let failures = self.failures.values();
-        failures
-            .filter(|difference| difference.step == step)
-            .count()
+        failures.filter(|difference| difference.step == step).count()
     }
 }
 

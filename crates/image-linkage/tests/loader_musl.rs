@@ -40,8 +40,7 @@ use testkit::parts as support;
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, Libc, LoadResolution, LoaderEnvironment, ProcessSetup,
-    SimulatedProcess, StartMode,
+    Arch, CpuLevel, DynamicLoader, Libc, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -97,22 +96,17 @@ impl Judge {
 
     fn list(&self, case: &Case, root: &Path) -> Ran {
         let program = [LOADER, "--list", case.program.0];
-        self.tools
-            .run(root, case.working_dir, &variables(case), &program)
+        self.tools.run(root, case.working_dir, &variables(case), &program)
     }
 
     fn start(&self, case: &Case, root: &Path) -> Ran {
         let program = [case.program.0];
-        self.tools
-            .run(root, case.working_dir, &variables(case), &program)
+        self.tools.run(root, case.working_dir, &variables(case), &program)
     }
 }
 
 fn variables(case: &Case) -> Vec<String> {
-    let own = [
-        ("LD_LIBRARY_PATH", &case.library_path),
-        ("LD_PRELOAD", &case.preload),
-    ];
+    let own = [("LD_LIBRARY_PATH", &case.library_path), ("LD_PRELOAD", &case.preload)];
     own.iter()
         .filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)))
         .collect()
@@ -143,19 +137,10 @@ fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut SimulatedProce
 fn check(judge: &Judge, case: &Case) -> Result<LoadResolution, String> {
     let root = judge.root(case);
     let rootfs = judge.read(root.path());
-    let ours = |start| {
-        process(&rootfs, case, |process| {
-            process.start(case.program.0.as_bytes(), start)
-        })
-    };
+    let ours = |start| process(&rootfs, case, |process| process.start(case.program.0.as_bytes(), start));
     let listed = ours(StartMode::Listed);
     let started = ours(StartMode::Executed);
-    compare(
-        case,
-        &listed,
-        &judge.list(case, root.path()),
-        StartMode::Listed,
-    )?;
+    compare(case, &listed, &judge.list(case, root.path()), StartMode::Listed)?;
     let ran = judge.start(case, root.path());
     compare(case, &started, &ran, StartMode::Executed)?;
     Ok(started)
@@ -179,9 +164,7 @@ fn compare(case: &Case, ours: &LoadResolution, ran: &Ran, start: StartMode) -> R
     if expected == real {
         return Ok(());
     }
-    Err(format!(
-        "{case}{start:?}\n  ours {expected:?}\n  real {real:?}\n"
-    ))
+    Err(format!("{case}{start:?}\n  ours {expected:?}\n  real {real:?}\n"))
 }
 
 /// A line of the list without its address; the first one is the loader itself.
@@ -264,12 +247,8 @@ fn check_open(judge: &Judge, case: &Case, loaded: &AtomicU64) -> Result<(), Stri
     };
     let mut words = vec![case.program.0, caller];
     words.extend(case.names.iter().map(String::as_str));
-    let ran = judge
-        .tools
-        .run(root.path(), case.working_dir, &variables(case), &words);
-    let ours = process(&judge.read(root.path()), case, |process| {
-        open(process, case, caller)
-    });
+    let ran = judge.tools.run(root.path(), case.working_dir, &variables(case), &words);
+    let ours = process(&judge.read(root.path()), case, |process| open(process, case, caller));
     if ours.last().is_some_and(|line| line.starts_with("map ")) {
         loaded.fetch_add(1, Ordering::Relaxed);
     }

@@ -31,19 +31,14 @@ mod other_loaders;
 mod other_rhel;
 
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SearchStage,
-    SimulatedProcess, StartMode,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SearchStage, SimulatedProcess,
+    StartMode,
 };
 use image_linkage::rootfs::Rootfs;
 use testkit::parts as support;
 
 /// Lists a program as an argument of the loader of `platform`.
-fn ours(
-    rootfs: &Rootfs,
-    platform: &str,
-    program: &str,
-    library_path: Option<&str>,
-) -> LoadResolution {
+fn ours(rootfs: &Rootfs, platform: &str, program: &str, library_path: Option<&str>) -> LoadResolution {
     let arch = Arch::of_platform(platform).unwrap();
     let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V1).unwrap();
     assert_eq!(linker.problems, [] as [String; 0]);

@@ -15,9 +15,7 @@ use std::io::{self, Cursor, Read};
 use std::process::Command;
 
 use flate2::read::GzEncoder;
-use image_linkage::layer::{
-    self, ExpectedBlob, FileInterest, IndexOptions, LayerEntry, LayerIndex, WantedFiles,
-};
+use image_linkage::layer::{self, ExpectedBlob, FileInterest, IndexOptions, LayerEntry, LayerIndex, WantedFiles};
 use image_linkage::rootfs;
 use raw::{BLOCK, Header};
 use testkit::elf::Elf;
@@ -54,10 +52,7 @@ fn peak_mib(test: &str, work: fn()) -> u64 {
 /// `VmHWM` in KiB (`proc_pid_status(5)`).
 fn high_water_mark() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
@@ -104,9 +99,7 @@ fn library() -> (impl Read + Send, u64) {
     }
     let behind = bytes.split_off(usize::try_from(dynamic).unwrap());
     let size = bytes.len() as u64 + GAP + behind.len() as u64;
-    let stream = Cursor::new(bytes)
-        .chain(Text(0).take(GAP))
-        .chain(Cursor::new(behind));
+    let stream = Cursor::new(bytes).chain(Text(0).take(GAP)).chain(Cursor::new(behind));
     (stream, size)
 }
 
@@ -150,8 +143,7 @@ fn large_library() {
     assert_eq!(elf.soname.as_deref(), Some(&b"libtorch_cuda.so"[..]));
     assert_eq!(elf.rpath.as_deref(), Some(&b"$ORIGIN"[..]));
     assert_eq!(*elf.needed, [Box::from(&b"libcupti.so.12"[..])]);
-    let names =
-        |symbol: &image_linkage::elf::DynamicSymbol| (symbol.name.clone(), symbol.version.clone());
+    let names = |symbol: &image_linkage::elf::DynamicSymbol| (symbol.name.clone(), symbol.version.clone());
     let symbol = (
         Box::from(&b"cuptiSubscribe"[..]),
         Some(Box::from(&b"libcupti.so.12"[..])),
@@ -163,10 +155,7 @@ fn large_library() {
 
 #[test]
 fn a_library_of_a_gigabyte_takes_less_than_128_mib() {
-    let peak = peak_mib(
-        "a_library_of_a_gigabyte_takes_less_than_128_mib",
-        large_library,
-    );
+    let peak = peak_mib("a_library_of_a_gigabyte_takes_less_than_128_mib", large_library);
     assert!(peak < 128, "{peak} MiB");
 }
 
@@ -226,9 +215,6 @@ fn many_files() {
 
 #[test]
 fn b04_and_b05_many_small_files_take_less_than_192_mib() {
-    let peak = peak_mib(
-        "b04_and_b05_many_small_files_take_less_than_192_mib",
-        many_files,
-    );
+    let peak = peak_mib("b04_and_b05_many_small_files_take_less_than_192_mib", many_files);
     assert!(peak < 192, "{peak} MiB");
 }

@@ -3,11 +3,7 @@
 //! Random layers with hard links, links, whiteouts and directories lie on top of each other; some paths are left out. What
 //! the layers then give is what they gave before, without those paths.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may panic")]
 
 #[path = "support/tar.rs"]
 mod raw;
@@ -83,11 +79,7 @@ fn a_hard_link_takes_over_the_file_that_goes_and_the_others_follow_it() {
         .file("other", "1");
     assert_eq!(
         shown(&cut(&layer, &["lib/libx.so", "lib/gone"])),
-        [
-            "/lib/b 5 bytes 755",
-            "/lib/z is /lib/b",
-            "/other 1 bytes 644"
-        ]
+        ["/lib/b 5 bytes 755", "/lib/z is /lib/b", "/other 1 bytes 644"]
     );
     assert_eq!(
         shown(&cut(&layer, &["lib/z"])),
@@ -113,25 +105,15 @@ fn names_that_take_a_header_of_their_own_change_too() {
         .hardlink("short", &long);
     assert_eq!(
         shown(&cut(&layer, &[&long])),
-        [
-            format!("/{other} 5 bytes 644"),
-            format!("/short is /{other}")
-        ]
+        [format!("/{other} 5 bytes 644"), format!("/short is /{other}")]
     );
-    assert_eq!(
-        shown(&cut(&layer, &[&long, &other])),
-        ["/short 5 bytes 644"]
-    );
+    assert_eq!(shown(&cut(&layer, &[&long, &other])), ["/short 5 bytes 644"]);
 }
 
 #[test]
 fn what_else_a_header_says_of_a_file_goes_with_it() {
     let tar = Tar::new()
-        .pax(&[
-            ("path", "lib/x"),
-            ("SCHILY.xattr.user.a", "1"),
-            ("mtime", "1.5"),
-        ])
+        .pax(&[("path", "lib/x"), ("SCHILY.xattr.user.a", "1"), ("mtime", "1.5")])
         .file("cut", b"content")
         .pax(&[("linkpath", "lib/x"), ("comment", "of the link")])
         .raw(&Header::new(b"lib/y", b'1', 0).link(b"cut"), b"")

@@ -110,15 +110,10 @@ impl ExecutionConfig {
         let text = |key: &str| value(key).and_then(Value::as_str).map(str::to_owned);
         let keys = |key: &str| {
             let map = value(key).and_then(Value::as_object);
-            map.map(|map| map.keys().cloned().collect())
-                .unwrap_or_default()
+            map.map(|map| map.keys().cloned().collect()).unwrap_or_default()
         };
-        let labels = value("Labels")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten();
-        let labels =
-            labels.filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())));
+        let labels = value("Labels").and_then(Value::as_object).into_iter().flatten();
+        let labels = labels.filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())));
         let check = value("Healthcheck")
             // serde would take a list for a struct, too, and its items for the fields in their order.
             .filter(|check| check.is_object())
@@ -139,8 +134,7 @@ impl ExecutionConfig {
 
 fn strings(value: Option<&Value>) -> Vec<String> {
     let all = value.and_then(Value::as_array).into_iter().flatten();
-    all.filter_map(|text| text.as_str().map(str::to_owned))
-        .collect()
+    all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 #[derive(Deserialize)]
@@ -164,8 +158,8 @@ pub fn read_image_config(what: &str, bytes: &[u8]) -> Result<(Platform, ImageCon
         what: what.to_owned(),
         reason,
     };
-    let document: ConfigDocument = serde_json::from_slice(bytes)
-        .map_err(|error| not_an_image(format!("its config cannot be read: {error}")))?;
+    let document: ConfigDocument =
+        serde_json::from_slice(bytes).map_err(|error| not_an_image(format!("its config cannot be read: {error}")))?;
     // Charts, signatures and other artifacts have configs, too, and none has layers of a root file system.
     let Some(diff_ids) = document.rootfs.and_then(|rootfs| rootfs.diff_ids) else {
         return Err(not_an_image("its config has no rootfs.diff_ids".to_owned()));
@@ -282,12 +276,9 @@ mod tests {
         );
         assert!(read_image_config("x", b"<html>").is_err());
         assert_eq!(
-            read_image_config(
-                "x",
-                br#"{"rootfs":{"diff_ids":[]},"config":null,"history":null}"#
-            )
-            .unwrap()
-            .1,
+            read_image_config("x", br#"{"rootfs":{"diff_ids":[]},"config":null,"history":null}"#)
+                .unwrap()
+                .1,
             ImageConfig::default()
         );
     }

@@ -41,11 +41,7 @@ impl ImageSource for DockerArchive {
         archive::list_file_platforms(&self.file, &self.wanted(), request)
     }
 
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError> {
+    fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
         archive::open_reopenable_file(&self.file, &self.wanted(), request, keep)
     }
 }
@@ -70,17 +66,11 @@ impl ImageSource for StdinArchive {
     fn list_platforms(&self, _request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
         Err(ImageError::Reference {
             reference: STDIN.reference.to_owned(),
-            reason:
-                "standard input can be read only once; to audit all platforms, save it to a file"
-                    .to_owned(),
+            reason: "standard input can be read only once; to audit all platforms, save it to a file".to_owned(),
         })
     }
 
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError> {
+    fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
         // Kept decompressed: a compressed file could again be read in one pass only.
         let kept = keep(&mut DecompressedArchive::new(io::stdin(), request.limits()))?;
         archive::open_file(&kept, &STDIN, request)

@@ -54,11 +54,7 @@ impl ImageSource for EngineImage {
         archive::list_stream_platforms(&self.reference, saved, &self.wanted(), request)
     }
 
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError> {
+    fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
         let kept = keep(&mut self.open_save_stream(request)?)?;
         archive::open_file(&kept, &self.wanted(), request)
     }
@@ -84,10 +80,7 @@ impl EngineImage {
         self.save(&connection, &facts, request)
     }
 
-    fn connect(
-        &self,
-        request: &OpenRequest<'_>,
-    ) -> Result<(EngineConnection, InspectedImage), ImageError> {
+    fn connect(&self, request: &OpenRequest<'_>) -> Result<(EngineConnection, InspectedImage), ImageError> {
         check_name(&self.reference, &self.name)?;
         let connection = connect_engine(self.brand, &self.environment)?;
         let facts = self.inspect(&connection, request)?;
@@ -105,11 +98,7 @@ impl EngineImage {
         connection.accept(response, request.limits().document)
     }
 
-    fn inspect(
-        &self,
-        connection: &EngineConnection,
-        request: &OpenRequest<'_>,
-    ) -> Result<InspectedImage, ImageError> {
+    fn inspect(&self, connection: &EngineConnection, request: &OpenRequest<'_>) -> Result<InspectedImage, ImageError> {
         let response = connection.get(&format!("images/{}/json", self.name))?;
         // Nothing is pulled on the user's behalf: an audit must not change what the engine holds.
         if response.status() == StatusCode::NOT_FOUND {
@@ -184,10 +173,7 @@ impl InspectedImage {
         // Podman lists `localhost/app:latest` for what the user calls `app`, and finds it by both.
         let below = format!("/{tagged}");
         let tags = self.repo_tags.iter().flatten();
-        if tags
-            .into_iter()
-            .any(|tag| *tag == tagged || tag.ends_with(&below))
-        {
+        if tags.into_iter().any(|tag| *tag == tagged || tag.ends_with(&below)) {
             tagged
         } else {
             name.to_owned()
@@ -223,16 +209,7 @@ mod tests {
         for name in ["app", "ghcr.io/a/b:1", "a@sha256:00ff", "3f2a1b"] {
             assert!(check_name("r", name).is_ok(), "{name}");
         }
-        for name in [
-            "",
-            "../containers",
-            "a/./b",
-            "a//b",
-            "a?b",
-            "a#b",
-            "a b",
-            "a%2fb",
-        ] {
+        for name in ["", "../containers", "a/./b", "a//b", "a?b", "a#b", "a b", "a%2fb"] {
             assert_eq!(
                 check_name("r", name).unwrap_err().to_string(),
                 "invalid reference \"r\": expected NAME[:TAG], NAME@DIGEST or an id",

@@ -1,16 +1,11 @@
 //! What lies at a path of the host, told by its content.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the command line names paths of the host"
-)]
+#![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
 use std::fs::{self, File};
 use std::io::Seek;
 use std::path::Path;
 
-use crate::archive::{
-    ArchiveMembers, DecompressedArchive, SeekFile, SkipRead, SkipStream, is_compressed,
-};
+use crate::archive::{ArchiveMembers, DecompressedArchive, SeekFile, SkipRead, SkipStream, is_compressed};
 use crate::image_error::ImageError;
 use crate::reference::PathKind;
 use image_linkage::limits::Limits;
@@ -45,11 +40,7 @@ fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
     if compressed {
         // The bounds of an archive that is opened hold here, too: to look at its names is to decompress it.
         let stream = SkipStream::new(DecompressedArchive::new(file, &limits), limits.layer_bytes);
-        told_by_members(
-            ArchiveMembers::new(path, stream, &limits),
-            DecidingMember::FirstBlob,
-        )
-        .ok()
+        told_by_members(ArchiveMembers::new(path, stream, &limits), DecidingMember::FirstBlob).ok()
     } else {
         told_by_members(
             ArchiveMembers::new(path, SeekFile::new(file, bytes), &limits),
@@ -68,10 +59,7 @@ enum DecidingMember {
 
 /// The first member that tells decides: both documents mean that Docker wrote the archive, and its
 /// `manifest.json` may follow its `oci-layout`.
-fn told_by_members<R: SkipRead>(
-    mut members: ArchiveMembers<R>,
-    at: DecidingMember,
-) -> Result<PathKind, ImageError> {
+fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMember) -> Result<PathKind, ImageError> {
     let mut kind = PathKind::Other;
     loop {
         match members.next() {
@@ -79,10 +67,7 @@ fn told_by_members<R: SkipRead>(
                 // Nothing that may follow changes what this means.
                 b"manifest.json" => return Ok(PathKind::DockerArchive),
                 b"oci-layout" => kind = PathKind::OciArchive,
-                name if at == DecidingMember::FirstBlob
-                    && kind == PathKind::Other
-                    && is_blob(name) =>
-                {
+                name if at == DecidingMember::FirstBlob && kind == PathKind::Other && is_blob(name) => {
                     return Ok(PathKind::DockerArchive);
                 }
                 _ => {}

@@ -49,9 +49,7 @@ pub enum ImageError {
         offered: Vec<String>,
     },
     /// Bytes differ from the digest that names them.
-    #[error(
-        "{what}: expected digest {expected}, found {found}; the source is damaged or was tampered with"
-    )]
+    #[error("{what}: expected digest {expected}, found {found}; the source is damaged or was tampered with")]
     Digest {
         /// The blob or document, and where it lies.
         what: String,
@@ -61,9 +59,7 @@ pub enum ImageError {
         found: String,
     },
     /// More or fewer bytes than the descriptor says.
-    #[error(
-        "{what}: expected {expected} bytes, read {found}; the source is damaged or was cut short"
-    )]
+    #[error("{what}: expected {expected} bytes, read {found}; the source is damaged or was cut short")]
     Size {
         /// The blob or document, and where it lies.
         what: String,

@@ -41,7 +41,6 @@ pub use reference::PathKind;
 pub use registry_reference::RegistryReference;
 pub use rootfs_dir::RootfsDir;
 pub use source::{
-    BlobStore, ImageDocuments, ImageSource, NoProgress, OpenRequest, OpenedImage, OpenedLayers,
-    ReadProgress,
+    BlobStore, ImageDocuments, ImageSource, NoProgress, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
 };
 pub use source_kind::{REFERENCE_HELP, SourceKind};

@@ -83,21 +83,18 @@ pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument
         ));
     }
     // Told by its fields or its number, as the media type that a registry sends with it is not believed.
-    if has("fsLayers")
-        || value
-            .get("schemaVersion")
-            .and_then(serde_json::Value::as_u64)
-            == Some(1)
-    {
-        return Err(not_an_image("it has a manifest of Docker's schema 1, which registries no longer serve; push it again".to_owned()));
+    if has("fsLayers") || value.get("schemaVersion").and_then(serde_json::Value::as_u64) == Some(1) {
+        return Err(not_an_image(
+            "it has a manifest of Docker's schema 1, which registries no longer serve; push it again".to_owned(),
+        ));
     }
     if is_index {
         let index: ImageIndex = serde_json::from_value(value)
             .map_err(|error| not_an_image(format!("its index cannot be read: {error}")))?;
         return Ok(ManifestDocument::Index(index.manifests));
     }
-    let manifest: ImageManifest = serde_json::from_value(value)
-        .map_err(|error| not_an_image(format!("its manifest cannot be read: {error}")))?;
+    let manifest: ImageManifest =
+        serde_json::from_value(value).map_err(|error| not_an_image(format!("its manifest cannot be read: {error}")))?;
     is_image_config(&manifest).map_err(not_an_image)?;
     Ok(ManifestDocument::Manifest(manifest))
 }
@@ -137,9 +134,7 @@ pub(crate) fn choose_manifest<'a>(
         images.find(|descriptor| descriptor.platform.as_ref().is_some_and(fits))
     };
     // A wish without a variant takes any, but one without before all others.
-    if let Some(found) =
-        is(&|offered| offered == wish).or_else(|| is(&|offered| wish.accepts(offered)))
-    {
+    if let Some(found) = is(&|offered| offered == wish).or_else(|| is(&|offered| wish.accepts(offered))) {
         return Ok(found);
     }
     match images.as_slice() {
@@ -151,10 +146,10 @@ pub(crate) fn choose_manifest<'a>(
             offered: images
                 .iter()
                 .map(|descriptor| {
-                    descriptor.platform.as_ref().map_or_else(
-                        || "an image without platform".to_owned(),
-                        ToString::to_string,
-                    )
+                    descriptor
+                        .platform
+                        .as_ref()
+                        .map_or_else(|| "an image without platform".to_owned(), ToString::to_string)
                 })
                 .collect(),
         }),
@@ -191,20 +186,14 @@ pub(crate) fn known_platform(platform: Platform) -> Vec<Platform> {
 /// Checks that the platform of a single image is the one that was asked for.
 ///
 /// Errors: [`ImageError::Platform`] naming the image's own platform.
-pub(crate) fn expect_platform(
-    what: &str,
-    found: &Platform,
-    wanted: Option<&Platform>,
-) -> Result<(), ImageError> {
+pub(crate) fn expect_platform(what: &str, found: &Platform, wanted: Option<&Platform>) -> Result<(), ImageError> {
     match wanted {
         // A config without an architecture is that of an old or hand-made image, and cannot be told to be another.
-        Some(wanted) if !found.architecture.is_empty() && !wanted.accepts(found) => {
-            Err(ImageError::Platform {
-                what: what.to_owned(),
-                wanted: wanted.to_string(),
-                offered: vec![found.to_string()],
-            })
-        }
+        Some(wanted) if !found.architecture.is_empty() && !wanted.accepts(found) => Err(ImageError::Platform {
+            what: what.to_owned(),
+            wanted: wanted.to_string(),
+            offered: vec![found.to_string()],
+        }),
         _ => Ok(()),
     }
 }
@@ -315,10 +304,8 @@ mod tests {
         assert!(reason(r#"{"schemaVersion":1,"fsLayers":[]}"#).contains("schema 1"));
         assert!(reason("<html>").contains("it begins \"<html>\""));
         assert!(
-            reason(
-                &manifest("application/vnd.oci.image.config.v1+json").replace(DIGEST, "../../etc")
-            )
-            .contains("cannot be read")
+            reason(&manifest("application/vnd.oci.image.config.v1+json").replace(DIGEST, "../../etc"))
+                .contains("cannot be read")
         );
     }
 

@@ -40,11 +40,7 @@ impl ImageSource for OciArchive {
         archive::list_file_platforms(&self.file, &self.wanted(), request)
     }
 
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError> {
+    fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
         archive::open_reopenable_file(&self.file, &self.wanted(), request, keep)
     }
 }

@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::archive::{
-    DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_layout_image,
-    list_layout_platforms, missing_member, name_member,
+    DocumentStore, OpenedDocument, PreferredDocument, WantedImage, choose_layout_image, list_layout_platforms,
+    missing_member, name_member,
 };
 use crate::image::LayerDescriptor;
 use crate::image_error::ImageError;
@@ -67,11 +67,7 @@ impl ImageSource for OciLayout {
         list_layout_platforms(&self.folder(), &self.wanted(), request)
     }
 
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        _keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError> {
+    fn open_reopenable(&self, request: &OpenRequest<'_>, _keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
         self.open(request)
     }
 }
@@ -145,10 +141,7 @@ impl BlobStore for FolderBlobs {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let position = self.layers.iter().position(|known| known == layer);
         let Some(name) = position.and_then(|at| self.names.get(at)) else {
-            return Err(ImageError::NotFound(format!(
-                "{} has no such layer",
-                self.folder.what
-            )));
+            return Err(ImageError::NotFound(format!("{} has no such layer", self.folder.what)));
         };
         let (file, found) = match self.folder.file(name)? {
             Some(file) => file,

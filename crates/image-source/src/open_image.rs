@@ -55,10 +55,7 @@ pub fn list_platforms(
     Ok(platforms)
 }
 
-fn find_source(
-    written: &str,
-    registry: &RegistryOptions,
-) -> Result<Box<dyn ImageSource>, ImageError> {
+fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn ImageSource>, ImageError> {
     let reference = written.to_owned();
     let engine = |brand, name| EngineImage {
         reference: written.to_owned(),
@@ -67,30 +64,13 @@ fn find_source(
         environment: EngineEnvironment::from_env(),
     };
     Ok(match parse_reference(written, path_kind)? {
-        ImageReference::Registry(name) => {
-            Box::new(RegistrySource::new(name, reference, registry.clone()))
-        }
+        ImageReference::Registry(name) => Box::new(RegistrySource::new(name, reference, registry.clone())),
         ImageReference::DockerDaemon(name) => Box::new(engine(EngineKind::Docker, name)),
         ImageReference::Podman(name) => Box::new(engine(EngineKind::Podman, name)),
-        ImageReference::DockerArchive {
-            file,
-            reference: name,
-        } => Box::new(DockerArchive {
-            reference,
-            file,
-            name,
-        }),
+        ImageReference::DockerArchive { file, reference: name } => Box::new(DockerArchive { reference, file, name }),
         ImageReference::Stdin => Box::new(StdinArchive),
-        ImageReference::Oci { dir, tag } => Box::new(OciLayout {
-            reference,
-            dir,
-            tag,
-        }),
-        ImageReference::OciArchive { file, tag } => Box::new(OciArchive {
-            reference,
-            file,
-            tag,
-        }),
+        ImageReference::Oci { dir, tag } => Box::new(OciLayout { reference, dir, tag }),
+        ImageReference::OciArchive { file, tag } => Box::new(OciArchive { reference, file, tag }),
         ImageReference::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
     })
 }

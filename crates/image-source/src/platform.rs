@@ -37,12 +37,8 @@ impl Platform {
             [os, architecture, variant] => (os, architecture, Some(variant)),
             _ => return Err(expected(text)),
         };
-        let valid = |part: &str| {
-            !part.is_empty()
-                && part
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-        };
+        let valid =
+            |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         if !valid(os) || !valid(architecture) || variant.is_some_and(|variant| !valid(variant)) {
             return Err(expected(text));
         }
@@ -71,9 +67,7 @@ impl Platform {
 }
 
 fn expected(text: &str) -> String {
-    format!(
-        "invalid platform {text:?}: expected os/architecture[/variant], such as linux/amd64 or linux/arm64"
-    )
+    format!("invalid platform {text:?}: expected os/architecture[/variant], such as linux/amd64 or linux/arm64")
 }
 
 /// The name Go has for an architecture that Rust or uname names otherwise.

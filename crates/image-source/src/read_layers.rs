@@ -31,8 +31,7 @@ pub fn read_layers(
     blobs: &dyn BlobStore,
     request: &OpenRequest<'_>,
 ) -> Result<Vec<ReadLayer>, ImageError> {
-    let queue: Mutex<VecDeque<(usize, &LayerDescriptor)>> =
-        Mutex::new(image.layers.iter().enumerate().collect());
+    let queue: Mutex<VecDeque<(usize, &LayerDescriptor)>> = Mutex::new(image.layers.iter().enumerate().collect());
     let results: Mutex<Vec<(usize, Result<ReadLayer, ImageError>)>> = Mutex::new(Vec::new());
     // The guard is gone before the layer is read: a `while let` would hold it through its body.
     let next = || lock(&queue).pop_front();
@@ -73,8 +72,7 @@ fn read_layer(
         .or(layer.diff_id.as_ref())
         .map_or_else(|| number.to_string(), ToString::to_string);
     if layer.is_foreign() {
-        let why =
-            "a foreign layer: its bytes are not in the registry, and where they are was not asked";
+        let why = "a foreign layer: its bytes are not in the registry, and where they are was not asked";
         return Ok(Err(UnreadLayer {
             what: format!("layer {name}"),
             why: why.to_owned(),

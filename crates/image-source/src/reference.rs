@@ -70,9 +70,7 @@ pub(crate) fn parse_reference(
         reason: reason.to_owned(),
     };
     if text.is_empty() {
-        return Err(invalid(
-            "it is empty; name an image, such as ubuntu:22.04 or oci:DIR",
-        ));
+        return Err(invalid("it is empty; name an image, such as ubuntu:22.04 or oci:DIR"));
     }
     if text == "-" {
         return Ok(ImageReference::Stdin);
@@ -115,11 +113,7 @@ pub(crate) fn parse_reference(
     }
 }
 
-fn schemed(
-    scheme: &str,
-    rest: &str,
-    look: &impl Fn(&str) -> Option<PathKind>,
-) -> Option<ImageReference> {
+fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -> Option<ImageReference> {
     match SourceKind::from_scheme(scheme)? {
         // Without slashes it is a host with a port, or a name with a tag.
         SourceKind::Docker => None,
@@ -134,27 +128,18 @@ fn schemed(
         }
         SourceKind::Oci => {
             let (dir, tag) = split_tag(rest, look);
-            Some(ImageReference::Oci {
-                dir: dir.into(),
-                tag,
-            })
+            Some(ImageReference::Oci { dir: dir.into(), tag })
         }
         SourceKind::OciArchive => {
             let (file, tag) = split_tag(rest, look);
-            Some(ImageReference::OciArchive {
-                file: file.into(),
-                tag,
-            })
+            Some(ImageReference::OciArchive { file: file.into(), tag })
         }
         SourceKind::Rootfs => Some(ImageReference::Rootfs(rest.into())),
     }
 }
 
 /// Splits `PATH[:TAG]` at the first colon, as skopeo does; a path that exists as a whole, colons and all, is a path.
-fn split_tag<'a>(
-    rest: &'a str,
-    look: &impl Fn(&str) -> Option<PathKind>,
-) -> (&'a str, Option<String>) {
+fn split_tag<'a>(rest: &'a str, look: &impl Fn(&str) -> Option<PathKind>) -> (&'a str, Option<String>) {
     if look(rest).is_some() {
         return (rest, None);
     }
@@ -176,10 +161,14 @@ fn is_path(text: &str) -> bool {
 }
 
 fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
-    name.parse::<RegistryReference>().map(ImageReference::Registry).map_err(|error| ImageError::Reference {
-        reference: text.to_owned(),
-        reason: format!("{error}; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)"),
-    })
+    name.parse::<RegistryReference>()
+        .map(ImageReference::Registry)
+        .map_err(|error| ImageError::Reference {
+            reference: text.to_owned(),
+            reason: format!(
+                "{error}; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)"
+            ),
+        })
 }
 
 #[cfg(test)]
@@ -227,20 +216,14 @@ mod tests {
         check("-", "Stdin");
         check("docker-daemon:app:1", "DockerDaemon(\"app:1\")");
         check("podman:app", "Podman(\"app\")");
-        check(
-            "oci:layout:v1",
-            "Oci { dir: \"layout\", tag: Some(\"v1\") }",
-        );
+        check("oci:layout:v1", "Oci { dir: \"layout\", tag: Some(\"v1\") }");
         check("oci:a:b", "Oci { dir: \"a:b\", tag: None }");
         check(
             "docker-archive:saved.tar:app:1",
             "DockerArchive { file: \"saved.tar\", reference: Some(\"app:1\") }",
         );
         check("layout", "Oci { dir: \"layout\", tag: None }");
-        check(
-            "saved.tar",
-            "DockerArchive { file: \"saved.tar\", reference: None }",
-        );
+        check("saved.tar", "DockerArchive { file: \"saved.tar\", reference: None }");
         check("oci.tar", "OciArchive { file: \"oci.tar\", tag: None }");
         check("/rootfs", "Rootfs(\"/rootfs\")");
     }
@@ -251,14 +234,8 @@ mod tests {
             "",
             "invalid reference \"\": it is empty; name an image, such as ubuntu:22.04 or oci:DIR",
         );
-        check(
-            "./missing",
-            "invalid reference \"./missing\": no such file or folder",
-        );
-        check(
-            "oci:",
-            "invalid reference \"oci:\": nothing stands after the scheme",
-        );
+        check("./missing", "invalid reference \"./missing\": no such file or folder");
+        check("oci:", "invalid reference \"oci:\": nothing stands after the scheme");
         check(
             "Ubuntu",
             "invalid reference \"Ubuntu\": invalid reference format; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)",

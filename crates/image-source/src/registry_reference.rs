@@ -119,8 +119,7 @@ fn is_name(name: &str) -> bool {
 /// of `-` between them.
 fn is_component(part: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_separator =
-        |run: &str| matches!(run, "" | "." | "_" | "__") || run.bytes().all(|byte| byte == b'-');
+    let is_separator = |run: &str| matches!(run, "" | "." | "_" | "__") || run.bytes().all(|byte| byte == b'-');
     // What stands between the words are the separators: `a__b` and `a---b` are names, `a..b` and `a___b` are not.
     part.starts_with(is_word) && part.ends_with(is_word) && part.split(is_word).all(is_separator)
 }
@@ -135,22 +134,17 @@ fn is_host(text: &str) -> bool {
         !label.is_empty()
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     host.split('.').all(is_label)
-        && port
-            .is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+        && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= MAX_TAG
         && tag.bytes().next().is_some_and(is_word)
-        && tag
-            .bytes()
-            .all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
+        && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
 }
 
 /// Whether a text looks like a digest: words joined by `-`, `_`, `+` or `.`, a colon, and at least 32 hexadecimal digits.
@@ -159,8 +153,7 @@ fn has_digest_form(text: &str) -> bool {
         return false;
     };
     let is_word = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_alphabetic())
-            && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        word.starts_with(|c: char| c.is_ascii_alphabetic()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     algorithm.split(['-', '_', '+', '.']).all(is_word)
         // The shortest that the grammar of distribution/reference takes; the length for its algorithm is checked
@@ -223,22 +216,13 @@ mod tests {
             ("test.com/repo:tag", "test.com/repo:tag"),
             ("test:5000/repo", "test:5000/repo:latest"),
             ("test:5000/repo:tag", "test:5000/repo:tag"),
-            (
-                "lowercase:Uppercase",
-                "docker.io/library/lowercase:Uppercase",
-            ),
-            (
-                "sub-dom1.foo.com/bar/baz/quux",
-                "sub-dom1.foo.com/bar/baz/quux:latest",
-            ),
+            ("lowercase:Uppercase", "docker.io/library/lowercase:Uppercase"),
+            ("sub-dom1.foo.com/bar/baz/quux", "sub-dom1.foo.com/bar/baz/quux:latest"),
             (
                 "b.gcr.io/test.example.com/my-app:a.b",
                 "b.gcr.io/test.example.com/my-app:a.b",
             ),
-            (
-                "xn--n3h.com/myimage:xn--n3h.com",
-                "xn--n3h.com/myimage:xn--n3h.com",
-            ),
+            ("xn--n3h.com/myimage:xn--n3h.com", "xn--n3h.com/myimage:xn--n3h.com"),
             ("foo/foo_bar.com:8080", "docker.io/foo/foo_bar.com:8080"),
             ("localhost/a__b/c---d", "localhost/a__b/c---d:latest"),
             ("index.docker.io/ubuntu", "docker.io/library/ubuntu:latest"),
@@ -302,9 +286,6 @@ mod tests {
         ] {
             check(text, "invalid reference format");
         }
-        check(
-            &format!("a:{}", "b".repeat(129)),
-            "invalid reference format",
-        );
+        check(&format!("a:{}", "b".repeat(129)), "invalid reference format");
     }
 }

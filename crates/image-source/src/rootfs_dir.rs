@@ -12,13 +12,9 @@ use crate::config::ImageConfig;
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::platform::Platform;
-use crate::source::{
-    ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers,
-};
+use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
-use image_linkage::layer::{
-    FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
-};
+use image_linkage::layer::{FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts};
 use image_linkage::path::RootPath;
 
 /// A root file system in a folder. Links are recorded and never followed; file systems of the kernel at
@@ -63,11 +59,7 @@ impl ImageSource for RootfsDir {
         Ok(Vec::new())
     }
 
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        _keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError> {
+    fn open_reopenable(&self, request: &OpenRequest<'_>, _keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
         self.open(request)
     }
 }
@@ -246,12 +238,7 @@ mod tests {
     fn shown(index: &LayerIndex) -> Vec<String> {
         let entry = |entry: &LayerEntry| match entry {
             LayerEntry::Directory => "directory".to_owned(),
-            LayerEntry::File(facts) => format!(
-                "{} bytes {:o}, kept {}",
-                facts.bytes,
-                facts.mode,
-                facts.kept.is_some()
-            ),
+            LayerEntry::File(facts) => format!("{} bytes {:o}, kept {}", facts.bytes, facts.mode, facts.kept.is_some()),
             LayerEntry::Symlink(target) => format!("-> {}", String::from_utf8_lossy(target)),
             other => format!("{other:?}"),
         };
@@ -267,11 +254,7 @@ mod tests {
         fs::write(dir.path().join("etc/ld.so.conf"), "/opt\n").unwrap();
         fs::write(dir.path().join("tool"), "x").unwrap();
         fs::set_permissions(dir.path().join("tool"), fs::Permissions::from_mode(0o4755)).unwrap();
-        fs::set_permissions(
-            dir.path().join("etc/ld.so.conf"),
-            fs::Permissions::from_mode(0o644),
-        )
-        .unwrap();
+        fs::set_permissions(dir.path().join("etc/ld.so.conf"), fs::Permissions::from_mode(0o644)).unwrap();
         symlink("/", dir.path().join("up")).unwrap();
         dir
     }

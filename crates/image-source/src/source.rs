@@ -22,11 +22,7 @@ pub trait ImageSource {
 
     /// Opens the image so that its layers can be opened more than once: a source that can be read only once gives its
     /// bytes to `keep` and is read from there.
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError>;
+    fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError>;
 }
 
 /// Puts bytes into a file and says where it is.

@@ -75,16 +75,12 @@ impl SourceKind {
         // Only a registry's scheme has slashes: `docker:5000/x` is a host with a port.
         let separator = match self {
             Self::Docker => "://",
-            Self::DockerDaemon
-            | Self::Podman
-            | Self::DockerArchive
-            | Self::Oci
-            | Self::OciArchive
-            | Self::Rootfs => ":",
+            Self::DockerDaemon | Self::Podman | Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs => {
+                ":"
+            }
         };
         let rest = written.strip_prefix(self.scheme());
-        rest.and_then(|rest| rest.strip_prefix(separator))
-            .unwrap_or(written)
+        rest.and_then(|rest| rest.strip_prefix(separator)).unwrap_or(written)
     }
 
     /// Whether layers lie uncompressed only because they are always saved so, whatever they were in a registry.

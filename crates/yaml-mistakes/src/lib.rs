@@ -54,11 +54,7 @@ impl YamlDocument {
         match checked {
             Some((value, found)) if mistakes.is_empty() && found.is_empty() => return Ok(value),
             Some((_, found)) => {
-                mistakes.extend(
-                    found
-                        .into_iter()
-                        .filter(|found| !wrong.contains(&found.place)),
-                );
+                mistakes.extend(found.into_iter().filter(|found| !wrong.contains(&found.place)));
             }
             None => {}
         }

@@ -34,17 +34,12 @@ impl fmt::Display for YamlMistake {
 
 /// Says that there is no `kind` called `name`, what it may have been meant to be, and what there is.
 pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
-    let nearest = nearest(name, known).map_or_else(String::new, |nearest| {
-        format!("; did you mean \"{nearest}\"?")
-    });
+    let nearest = nearest(name, known).map_or_else(String::new, |nearest| format!("; did you mean \"{nearest}\"?"));
     let known = match known {
         [] => "; there is none".to_owned(),
         _ => format!("; there is {}", known.join(", ")),
     };
-    format!(
-        "there is no {kind} \"{}\"{nearest}{known}",
-        escape_text(name)
-    )
+    format!("there is no {kind} \"{}\"{nearest}{known}", escape_text(name))
 }
 
 /// The name that a slip of the hand would turn into `name`.
@@ -70,10 +65,7 @@ pub(crate) fn escape_text(text: &str) -> String {
             c if c.is_ascii_control() => write!(out, "\\x{:02x}", u32::from(c)),
             // Rules come from whoever sent them: these would let a message show other words than it holds
             // (Unicode Standard Annex 9).
-            '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{feff}' => {
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
                 write!(out, "\\u{{{:x}}}", u32::from(c))
             }
             c if c.is_control() => write!(out, "\\u{{{:x}}}", u32::from(c)),

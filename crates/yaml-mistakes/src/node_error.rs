@@ -64,10 +64,7 @@ impl de::Error for NodeError {
             None if expected == "a sequence" => "a list",
             None => &expected,
         };
-        Self::custom(format_args!(
-            "expected {expected}, found {}",
-            FoundValue(found)
-        ))
+        Self::custom(format_args!("expected {expected}, found {}", FoundValue(found)))
     }
 
     fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {

@@ -29,9 +29,7 @@ struct NodeRepairs {
 }
 
 /// Reads `root` as a `T`. Beside mistakes the value is one to look for more of them in, and no more.
-pub(super) fn read_typed<T: DeserializeOwned>(
-    root: &YamlNode,
-) -> (Option<T>, BTreeSet<YamlMistake>) {
+pub(super) fn read_typed<T: DeserializeOwned>(root: &YamlNode) -> (Option<T>, BTreeSet<YamlMistake>) {
     let mut repairs = NodeRepairs::default();
     let mut mistakes = BTreeSet::new();
     let mut value = None;
@@ -56,12 +54,7 @@ pub(super) fn read_typed<T: DeserializeOwned>(
 
 impl NodeRepairs {
     /// Notes what was wrong and what is to be done about it. Returns whether that is anything new.
-    fn learn(
-        &mut self,
-        root: &YamlNode,
-        wrong: NodeError,
-        mistakes: &mut BTreeSet<YamlMistake>,
-    ) -> bool {
+    fn learn(&mut self, root: &YamlNode, wrong: NodeError, mistakes: &mut BTreeSet<YamlMistake>) -> bool {
         // Without a node it is what stood in for the whole document that was refused.
         let (address, place) = wrong.at.unwrap_or((node_address(root), root.place));
         match wrong.what {
@@ -115,18 +108,14 @@ impl<'a> NodeReader<'a> {
                 let items = items.iter().map(|item| self.child(item));
                 visitor.visit_seq(ListItems(items))
             }
-            YamlValue::Map(entries) => {
-                visitor.visit_map(MapEntries::new(self, entries.iter().collect()))
-            }
+            YamlValue::Map(entries) => visitor.visit_map(MapEntries::new(self, entries.iter().collect())),
         }
     }
 
     /// The same where text is wanted: a number is the text that it was.
     fn visit_text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         match &self.node.value {
-            YamlValue::Bool(_, text) | YamlValue::Int(_, text) | YamlValue::Float(_, text) => {
-                visitor.visit_str(text)
-            }
+            YamlValue::Bool(_, text) | YamlValue::Int(_, text) | YamlValue::Float(_, text) => visitor.visit_str(text),
             _ => self.visit(visitor),
         }
     }
@@ -143,9 +132,8 @@ impl<'a> NodeReader<'a> {
             YamlValue::Null => &[],
             _ => return self.visit(visitor),
         };
-        let (known, strange): (Vec<_>, Vec<_>) = entries
-            .iter()
-            .partition(|(key, _)| fields.contains(&key.text.as_str()));
+        let (known, strange): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|(key, _)| fields.contains(&key.text.as_str()));
         let strange = strange.into_iter().map(|(key, _)| YamlMistake {
             place: key.place,
             what: unknown_name("key", &key.text, fields),
@@ -230,10 +218,7 @@ struct ListItems<I>(I);
 impl<'a, 'de, I: Iterator<Item = NodeReader<'a>>> de::SeqAccess<'de> for ListItems<I> {
     type Error = NodeError;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, NodeError> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, NodeError> {
         self.0.next().map(|at| seed.deserialize(at)).transpose()
     }
 }
@@ -261,10 +246,7 @@ impl<'a> MapEntries<'a> {
 impl<'de> de::MapAccess<'de> for MapEntries<'_> {
     type Error = NodeError;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, NodeError> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, NodeError> {
         let (key, at) = if let Some((key, node)) = self.given.next() {
             self.next = Some(node);
             // A mistake in the key is placed at its value: that is the node by which it can be replaced.
@@ -277,9 +259,7 @@ impl<'de> de::MapAccess<'de> for MapEntries<'_> {
             }
         };
         let text: StrDeserializer<'_, NodeError> = key.into_deserializer();
-        seed.deserialize(text)
-            .map(Some)
-            .map_err(|wrong| wrong.at(at))
+        seed.deserialize(text).map(Some).map_err(|wrong| wrong.at(at))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, NodeError> {

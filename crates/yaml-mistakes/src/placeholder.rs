@@ -52,11 +52,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         visitor.visit_unit()
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, NodeError> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_unit()
     }
 
@@ -72,11 +68,7 @@ impl<'de> de::Deserializer<'de> for Placeholder {
         self.deserialize_tuple(0, visitor)
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, NodeError> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_seq(SeqDeserializer::new(std::iter::repeat_n(self, length)))
     }
 
@@ -129,10 +121,7 @@ impl<'de> de::EnumAccess<'de> for FirstVariant {
     type Error = NodeError;
     type Variant = Placeholder;
 
-    fn variant_seed<S: DeserializeSeed<'de>>(
-        self,
-        seed: S,
-    ) -> Result<(S::Value, Placeholder), NodeError> {
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Placeholder), NodeError> {
         let name: de::value::StrDeserializer<'_, NodeError> = self.0.into_deserializer();
         Ok((seed.deserialize(name)?, Placeholder))
     }
@@ -149,11 +138,7 @@ impl<'de> de::VariantAccess<'de> for Placeholder {
         seed.deserialize(self)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(
-        self,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, NodeError> {
+    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, NodeError> {
         de::Deserializer::deserialize_tuple(self, length, visitor)
     }
 

@@ -60,7 +60,8 @@ fn a_right_document_is_read_and_numbers_may_be_text() {
 
 #[test]
 fn all_mistakes_of_all_parts_are_found_in_one_go() {
-    let text = "nmae: x\nwheels:\n  - {size: 300, colour: blue}\n  - {colour: green, spoke: 3}\n  - 7\nnotes: []\ndoors: -1\n";
+    let text =
+        "nmae: x\nwheels:\n  - {size: 300, colour: blue}\n  - {colour: green, spoke: 3}\n  - 7\nnotes: []\ndoors: -1\n";
     assert_eq!(
         mistakes(text),
         [
@@ -83,10 +84,7 @@ fn what_is_no_yaml_is_one_mistake_at_its_place() {
     assert_eq!(mistakes("name: [\n"), ["1:7: unclosed bracket '['"]);
     assert_eq!(mistakes("name: a\nname: b\n").len(), 1);
     assert_eq!(mistakes(&"[".repeat(100_000)).len(), 1);
-    assert_eq!(
-        mistakes("\u{1}\0"),
-        ["1:1: unexpected character: `\\\\u{1}'"]
-    );
+    assert_eq!(mistakes("\u{1}\0"), ["1:1: unexpected character: `\\\\u{1}'"]);
     assert_eq!(mistakes("").len(), 4, "nothing is a map without keys");
 }
 

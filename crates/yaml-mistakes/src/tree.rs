@@ -41,14 +41,8 @@ impl YamlNode {
             return self;
         };
         let next = match &self.value {
-            YamlValue::Map(entries) => entries
-                .iter()
-                .find(|(key, _)| key.text == *first)
-                .map(|(_, node)| node),
-            YamlValue::List(items) => first
-                .parse()
-                .ok()
-                .and_then(|number: usize| items.get(number)),
+            YamlValue::Map(entries) => entries.iter().find(|(key, _)| key.text == *first).map(|(_, node)| node),
+            YamlValue::List(items) => first.parse().ok().and_then(|number: usize| items.get(number)),
             _ => None,
         };
         next.map_or(self, |next| next.follow(rest))
@@ -83,9 +77,7 @@ pub(super) fn parse_tree(text: &str) -> Result<YamlNode, YamlMistake> {
     match read {
         Ok(raw) => Ok(node(raw, text)),
         Err(error) => {
-            let place = error
-                .location()
-                .map_or(TextPosition { line: 1, column: 1 }, place);
+            let place = error.location().map_or(TextPosition { line: 1, column: 1 }, place);
             let what = error.to_string();
             // The place stands beside the words and need not be told twice.
             let suffix = format!(" at line {}, column {}", place.line, place.column);
@@ -122,12 +114,8 @@ fn node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
     // The words as they stand in the file: `1.10` would come back from a number as `1.1`.
     let written = || {
         let from = span.byte_offset().and_then(|at| usize::try_from(at).ok());
-        let bytes = span
-            .byte_len()
-            .and_then(|bytes| usize::try_from(bytes).ok());
-        let end = from
-            .zip(bytes)
-            .and_then(|(from, bytes)| from.checked_add(bytes));
+        let bytes = span.byte_len().and_then(|bytes| usize::try_from(bytes).ok());
+        let end = from.zip(bytes).and_then(|(from, bytes)| from.checked_add(bytes));
         let slice = from.zip(end).and_then(|(from, end)| text.get(from..end));
         slice.unwrap_or_default().trim().to_owned()
     };
@@ -137,9 +125,7 @@ fn node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
         RawYaml::Int(number) => YamlValue::Int(number, written()),
         RawYaml::Float(number) => YamlValue::Float(number, written()),
         RawYaml::Text(text) => YamlValue::Text(text),
-        RawYaml::List(items) => {
-            YamlValue::List(items.into_iter().map(|item| node(item, text)).collect())
-        }
+        RawYaml::List(items) => YamlValue::List(items.into_iter().map(|item| node(item, text)).collect()),
         RawYaml::Map(entries) => YamlValue::Map(
             entries
                 .into_iter()

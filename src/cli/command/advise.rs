@@ -51,12 +51,7 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<
     if let Some(phase) = phase.filter(|_| tools.is_empty()) {
         tools = advice::tools_of_phase(phase, knowledge);
     }
-    advice::advise_on_tools(
-        args.phase.as_deref(),
-        tools,
-        knowledge,
-        args.cuda.as_deref(),
-    )
+    advice::advise_on_tools(args.phase.as_deref(), tools, knowledge, args.cuda.as_deref())
 }
 
 fn list(known: &[Profiler], format: AnswerFormat) -> RunExit {

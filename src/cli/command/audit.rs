@@ -31,10 +31,7 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExi
     let config = file.map(|file| file.config).unwrap_or_default();
     config.fill_audit(args);
     // Every name that no phase has is told, not only the first.
-    let strange = args
-        .phase
-        .iter()
-        .filter_map(|name| knowledge.phase(name).err());
+    let strange = args.phase.iter().filter_map(|name| knowledge.phase(name).err());
     if let Some(exit) = strange.fold(None, |_, error| Some(report_error(&error))) {
         return Err(exit);
     }
@@ -71,9 +68,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
         run.image(image, RunPosition::Before);
     }
     run.image(last, RunPosition::Last);
-    let AuditRun {
-        mut outputs, exit, ..
-    } = run;
+    let AuditRun { mut outputs, exit, .. } = run;
     outputs.write(|report| report.end(exit));
     // A report that cannot be put in place is code 2, whatever the audit has found.
     exit.max(outputs.close())
@@ -135,11 +130,7 @@ impl AuditRun<'_> {
         // Only a run that has seen everything can say that a suppression is for nothing.
         if place == RunPosition::Last && self.all_read {
             let asked = self.knowledge.phases_named(&self.args.phase);
-            let idle = rule::judge_subjects(
-                &self.knowledge.rules,
-                &self.gate.unused_suppressions(),
-                &asked,
-            );
+            let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
             audit.findings.extend(idle);
         }
         rule::sort_findings(&mut audit.findings);

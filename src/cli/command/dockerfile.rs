@@ -11,9 +11,7 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
-use crate::make::dockerfile::{
-    self, DockerfileTemplates, PhasePage, config_instructions, image_name,
-};
+use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, config_instructions, image_name};
 use crate::make::remedy::copy_source::CopySource;
 use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
 use crate::make::whole_file::ExistingOutput;
@@ -53,11 +51,8 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
     output_file::check_writable(&files, existing).map_err(CommandError::Why)?;
     let templates = templates(args).map_err(CommandError::Why)?;
-    let prepared =
-        PreparedCommand::new(&mut args.read, ONE_PLATFORM).map_err(CommandError::Said)?;
-    let facts = prepared
-        .read(&args.image_name)
-        .map_err(CommandError::Said)?;
+    let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM).map_err(CommandError::Said)?;
+    let facts = prepared.read(&args.image_name).map_err(CommandError::Said)?;
     let source = match &args.from {
         Some(from) => Some(read_source(&prepared, args, from)?),
         None => None,
@@ -74,10 +69,7 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
         base: base(args, facts)?,
     };
     let (text, cloudbuild) = match &args.phase {
-        Some(phase) => (
-            dockerfile::render_phase(&templates, &asked.page(phase)?)?,
-            None,
-        ),
+        Some(phase) => (dockerfile::render_phase(&templates, &asked.page(phase)?)?, None),
         None => project::render_project(&asked, &templates)?,
     };
     // Before the Dockerfile: where this fails, nothing has gone to standard output.
@@ -134,8 +126,7 @@ impl DockerfileInputs<'_> {
     fn page(&self, phase: &str) -> Result<PhasePage, CommandError> {
         let phase = self.knowledge.phase(phase).map_err(CommandError::Why)?;
         let plan = self.audit.plan(&phase.name);
-        let plan =
-            plan.ok_or_else(|| CommandError::Why(format!("{} was not judged", phase.name)))?;
+        let plan = plan.ok_or_else(|| CommandError::Why(format!("{} was not judged", phase.name)))?;
         let request = RecipeRequest {
             target: self.facts,
             phase,
@@ -151,8 +142,7 @@ impl DockerfileInputs<'_> {
         if recipe.fresh.is_some() {
             let library_path = recipe.library_path.as_ref();
             let library_path = library_path.map(|path| path.value.as_str());
-            page.config =
-                config_instructions::config_instructions(&self.facts.image.config, library_path)?;
+            page.config = config_instructions::config_instructions(&self.facts.image.config, library_path)?;
         }
         Ok(page)
     }

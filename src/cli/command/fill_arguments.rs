@@ -30,8 +30,7 @@ impl ProjectConfig {
         // Behind the config's, because of two values for one name the last counts.
         args.environment.extend(given);
         if args.insecure_registries.is_empty() {
-            args.insecure_registries
-                .clone_from(&self.insecure_registries);
+            args.insecure_registries.clone_from(&self.insecure_registries);
         }
         if args.ca_cert.is_none() {
             args.ca_cert.clone_from(&self.ca_cert);

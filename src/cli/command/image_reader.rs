@@ -56,11 +56,7 @@ impl ImageReader {
     }
 
     /// The facts of an image for one platform, or for the platform that is chosen without a wish.
-    pub(super) fn read(
-        &self,
-        image: &str,
-        platform: Option<&Platform>,
-    ) -> Result<ImageFacts, ImageError> {
+    pub(super) fn read(&self, image: &str, platform: Option<&Platform>) -> Result<ImageFacts, ImageError> {
         // Bars that are left would stand between the lines of the report.
         let facts = image_reading::read_image(image, &self.options(platform));
         self.bars.clear();
@@ -76,11 +72,7 @@ impl ImageReader {
                 let all = image_source::list_platforms(image, &options.registry, &request)?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
                 // A source without an index has one image and no platforms to list.
-                Ok(if wishes.is_empty() {
-                    vec![None]
-                } else {
-                    wishes
-                })
+                Ok(if wishes.is_empty() { vec![None] } else { wishes })
             }
             Some(PlatformArg::One(platform)) => Ok(vec![Some(platform.clone())]),
             None => Ok(vec![None]),
@@ -128,10 +120,7 @@ impl PreparedCommand {
 }
 
 /// Reads the one image of a command, with what the user brings.
-pub(super) fn read_single_image(
-    image: &str,
-    args: &mut ReadArgs,
-) -> Result<(ImageFacts, Knowledge), RunExit> {
+pub(super) fn read_single_image(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), RunExit> {
     let prepared = PreparedCommand::new(args, ONE_PLATFORM)?;
     Ok((prepared.read(image)?, prepared.knowledge))
 }

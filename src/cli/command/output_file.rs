@@ -26,10 +26,7 @@ pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), S
         let folder = folder_of(file);
         if !fs::metadata(folder).is_ok_and(|found| found.is_dir()) {
             let folder = folder.display();
-            return Err(format!(
-                "cannot write {}: {folder} is no folder",
-                file.display()
-            ));
+            return Err(format!("cannot write {}: {folder} is no folder", file.display()));
         }
     }
     Ok(())
@@ -47,10 +44,7 @@ pub fn write_file(file: &Path, content: &str, existing: ExistingOutput) -> Resul
 }
 
 fn is_there(file: &Path) -> String {
-    format!(
-        "{} is there already; --force writes over it",
-        file.display()
-    )
+    format!("{} is there already; --force writes over it", file.display())
 }
 
 /// The texts of the files of a folder that end in `.j2`, by name.
@@ -73,11 +67,7 @@ pub fn read_templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
     }
     let read = |path: &PathBuf| {
         let text = fs::read_to_string(path).map_err(|error| cannot(path, error))?;
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok((name, text))
     };
     paths.iter().map(read).collect()

@@ -23,11 +23,7 @@ fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> RunExit
     let tools = installed_tools::find_installed_tools(facts, known, &args.read.image.environment);
     let entries = profilers::assess_tools(facts, &tools, known);
     let host = host_notes::gather_host_notes(facts, &entries);
-    let matrix = ProfilerMatrix {
-        facts,
-        entries,
-        host,
-    };
+    let matrix = ProfilerMatrix { facts, entries, host };
     let text = match args.format {
         AnswerFormat::Text => Ok(profilers_page(&matrix).text(terminal_width())),
         AnswerFormat::Json => json_line(json::profilers_json(&matrix)),

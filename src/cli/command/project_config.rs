@@ -43,10 +43,7 @@ fn from_here(path: &Path) -> PathBuf {
 /// Reads the rules and profiles of the program and those of the user, and checks the config's names by them.
 ///
 /// Errors: All mistakes in them were said.
-pub fn load_knowledge(
-    args: &ConfigArgs,
-    config: Option<&ConfigFile>,
-) -> Result<Knowledge, RunExit> {
+pub fn load_knowledge(args: &ConfigArgs, config: Option<&ConfigFile>) -> Result<Knowledge, RunExit> {
     // A flag stands in place of the config's folders, as it does for every other key.
     let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
         [] => config.map(file).unwrap_or_default().to_vec(),
@@ -86,9 +83,7 @@ pub fn load_config_and_knowledge(args: &ConfigArgs) -> Result<Knowledge, RunExit
 /// Says every mistake on a line of its own.
 fn report_mistakes(mut mistakes: Vec<FileMistake>) -> RunExit {
     mistakes.sort();
-    mistakes
-        .iter()
-        .fold(RunExit::Open, |_, mistake| report_error(mistake))
+    mistakes.iter().fold(RunExit::Open, |_, mistake| report_error(mistake))
 }
 
 /// The day by which suppressions end: that of `SOURCE_DATE_EPOCH` (reproducible-builds.org) where it is set, else
@@ -105,13 +100,10 @@ pub fn current_date() -> Result<Date, String> {
             .and_then(|since| i64::try_from(since.as_secs()).ok())
             .ok_or("the clock of this machine is before 1970")?
     } else {
-        written
-            .parse()
-            .map_err(|_malformed: std::num::ParseIntError| {
-                format!("SOURCE_DATE_EPOCH is {written:?}: expected the seconds since 1970")
-            })?
+        written.parse().map_err(|_malformed: std::num::ParseIntError| {
+            format!("SOURCE_DATE_EPOCH is {written:?}: expected the seconds since 1970")
+        })?
     };
-    let time = Timestamp::from_second(seconds)
-        .map_err(|error| format!("SOURCE_DATE_EPOCH is {written:?}: {error}"))?;
+    let time = Timestamp::from_second(seconds).map_err(|error| format!("SOURCE_DATE_EPOCH is {written:?}: {error}"))?;
     Ok(Offset::UTC.to_datetime(time).date())
 }

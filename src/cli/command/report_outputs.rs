@@ -55,10 +55,8 @@ impl ReportOutputs {
             outputs: Vec::new(),
             exit: RunExit::Clean,
         };
-        let (on_stdout, files): (Vec<_>, Vec<_>) = args
-            .outputs
-            .iter()
-            .partition(|output| output.file.as_os_str() == "-");
+        let (on_stdout, files): (Vec<_>, Vec<_>) =
+            args.outputs.iter().partition(|output| output.file.as_os_str() == "-");
         let format = match (args.format, on_stdout.as_slice()) {
             (format, []) => format.unwrap_or(ReportFormat::Text),
             // `-o json=-` says what goes to standard output as well as `--format json` does.
@@ -71,18 +69,10 @@ impl ReportOutputs {
             // Two spellings of one file would write over each other.
             let file = settle(&output.file);
             if !taken.insert(file.clone()) {
-                return Err(format!(
-                    "two reports are to go to {}",
-                    output.file.display()
-                ));
+                return Err(format!("two reports are to go to {}", output.file.display()));
             }
             match probe(&file) {
-                Ok(()) => outputs.add(
-                    output.format,
-                    ReportDestination::File(file, String::new()),
-                    args,
-                    rules,
-                ),
+                Ok(()) => outputs.add(output.format, ReportDestination::File(file, String::new()), args, rules),
                 // The other reports may be what the CI system waits for.
                 Err(error) => outputs.fail(&file, &error),
             }
@@ -90,13 +80,7 @@ impl ReportOutputs {
         Ok(outputs)
     }
 
-    fn add(
-        &mut self,
-        format: ReportFormat,
-        place: ReportDestination,
-        args: &AuditArgs,
-        rules: &[Rule],
-    ) {
+    fn add(&mut self, format: ReportFormat, place: ReportDestination, args: &AuditArgs, rules: &[Rule]) {
         let width = match place {
             ReportDestination::Stdout => terminal_width(),
             ReportDestination::File(..) => PAGE,
@@ -109,10 +93,7 @@ impl ReportOutputs {
             ReportFormat::Text => Box::new(TextReport::new(layout)),
             ReportFormat::Json => Box::new(JsonReport),
             ReportFormat::Sarif => Box::new(SarifReport::new(rules)),
-            ReportFormat::Junit => Box::new(JunitReport::new(
-                rules,
-                args.fail_on.unwrap_or(FailOnArg::Error).into(),
-            )),
+            ReportFormat::Junit => Box::new(JunitReport::new(rules, args.fail_on.unwrap_or(FailOnArg::Error).into())),
             ReportFormat::Markdown => Box::new(MarkdownReport),
             ReportFormat::GitHub => Box::new(GitHubAnnotations),
             ReportFormat::Html => Box::new(HtmlReport::new(rules)),
@@ -161,13 +142,7 @@ fn cannot_write(file: &Path, error: &io::Error) -> RunExit {
 /// The file that a path stands for: links followed, as far as it is there.
 fn settle(file: &Path) -> PathBuf {
     let whole = || fs::canonicalize(file).ok();
-    let new = || {
-        Some(
-            fs::canonicalize(folder_of(file))
-                .ok()?
-                .join(file.file_name()?),
-        )
-    };
+    let new = || Some(fs::canonicalize(folder_of(file)).ok()?.join(file.file_name()?));
     whole().or_else(new).unwrap_or_else(|| file.to_owned())
 }
 

@@ -55,9 +55,7 @@ fn prepare(args: &mut SlimArgs) -> Result<PreparedCommand, RunExit> {
 
 /// Makes the image, and gives what to say of it.
 fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError> {
-    let PreparedCommand {
-        knowledge, reader, ..
-    } = prepared;
+    let PreparedCommand { knowledge, reader, .. } = prepared;
     // Also before anything is read, as a name may be misspelt.
     knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
     let options = reader.options(prepared.platform.as_ref());
@@ -123,27 +121,13 @@ struct SlimRun<'a> {
 }
 
 impl SlimRun<'_> {
-    fn make(
-        &self,
-        supplier: Option<&CuptiSupplier>,
-        place: Option<&SlimDestination<'_>>,
-    ) -> Result<String, SlimError> {
+    fn make(&self, supplier: Option<&CuptiSupplier>, place: Option<&SlimDestination<'_>>) -> Result<String, SlimError> {
         let before = self.audit();
-        let phase = self
-            .knowledge
-            .phase(&self.args.phase)
-            .map_err(SlimError::Cannot)?;
+        let phase = self.knowledge.phase(&self.args.phase).map_err(SlimError::Cannot)?;
         let Some(plan) = before.plan(&self.args.phase) else {
-            return Err(SlimError::Cannot(format!(
-                "there is no phase {}",
-                self.args.phase
-            )));
+            return Err(SlimError::Cannot(format!("there is no phase {}", self.args.phase)));
         };
-        let dropping = if self.args.drop {
-            DropMode::Drop
-        } else {
-            DropMode::Keep
-        };
+        let dropping = if self.args.drop { DropMode::Drop } else { DropMode::Keep };
         let facts = &before.facts;
         let decision = decide_changes(&self.original, facts, phase, plan, supplier, dropping)?;
         let said = OriginalState {
@@ -209,9 +193,7 @@ impl SlimRun<'_> {
         write_whole_file(file, &proof.text(), existing).map_err(|error| {
             let why = match error.kind() {
                 // It was free when the run began.
-                io::ErrorKind::AlreadyExists => {
-                    "it is there already; --force replaces it".to_owned()
-                }
+                io::ErrorKind::AlreadyExists => "it is there already; --force replaces it".to_owned(),
                 _ => error.to_string(),
             };
             SlimError::Cannot(format!(

@@ -1,8 +1,5 @@
 //! Where the config lies.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the command line names paths of the host"
-)]
+#![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

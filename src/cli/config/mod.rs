@@ -59,10 +59,7 @@ impl ConfigFile {
         for (number, phase) in self.config.phases.iter().enumerate() {
             if !phases.contains(&phase.as_str()) {
                 let path = ["phases", &number.to_string()];
-                mistakes.push(
-                    self.document
-                        .mistake(&path, unknown_name("phase", phase, &phases)),
-                );
+                mistakes.push(self.document.mistake(&path, unknown_name("phase", phase, &phases)));
             }
         }
         for (number, suppression) in self.config.suppressions.iter().enumerate() {

@@ -65,8 +65,7 @@ impl ConfigFile {
                 (config, checked.mistakes)
             })
         };
-        let document = YamlDocument::parse(text)
-            .map_err(|mistake| FileMistake::in_file(file, vec![mistake]))?;
+        let document = YamlDocument::parse(text).map_err(|mistake| FileMistake::in_file(file, vec![mistake]))?;
         let config = read(&document).map_err(|mistakes| FileMistake::in_file(file, mistakes))?;
         Ok(Self {
             config,
@@ -85,9 +84,8 @@ struct ConfigChecker<'a> {
 impl ConfigChecker<'_> {
     fn config(&mut self, source: ConfigSource, folder: &Path) -> ProjectConfig {
         // From the config's folder, so that it means the same from everywhere in the repository.
-        let from_folder = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
-            paths.iter().map(|path| folder.join(path)).collect()
-        };
+        let from_folder =
+            |paths: Vec<PathBuf>| -> Vec<PathBuf> { paths.iter().map(|path| folder.join(path)).collect() };
         let outputs = self.each("outputs", &source.outputs, OutputFile::parse);
         let outputs = outputs.into_iter().map(|output| OutputFile {
             file: match output.file.as_os_str() {
@@ -101,11 +99,7 @@ impl ConfigChecker<'_> {
         ProjectConfig {
             fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),
             phases: source.phases,
-            platform: self.one(
-                &["platform"],
-                source.platform.as_deref(),
-                PlatformArg::parse,
-            ),
+            platform: self.one(&["platform"], source.platform.as_deref(), PlatformArg::parse),
             format: self.one(&["format"], source.format.as_deref(), word),
             outputs: outputs.collect(),
             cpu: self.one(&["cpu"], source.cpu.as_deref(), CpuLevel::parse),
@@ -138,12 +132,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    fn one<T>(
-        &mut self,
-        path: &[&str],
-        text: Option<&str>,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<T> {
+    fn one<T>(&mut self, path: &[&str], text: Option<&str>, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         match parse(text?) {
             Ok(value) => Some(value),
             Err(what) => {
@@ -153,12 +142,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    fn each<T>(
-        &mut self,
-        key: &str,
-        texts: &[String],
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Vec<T> {
+    fn each<T>(&mut self, key: &str, texts: &[String], parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
         let numbered = texts.iter().enumerate();
         numbered
             .filter_map(|(at, text)| self.one(&[key, &at.to_string()], Some(text), &parse))

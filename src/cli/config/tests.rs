@@ -107,13 +107,8 @@ fn names_are_compared_with_the_rules_and_phases_there_are() {
     let checked = read(text).unwrap().check_names(&Knowledge::built_in());
     let said = said(checked.err());
     assert_eq!(said.len(), 3);
-    assert!(
-        said[0]
-            .starts_with("c.yaml:1:20: there is no phase \"trianing\"; did you mean \"training\"?")
-    );
-    assert!(said[1].starts_with(
-        "c.yaml:3:12: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?"
-    ));
+    assert!(said[0].starts_with("c.yaml:1:20: there is no phase \"trianing\"; did you mean \"training\"?"));
+    assert!(said[1].starts_with("c.yaml:3:12: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?"));
     assert_eq!(
         said[2],
         "c.yaml:4:12: it is about suppressions: mend or remove the one it is about"
@@ -127,17 +122,9 @@ fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
     fs::create_dir_all(at("repository/a/b")).unwrap();
     fs::write(at(FILE_NAME), "").unwrap();
     let found = || locate::find_config(&at("repository/a/b"));
-    assert_eq!(
-        found(),
-        None,
-        "outside of a repository only this folder is looked at"
-    );
+    assert_eq!(found(), None, "outside of a repository only this folder is looked at");
     fs::create_dir(at("repository/.git")).unwrap();
-    assert_eq!(
-        found(),
-        None,
-        "what lies above the repository is somebody else's"
-    );
+    assert_eq!(found(), None, "what lies above the repository is somebody else's");
     fs::write(at("repository").join(FILE_NAME), "").unwrap();
     assert_eq!(found(), Some(at("repository").join(FILE_NAME)));
     fs::write(at("repository/a/b").join(FILE_NAME), "").unwrap();
@@ -150,9 +137,6 @@ fn only_two_stars_go_across_a_slash() {
     assert!(fits("docker-daemon:*", "docker-daemon:app:1"));
     assert!(!fits("registry/*", "registry/team/app:1"));
     assert!(fits("registry/**", "registry/team/app:1"));
-    assert!(fits(
-        "/usr/**/cupti.h",
-        "/usr/local/cuda-12.4/include/cupti.h"
-    ));
+    assert!(fits("/usr/**/cupti.h", "/usr/local/cuda-12.4/include/cupti.h"));
     assert!(!fits("/usr/*", "/usr/local/x"));
 }

@@ -4,9 +4,7 @@ use super::dead_weight::DeadWeightFile;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use crate::knowledge::api::{CuptiApi, LibraryRequester};
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{
-    LoadedObject, RequestOutcome, SearchStage, SearchStep, SimulatedProcess,
-};
+use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SearchStep, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -103,11 +101,7 @@ pub(super) fn look_up_companions(
     wanted.iter().filter_map(ask).collect()
 }
 
-fn companion(
-    process: &mut SimulatedProcess<'_>,
-    wanted: &CompanionRequest,
-    caller: Option<usize>,
-) -> CompanionLookup {
+fn companion(process: &mut SimulatedProcess<'_>, wanted: &CompanionRequest, caller: Option<usize>) -> CompanionLookup {
     let resolution = process.open(&wanted.name, caller);
     let failure = unresolved_objects(&resolution).next();
     let found = opened_object(&resolution).filter(|_| resolution.loads());
@@ -122,9 +116,7 @@ fn companion(
         },
         real_path: found.map(|object| object.real_path.clone()),
         how: found.map(|object| object.how),
-        message: failure
-            .map(|failure| failure.message.clone())
-            .unwrap_or_default(),
+        message: failure.map(|failure| failure.message.clone()).unwrap_or_default(),
         trace: match (found, failure) {
             (Some(object), _) => object.trace.clone(),
             (None, Some(failure)) => failure.trace.clone(),

@@ -3,9 +3,7 @@
 use super::companions::CompanionLookup;
 use super::resolved_objects::unresolved_objects;
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{
-    LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,
-};
+use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest};
 use image_linkage::path::RootPath;
 
 /// What a consumer gets in one world.
@@ -78,11 +76,7 @@ impl ConsumerOutcome {
     }
 
     /// What else keeps the object from being loaded.
-    pub(super) fn with_other_failures(
-        mut self,
-        loaded: &LoadResolution,
-        names: &[ByteString],
-    ) -> Self {
+    pub(super) fn with_other_failures(mut self, loaded: &LoadResolution, names: &[ByteString]) -> Self {
         // What became of the names themselves is the outcome, and not told twice.
         let others = unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
         self.other_failures = others.cloned().collect();

@@ -11,13 +11,9 @@ use super::missing_symbols;
 use super::process_context::ProcessContext;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::ByWorld;
-use crate::knowledge::{
-    self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library,
-};
+use crate::knowledge::{self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library};
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{
-    Arch, LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode,
-};
+use image_linkage::loader::{Arch, LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -51,9 +47,8 @@ pub(super) fn find_consumers(
     wanted: &[CompanionRequest],
 ) -> Vec<CuptiConsumer> {
     // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
-    let is_asker = |path: &&RootPath| {
-        opens_library(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path)
-    };
+    let is_asker =
+        |path: &&RootPath| opens_library(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     objects
@@ -131,9 +126,8 @@ fn opened_names(
         let elf = elf_at(rootfs, object);
         let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
         // `libcupti.so.%d` is a pattern and a text with spaces is a message: dlopen gets neither of them.
-        let exact = |text: &&ByteString| {
-            library.is_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ")
-        };
+        let exact =
+            |text: &&ByteString| library.is_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ");
         let mut names: Vec<ByteString> = mentions.iter().filter(exact).cloned().collect();
         // The most exact name is tried first, as dlopen callers do.
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
@@ -152,18 +146,10 @@ fn opened_names(
         .filter(|path| rootfs.lookup(path).is_ok());
     let mut names: Vec<ByteString> = beside.map(Into::into).into_iter().collect();
     // A profile that knows the folder knows the names and their order as well.
-    let held = if profile.beside.is_some() {
-        Vec::new()
-    } else {
-        held()
-    };
+    let held = if profile.beside.is_some() { Vec::new() } else { held() };
     // What this very build holds comes before what the profile knows of all builds.
     names.extend(if held.is_empty() {
-        profile
-            .names
-            .iter()
-            .map(|name| name.as_bytes().into())
-            .collect()
+        profile.names.iter().map(|name| name.as_bytes().into()).collect()
     } else {
         held
     });
@@ -214,11 +200,7 @@ struct ConsumerRequest<'a> {
 }
 
 /// Starts the program and loads the object into it; where that is the program, what it starts with.
-fn load(
-    process: &mut SimulatedProcess<'_>,
-    object: &RootPath,
-    program: Option<&RootPath>,
-) -> LoadResolution {
+fn load(process: &mut SimulatedProcess<'_>, object: &RootPath, program: Option<&RootPath>) -> LoadResolution {
     let started = match program {
         Some(program) => process.start(&program.absolute(), StartMode::Executed),
         None => process.start_unknown(),
@@ -250,11 +232,10 @@ fn gets(
         gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
         gets.with_other_failures(&loaded, names)
     };
-    let mut gets = ground.with_setup(run).unwrap_or_else(|| {
-        ConsumerOutcome::not_found("the image has no dynamic loader".to_owned())
-    });
-    gets.missing_symbols =
-        missing_symbols::find_missing_symbols(&ground.rootfs, library, object, &gets);
+    let mut gets = ground
+        .with_setup(run)
+        .unwrap_or_else(|| ConsumerOutcome::not_found("the image has no dynamic loader".to_owned()));
+    gets.missing_symbols = missing_symbols::find_missing_symbols(&ground.rootfs, library, object, &gets);
     gets
 }
 
@@ -268,22 +249,12 @@ pub(super) enum NeededLookup {
 }
 
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
-pub(super) fn follow_needed(
-    ground: &ProcessContext,
-    object: &RootPath,
-    name: &ByteString,
-) -> NeededLookup {
+pub(super) fn follow_needed(ground: &ProcessContext, object: &RootPath, name: &ByteString) -> NeededLookup {
     let run = |setup: &ProcessSetup<'_>| {
         let program = program(&ground.rootfs, object);
         let loaded = load(&mut SimulatedProcess::new(setup), object, program.as_ref());
-        let missing = loaded
-            .unresolved
-            .iter()
-            .find(|missing| missing.name == *name);
-        match (
-            loaded.object_for(name),
-            missing.map(|missing| missing.outcome),
-        ) {
+        let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
+        match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
             // A name can be answered and fail all the same, where the object lacks a version that is asked for.
             (Some(found), None) => NeededLookup::To(found.real_path.clone()),
             (_, Some(RequestOutcome::ProvidedAtRuntime)) => NeededLookup::Driver,
@@ -296,11 +267,7 @@ pub(super) fn follow_needed(
 /// What became of the `DT_NEEDED` entry.
 fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     let wanted = names.first().cloned().unwrap_or_default();
-    if let Some(refused) = loaded
-        .unresolved
-        .iter()
-        .find(|missing| missing.name == wanted)
-    {
+    if let Some(refused) = loaded.unresolved.iter().find(|missing| missing.name == wanted) {
         return ConsumerOutcome::failed(refused, &loaded.objects);
     }
     match loaded.object_for(&wanted) {
@@ -322,18 +289,12 @@ fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a Ro
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
     asker
         .through
-        .and_then(|through| {
-            paths.find(|path| knowledge::matches_name_pattern(path.name(), through))
-        })
+        .and_then(|through| paths.find(|path| knowledge::matches_name_pattern(path.name(), through)))
         .unwrap_or(asker.object)
 }
 
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(
-    process: &mut SimulatedProcess<'_>,
-    caller: &RootPath,
-    names: &[ByteString],
-) -> ConsumerOutcome {
+fn of_open(process: &mut SimulatedProcess<'_>, caller: &RootPath, names: &[ByteString]) -> ConsumerOutcome {
     let caller = process.map_of_path(caller);
     let mut first = None;
     for name in names {

@@ -79,9 +79,7 @@ pub fn describe_copies(
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> Vec<CuptiCopy> {
-    let describe = |(path, layer): &(RootPath, usize)| {
-        describe_one(knowledge, grounds, path, *layer, plain, consumers)
-    };
+    let describe = |(path, layer): &(RootPath, usize)| describe_one(knowledge, grounds, path, *layer, plain, consumers);
     found.files.iter().map(describe).collect()
 }
 
@@ -147,21 +145,14 @@ fn describe_one(
 }
 
 /// What a plain dlopen of a copy's own soname gets; the one that was made already where the name is the same.
-fn plain_for(
-    ground: &ProcessContext,
-    soname: Option<&ByteString>,
-    plain: &PlainOpen,
-) -> LoadResolution {
+fn plain_for(ground: &ProcessContext, soname: Option<&ByteString>, plain: &PlainOpen) -> LoadResolution {
     match soname {
         Some(soname) if *soname != plain.name => ground.open_plain(soname),
         _ => plain.resolution.clone(),
     }
 }
 
-fn ends_at<'r>(
-    resolution: &'r LoadResolution,
-    path: &RootPath,
-) -> Option<(&'r ByteString, SearchStage)> {
+fn ends_at<'r>(resolution: &'r LoadResolution, path: &RootPath) -> Option<(&'r ByteString, SearchStage)> {
     opened_object(resolution)
         .filter(|object| object.real_path == *path)
         .map(|object| (&object.path, object.how))
@@ -171,9 +162,7 @@ fn users(consumers: &[CuptiConsumer], path: &RootPath) -> Vec<usize> {
     let gets = |consumer: &CuptiConsumer| {
         [&consumer.outcome.as_is, &consumer.outcome.nvidia]
             .iter()
-            .any(|gets| {
-                gets.outcome == RequestOutcome::Loaded && gets.real_path.as_ref() == Some(path)
-            })
+            .any(|gets| gets.outcome == RequestOutcome::Loaded && gets.real_path.as_ref() == Some(path))
     };
     consumers
         .iter()
@@ -183,12 +172,7 @@ fn users(consumers: &[CuptiConsumer], path: &RootPath) -> Vec<usize> {
         .collect()
 }
 
-fn owner_of(
-    knowledge: &Knowledge,
-    rootfs: &Rootfs,
-    path: &RootPath,
-    known: Option<&ReleaseFile>,
-) -> FileOwner {
+fn owner_of(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath, known: Option<&ReleaseFile>) -> FileOwner {
     match known.and_then(|release| release.bundle.as_ref()) {
         Some(bundle) => FileOwner {
             kind: OwnerKind::Bundled,

@@ -62,26 +62,19 @@ fn of_version_json(bytes: &[u8]) -> Option<String> {
 
 /// The runtime that a copy of CUPTI is used with: that of the same Python environment, the same folder or the
 /// same toolkit, else the only one of the image.
-pub fn runtime_beside<'r>(
-    copy: &CuptiCopy,
-    runtimes: &'r [CudaRuntime],
-) -> Option<&'r CudaRuntime> {
+pub fn runtime_beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Option<&'r CudaRuntime> {
     // Wheels find each other by paths relative to site-packages, so one environment is the surest sign.
     let site = site_packages_of(&copy.real_path);
     let folder = copy.real_path.parent();
     let toolkit = toolkit(&copy.real_path);
     let near = |near: &dyn Fn(&CudaRuntime) -> bool| runtimes.iter().find(|runtime| near(runtime));
-    let same_site =
-        |runtime: &CudaRuntime| site.is_some() && site_packages_of(&runtime.path) == site;
+    let same_site = |runtime: &CudaRuntime| site.is_some() && site_packages_of(&runtime.path) == site;
     let same_folder = |runtime: &CudaRuntime| runtime.path.parent() == folder;
-    let same_toolkit =
-        |runtime: &CudaRuntime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
+    let same_toolkit = |runtime: &CudaRuntime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
     // Several runtimes of one release are as good as one; of several releases none is known to be meant.
     let only = || {
         let first = runtimes.first()?;
-        let same = |runtime: &CudaRuntime| {
-            parse_cuda_version(&runtime.version) == parse_cuda_version(&first.version)
-        };
+        let same = |runtime: &CudaRuntime| parse_cuda_version(&runtime.version) == parse_cuda_version(&first.version);
         runtimes.iter().all(same).then_some(first)
     };
     near(&same_site)
@@ -92,9 +85,7 @@ pub fn runtime_beside<'r>(
 
 /// The folder of Python packages that a path lies in.
 pub fn site_packages_of(path: &RootPath) -> Option<RootPath> {
-    folder_around(path, |name| {
-        matches!(name, b"site-packages" | b"dist-packages")
-    })
+    folder_around(path, |name| matches!(name, b"site-packages" | b"dist-packages"))
 }
 
 /// The toolkit that a path lies in: a folder named `cuda`, or `cuda-` and a version.
@@ -123,8 +114,7 @@ pub fn required_cuda_version(config: &ImageConfig) -> Option<CudaVersion> {
     let alternatives = config.env("NVIDIA_REQUIRE_CUDA")?.split_whitespace();
     let lowest = |alternative: &str| {
         let conditions = alternative.split(',');
-        let least = conditions
-            .filter_map(|condition| parse_cuda_version(condition.strip_prefix("cuda>=")?));
+        let least = conditions.filter_map(|condition| parse_cuda_version(condition.strip_prefix("cuda>=")?));
         // All conditions of a word have to hold, so that its highest bound decides; of the words, the lowest.
         least.max()
     };
@@ -141,10 +131,7 @@ mod tests {
         assert_eq!(parse_cuda_version("12.4.127"), Some((12, 4)));
         assert_eq!(parse_cuda_version("11.8"), Some((11, 8)));
         assert_eq!(parse_cuda_version("12"), None);
-        assert_eq!(
-            of_file_name(b"libcudart.so.12.4.127").as_deref(),
-            Some("12.4.127")
-        );
+        assert_eq!(of_file_name(b"libcudart.so.12.4.127").as_deref(), Some("12.4.127"));
         assert_eq!(of_file_name(b"libcudart.so.11.0"), None);
         let json = br#"{"cuda": {"version": "12.4.1"}, "cuda_cudart": {"version": "12.4.127"}}"#;
         assert_eq!(of_version_json(json).as_deref(), Some("12.4.127"));
@@ -159,10 +146,7 @@ mod tests {
                 ..ImageConfig::default()
             })
         };
-        assert_eq!(
-            required("cuda>=12.4 brand=tesla,driver>=470,driver<471"),
-            Some((12, 4))
-        );
+        assert_eq!(required("cuda>=12.4 brand=tesla,driver>=470,driver<471"), Some((12, 4)));
         assert_eq!(required("cuda>=12.4 cuda>=11.8,cuda<12"), Some((11, 8)));
         assert_eq!(required("driver>=470"), None);
         assert_eq!(required(""), None);

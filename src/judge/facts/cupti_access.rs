@@ -77,9 +77,7 @@ impl CuptiAccess {
         let asked = |companion: &&CompanionLookup| {
             let mut libraries = api.libraries.iter();
             companion.outcome != RequestOutcome::Loaded
-                && libraries.any(|library| {
-                    library.name == companion.library && library.got == companion.got
-                })
+                && libraries.any(|library| library.name == companion.library && library.got == companion.got)
         };
         self.companions.iter().filter(asked)
     }
@@ -155,11 +153,7 @@ pub(super) fn find_cupti_access(
         .collect()
 }
 
-fn of_plain(
-    ground: &ProcessContext,
-    plain: &PlainOpen,
-    wanted: &[CompanionRequest],
-) -> CuptiAccess {
+fn of_plain(ground: &ProcessContext, plain: &PlainOpen, wanted: &[CompanionRequest]) -> CuptiAccess {
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
         // What is preloaded is mapped in every process, and a preloaded libcupti answers the dlopen.

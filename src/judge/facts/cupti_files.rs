@@ -99,7 +99,7 @@ fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
         [&link.parent().absolute(), &b"/"[..], target].concat()
     };
     // Only the next hop is looked at: each link of a chain answers for itself.
-    rootfs.lookup_link(&path).is_ok_and(|found| {
-        found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_))
-    })
+    rootfs
+        .lookup_link(&path)
+        .is_ok_and(|found| found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_)))
 }

@@ -41,12 +41,7 @@ pub(super) struct DeadWeightScan {
 
 impl DeadWeightScan {
     /// Takes one node of the file system.
-    pub fn add_node(
-        &mut self,
-        tables: &'static KnowledgeTables,
-        path: &RootPath,
-        node: &RootfsNode,
-    ) {
+    pub fn add_node(&mut self, tables: &'static KnowledgeTables, path: &RootPath, node: &RootfsNode) {
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
@@ -54,12 +49,7 @@ impl DeadWeightScan {
         let hit = tables.dead_weight.match_path(path.as_bytes());
         let kinds = &tables.dead_weight.kinds;
         let is_one = |kind: &&DeadWeightKind| has_export(kind, facts);
-        if let Some(kind) = hit
-            .kinds
-            .iter()
-            .filter_map(|&kind| kinds.get(kind))
-            .find(is_one)
-        {
+        if let Some(kind) = hit.kinds.iter().filter_map(|&kind| kinds.get(kind)).find(is_one) {
             self.files.push(DeadWeightFile {
                 kind: &kind.id,
                 path: path.clone(),
@@ -83,10 +73,7 @@ impl DeadWeightScan {
         for kind in &tables.dead_weight.kinds {
             for used in &kind.used_by {
                 // A variable such as TRITON_PTXAS_PATH makes a program execute a file that no object names.
-                let set = used
-                    .variables
-                    .iter()
-                    .filter(|name| image.config.env(name).is_some());
+                let set = used.variables.iter().filter(|name| image.config.env(name).is_some());
                 self.uses.extend(set.map(|name| DeadWeightUse {
                     kind: &kind.id,
                     by: name.clone(),
@@ -109,8 +96,8 @@ fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
     let elf = facts.elf.as_ref();
     elf.is_some_and(|elf| {
         // `libcheckpoint.so` may be anybody's: only an export tells CUPTI's from another.
-        elf.symbols.iter().any(|symbol| {
-            symbol.role == SymbolRole::Export && matches_name_pattern(&symbol.name, pattern)
-        })
+        elf.symbols
+            .iter()
+            .any(|symbol| symbol.role == SymbolRole::Export && matches_name_pattern(&symbol.name, pattern))
     })
 }

@@ -44,8 +44,7 @@ pub fn expected_sonames(
     }
     let versions = found.headers.iter().filter_map(|(header, _)| {
         let file = &library.header_version.as_ref()?.file;
-        library
-            .version_by_header(rootfs.content(&header.parent().join(file.as_bytes()).absolute())?)
+        library.version_by_header(rootfs.content(&header.parent().join(file.as_bytes()).absolute())?)
     });
     // NVIDIA's images set it; a library with numbers of its own, such as NCCL, is not told by it.
     let of_image = image.config.env("CUDA_VERSION").filter(|_| library.is_cuda);

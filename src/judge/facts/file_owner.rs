@@ -83,10 +83,7 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     // A package built before the usr-merge lists `/lib/…` where the file now lies in `/usr/lib/…`.
     let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
     let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
-    let listed: Vec<Vec<u8>> = [path.absolute()]
-        .into_iter()
-        .chain(before_usr_merge)
-        .collect();
+    let listed: Vec<Vec<u8>> = [path.absolute()].into_iter().chain(before_usr_merge).collect();
     rootfs
         .children(directory.node)
         .filter(|(name, _)| name.ends_with(b".list"))
@@ -117,15 +114,13 @@ fn deb_version(rootfs: &Rootfs, name: &str) -> Option<String> {
 /// The Python distribution whose folder holds the file: NVIDIA's wheels put CUPTI below `nvidia/`.
 fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let absolute = path.absolute();
-    let at = ["/site-packages/", "/dist-packages/"]
-        .iter()
-        .find_map(|marker| {
-            absolute
-                .windows(marker.len())
-                // The innermost folder of packages is the one that pip wrote the metadata into.
-                .rposition(|window| window == marker.as_bytes())
-                .map(|at| at + marker.len())
-        })?;
+    let at = ["/site-packages/", "/dist-packages/"].iter().find_map(|marker| {
+        absolute
+            .windows(marker.len())
+            // The innermost folder of packages is the one that pip wrote the metadata into.
+            .rposition(|window| window == marker.as_bytes())
+            .map(|at| at + marker.len())
+    })?;
     let (site, inside) = absolute.split_at(at);
     let directory = rootfs.lookup(site).ok()?;
     let wanted = wanted_distribution(library, inside)?;
@@ -166,10 +161,7 @@ fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<F
     while prefix != RootPath::default() {
         if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {
             let package = |name: &[u8]| text(name.strip_suffix(b".json").unwrap_or(name));
-            let names: Vec<String> = rootfs
-                .children(found.node)
-                .map(|(name, _)| package(name))
-                .collect();
+            let names: Vec<String> = rootfs.children(found.node).map(|(name, _)| package(name)).collect();
             let name = names.iter().find(|name| name.starts_with(&begin))?;
             // In `cuda-cupti-12.4.127-h59595ed_0` only the last two hyphens part: the name has one of its own.
             let mut parts = name.rsplitn(3, '-');

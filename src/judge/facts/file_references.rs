@@ -101,8 +101,7 @@ fn links_to(
             let mut parts = target.rsplit(|&byte| byte == b'/');
             parts.next().is_some_and(|name| names.contains(name))
         };
-        let (near, far): (Vec<_>, Vec<_>) =
-            pending.into_iter().partition(|(_, target)| is_near(target));
+        let (near, far): (Vec<_>, Vec<_>) = pending.into_iter().partition(|(_, target)| is_near(target));
         if near.is_empty() {
             return links;
         }
@@ -157,11 +156,7 @@ pub(super) fn find_references(
 }
 
 impl<'f> NameIndex<'f> {
-    fn new(
-        rootfs: &Rootfs,
-        files: &'f [DeadWeightFile],
-        links: &BTreeMap<RootPath, Vec<RootPath>>,
-    ) -> Self {
+    fn new(rootfs: &Rootfs, files: &'f [DeadWeightFile], links: &BTreeMap<RootPath, Vec<RootPath>>) -> Self {
         let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
         let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {
@@ -194,26 +189,18 @@ impl<'f> NameIndex<'f> {
     }
 
     fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> {
-        self.numbers(name)
-            .filter_map(|number| self.files.get(number))
+        self.numbers(name).filter_map(|number| self.files.get(number))
     }
 
     fn at(&self, path: &RootPath) -> Option<&'f DeadWeightFile> {
         // The files are sorted by path.
-        let at = self
-            .files
-            .binary_search_by(|file| file.path.cmp(path))
-            .ok()?;
+        let at = self.files.binary_search_by(|file| file.path.cmp(path)).ok()?;
         self.files.get(at)
     }
 }
 
 /// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
-fn reached(
-    ground: &ProcessContext,
-    names: &NameIndex<'_>,
-    inventory: &ObjectInventory,
-) -> BTreeSet<usize> {
+fn reached(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let everywhere = ground.environment.library_directories();
     let numbers_in = |folder: &[u8]| {
         let found = ground.rootfs.lookup(folder).ok();
@@ -289,10 +276,7 @@ impl ReferenceSearch<'_> {
                 .collect();
         }
         // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
-        let by_path = self
-            .names
-            .numbers(name)
-            .any(|number| self.reached.contains(&number));
+        let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
         let found = if self.grounds.as_is.linker.is_none() {
             None
         } else if by_path || name.contains(&b'/') {
@@ -305,9 +289,7 @@ impl ReferenceSearch<'_> {
             Some(found) => {
                 // Where the loader gets elsewhere, nothing of the baggage is needed for this name.
                 let of_baggage = found.iter().filter(|found| self.names.at(found).is_some());
-                of_baggage
-                    .map(|found| tie(found, ReferenceKind::Needs))
-                    .collect()
+                of_baggage.map(|found| tie(found, ReferenceKind::Needs)).collect()
             }
             None => files
                 .iter()
@@ -342,9 +324,7 @@ impl ReferenceSearch<'_> {
             // A request that fails does not tell which of the files was meant, so that all of them are kept.
             return (!found.is_empty()).then_some(found);
         }
-        let followed = ByWorld::map(self.grounds, |ground| {
-            consumers::follow_needed(ground, path, name)
-        });
+        let followed = ByWorld::map(self.grounds, |ground| consumers::follow_needed(ground, path, name));
         let mut found = Vec::new();
         for followed in [followed.as_is, followed.nvidia] {
             match followed {
@@ -362,11 +342,7 @@ impl ReferenceSearch<'_> {
         // The text of a `.note.dlopen` is JSON with several names in it (ELF dlopen metadata, UAPI group).
         let is_note = text.starts_with(b"[") || text.starts_with(b"{");
         let files: Vec<&DeadWeightFile> = if is_note {
-            let noted = self
-                .names
-                .by_name
-                .keys()
-                .filter(|name| contains_bytes(text, name));
+            let noted = self.names.by_name.keys().filter(|name| contains_bytes(text, name));
             noted.flat_map(|name| self.names.of(name)).collect()
         } else {
             self.names.of(text).collect()
@@ -375,14 +351,10 @@ impl ReferenceSearch<'_> {
         let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
         let opens = opens_library(self.profiles, path.name());
         let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
-        let consumer = self
-            .consumers
-            .iter()
-            .find(|consumer| consumer.object == *path);
+        let consumer = self.consumers.iter().find(|consumer| consumer.object == *path);
         // A program that gets one copy does not keep another by the same string.
         let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
-        let is_other =
-            |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
+        let is_other = |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
         files
             .iter()
             .filter(|file| !explained(file) && !is_other(file))
@@ -420,11 +392,7 @@ pub fn retained_files(files: &[DeadWeightFile], ties: &[FileReference]) -> BTree
 }
 
 /// The ties of what is preloaded, of the variables of the environment, and of the command.
-fn of_settings(
-    image: &Image,
-    grounds: &ByWorld<ProcessContext>,
-    names: &NameIndex<'_>,
-) -> Vec<FileReference> {
+fn of_settings(image: &Image, grounds: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
     let rootfs = &grounds.as_is.rootfs;
     let tie = |file: &RootPath, by: &str, name: &[u8]| FileReference {
         file: file.clone(),
@@ -456,12 +424,7 @@ fn of_settings(
             .flatten();
         let by_path = path.and_then(|found| names.at(&found.path));
         // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
-        let called = || {
-            names
-                .files
-                .iter()
-                .find(|file| file.path.name() == word.as_bytes())
-        };
+        let called = || names.files.iter().find(|file| file.path.name() == word.as_bytes());
         if let Some(file) = by_path.or_else(called) {
             ties.push(tie(&file.path, "the command of the image", word.as_bytes()));
         }

@@ -24,18 +24,10 @@ pub struct ReadLayers {
 }
 
 /// Gathers the facts of an image from its layers, about the library that `knowledge` is to be asked about.
-pub fn gather_facts(
-    image: Image,
-    layers: ReadLayers,
-    knowledge: &Knowledge,
-    conditions: &GatherOptions,
-) -> ImageFacts {
+pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, conditions: &GatherOptions) -> ImageFacts {
     let (library, tables) = (knowledge.library, knowledge.tables);
     let sizes = layers.layers.iter().map(size_of).collect();
-    let unread = layers
-        .layers
-        .iter()
-        .filter_map(|layer| layer.as_ref().err());
+    let unread = layers.layers.iter().filter_map(|layer| layer.as_ref().err());
     let mut gaps: Vec<Gap> = unread.cloned().collect();
     let (rootfs, oddities) = merged(layers);
     let rootfs = Arc::new(rootfs);
@@ -53,20 +45,17 @@ pub fn gather_facts(
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
     let consumers = consumers::find_consumers(&grounds, &found, knowledge, profiles, &wanted);
-    let expected =
-        expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
+    let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&grounds, |ground| open_first(ground, library, &expected));
     let status = ByWorld {
         as_is: status_of(&plain.as_is, tables, &found),
         nvidia: status_of(&plain.nvidia, tables, &found),
     };
     let copies = copies::describe_copies(knowledge, &grounds, &found, &plain, &consumers);
-    let apis =
-        cupti_access::find_cupti_access(&grounds, knowledge.apis(), &consumers, &plain, &wanted);
+    let apis = cupti_access::find_cupti_access(&grounds, knowledge.apis(), &consumers, &plain, &wanted);
     let files = &weight.files;
-    let (links, ties) = file_references::find_references(
-        &image, &grounds, library, files, &inventory, &consumers, profiles,
-    );
+    let (links, ties) =
+        file_references::find_references(&image, &grounds, library, files, &inventory, &consumers, profiles);
     gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
     // Both worlds tell the same problem of the same file.
     gaps.sort();
@@ -142,14 +131,7 @@ fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) ->
     let mut walked = RootfsScan::default();
     // One walk for all: an image can have millions of files.
     rootfs.visit(|path, _, node| {
-        cupti_files::add_cupti_node(
-            rootfs,
-            knowledge.library,
-            profiles,
-            &mut walked.found,
-            path,
-            node,
-        );
+        cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut walked.found, path, node);
         walked.weight.add_node(knowledge.tables, path, node);
         walked.inventory.add_node(path, node);
         walked.around.add_node(rootfs, knowledge, path, node);
@@ -161,9 +143,7 @@ fn status_of(plain: &PlainOpen, tables: &KnowledgeTables, found: &CuptiFiles) ->
     match () {
         () if plain.resolution.loads() => CuptiStatus::Loadable,
         // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
-        () if found.own(tables).next().is_some() || !found.dangling.is_empty() => {
-            CuptiStatus::Unloadable
-        }
+        () if found.own(tables).next().is_some() || !found.dangling.is_empty() => CuptiStatus::Unloadable,
         () if !found.headers.is_empty() => CuptiStatus::HeadersOnly,
         () => CuptiStatus::Absent,
     }

@@ -99,16 +99,13 @@ impl ImageFacts {
     /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
     pub fn provides_cupti(&self) -> bool {
         // A program with a search path of its own gets CUPTI where a plain dlopen does not.
-        let gets =
-            |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+        let gets = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
     }
 
     /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
     pub fn concerns_cupti(&self) -> bool {
-        self.own_copies().next().is_some()
-            || !self.dangling.is_empty()
-            || !self.consumers.is_empty()
+        self.own_copies().next().is_some() || !self.dangling.is_empty() || !self.consumers.is_empty()
     }
 
     /// The copies of CUPTI that are for everybody, not for one tool alone.

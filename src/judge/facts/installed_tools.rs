@@ -42,11 +42,7 @@ pub enum ProgramPlace {
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Looks for what `profilers` name. `over` are the variables over those of the image config.
-pub fn find_installed_tools(
-    facts: &ImageFacts,
-    profilers: &[Profiler],
-    over: &[(String, String)],
-) -> InstalledTools {
+pub fn find_installed_tools(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)]) -> InstalledTools {
     let rootfs = &facts.grounds.as_is.rootfs;
     let environment: BTreeMap<String, String> =
         // Later pairs win, as `--env` does over the config of the image.
@@ -74,13 +70,8 @@ pub fn find_installed_tools(
 }
 
 /// The objects by the name or pattern that was looked for.
-fn objects<'c>(
-    rootfs: &Rootfs,
-    conditions: impl Iterator<Item = &'c ToolCondition>,
-) -> BTreeMap<String, RootPath> {
-    let wanted: BTreeSet<&String> = conditions
-        .flat_map(|condition| &condition.objects)
-        .collect();
+fn objects<'c>(rootfs: &Rootfs, conditions: impl Iterator<Item = &'c ToolCondition>) -> BTreeMap<String, RootPath> {
+    let wanted: BTreeSet<&String> = conditions.flat_map(|condition| &condition.objects).collect();
     let mut objects = BTreeMap::new();
     rootfs.visit(|path, _, node| {
         let is_object = matches!(&node.kind, NodeKind::File(facts) if facts.elf.is_some());
@@ -88,19 +79,13 @@ fn objects<'c>(
             .iter()
             .filter(|pattern| is_object && matches_name_pattern(path.name(), pattern));
         for pattern in named {
-            objects
-                .entry((*pattern).clone())
-                .or_insert_with(|| path.clone());
+            objects.entry((*pattern).clone()).or_insert_with(|| path.clone());
         }
     });
     objects
 }
 
-fn executables(
-    rootfs: &Rootfs,
-    path: &str,
-    condition: &ToolCondition,
-) -> Vec<(String, ToolProgram)> {
+fn executables(rootfs: &Rootfs, path: &str, condition: &ToolCondition) -> Vec<(String, ToolProgram)> {
     // A relative element depends on where the shell stands, which no image says.
     let on_path = path.split(':').filter(|folder| folder.starts_with('/'));
     let on_path: Vec<Vec<u8>> = on_path.map(|folder| folder.as_bytes().to_vec()).collect();
@@ -110,15 +95,10 @@ fn executables(
         .flat_map(|pattern| matching(rootfs, pattern))
         .collect();
     // On PATH first: what lies in the folder of a tool has to be called by its path.
-    let places = [
-        (ProgramPlace::Path, on_path),
-        (ProgramPlace::Folder, folders),
-    ];
+    let places = [(ProgramPlace::Path, on_path), (ProgramPlace::Folder, folders)];
     let locate = |name: &String| {
         places.iter().find_map(|(place, folders)| {
-            let path = folders
-                .iter()
-                .find_map(|folder| program(rootfs, folder, name))?;
+            let path = folders.iter().find_map(|folder| program(rootfs, folder, name))?;
             let place = *place;
             Some((name.clone(), ToolProgram { path, place }))
         })
@@ -128,9 +108,7 @@ fn executables(
 
 /// The program `name` in a folder: a file that somebody may execute.
 fn program(rootfs: &Rootfs, folder: &[u8], name: &str) -> Option<RootPath> {
-    let found = rootfs
-        .lookup(&[folder, b"/", name.as_bytes()].concat())
-        .ok()?;
+    let found = rootfs.lookup(&[folder, b"/", name.as_bytes()].concat()).ok()?;
     match &rootfs.node(found.node).kind {
         NodeKind::File(facts) if facts.mode & 0o111 != 0 => Some(found.path),
         _ => None,

@@ -30,10 +30,7 @@ pub enum StaleReason {
 }
 
 /// The stale names of CUPTI's libraries, by name.
-pub fn find_stale_entries(
-    library: &LibraryProfile,
-    grounds: &ByWorld<ProcessContext>,
-) -> Vec<StaleEntry> {
+pub fn find_stale_entries(library: &LibraryProfile, grounds: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
     let is_ours = |name: &&[u8]| {
         let mut family = library.family.iter().filter(|member| member.cached);
         family.any(|member| name.starts_with(member.stem.as_bytes()))
@@ -46,10 +43,7 @@ pub fn find_stale_entries(
         .flat_map(|cache| cache.iter().map(|(name, _)| name))
         .filter(is_ours)
         .collect();
-    names
-        .into_iter()
-        .filter_map(|name| stale_name(grounds, name))
-        .collect()
+    names.into_iter().filter_map(|name| stale_name(grounds, name)).collect()
 }
 
 fn stale_name(grounds: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEntry> {

@@ -17,8 +17,7 @@ pub(super) fn find_missing_symbols(
     object: &RootPath,
     gets: &ConsumerOutcome,
 ) -> Vec<ByteString> {
-    let Some(consumer) = elf_at(rootfs, object).filter(|_| gets.outcome == RequestOutcome::Loaded)
-    else {
+    let Some(consumer) = elf_at(rootfs, object).filter(|_| gets.outcome == RequestOutcome::Loaded) else {
         return Vec::new();
     };
     // ld.so binds in the scope of the whole process, not in the library that was asked for alone.
@@ -35,9 +34,10 @@ pub(super) fn find_missing_symbols(
         .into_iter()
         .chain(companions)
         .flat_map(|family| {
-            let imports = consumer.symbols.iter().filter(|symbol| {
-                symbol.role == SymbolRole::Import && symbol.name.starts_with(family)
-            });
+            let imports = consumer
+                .symbols
+                .iter()
+                .filter(|symbol| symbol.role == SymbolRole::Import && symbol.name.starts_with(family));
             imports.filter(|symbol| !process.iter().any(|elf| defines(elf, symbol)))
         })
         .map(|symbol| symbol.name.clone())
@@ -57,8 +57,6 @@ fn defines(elf: &ElfFacts, import: &DynamicSymbol) -> bool {
     elf.symbols.iter().any(|symbol| {
         symbol.role == SymbolRole::Export
             && symbol.name == import.name
-            && (import.version.is_none()
-                || elf.verdef.is_empty()
-                || symbol.version == import.version)
+            && (import.version.is_none() || elf.verdef.is_empty() || symbol.version == import.version)
     })
 }

@@ -7,8 +7,8 @@ use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup,
-    SimulatedProcess, StartMode, ldconfig,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
+    ldconfig,
 };
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
@@ -69,10 +69,7 @@ pub fn build_contexts(
 
 /// The same image in another world; the links that `ldconfig` makes are of the layer with the number `layers`.
 fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessContext {
-    let mut ground = ProcessContext {
-        world,
-        ..as_is.clone()
-    };
+    let mut ground = ProcessContext { world, ..as_is.clone() };
     if world.remakes_cache()
         && let Some(linker) = &mut ground.linker
     {
@@ -105,31 +102,20 @@ fn process_environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvir
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),
         // Engines start a process in `/` where the config names no folder.
-        working_dir: image
-            .config
-            .working_dir
-            .as_deref()
-            .unwrap_or("/")
-            .as_bytes()
-            .into(),
+        working_dir: image.config.working_dir.as_deref().unwrap_or("/").as_bytes().into(),
     }
 }
 
 impl ProcessContext {
     /// What could not be read of the loader's own files.
     pub fn problems(&self) -> impl Iterator<Item = String> {
-        self.linker
-            .iter()
-            .flat_map(|linker| linker.problems.iter().cloned())
+        self.linker.iter().flat_map(|linker| linker.problems.iter().cloned())
     }
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
-        let from_driver = |name: &[u8]| {
-            self.world
-                .provides(table, name, self.capabilities.as_deref())
-        };
+        let from_driver = |name: &[u8]| self.world.provides(table, name, self.capabilities.as_deref());
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {
                 rootfs: &self.rootfs,
@@ -174,12 +160,7 @@ impl ProcessContext {
         };
         // A program may name another ld.so, as those of conda or Nix do, with defaults of its own.
         let own = elf.and_then(|elf| {
-            DynamicLoader::read_at(
-                &self.rootfs,
-                elf.interp.as_ref()?,
-                Arch::of_object(elf)?,
-                self.cpu,
-            )
+            DynamicLoader::read_at(&self.rootfs, elf.interp.as_ref()?, Arch::of_object(elf)?, self.cpu)
         });
         // The image's own loader is set up already, with the cache of this world.
         match own.filter(|own| {

@@ -21,11 +21,7 @@ pub struct PythonDistribution {
 }
 
 /// The distribution whose metadata a file is.
-pub(super) fn read_distribution(
-    path: &RootPath,
-    facts: &FileFacts,
-    layer: usize,
-) -> Option<PythonDistribution> {
+pub(super) fn read_distribution(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<PythonDistribution> {
     let is_metadata = path.name() == b"METADATA" && path.parent().name().ends_with(b".dist-info");
     let text = facts.kept.as_ref().filter(|_| is_metadata)?;
     read(&String::from_utf8_lossy(text), path, layer)
@@ -34,11 +30,7 @@ pub(super) fn read_distribution(
 fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution> {
     // The description begins after the first empty line, and may hold lines that look like fields.
     let head = text.split("\n\n").next().unwrap_or_default();
-    let value = |key: &str| {
-        head.lines()
-            .find_map(|line| line.strip_prefix(key))
-            .map(str::trim)
-    };
+    let value = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     Some(PythonDistribution {
         name: normal(value("Name:")?),
         version: value("Version:")?.to_owned(),

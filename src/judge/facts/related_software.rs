@@ -20,23 +20,15 @@ pub struct RelatedSoftware {
 
 impl RelatedSoftware {
     /// Takes one node of the file system.
-    pub(super) fn add_node(
-        &mut self,
-        rootfs: &Rootfs,
-        knowledge: &Knowledge,
-        path: &RootPath,
-        node: &RootfsNode,
-    ) {
+    pub(super) fn add_node(&mut self, rootfs: &Rootfs, knowledge: &Knowledge, path: &RootPath, node: &RootfsNode) {
         // Before files alone are looked at: a link can bear a wrong name as well.
-        self.misnamed.extend(misnamed_libraries::check_library_name(
-            rootfs, knowledge, path, node,
-        ));
+        self.misnamed
+            .extend(misnamed_libraries::check_library_name(rootfs, knowledge, path, node));
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
         let distribution = python_distributions::read_distribution(path, facts, node.layer);
-        self.runtimes
-            .extend(cuda_runtime::runtime_of_file(path, facts));
+        self.runtimes.extend(cuda_runtime::runtime_of_file(path, facts));
         if let Some(distribution) = distribution {
             self.runtimes
                 .extend(cuda_runtime::runtime_of_distribution(&distribution));

@@ -23,10 +23,7 @@ pub struct ReleaseMismatch {
 
 /// Whether a program gets another release of CUPTI, by major and minor version, than the copy on its own
 /// search path, or than its metadata asks for.
-pub fn find_release_mismatch(
-    facts: &ImageFacts,
-    consumer: &CuptiConsumer,
-) -> Option<ReleaseMismatch> {
+pub fn find_release_mismatch(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<ReleaseMismatch> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
     // A copy that its own search path leads to is there to be seen; metadata says what was asked for.
@@ -43,11 +40,7 @@ pub fn find_release_mismatch(
 
 fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
     let of = |copy: &CuptiCopy| copy.version.as_ref().map(|(version, _)| version.clone());
-    facts
-        .copies
-        .iter()
-        .find(|copy| copy.real_path == *path)
-        .and_then(of)
+    facts.copies.iter().find(|copy| copy.real_path == *path).and_then(of)
 }
 
 /// The copy that the program's own search path leads to, and its release.
@@ -63,9 +56,7 @@ fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String
             .iter()
             .find_map(|token| element.strip_prefix(*token));
         let directory = below.map_or_else(|| element.to_vec(), |rest| [&*origin, rest].concat());
-        let found = rootfs
-            .lookup(&[&*directory, b"/", &consumer.wants].concat())
-            .ok()?;
+        let found = rootfs.lookup(&[&*directory, b"/", &consumer.wants].concat()).ok()?;
         let release = release(facts, &found.path)?;
         Some((found.path, release))
     })

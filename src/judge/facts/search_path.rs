@@ -66,10 +66,7 @@ fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
 /// Whether a path that is not empty as a whole has an empty element.
 fn has_empty(path: &[u8], separators: &[u8]) -> bool {
     // A value that is empty as a whole is ignored by ld.so; an empty element of it is the working directory.
-    !path.is_empty()
-        && path
-            .split(|byte| separators.contains(byte))
-            .any(<[u8]>::is_empty)
+    !path.is_empty() && path.split(|byte| separators.contains(byte)).any(<[u8]>::is_empty)
 }
 
 /// A stub of the driver's library, made for linking, that a search path leads to.

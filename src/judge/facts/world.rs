@@ -27,16 +27,9 @@ impl World {
 
     /// Whether a library of this name comes from the host. In the image as it is too: no image can hold the driver,
     /// and what needs it is not broken for that.
-    pub(super) fn provides(
-        self,
-        table: &[DriverCapability],
-        name: &[u8],
-        capabilities: Option<&str>,
-    ) -> bool {
+    pub(super) fn provides(self, table: &[DriverCapability], name: &[u8], capabilities: Option<&str>) -> bool {
         match self {
-            Self::AsIs | Self::Nvidia => {
-                driver_libraries::provides_library(table, name, capabilities)
-            }
+            Self::AsIs | Self::Nvidia => driver_libraries::provides_library(table, name, capabilities),
         }
     }
 }

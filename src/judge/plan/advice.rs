@@ -102,9 +102,7 @@ pub fn advise_on_tools<'p>(
 ) -> Result<ToolAdvice<'p>, String> {
     let chosen = choose(knowledge, cuda)?;
     // Tools that bring a CUPTI of their own, as Nsight does, leave nothing to install.
-    let needs = tools
-        .iter()
-        .any(|tool| tool.said.cupti == CuptiNeed::InImage);
+    let needs = tools.iter().any(|tool| tool.said.cupti == CuptiNeed::InImage);
     let (release, files, too_new, sources) = if needs {
         let (files, too_new) = files(knowledge, &tools, &chosen);
         let sources = sources(knowledge, &chosen);
@@ -145,16 +143,13 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
         })?,
         None => newest().unwrap_or((12, 0)),
     };
-    let mut not_newer = versions
-        .iter()
-        .filter(|version| of(version) <= Some(wanted));
+    let mut not_newer = versions.iter().filter(|version| of(version) <= Some(wanted));
     let sizes_of = not_newer.next_back().or(versions.first()).copied();
     let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
     Ok(AdvisedRelease {
-        release: knowledge.library.release(
-            wanted,
-            (of(sizes_of) == Some(wanted)).then(|| sizes_of.to_owned()),
-        ),
+        release: knowledge
+            .library
+            .release(wanted, (of(sizes_of) == Some(wanted)).then(|| sizes_of.to_owned())),
         sizes_of: sizes_of.to_owned(),
         assumed: cuda.is_none(),
     })
@@ -176,10 +171,7 @@ fn files(
             }
             continue;
         }
-        let cupti = (
-            knowledge.library.stem.clone(),
-            chosen.release.soname.clone(),
-        );
+        let cupti = (knowledge.library.stem.clone(), chosen.release.soname.clone());
         let libraries = api.libraries.iter().map(|library| {
             let stem = library.stem().to_owned();
             (stem.clone(), stem)
@@ -207,16 +199,11 @@ fn files(
 }
 
 /// The APIs of the tools that need CUPTI in the image, and whether they are for options alone.
-fn apis(
-    knowledge: &Knowledge,
-    tools: &[&Profiler],
-) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
+fn apis(knowledge: &Knowledge, tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
     let tables = knowledge.tables;
     let needed = tools.iter().flat_map(|tool| &tool.said.apis);
     let options = tools.iter().flat_map(|tool| &tool.said.optional_apis);
-    let all = needed
-        .map(|id| (id, false))
-        .chain(options.map(|id| (id, true)));
+    let all = needed.map(|id| (id, false)).chain(options.map(|id| (id, true)));
     all.filter_map(|(id, optional)| Some((tables.find_api(id)?, optional)))
 }
 
@@ -224,15 +211,11 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
     let (major, minor) = chosen.release.cuda;
     let cuda = format!("{major}.{minor}");
     let has = |source: &&InstallSource| {
-        source.major.is_none_or(|of| of == major)
-            && source.cuda.as_ref().is_none_or(|of| *of == cuda)
+        source.major.is_none_or(|of| of == major) && source.cuda.as_ref().is_none_or(|of| *of == cuda)
     };
     let soname = &chosen.release.soname;
     // A command writes `libcupti.so.{soname}`, so that the number alone is filled in.
-    let number = knowledge
-        .library
-        .number_of(soname.as_bytes())
-        .unwrap_or(soname);
+    let number = knowledge.library.number_of(soname.as_bytes()).unwrap_or(soname);
     let fill = |source: &InstallSource| InstallSource {
         command: source
             .command
@@ -242,13 +225,7 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
             .replace("{soname}", number),
         ..source.clone()
     };
-    knowledge
-        .tables
-        .sources
-        .iter()
-        .filter(has)
-        .map(fill)
-        .collect()
+    knowledge.tables.sources.iter().filter(has).map(fill).collect()
 }
 
 impl ToolAdvice<'_> {

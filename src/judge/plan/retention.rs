@@ -35,11 +35,7 @@ pub(super) struct RetentionSplit {
 }
 
 /// Splits the files that the phase speaks of.
-pub(super) fn split_dead_weight(
-    facts: &ImageFacts,
-    profilers: &[Profiler],
-    phase: &Phase,
-) -> RetentionSplit {
+pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
     let welcome = welcome_apis(facts, profilers, phase);
     for file in &facts.baggage {
@@ -97,19 +93,12 @@ fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<S
 
 /// Whether something is known to execute it, or to open it by other means than a name in an object.
 fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
-    let used = facts
-        .baggage_uses
-        .iter()
-        .find(|used| used.kind == file.kind)?;
+    let used = facts.baggage_uses.iter().find(|used| used.kind == file.kind)?;
     Some(format!("{} ({})", used.why, used.by))
 }
 
 /// The APIs that the phase welcomes, itself or through a tool.
-fn welcome_apis<'p>(
-    facts: &ImageFacts,
-    profilers: &'p [Profiler],
-    phase: &'p Phase,
-) -> Vec<&'static CuptiApi> {
+fn welcome_apis<'p>(facts: &ImageFacts, profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static CuptiApi> {
     let tools = profilers
         .iter()
         .filter(|tool| phase.profilers.accepted_ids().any(|id| id == tool.id));
@@ -138,9 +127,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
     let is_library = kind.is_some_and(|kind| kind.is_library);
     for api in apis.iter().copied() {
         if api.exports.is_some() && is_library {
-            let mut got = reaches()
-                .filter_map(|reach| reach.cupti.as_ref())
-                .peekable();
+            let mut got = reaches().filter_map(|reach| reach.cupti.as_ref()).peekable();
             // Of several copies, those that a process gets are the ones that the API means.
             if got.peek().is_none() || got.any(|path| *path == file.path) {
                 return why(api);
@@ -149,9 +136,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
         for library in &api.libraries {
             let mut got = reaches()
                 .flat_map(|reach| &reach.companions)
-                .filter(|companion| {
-                    companion.library == library.name && companion.got == library.got
-                })
+                .filter(|companion| companion.library == library.name && companion.got == library.got)
                 .filter_map(|companion| companion.real_path.as_ref())
                 .peekable();
             let named = || file.path.name().starts_with(library.stem().as_bytes());
@@ -175,13 +160,7 @@ fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
         // A file of an API that no process gets is told by its name, whatever folder it lies in.
         api.libraries.iter().any(|library| named(library.stem()))
     };
-    let apis: Vec<&str> = facts
-        .tables
-        .apis
-        .iter()
-        .filter(needs)
-        .map(|api| &*api.name)
-        .collect();
+    let apis: Vec<&str> = facts.tables.apis.iter().filter(needs).map(|api| &*api.name).collect();
     if apis.is_empty() {
         return "nothing in the image is known to need it".to_owned();
     }

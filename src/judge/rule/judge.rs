@@ -56,9 +56,7 @@ impl Rule {
     /// The gravest severity for `phases`, those left out for which the rule is off; `None` when none is left.
     fn severity_of(&self, subject: &RuleSubject, phases: &[Phase]) -> Option<Severity> {
         let columns = phases.iter().map(|phase| self.severity_phase(phase));
-        let on: Vec<&str> = columns
-            .filter(|column| !self.off.phases.contains(*column))
-            .collect();
+        let on: Vec<&str> = columns.filter(|column| !self.off.phases.contains(*column)).collect();
         // A rule that is off for every phase that was asked for has no gravest severity, and finds nothing.
         let base = if phases.is_empty() {
             (!self.off.unasked).then_some(self.severity)
@@ -70,9 +68,7 @@ impl Rule {
         let holds = |raise: &&SeverityRaise| {
             raise.phases.is_empty()
                 || phases.is_empty()
-                || on
-                    .iter()
-                    .any(|on| raise.phases.iter().any(|phase| phase == on))
+                || on.iter().any(|on| raise.phases.iter().any(|phase| phase == on))
         };
         let raised = self
             .raise

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::compiled_rule::{
-    DisabledPhases, FieldCondition, Rule, RuleCure, Severity, SeverityRaise,
-};
+use super::compiled_rule::{DisabledPhases, FieldCondition, Rule, RuleCure, Severity, SeverityRaise};
 use super::subject_kind::{FieldValue, SubjectKind};
 use super::template::MessageTemplate;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
@@ -68,11 +66,7 @@ struct RaiseSource {
 /// Reads the rule `id` from its file; `phases` are those that there are.
 ///
 /// Errors: All mistakes in the file: a key that no rule has, a field that the subject has not, a phase nobody knows.
-pub fn compile_rule(
-    id: &str,
-    document: &YamlDocument,
-    phases: &[String],
-) -> Result<Rule, Vec<YamlMistake>> {
+pub fn compile_rule(id: &str, document: &YamlDocument, phases: &[String]) -> Result<Rule, Vec<YamlMistake>> {
     document.read_and(|source: RuleSource| {
         let mistakes = mistakes(document, &source, phases);
         (rule(id, source), mistakes)
@@ -90,11 +84,7 @@ fn rule(id: &str, source: RuleSource) -> Rule {
         fix: MessageTemplate::new(&source.fix),
         references: source.references,
         cured_by: source.cured_by,
-        severity: source
-            .severity
-            .severity()
-            .or(gravest)
-            .unwrap_or(Severity::Note),
+        severity: source.severity.severity().or(gravest).unwrap_or(Severity::Note),
         off: DisabledPhases {
             unasked: source.severity.severity().is_none(),
             phases: without_severity(&source.phases),
@@ -113,9 +103,7 @@ fn severities(phases: &BTreeMap<String, SeverityLevel>) -> BTreeMap<String, Seve
 }
 
 fn without_severity(phases: &BTreeMap<String, SeverityLevel>) -> BTreeSet<String> {
-    let off = phases
-        .iter()
-        .filter(|(_, level)| level.severity().is_none());
+    let off = phases.iter().filter(|(_, level)| level.severity().is_none());
     off.map(|(phase, _)| phase.clone()).collect()
 }
 
@@ -146,12 +134,7 @@ fn mistakes(document: &YamlDocument, source: &RuleSource, phases: &[String]) -> 
         .map(|(number, raise)| (number.to_string(), raise))
         .collect();
     let strange = |field: &str| {
-        let what = || {
-            format!(
-                "of subject {kind}: {}",
-                unknown_name("field", field, fields)
-            )
-        };
+        let what = || format!("of subject {kind}: {}", unknown_name("field", field, fields));
         (!fields.contains(&field)).then(what)
     };
     let mut mistakes = Vec::new();
@@ -199,11 +182,7 @@ mod tests {
         let rule = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
-        assert_eq!(
-            rule.severity,
-            Severity::Warning,
-            "the gravest one stands for it"
-        );
+        assert_eq!(rule.severity, Severity::Warning, "the gravest one stands for it");
         assert_eq!(rule.phases.len(), 2);
     }
 
@@ -225,10 +204,9 @@ mod tests {
             [
                 format!("3:9: of subject image: there is no field \"colour\"; {has}"),
                 "5:10: there is no phase \"lunch\"; there is inference, training".to_owned(),
-                format!(
-                    "7:14: of subject image: there is no field \"stats\"; did you mean \"status\"?; {has}"
-                ),
-                "7:67: there is no phase \"trainin\"; did you mean \"training\"?; there is inference, training".to_owned(),
+                format!("7:14: of subject image: there is no field \"stats\"; did you mean \"status\"?; {has}"),
+                "7:67: there is no phase \"trainin\"; did you mean \"training\"?; there is inference, training"
+                    .to_owned(),
                 format!("8:10: of subject image: there is no field \"shape\"; {has}"),
             ]
         );

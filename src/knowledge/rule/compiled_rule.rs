@@ -100,12 +100,8 @@ impl RuleCure {
     /// What the step does, as a sentence of which the program is the subject.
     pub fn words(self) -> &'static str {
         match self {
-            Self::InstallCupti => {
-                "cupti-audit dockerfile brings CUPTI in, or puts what is there on the search path"
-            }
-            Self::CleanLibraryPath => {
-                "cupti-audit dockerfile writes LD_LIBRARY_PATH without empty elements"
-            }
+            Self::InstallCupti => "cupti-audit dockerfile brings CUPTI in, or puts what is there on the search path",
+            Self::CleanLibraryPath => "cupti-audit dockerfile writes LD_LIBRARY_PATH without empty elements",
         }
     }
 }

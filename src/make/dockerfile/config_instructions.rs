@@ -57,10 +57,7 @@ pub(crate) fn config_instructions(
 }
 
 /// The variables of the environment, each once.
-fn environment(
-    config: &ImageConfig,
-    library_path: Option<&str>,
-) -> Result<Vec<String>, RemedyError> {
+fn environment(config: &ImageConfig, library_path: Option<&str>) -> Result<Vec<String>, RemedyError> {
     let mut lines = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (key, _) in &config.env {
@@ -97,10 +94,7 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
         .split_first()
         .map_or(("NONE", &[][..]), |(kind, words)| (kind.as_str(), words));
     Ok(match (kind, words) {
-        ("CMD-SHELL", [line]) => format!(
-            "HEALTHCHECK {set}CMD {}",
-            require_writable("the health check", line)?
-        ),
+        ("CMD-SHELL", [line]) => format!("HEALTHCHECK {set}CMD {}", require_writable("the health check", line)?),
         ("CMD", words) => format!("HEALTHCHECK {set}CMD {}", array(words)),
         _ => "HEALTHCHECK NONE".to_owned(),
     })

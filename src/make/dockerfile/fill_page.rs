@@ -1,8 +1,8 @@
 //! Fills a page from a recipe.
 
 use super::phase_page::{
-    BuildCheckPage, ComponentPage, FilePage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage,
-    RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
+    BuildCheckPage, ComponentPage, FilePage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage, RemovalGroupPage,
+    RemovalPage, RepositoryPage, SearchPathPage,
 };
 use super::quote;
 use crate::judge::facts::ImageFacts;
@@ -54,11 +54,7 @@ pub(crate) fn fill_page(
             .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
         shell: recipe.system.shell,
-        way: recipe
-            .choice
-            .as_ref()
-            .map(|choice| way(choice, recipe))
-            .transpose()?,
+        way: recipe.choice.as_ref().map(|choice| way(choice, recipe)).transpose()?,
         needs: recipe
             .needs
             .iter()
@@ -121,17 +117,9 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
             from: from.clone(),
             files: files(bring)?,
             // Without a shell nothing makes links, and the files have the names that are asked for.
-            links: if recipe.system.shell {
-                links(bring)?
-            } else {
-                Vec::new()
-            },
+            links: if recipe.system.shell { links(bring)? } else { Vec::new() },
         },
-        InstallMethod::Devel {
-            from,
-            folder,
-            release,
-        } => MethodPage::Copy {
+        InstallMethod::Devel { from, folder, release } => MethodPage::Copy {
             from: from.clone(),
             files: of_devel(folder, &release.soname, recipe)?,
             links: Vec::new(),
@@ -160,11 +148,7 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
 }
 
 /// The files of a devel image by their sonames: `COPY` follows the links, so that each is a file of that name.
-fn of_devel(
-    folder: &RootPath,
-    soname: &str,
-    recipe: &PhaseRecipe,
-) -> Result<Vec<FilePage>, RemedyError> {
+fn of_devel(folder: &RootPath, soname: &str, recipe: &PhaseRecipe) -> Result<Vec<FilePage>, RemedyError> {
     let own = &recipe.folder;
     let file = |need: &RequiredLibrary| {
         let name = loaded_name(need.stem, soname);
@@ -212,20 +196,12 @@ fn lead(lead: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
         SearchPathSetup::Nothing(because) => SearchPathPage::Nothing {
             because: because.clone(),
         },
-        SearchPathSetup::Folder {
-            conf,
-            folder,
-            because,
-        } => SearchPathPage::Folder {
+        SearchPathSetup::Folder { conf, folder, because } => SearchPathPage::Folder {
             conf: path(conf)?,
             folder: path(folder)?,
             because: because.clone(),
         },
-        SearchPathSetup::Links {
-            conf,
-            links,
-            because,
-        } => SearchPathPage::Links {
+        SearchPathSetup::Links { conf, links, because } => SearchPathPage::Links {
             conf: path(conf)?,
             folder: format!("/{FOLDER}"),
             links: links.iter().map(link).collect::<Result<_, _>>()?,
@@ -249,10 +225,8 @@ fn fresh(fresh: &RemovalPlan) -> RemovalPage {
     let mut groups = Vec::new();
     for group in &fresh.groups {
         // A line break in a name would end the instruction. Such a file stays, and the page says how many do.
-        let (can, cannot): (Vec<&RootPath>, Vec<&RootPath>) = group
-            .paths
-            .iter()
-            .partition(|path| quote::is_writable(path.as_bytes()));
+        let (can, cannot): (Vec<&RootPath>, Vec<&RootPath>) =
+            group.paths.iter().partition(|path| quote::is_writable(path.as_bytes()));
         unwritable += cannot.len();
         // What can be written is UTF-8: nothing is lost.
         let text = |path: &&RootPath| String::from_utf8_lossy(&path.absolute()).into_owned();

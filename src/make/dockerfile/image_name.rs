@@ -52,15 +52,9 @@ mod tests {
     #[test]
     fn an_image_of_a_registry_is_pinned_and_one_in_a_file_has_no_name() {
         let some = |name: &str| Ok(Some(name.to_owned()));
-        assert_eq!(
-            name("docker://x/y:1", SourceKind::Docker),
-            some("x/y:1@DIGEST")
-        );
+        assert_eq!(name("docker://x/y:1", SourceKind::Docker), some("x/y:1@DIGEST"));
         assert_eq!(name("x@sha256:b", SourceKind::Docker), some("x@sha256:b"));
-        assert_eq!(
-            name("docker-daemon:x:1", SourceKind::DockerDaemon),
-            some("x:1")
-        );
+        assert_eq!(name("docker-daemon:x:1", SourceKind::DockerDaemon), some("x:1"));
         assert_eq!(name("podman:x:1", SourceKind::Podman), some("x:1"));
         assert_eq!(name("oci:x", SourceKind::Oci), Ok(None));
         assert!(name("docker-daemon:x AS y", SourceKind::DockerDaemon).is_err());

@@ -15,11 +15,6 @@ pub(crate) use templates::{DockerfileTemplates, TemplateError};
 /// The Dockerfile for one phase.
 ///
 /// Errors: [`TemplateError`], when a template cannot be used.
-pub(crate) fn render_phase(
-    templates: &DockerfileTemplates,
-    page: &PhasePage,
-) -> Result<String, TemplateError> {
-    templates
-        .render("phase.j2", page)
-        .map(|text| templates::tidy(&text))
+pub(crate) fn render_phase(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, TemplateError> {
+    templates.render("phase.j2", page).map(|text| templates::tidy(&text))
 }

@@ -82,10 +82,7 @@ struct GatherPage<'p> {
 impl ProjectDockerfile {
     /// The targets, in the order of the file.
     pub(crate) fn targets(&self) -> Vec<BuildTarget> {
-        let builds = self
-            .builder
-            .as_ref()
-            .is_some_and(|builder| builder.pytorch.is_some());
+        let builds = self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some());
         let builder = self.builder.iter().map(|builder| BuildTarget {
             name: "builder".to_owned(),
             says: match builder.pytorch {
@@ -108,10 +105,7 @@ impl ProjectDockerfile {
     /// The Dockerfile with a target for each phase.
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
-    pub(crate) fn dockerfile(
-        &self,
-        templates: &DockerfileTemplates,
-    ) -> Result<String, TemplateError> {
+    pub(crate) fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, TemplateError> {
         let brings = self.pages.iter().filter(|page| page.way.is_some());
         // The phase that needs most needs all that the others do.
         let brings = brings.max_by_key(|page| page.needs.len());
@@ -132,15 +126,9 @@ impl ProjectDockerfile {
             None => String::new(),
         };
         let all = ProjectPage {
-            image: self
-                .pages
-                .first()
-                .map(|page| page.image.clone())
-                .unwrap_or_default(),
+            image: self.pages.first().map(|page| page.image.clone()).unwrap_or_default(),
             targets: self.targets(),
-            considered: brings
-                .map(|page| page.considered.clone())
-                .unwrap_or_default(),
+            considered: brings.map(|page| page.considered.clone()).unwrap_or_default(),
             release: brings.and_then(|page| page.release.clone()),
             source,
             builder,
@@ -153,10 +141,7 @@ impl ProjectDockerfile {
     /// some of them already.
     fn shared(&self, page: &PhasePage, first: Option<&PhasePage>) -> PhasePage {
         let mut page = gathered(page);
-        let builds = self
-            .builder
-            .as_ref()
-            .is_some_and(|builder| builder.pytorch.is_some());
+        let builds = self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some());
         if let Some(first) = first.filter(|_| builds && page.way.is_none()) {
             // The PyTorch of the builder links libcupti, whatever else the phase needs.
             page.way.clone_from(&first.way);
@@ -191,11 +176,7 @@ impl ProjectDockerfile {
     /// The Cloud Build for a file of this name.
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
-    pub(crate) fn cloudbuild(
-        &self,
-        templates: &DockerfileTemplates,
-        file: &str,
-    ) -> Result<String, TemplateError> {
+    pub(crate) fn cloudbuild(&self, templates: &DockerfileTemplates, file: &str) -> Result<String, TemplateError> {
         #[derive(Serialize)]
         struct CloudBuild<'f> {
             file: &'f str,
@@ -234,9 +215,7 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
     // Of this stage only the files are taken: nothing in it has to be removed, or found by its loader.
     let whole = PhasePage {
         spare: Vec::new(),
-        lead: SearchPathPage::Nothing {
-            because: String::new(),
-        },
+        lead: SearchPathPage::Nothing { because: String::new() },
         ..page.clone()
     };
     let stages = templates.render("stages.j2", page)?;
@@ -278,10 +257,7 @@ fn gathered(page: &PhasePage) -> PhasePage {
     page
 }
 
-fn section(
-    templates: &DockerfileTemplates,
-    page: &PhasePage,
-) -> Result<TargetSection, TemplateError> {
+fn section(templates: &DockerfileTemplates, page: &PhasePage) -> Result<TargetSection, TemplateError> {
     Ok(TargetSection {
         name: page.phase.clone(),
         verdict: page.verdict,

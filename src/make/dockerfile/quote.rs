@@ -66,9 +66,7 @@ pub(crate) fn quote_env(text: &str) -> String {
 /// A comment: one line of printable text.
 pub(crate) fn comment_line(text: &str) -> String {
     // What came out of `escape` already stays as it is.
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -77,10 +75,7 @@ mod tests {
 
     #[test]
     fn names_that_could_mean_more_are_quoted_or_refused() {
-        assert_eq!(
-            quote_shell("/opt/lib/libcupti.so.12"),
-            "/opt/lib/libcupti.so.12"
-        );
+        assert_eq!(quote_shell("/opt/lib/libcupti.so.12"), "/opt/lib/libcupti.so.12");
         assert_eq!(quote_shell("/a b"), "'/a b'");
         assert_eq!(quote_shell("$(reboot)"), "'$(reboot)'");
         assert_eq!(quote_shell("it's"), r"'it'\''s'");
@@ -89,15 +84,7 @@ mod tests {
         assert_eq!(quote_env(r#"a"b\c$D"#), r#""a\"b\\c\$D""#);
         assert_eq!(comment_line("a\nRUN rm"), "a RUN rm");
         assert!(require_plain("a file", b"/usr/lib/x.so").is_ok());
-        for name in [
-            &b"/a b"[..],
-            b"$HOME",
-            b"/x\n",
-            b"\xff",
-            b"",
-            b"--from=x",
-            b"/a*",
-        ] {
+        for name in [&b"/a b"[..], b"$HOME", b"/x\n", b"\xff", b"", b"--from=x", b"/a*"] {
             assert!(require_plain("a file", name).is_err(), "{name:?}");
         }
         assert!(is_writable("/süß und 'so'".as_bytes()));

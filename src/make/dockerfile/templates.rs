@@ -167,8 +167,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(said.contains("undefined") && !said.contains('\n'), "{said}");
-        let endless =
-            "{% for a in range(9999) %}{% for b in range(9999) %}{{ b }}{% endfor %}{% endfor %}";
+        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{{ b }}{% endfor %}{% endfor %}";
         let endless = DockerfileTemplates::with(&own("head.j2", endless)).unwrap();
         let said = endless
             .render("head.j2", serde_json::json!({}))

@@ -37,9 +37,7 @@ pub(crate) struct LinkedObject {
 /// The names that have to be found: that of libcupti and those of what is needed beside it.
 pub(super) fn names_to_check(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
     // No process finds a library by its bare name that is there under a numbered one alone.
-    let beside = needs
-        .iter()
-        .filter(|need| need.stem != CUPTI && !need.is_numbered);
+    let beside = needs.iter().filter(|need| need.stem != CUPTI && !need.is_numbered);
     std::iter::once(way.soname())
         .chain(beside.map(|need| need.stem.to_owned()))
         .collect()
@@ -60,29 +58,21 @@ pub(super) fn check_without_install(
     let objects = breaks.map(|consumer| LinkedObject {
         name: consumer.name.clone(),
         object: consumer.object.clone(),
-        program: consumer
-            .program
-            .clone()
-            .filter(|program| *program != consumer.object),
+        program: consumer.program.clone().filter(|program| *program != consumer.object),
         wants: consumer.wants.clone(),
     });
     let opened = &target.plain.as_is;
     // A name that a plain process does not find today, and that is not brought, must not fail the build.
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
     let kinds = &target.tables.dead_weight;
-    let is_library = |item: &PlanItem| {
-        kinds
-            .find_kind(item.kind)
-            .is_some_and(|kind| kind.is_library)
-    };
+    let is_library = |item: &PlanItem| kinds.find_kind(item.kind).is_some_and(|kind| kind.is_library);
     // A phase may drop libcupti itself.
     let stays = !plan.drop.iter().any(is_library);
     let beside = needs
         .iter()
         .map(|need| need.stem)
         .filter(|stem| *stem != CUPTI && target.grounds.as_is.open_plain(stem.as_bytes()).loads());
-    let names = std::iter::once(image_linkage::escape::escape_bytes(&opened.name))
-        .chain(beside.map(str::to_owned));
+    let names = std::iter::once(image_linkage::escape::escape_bytes(&opened.name)).chain(beside.map(str::to_owned));
     BuildCheck {
         loader: linker.path.clone(),
         names: names.filter(|_| serves && stays).collect(),

@@ -69,9 +69,8 @@ pub(crate) fn choose_builder_stage(
     // The devel image is not read; the stage tests for either.
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
-        from: from.ok_or_else(|| {
-            no_builder("which devel image of NVIDIA's belongs to it is not known; --from names one")
-        })?,
+        from: from
+            .ok_or_else(|| no_builder("which devel image of NVIDIA's belongs to it is not known; --from names one"))?,
         headers: folders
             .iter()
             .map(|folder| format!("/usr/local/cuda/{folder}/cupti.h"))

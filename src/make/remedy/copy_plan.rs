@@ -68,12 +68,8 @@ pub(crate) fn plan_copy(
     let linker = require_glibc_linker(target)?;
     let copy = choose_source_copy(source, target, linker)?;
     let elf = elf_at(source, &copy.real_path);
-    let needs = required_libraries::list_required_libraries(
-        target.tables,
-        phase,
-        &target.consumers,
-        |api| shows(elf, api),
-    );
+    let needs =
+        required_libraries::list_required_libraries(target.tables, phase, &target.consumers, |api| shows(elf, api));
     if needs.is_empty() {
         return Err(RemedyError::NothingNeeded {
             image: target.image.reference.clone(),
@@ -109,21 +105,12 @@ pub(crate) fn plan_copy(
 fn shows(elf: Option<&ElfFacts>, api: &CuptiApi) -> bool {
     let symbols = elf.map(|elf| elf.symbols.as_slice()).unwrap_or_default();
     let exported = |role| role == SymbolRole::Export;
-    let mut exports = symbols
-        .iter()
-        .filter(|symbol| exported(symbol.role))
-        .peekable();
-    api.exports.is_none()
-        || exports.peek().is_none()
-        || exports.any(|symbol| api.is_shown_by(&symbol.name))
+    let mut exports = symbols.iter().filter(|symbol| exported(symbol.role)).peekable();
+    api.exports.is_none() || exports.peek().is_none() || exports.any(|symbol| api.is_shown_by(&symbol.name))
 }
 
 /// Where a library lies in the source: beside the libcupti that was chosen, links followed.
-fn place(
-    source: &ImageFacts,
-    copy: &CuptiCopy,
-    need: &RequiredLibrary,
-) -> Result<RootPath, RemedyError> {
+fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Result<RootPath, RemedyError> {
     if need.stem == CUPTI {
         return Ok(copy.real_path.clone());
     }
@@ -144,12 +131,7 @@ fn place(
     })
 }
 
-fn file(
-    source: &ImageFacts,
-    from: RootPath,
-    folder: &RootPath,
-    because: LibraryReasons,
-) -> CopiedFile {
+fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: LibraryReasons) -> CopiedFile {
     let facts = file_facts_at(source, &from);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
     let soname = elf.and_then(|elf| elf.soname.clone());
@@ -166,12 +148,7 @@ fn file(
 }
 
 /// What the files need, the image does not have, and the source has: `libgcc_s` is what small images lack.
-fn dependencies(
-    source: &ImageFacts,
-    target: &ImageFacts,
-    files: &[CopiedFile],
-    folder: &RootPath,
-) -> Vec<CopiedFile> {
+fn dependencies(source: &ImageFacts, target: &ImageFacts, files: &[CopiedFile], folder: &RootPath) -> Vec<CopiedFile> {
     let mut found: BTreeMap<ByteString, CopiedFile> = BTreeMap::new();
     let mut pending: Vec<CopiedFile> = files.to_vec();
     while let Some(file_) = pending.pop() {
@@ -216,10 +193,7 @@ fn fits_glibc(
         return Ok(());
     };
     let needs = elf_at(source, &file.from).map(|elf| elf.verneed.as_slice());
-    let versions = needs
-        .unwrap_or_default()
-        .iter()
-        .flat_map(|need| &need.versions);
+    let versions = needs.unwrap_or_default().iter().flat_map(|need| &need.versions);
     // Versions of other libraries, such as GLIBCXX_3.4.21, are no GLIBC_ and count for nothing here.
     let highest = versions
         .filter_map(|version| Some((glibc_version(&version.name)?, version)))
@@ -236,12 +210,7 @@ fn fits_glibc(
 }
 
 /// The links by soname, and the one by the bare name where a program of the image opens that.
-fn links(
-    files: &[CopiedFile],
-    soname: &ByteString,
-    target: &ImageFacts,
-    search: &InstallFolder,
-) -> Vec<CreatedLink> {
+fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search: &InstallFolder) -> Vec<CreatedLink> {
     let folder = &search.folder;
     // ldconfig makes such links too, but only when it is run, and not in an image without it.
     let named = files.iter().filter(|file| *file.name != *file.to.name());
@@ -252,10 +221,7 @@ fn links(
             because: "the soname, by which programs ask for it".to_owned(),
         })
         .collect();
-    let mut bare = target
-        .consumers
-        .iter()
-        .filter(|it| *it.wants == *CUPTI.as_bytes());
+    let mut bare = target.consumers.iter().filter(|it| *it.wants == *CUPTI.as_bytes());
     if let Some(consumer) = bare.next().filter(|_| **soname != *CUPTI.as_bytes()) {
         links.push(CreatedLink {
             at: folder.join(CUPTI.as_bytes()),

@@ -6,9 +6,7 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RemedyError {
     /// The C library is not the one that NVIDIA's libraries are made for.
-    #[error(
-        "{image} is built on musl, and NVIDIA's libraries need glibc: choose a base image with glibc"
-    )]
+    #[error("{image} is built on musl, and NVIDIA's libraries need glibc: choose a base image with glibc")]
     Musl { image: String },
     /// There is no loader that could load anything.
     #[error("{image} has no dynamic loader for {platform}: nothing can be loaded in it")]

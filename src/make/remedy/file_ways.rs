@@ -22,17 +22,11 @@ pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let bring = plan_copy(target, question.phase, target, CacheUpdate::Build)?;
     let cupti = bring.files.first().map(|file| &file.from);
     // That the files are there says nothing of what they need in turn, and a search path does not bring it.
-    let copy = target
-        .own_copies()
-        .find(|copy| Some(&copy.real_path) == cupti);
+    let copy = target.own_copies().find(|copy| Some(&copy.real_path) == cupti);
     if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
         let failure = crate::judge::facts::unresolved_objects(&copy.by_path.as_is).next();
         let words = failure.map(|failure| failure.message.as_str());
-        return Err(format!(
-            "the copy there cannot be loaded: {}",
-            words.unwrap_or_default()
-        )
-        .into());
+        return Err(format!("the copy there cannot be loaded: {}", words.unwrap_or_default()).into());
     }
     Ok(InstallMethod::Place(InPlaceFiles {
         is_shared: is_shared(target, &bring),
@@ -49,9 +43,7 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
     };
     let of_cupti = |name: &[u8]| {
         let companions = target.library.companions();
-        companions
-            .chain([CUPTI])
-            .any(|stem| name.starts_with(stem.as_bytes()))
+        companions.chain([CUPTI]).any(|stem| name.starts_with(stem.as_bytes()))
     };
     let found = rootfs.lookup(&first.absolute()).ok();
     let mut names = found
@@ -60,14 +52,12 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
         .map(|(name, _)| name);
     let is_library = |name: &[u8]| name.windows(3).any(|part| part == b".so");
     // Files in several folders are led to as those in a shared one are: by links.
-    folders.iter().any(|folder| folder != first)
-        || names.any(|name| is_library(name) && !of_cupti(name))
+    folders.iter().any(|folder| folder != first) || names.any(|name| is_library(name) && !of_cupti(name))
 }
 
 pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let source = question.source;
-    let CopySource { name: from, facts } =
-        source.ok_or("no image to copy from was named with --from")?;
+    let CopySource { name: from, facts } = source.ok_or("no image to copy from was named with --from")?;
     let bring = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
     let has = bring.release.as_deref().and_then(parse_cuda_version);
     // A release that was guessed from a soname has no say in the minor version of files that were read.
@@ -91,15 +81,8 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
 
 /// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
 /// its CUDA is not known.
-pub(super) fn devel_image_name(
-    target: &ImageFacts,
-    system: &ImageSystem,
-    cuda: CudaVersion,
-) -> Option<String> {
-    let known = target
-        .tables
-        .packages
-        .nvidia_repository(&system.id, &system.version)?;
+pub(super) fn devel_image_name(target: &ImageFacts, system: &ImageSystem, cuda: CudaVersion) -> Option<String> {
+    let known = target.tables.packages.nvidia_repository(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
     // The value comes from the image and becomes part of a name behind FROM.
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -122,9 +105,7 @@ pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let machine = question.nvidia_machine();
     Ok(InstallMethod::Devel {
         from,
-        folder: RootPath::from(
-            format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str(),
-        ),
+        folder: RootPath::from(format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str()),
         release: release.clone(),
     })
 }

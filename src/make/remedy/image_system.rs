@@ -63,11 +63,7 @@ pub(crate) struct PythonEnvironment {
 }
 
 /// The programs that install packages of Red Hat's kind, the best first.
-const DNF: [PackageManager; 3] = [
-    PackageManager::Dnf,
-    PackageManager::Microdnf,
-    PackageManager::Yum,
-];
+const DNF: [PackageManager; 3] = [PackageManager::Dnf, PackageManager::Microdnf, PackageManager::Yum];
 
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.grounds.as_is.rootfs;
@@ -85,9 +81,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     ImageSystem {
         id: value("ID"),
         version: value("VERSION_ID"),
-        dnf: DNF
-            .into_iter()
-            .find(|manager| has_program(rootfs, manager.program())),
+        dnf: DNF.into_iter().find(|manager| has_program(rootfs, manager.program())),
         apt: has_program(rootfs, PackageManager::AptGet.program()),
         shell: has_program(rootfs, "sh"),
         // Where update-ca-certificates(8) of Debian and Ubuntu puts the bundle.
@@ -102,9 +96,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
 fn children(rootfs: &Rootfs, folder: &str) -> Vec<RootPath> {
     let found = rootfs.lookup(folder.as_bytes()).ok();
     let names = found.iter().flat_map(|found| rootfs.children(found.node));
-    names
-        .map(|(name, _)| RootPath::from(folder).join(name))
-        .collect()
+    names.map(|(name, _)| RootPath::from(folder).join(name)).collect()
 }
 
 fn sources(rootfs: &Rootfs) -> BTreeMap<RootPath, String> {
@@ -140,27 +132,18 @@ fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
         "root/miniconda3",
         "usr/local",
     ];
-    homes
-        .iter()
-        .map(|home| RootPath::from(*home))
-        .find_map(|home| {
-            // A folder without it is no environment, whatever lies in its bin.
-            rootfs.lookup(&home.join(b"conda-meta").absolute()).ok()?;
-            let program = home.join(b"bin/conda");
-            rootfs.lookup(&program.absolute()).ok()?;
-            Some(CondaEnvironment {
-                program,
-                prefix: home,
-            })
-        })
+    homes.iter().map(|home| RootPath::from(*home)).find_map(|home| {
+        // A folder without it is no environment, whatever lies in its bin.
+        rootfs.lookup(&home.join(b"conda-meta").absolute()).ok()?;
+        let program = home.join(b"bin/conda");
+        rootfs.lookup(&program.absolute()).ok()?;
+        Some(CondaEnvironment { program, prefix: home })
+    })
 }
 
 /// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or where its pip
 /// installs into some other folder.
-pub(crate) fn find_python_environment(
-    facts: &ImageFacts,
-    site: &RootPath,
-) -> Option<PythonEnvironment> {
+pub(crate) fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
     let rootfs = &facts.grounds.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
@@ -200,13 +183,7 @@ fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
 /// Whether a program is where the system's programs are.
 pub(super) fn has_program(rootfs: &Rootfs, name: &str) -> bool {
     // The PATH of Docker where an image sets none, but for /usr/local/sbin.
-    let folders = [
-        "/sbin/",
-        "/usr/sbin/",
-        "/bin/",
-        "/usr/bin/",
-        "/usr/local/bin/",
-    ];
+    let folders = ["/sbin/", "/usr/sbin/", "/bin/", "/usr/bin/", "/usr/local/bin/"];
     folders.iter().any(|folder| {
         let found = rootfs.lookup(&[folder.as_bytes(), name.as_bytes()].concat());
         found.is_ok_and(|found| matches!(&rootfs.node(found.node).kind, NodeKind::File(_)))

@@ -42,22 +42,14 @@ pub(crate) enum FolderDiscovery {
 }
 
 /// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
-pub(super) fn choose_install_folder(
-    target: &ImageFacts,
-    linker: &DynamicLoader,
-    means: CacheUpdate,
-) -> InstallFolder {
+pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader, means: CacheUpdate) -> InstallFolder {
     let rootfs = &target.grounds.as_is.rootfs;
     // RUN takes a shell, and without ldconfig no cache would ever name the folder.
-    if means == CacheUpdate::Build
-        && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh"))
-    {
+    if means == CacheUpdate::Build && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh")) {
         return InstallFolder {
             folder: default_folder(rootfs, linker),
             by: FolderDiscovery::Default,
-            because:
-                "the image has no ldconfig that could be run, and the loader looks here by itself"
-                    .to_owned(),
+            because: "the image has no ldconfig that could be run, and the loader looks here by itself".to_owned(),
         };
     }
     let reads_folder = LdSoConf::read(rootfs).includes(&RootPath::from(CONF));
@@ -78,8 +70,5 @@ fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
     let mut folders: Vec<RootPath> = linker.default_dirs.iter().filter_map(there).collect();
     // Links are followed by now: where /lib is a folder of its own, packages put libraries below /usr.
     folders.sort_by_key(|folder| !folder.as_bytes().starts_with(b"usr/"));
-    folders
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| RootPath::from("usr/lib"))
+    folders.into_iter().next().unwrap_or_else(|| RootPath::from("usr/lib"))
 }

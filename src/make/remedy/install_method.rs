@@ -145,9 +145,7 @@ impl InstallMethod {
     /// The soname of the libcupti that it brings.
     pub(crate) fn soname(&self) -> String {
         match self {
-            Self::Place(InPlaceFiles { bring, .. }) | Self::Copy { bring, .. } => {
-                escape::escape_bytes(&bring.soname)
-            }
+            Self::Place(InPlaceFiles { bring, .. }) | Self::Copy { bring, .. } => escape::escape_bytes(&bring.soname),
             Self::Devel { release, .. } => release.soname.clone(),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),

@@ -3,17 +3,13 @@
 use super::MethodObstacle;
 use super::image_system::{self, ImageSystem, PackageManager, PythonEnvironment};
 use super::install_context::InstallContext;
-use super::install_method::{
-    CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup,
-};
+use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
 use super::library_stems::CUPTI;
 use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
 
-pub(super) fn pip_of_consumer(
-    question: &InstallContext<'_>,
-) -> Result<InstallMethod, MethodObstacle> {
+pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let consumers = question.target.consumers.iter();
     let mut sites = consumers
         .filter_map(|consumer| site_packages_of(&consumer.object))
@@ -21,8 +17,7 @@ pub(super) fn pip_of_consumer(
     if sites.peek().is_none() {
         return Err("no Python environment of the image asks for CUPTI".into());
     }
-    let python =
-        sites.find_map(|site| image_system::find_python_environment(question.target, &site));
+    let python = sites.find_map(|site| image_system::find_python_environment(question.target, &site));
     let without = "the Python environment that asks for CUPTI has no pip";
     pip_into(question, &python.ok_or(without)?)
 }
@@ -38,18 +33,14 @@ pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     pip_into(question, &python.ok_or(without)?)
 }
 
-fn pip_into(
-    question: &InstallContext<'_>,
-    python: &PythonEnvironment,
-) -> Result<InstallMethod, MethodObstacle> {
+fn pip_into(question: &InstallContext<'_>, python: &PythonEnvironment) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
     let library = question.target.library;
     let mut wheels = library.wheels.install.iter();
     let major = release.cuda.0;
     let wheel = wheels.find(|wheel| wheel.major == major);
-    let wheel =
-        wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
+    let wheel = wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
     // pip leaves alone what it finds listed, though its files may be gone.
     let mut listed = question.target.around.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
@@ -71,12 +62,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     let library = question.target.library;
     let packages = &question.target.tables.packages;
     let own = packages.distro_package(&system.id, &system.version);
-    let own = own.ok_or_else(|| {
-        format!(
-            "no package of {} {} is known to hold CUPTI",
-            system.id, system.version
-        )
-    })?;
+    let own = own.ok_or_else(|| format!("no package of {} {} is known to hold CUPTI", system.id, system.version))?;
     let cuda = parse_cuda_version(&own.cuda);
     // Where nothing says which release is wanted, that of the distribution will do.
     if let Some(release) = question
@@ -86,9 +72,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     {
         let (major, minor) = release.release.cuda;
         let (name, has, because) = (&own.package, &own.cuda, &release.because);
-        return Err(
-            format!("{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}").into(),
-        );
+        return Err(format!("{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}").into());
     }
     let soname = library.soname_of(&own.cuda).unwrap_or_default();
     Ok(InstallMethod::Package(PackageInstall {
@@ -128,10 +112,7 @@ pub(super) fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     package(question, manager)
 }
 
-fn package(
-    question: &InstallContext<'_>,
-    manager: PackageManager,
-) -> Result<InstallMethod, MethodObstacle> {
+fn package(question: &InstallContext<'_>, manager: PackageManager) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
@@ -164,8 +145,7 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
     let (id, version) = (&system.id, &system.version);
     let packages = &question.target.tables.packages;
     let known = packages.nvidia_repository(id, version);
-    let known =
-        known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
+    let known = known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
     let url = packages.url.replace("{repository}", &known.repository);
     Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", question.nvidia_machine()),
@@ -192,9 +172,7 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let names = names.iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {
         environment,
-        packages: names
-            .map(|name| format!("{name}={major}.{minor}.*"))
-            .collect(),
+        packages: names.map(|name| format!("{name}={major}.{minor}.*")).collect(),
         soname: release.soname.clone(),
     }))
 }

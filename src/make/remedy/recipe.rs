@@ -14,9 +14,7 @@ use super::library_stems::CUPTI;
 use super::method_choice::{MethodChoice, choose_method};
 use super::removal::{RemovalPlan, plan_removal};
 use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release};
-use super::search_path_setup::{
-    ChangedLibraryPath, SearchPathSetup, changed_library_path, set_up_search_path,
-};
+use super::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path, set_up_search_path};
 use super::target::require_glibc_linker;
 use super::target_release::{TargetRelease, choose_release, release_platform};
 use crate::judge::facts::ImageFacts;
@@ -105,10 +103,7 @@ const UNKNOWN_CUDA: CudaVersion = (12, 0);
 /// Errors: A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
 pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let RecipeRequest {
-        target,
-        phase,
-        plan,
-        ..
+        target, phase, plan, ..
     } = *request;
     let linker = require_glibc_linker(target)?;
     let system = read_image_system(target);
@@ -173,19 +168,11 @@ fn bring_in(
     let companions = question.target.library.companions();
     recipe.spare = companions.filter(|stem| !needed(stem)).collect();
     if let Some(cuda) = cuda {
-        let newer = apis_newer_than_release(question.target.tables, question.phase, |api| {
-            has_api(cuda, api)
-        });
+        let newer = apis_newer_than_release(question.target.tables, question.phase, |api| has_api(cuda, api));
         recipe.leaves.extend(newer.map(UnsolvedPoint::Api));
     }
     recipe.release = brought_release(&choice.way, release);
-    recipe.adds = adds(
-        question.target,
-        &choice.way,
-        cuda,
-        &recipe.needs,
-        question.linker,
-    );
+    recipe.adds = adds(question.target, &choice.way, cuda, &recipe.needs, question.linker);
     recipe.lead = set_up_search_path(question, &choice.way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
@@ -206,10 +193,7 @@ fn needs_of(target: &ImageFacts, bring: &CopyPlan) -> Vec<RequiredLibrary> {
     // What else was brought, such as libgcc_s, is no library of CUPTI's packages.
     let stems = [CUPTI].into_iter().chain(target.library.companions());
     let need = |stem: &'static str| {
-        let file = bring
-            .files
-            .iter()
-            .find(|file| file.name.starts_with(stem.as_bytes()))?;
+        let file = bring.files.iter().find(|file| file.name.starts_with(stem.as_bytes()))?;
         Some(RequiredLibrary {
             stem,
             is_numbered: false,
@@ -225,14 +209,10 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
     let certain = release.filter(|it| !(way.copy_plan().is_some() && it.is_guess));
     let because = certain.map(|release| release.because.clone());
     let version = match way {
-        InstallMethod::Place(InPlaceFiles { bring, .. }) | InstallMethod::Copy { bring, .. } => {
-            bring.release.clone()
-        }
+        InstallMethod::Place(InPlaceFiles { bring, .. }) | InstallMethod::Copy { bring, .. } => bring.release.clone(),
         InstallMethod::Package(package) => Some(package.version.clone()),
         InstallMethod::Pip(pip) => Some(pip.version.clone()),
-        InstallMethod::Conda(_) | InstallMethod::Devel { .. } => {
-            release.map(|it| it.release.wheel())
-        }
+        InstallMethod::Conda(_) | InstallMethod::Devel { .. } => release.map(|it| it.release.wheel()),
     };
     Some(BroughtRelease {
         version: version?,

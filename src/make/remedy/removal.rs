@@ -49,9 +49,7 @@ pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPla
             paths: Vec::new(),
         });
         group.bytes += item.bytes;
-        group
-            .paths
-            .extend(paths_of(item).map(|path| highest(&whole, path)));
+        group.paths.extend(paths_of(item).map(|path| highest(&whole, path)));
     }
     let mut seen = BTreeSet::new();
     let mut groups: Vec<RemovalGroup> = groups.into_values().collect();
@@ -108,10 +106,7 @@ fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPa
         holds.entry(folder.clone()).or_default();
     }
     let folders: Vec<RootPath> = holds.keys().rev().cloned().collect();
-    for folder in folders
-        .iter()
-        .filter(|folder| **folder != RootPath::default())
-    {
+    for folder in folders.iter().filter(|folder| **folder != RootPath::default()) {
         let (goes, stays) = holds.get(folder).copied().unwrap_or_default();
         let above = holds.entry(folder.parent()).or_default();
         *above = (above.0 || goes, above.1 || stays);
@@ -172,10 +167,7 @@ mod tests {
         let (rootfs, _) = image_linkage::rootfs::merge_layers([&layer]);
         let gone = ["a/x/1", "a/x/y/2", "b/z/3"].map(RootPath::from);
         let (whole, _) = whole_folders(&rootfs, &BTreeSet::from(gone.clone()));
-        let named: Vec<String> = gone
-            .iter()
-            .map(|path| highest(&whole, path).to_string())
-            .collect();
+        let named: Vec<String> = gone.iter().map(|path| highest(&whole, path).to_string()).collect();
         assert_eq!(named, ["/a/x", "/a/x", "/b"]);
         let (whole, _) = whole_folders(&rootfs, &BTreeSet::new());
         assert_eq!(whole, BTreeSet::new());

@@ -29,8 +29,7 @@ pub(crate) fn list_required_libraries(
     let mut found: BTreeMap<(&'static str, bool), LibraryReasons> = BTreeMap::new();
     let mut add = |name, reason| found.entry(name).or_default().add(reason);
     // Of alternatives the first that the release has, so that no file is brought for the others.
-    let wanted =
-        wished_apis(tables, phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
+    let wanted = wished_apis(tables, phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
     for api in wanted {
         let because = LibraryReason::Api(api.name.clone());
         // Without a function of its own in libcupti an API is all in its other libraries.
@@ -44,10 +43,7 @@ pub(crate) fn list_required_libraries(
     }
     let breaks = |consumer: &&CuptiConsumer| consumer.required == FailureImpact::Import;
     for consumer in consumers.iter().filter(breaks) {
-        add(
-            (CUPTI, false),
-            LibraryReason::LinkedBy(consumer.name.clone()),
-        );
+        add((CUPTI, false), LibraryReason::LinkedBy(consumer.name.clone()));
     }
     let mut needs: Vec<RequiredLibrary> = found
         .into_iter()
@@ -77,10 +73,7 @@ impl std::fmt::Display for NewerApi {
 }
 
 /// The APIs that a phase needs or wants, each with those that would do in its place.
-fn wished_apis(
-    tables: &'static KnowledgeTables,
-    phase: &Phase,
-) -> impl Iterator<Item = Vec<&'static CuptiApi>> {
+fn wished_apis(tables: &'static KnowledgeTables, phase: &Phase) -> impl Iterator<Item = Vec<&'static CuptiApi>> {
     let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
     wishes.map(move |wish| {
         let apis = wish.ids().iter().filter_map(|id| tables.find_api(id));
@@ -111,10 +104,7 @@ mod tests {
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
-        let needs =
-            list_required_libraries(known.tables, known.phase(phase).unwrap(), &[], |api| {
-                has_api(cuda, api)
-            });
+        let needs = list_required_libraries(known.tables, known.phase(phase).unwrap(), &[], |api| has_api(cuda, api));
         needs.iter().map(|need| need.stem).collect()
     }
 
@@ -126,10 +116,7 @@ mod tests {
             let newer = apis_newer_than_release(known.tables, phase, |api| has_api(cuda, api));
             newer.map(|api| api.to_string()).collect()
         };
-        assert_eq!(
-            said((11, 8)),
-            ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]
-        );
+        assert_eq!(said((11, 8)), ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]);
         assert_eq!(said((12, 4)), Vec::<String>::new());
     }
 
@@ -153,9 +140,6 @@ mod tests {
             stems("profiling", (12, 4)),
             ["libcupti.so", "libnvperf_host.so", "libnvperf_target.so"]
         );
-        assert_eq!(
-            stems("profiling", (12, 8)),
-            ["libcupti.so", "libnvperf_host.so"]
-        );
+        assert_eq!(stems("profiling", (12, 8)), ["libcupti.so", "libnvperf_host.so"]);
     }
 }

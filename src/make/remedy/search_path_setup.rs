@@ -4,9 +4,7 @@ use serde::Serialize;
 
 use super::build_check::names_to_check;
 use super::install_context::InstallContext;
-use super::install_folder::{
-    CacheUpdate, FOLDER, FolderDiscovery, InstallFolder, choose_install_folder,
-};
+use super::install_folder::{CacheUpdate, FOLDER, FolderDiscovery, InstallFolder, choose_install_folder};
 use super::install_method::{InstallMethod, PipInstall};
 use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::ImageFacts;
@@ -41,11 +39,8 @@ pub(super) fn set_up_search_path(
     way: &InstallMethod,
     needs: &[RequiredLibrary],
 ) -> SearchPathSetup {
-    let InstallFolder {
-        folder,
-        by,
-        because,
-    } = choose_install_folder(question.target, question.linker, CacheUpdate::Build);
+    let InstallFolder { folder, by, because } =
+        choose_install_folder(question.target, question.linker, CacheUpdate::Build);
     // Nothing can be run that would name a folder: the files go where the loader looks by itself.
     let FolderDiscovery::Conf(conf) = by else {
         return SearchPathSetup::Nothing(format!("{because}: {folder}"));
@@ -57,9 +52,9 @@ pub(super) fn set_up_search_path(
         because: because.clone(),
     };
     match way {
-        InstallMethod::Package(package) if package.is_default_folder => SearchPathSetup::Nothing(
-            "the package puts its files where the loader looks by itself".to_owned(),
-        ),
+        InstallMethod::Package(package) if package.is_default_folder => {
+            SearchPathSetup::Nothing("the package puts its files where the loader looks by itself".to_owned())
+        }
         InstallMethod::Package(_) => SearchPathSetup::Listed { conf },
         InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => name_folder(&folder),
         InstallMethod::Place(place) if place.is_shared => SearchPathSetup::Links {
@@ -78,27 +73,16 @@ pub(super) fn set_up_search_path(
         }
         // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
         InstallMethod::Pip(pip) if question.phase.apis.accepted_ids().next().is_none() => {
-            SearchPathSetup::Nothing(format!(
-                "the search path of what asks for it leads to {}",
-                pip.folder
-            ))
+            SearchPathSetup::Nothing(format!("the search path of what asks for it leads to {}", pip.folder))
         }
         InstallMethod::Pip(PipInstall {
             folder,
             is_shared: false,
             ..
         }) => name_folder(folder),
-        InstallMethod::Pip(PipInstall { folder, .. }) => {
-            links(way, needs, conf, folder, because_shared)
-        }
+        InstallMethod::Pip(PipInstall { folder, .. }) => links(way, needs, conf, folder, because_shared),
         // Its folder has a libstdc++ and an OpenSSL of conda's, which no other program is to find.
-        InstallMethod::Conda(conda) => links(
-            way,
-            needs,
-            conf,
-            &conda.environment.prefix.join(b"lib"),
-            because_shared,
-        ),
+        InstallMethod::Conda(conda) => links(way, needs, conf, &conda.environment.prefix.join(b"lib"), because_shared),
     }
 }
 
@@ -129,16 +113,10 @@ pub(crate) struct ChangedLibraryPath {
 
 /// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
 /// before what is brought.
-pub(super) fn changed_library_path(
-    target: &ImageFacts,
-    lead: &SearchPathSetup,
-) -> Option<ChangedLibraryPath> {
+pub(super) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     // ld.so(8): colons and semicolons separate alike.
-    let elements: Vec<&str> = value
-        .split([':', ';'])
-        .filter(|part| !part.is_empty())
-        .collect();
+    let elements: Vec<&str> = value.split([':', ';']).filter(|part| !part.is_empty()).collect();
     let has_empty = !value.is_empty() && value.split([':', ';']).any(str::is_empty);
     let folder = match lead {
         SearchPathSetup::Folder { folder, .. } => Some(folder.to_string()),
@@ -151,11 +129,7 @@ pub(super) fn changed_library_path(
         (None, true) => "an empty element stands for the working directory",
         (None, false) => return None,
     };
-    let all: Vec<&str> = in_front
-        .iter()
-        .map(String::as_str)
-        .chain(elements)
-        .collect();
+    let all: Vec<&str> = in_front.iter().map(String::as_str).chain(elements).collect();
     Some(ChangedLibraryPath {
         value: all.join(":"),
         because: because.to_owned(),
@@ -165,10 +139,7 @@ pub(super) fn changed_library_path(
 /// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted.
 fn is_hidden(target: &ImageFacts) -> bool {
     let resolution = &target.plain.as_is.resolution;
-    let failed = resolution
-        .unresolved
-        .iter()
-        .flat_map(|missing| &missing.trace);
+    let failed = resolution.unresolved.iter().flat_map(|missing| &missing.trace);
     let opened = crate::judge::facts::opened_object(resolution);
     let opened = opened.into_iter().flat_map(|object| &object.trace);
     let mut steps = failed.chain(opened);

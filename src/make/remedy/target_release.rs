@@ -26,10 +26,7 @@ pub(crate) fn choose_release(
     asked: Option<CudaVersion>,
 ) -> Option<TargetRelease> {
     let wanted = find_wanted_cupti(target);
-    let known = target
-        .tables
-        .releases
-        .versions_for(release_platform(linker));
+    let known = target.tables.releases.versions_for(release_platform(linker));
     let of = |cuda: CudaVersion| {
         let mut same = known
             .iter()
@@ -63,9 +60,7 @@ fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
     let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
     let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with(wheel))?;
     Some(TargetRelease {
-        release: target
-            .library
-            .release(parse_cuda_version(pin)?, Some(pin.clone())),
+        release: target.library.release(parse_cuda_version(pin)?, Some(pin.clone())),
         is_toolkit: false,
         is_guess: false,
         because: format!("{} {} asks for it", dist.name, dist.version),

@@ -25,9 +25,7 @@ fn facts(image: &str) -> ImageFacts {
         progress: &NoProgress,
     };
     let folder = env!("CARGO_MANIFEST_DIR");
-    let mut facts =
-        image_reading::read_image(&format!("oci:{folder}/testdata/images/{image}"), &options)
-            .unwrap();
+    let mut facts = image_reading::read_image(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();
     image.clone_into(&mut facts.image.reference);
     facts
 }
@@ -52,11 +50,7 @@ fn said(bring: &CopyPlan) -> String {
         FolderDiscovery::Conf(file) => format!("named in {file}"),
         FolderDiscovery::Default => "a default folder".to_owned(),
     };
-    let _ = write!(
-        out,
-        "{}: {by}, because {}",
-        bring.search.folder, bring.search.because
-    );
+    let _ = write!(out, "{}: {by}, because {}", bring.search.folder, bring.search.because);
     out
 }
 
@@ -73,12 +67,7 @@ fn only_the_files_of_the_phase_are_brought_with_their_links_and_reasons() {
     let of_toolkit = |phase| brought("devel", phase, "headers-only", CacheUpdate::Cache);
     insta::assert_snapshot!("training", of_toolkit("training"));
     insta::assert_snapshot!("profiling", of_toolkit("profiling"));
-    let wheel = brought(
-        "pip-torch",
-        "inference",
-        "pip-torch-broken",
-        CacheUpdate::Cache,
-    );
+    let wheel = brought("pip-torch", "inference", "pip-torch-broken", CacheUpdate::Cache);
     insta::assert_snapshot!("inference", wheel);
 }
 

@@ -23,9 +23,7 @@ impl WantedCupti {
     pub(crate) fn words(&self) -> String {
         let soname = self.soname.as_deref().map(escape::escape_bytes);
         let by = self.by.as_ref().map(|by| format!(" (for {by})"));
-        let cuda = self
-            .cuda
-            .map(|(major, minor)| format!("CUDA {major}.{minor}"));
+        let cuda = self.cuda.map(|(major, minor)| format!("CUDA {major}.{minor}"));
         let soname = soname.map(|soname| soname + &by.unwrap_or_default());
         let words: Vec<String> = [soname, cuda].into_iter().flatten().collect();
         words.join(" of ")
@@ -41,14 +39,7 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     let cuda = cuda_of(target);
     let soname = asked.map(|consumer| consumer.wants.clone()).or_else(|| {
         let plain = &target.plain.as_is.name;
-        let of_cuda = cuda.map(|cuda| {
-            target
-                .library
-                .release(cuda, None)
-                .soname
-                .into_bytes()
-                .into()
-        });
+        let of_cuda = cuda.map(|cuda| target.library.release(cuda, None).soname.into_bytes().into());
         of_cuda.or_else(|| numbered(plain).then(|| plain.clone()))
     });
     WantedCupti {
@@ -95,13 +86,10 @@ pub(super) fn choose_source_copy<'s>(
         });
     }
     let of_machine = |copy: &&&CuptiCopy| {
-        elf_at(source, &copy.real_path).is_some_and(|elf| {
-            elf.machine == linker.arch.machine && elf.class() == linker.arch.class
-        })
+        elf_at(source, &copy.real_path)
+            .is_some_and(|elf| elf.machine == linker.arch.machine && elf.class() == linker.arch.class)
     };
-    let of_soname = |copy: &&&CuptiCopy| {
-        wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref()
-    };
+    let of_soname = |copy: &&&CuptiCopy| wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref();
     let of_cuda = |copy: &&&CuptiCopy| match (wanted.cuda, release(copy)) {
         (Some(wanted), Some(release)) => wanted == release,
         _ => true,
@@ -109,11 +97,7 @@ pub(super) fn choose_source_copy<'s>(
     let fitting = copies.iter().filter(of_machine).filter(of_soname);
     let best = fitting.filter(of_cuda).min_by_key(|copy| {
         // One that others of its folder belong to, then the place where most look first.
-        (
-            copy.version.is_none(),
-            !copy.loadable.as_is,
-            &copy.real_path,
-        )
+        (copy.version.is_none(), !copy.loadable.as_is, &copy.real_path)
     });
     best.copied().ok_or_else(|| RemedyError::NoMatch {
         from: from(),

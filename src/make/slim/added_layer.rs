@@ -54,15 +54,10 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, S
     if let Some(linker) = stale_cache(making) {
         layer.cache(making, linker)?;
     }
-    layer
-        .proof
-        .written
-        .sort_by(|one, other| one.path.cmp(&other.path));
+    layer.proof.written.sort_by(|one, other| one.path.cmp(&other.path));
     // Last, when all that it tells of is known. It does not tell of itself.
     let proof = AddedMember::Written(layer.proof.text().into_bytes());
-    layer
-        .members
-        .add(&rootfs, &provenance::PLACE.into(), proof)?;
+    layer.members.add(&rootfs, &provenance::PLACE.into(), proof)?;
     Ok(layer)
 }
 
@@ -144,9 +139,7 @@ impl AddedLayer {
                 because: file.because.to_string(),
             });
         }
-        self.proof
-            .added
-            .sort_by(|one, other| one.path.cmp(&other.path));
+        self.proof.added.sort_by(|one, other| one.path.cmp(&other.path));
         for link in &bring.links {
             self.link(rootfs, &link.at, &link.to, &link.because)?;
         }
@@ -183,19 +176,10 @@ impl AddedLayer {
             Libc::Glibc(Some((major, minor))) => format!(" of glibc {major}.{minor}"),
             _ => String::new(),
         };
-        let generator = format!(
-            "cupti-audit {}, as ldconfig{version}",
-            env!("CARGO_PKG_VERSION")
-        );
-        let content =
-            ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, &generator);
+        let generator = format!("cupti-audit {}, as ldconfig{version}", env!("CARGO_PKG_VERSION"));
+        let content = ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, &generator);
         let because = "the loader looks up a soname here; it names what was brought, and no file that is gone";
-        self.write(
-            &rootfs,
-            &CACHE.into(),
-            content.map_err(SlimError::Cannot)?,
-            because,
-        )
+        self.write(&rootfs, &CACHE.into(), content.map_err(SlimError::Cannot)?, because)
     }
 
     /// The index of the layer as far as it is gathered.
@@ -208,16 +192,8 @@ impl AddedLayer {
         index_written_tar(&path, making.index)
     }
 
-    fn link(
-        &mut self,
-        rootfs: &Rootfs,
-        at: &RootPath,
-        to: &[u8],
-        because: &str,
-    ) -> Result<(), SlimError> {
-        let at = self
-            .members
-            .add(rootfs, at, AddedMember::Symlink(to.to_vec()))?;
+    fn link(&mut self, rootfs: &Rootfs, at: &RootPath, to: &[u8], because: &str) -> Result<(), SlimError> {
+        let at = self.members.add(rootfs, at, AddedMember::Symlink(to.to_vec()))?;
         self.proof.written.push(WrittenEntry {
             path: at.to_string(),
             target: Some(escape::escape_bytes(to)),
@@ -227,17 +203,9 @@ impl AddedLayer {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        rootfs: &Rootfs,
-        at: &RootPath,
-        content: Vec<u8>,
-        because: &str,
-    ) -> Result<(), SlimError> {
+    fn write(&mut self, rootfs: &Rootfs, at: &RootPath, content: Vec<u8>, because: &str) -> Result<(), SlimError> {
         let sha256 = sha256_digest(&content)?.digest().to_owned();
-        let at = self
-            .members
-            .add(rootfs, at, AddedMember::Written(content))?;
+        let at = self.members.add(rootfs, at, AddedMember::Written(content))?;
         self.proof.written.push(WrittenEntry {
             path: at.to_string(),
             target: None,
@@ -255,11 +223,7 @@ fn same<'t>(
 ) -> Result<&'t ExtractedFile, SlimError> {
     // A folder or an engine's image may have changed since; only files of a known release were hashed then.
     let known = |one: &&ExtractedFile| {
-        one.bytes == file.bytes
-            && file
-                .sha256
-                .as_ref()
-                .is_none_or(|sha256| *sha256 == one.sha256)
+        one.bytes == file.bytes && file.sha256.as_ref().is_none_or(|sha256| *sha256 == one.sha256)
     };
     taken
         .get(&file.from)
@@ -269,10 +233,7 @@ fn same<'t>(
 
 /// A configuration of `ldconfig` with a line for the folder in front.
 fn with_line(content: Option<&[u8]>, folder: &RootPath) -> Vec<u8> {
-    let (line, content) = (
-        [&folder.absolute(), &b"\n"[..]].concat(),
-        content.unwrap_or_default(),
-    );
+    let (line, content) = ([&folder.absolute(), &b"\n"[..]].concat(), content.unwrap_or_default());
     if content.starts_with(&line) {
         return content.to_vec();
     }
@@ -280,10 +241,7 @@ fn with_line(content: Option<&[u8]>, folder: &RootPath) -> Vec<u8> {
 }
 
 /// Reads a tar that was written here.
-pub(super) fn index_written_tar(
-    path: &Path,
-    options: &IndexOptions,
-) -> Result<LayerIndex, SlimError> {
+pub(super) fn index_written_tar(path: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimError> {
     let file = staging_files::open_staging_file(path)?;
     let index = layer::index_layer("that is added", file, &ExpectedBlob::default(), options);
     index.map_err(|error| SlimError::Image(error.into()))

@@ -40,12 +40,7 @@ impl AddedMembers {
     /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
     ///
     /// Errors: What stands in its way.
-    pub(crate) fn add(
-        &mut self,
-        rootfs: &Rootfs,
-        path: &RootPath,
-        member: AddedMember,
-    ) -> Result<RootPath, SlimError> {
+    pub(crate) fn add(&mut self, rootfs: &Rootfs, path: &RootPath, member: AddedMember) -> Result<RootPath, SlimError> {
         let folder = self.folder(rootfs, &path.parent())?;
         let at = folder.join(path.name());
         let there = rootfs.lookup_link(&at.absolute());
@@ -65,19 +60,14 @@ impl AddedMembers {
         for name in path::split_components(wanted.as_bytes()) {
             let next = at.join(name);
             at = match rootfs.lookup(&next.absolute()) {
-                Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => {
-                    found.path
-                }
+                Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => found.path,
                 // Only where nothing is there: a link that leads to nothing is not replaced by a folder.
-                Err(image_linkage::rootfs::LookupError::NotFound)
-                    if rootfs.lookup_link(&next.absolute()).is_err() =>
-                {
+                Err(image_linkage::rootfs::LookupError::NotFound) if rootfs.lookup_link(&next.absolute()).is_err() => {
                     self.folders.insert(next.clone());
                     next
                 }
                 _ => {
-                    let text =
-                        format!("{next} is no folder in the image, and files are to lie there");
+                    let text = format!("{next} is no folder in the image, and files are to lie there");
                     return Err(SlimError::Cannot(text));
                 }
             };
@@ -93,11 +83,7 @@ impl AddedMembers {
         // Sorted, so that a folder comes before what lies in it.
         let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();
         all.extend(self.folders.iter().map(|path| (path, None)));
-        all.extend(
-            self.members
-                .iter()
-                .map(|(path, member)| (path, Some(member))),
-        );
+        all.extend(self.members.iter().map(|(path, member)| (path, Some(member))));
         for (path, member) in all {
             match member {
                 None => writer.directory(path)?,

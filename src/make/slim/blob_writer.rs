@@ -43,11 +43,9 @@ impl BlobWriter {
         let encoder = match compression {
             Compression::None => BlobEncoder::Plain(stored),
             // No name and no time in the header (RFC 1952, 2.3): they would make each run's digest another one.
-            Compression::Gzip => BlobEncoder::Gzip(
-                GzBuilder::new()
-                    .mtime(0)
-                    .write(stored, flate2::Compression::default()),
-            ),
+            Compression::Gzip => {
+                BlobEncoder::Gzip(GzBuilder::new().mtime(0).write(stored, flate2::Compression::default()))
+            }
             Compression::Zstd => BlobEncoder::Zstd(zstd::Encoder::new(stored, ZSTD_LEVEL)?),
         };
         Ok(Self(HashedWriter::new(encoder)?))

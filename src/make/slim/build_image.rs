@@ -60,10 +60,8 @@ struct ImageBuilder<'a> {
 impl<'a> ImageBuilder<'a> {
     /// Takes over a layer, or writes it again.
     fn layer(&mut self, number: usize, cut: Option<&LayerCut>) -> Result<(), SlimError> {
-        let (Some(index), Some(described)) = (
-            self.original.layers.get(number),
-            self.original.image.layers.get(number),
-        ) else {
+        let (Some(index), Some(described)) = (self.original.layers.get(number), self.original.image.layers.get(number))
+        else {
             return Ok(());
         };
         // image-spec, layer.md, "Non-Distributable Layers": an archive does not hold such a blob.
@@ -87,11 +85,7 @@ impl<'a> ImageBuilder<'a> {
             (None, _) if !squeeze => (blob_of(index), LayerOrigin::Kept(number), index.clone()),
             (Some(cut), LayerStorage::Tars) => {
                 let index = self.index_again(number, cut)?;
-                (
-                    blob_of(&index),
-                    LayerOrigin::Again(number, cut.clone()),
-                    index,
-                )
+                (blob_of(&index), LayerOrigin::Again(number, cut.clone()), index)
             }
             (cut, _) => {
                 let empty = LayerCut::default();
@@ -112,12 +106,7 @@ impl<'a> ImageBuilder<'a> {
     }
 
     /// How a layer is stored: as its media type says, or, where nothing says it, by its first bytes.
-    fn compression(
-        &self,
-        number: usize,
-        index: &LayerIndex,
-        media_type: &str,
-    ) -> Result<Compression, SlimError> {
+    fn compression(&self, number: usize, index: &LayerIndex, media_type: &str) -> Result<Compression, SlimError> {
         // One digest for both: the blob is the tar.
         if index.digest == index.diff_id {
             return Ok(Compression::None);
@@ -125,11 +114,7 @@ impl<'a> ImageBuilder<'a> {
         if self.original.documents.manifest.is_some() {
             // By the media type, as clients do: what is not the tar itself is zstd or gzip (image-spec, layer.md).
             let is_zstd = media_type.ends_with("zstd");
-            return Ok(if is_zstd {
-                Compression::Zstd
-            } else {
-                Compression::Gzip
-            });
+            return Ok(if is_zstd { Compression::Zstd } else { Compression::Gzip });
         }
         let mut start = Vec::new();
         // The longest magic number is that of zstd, with four bytes (RFC 8878, 3.1.1).
@@ -148,12 +133,7 @@ impl<'a> ImageBuilder<'a> {
         let path = self.folder.join(format!("layer-{number}"));
         let writer = BlobWriter::new(create_staging_file(&path)?, compression);
         let mut writer = writer.map_err(|error| io_error(&path, error))?;
-        let written = rewrite_layer(
-            self.original.tar(number)?,
-            cut,
-            &self.index.limits,
-            &mut writer,
-        );
+        let written = rewrite_layer(self.original.tar(number)?, cut, &self.index.limits, &mut writer);
         written.map_err(|why| self.failed(number, &why))?;
         let blob = writer.finish()?;
         let index = added_layer::index_written_tar(&path, self.index)?;
@@ -163,18 +143,11 @@ impl<'a> ImageBuilder<'a> {
     /// What a layer is once it is written again; nothing is kept of its bytes.
     fn index_again(&self, number: usize, cut: &LayerCut) -> Result<LayerIndex, SlimError> {
         let tar = self.original.tar(number)?;
-        let (reader, mut writer) =
-            io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
+        let (reader, mut writer) = io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
         // One thread writes, this one reads: no copy of the layer lies on the disk.
         let (written, index) = std::thread::scope(|scope| {
-            let writing =
-                scope.spawn(move || rewrite_layer(tar, cut, &self.index.limits, &mut writer));
-            let index = layers::index_layer(
-                "that is written again",
-                reader,
-                &ExpectedBlob::default(),
-                self.index,
-            );
+            let writing = scope.spawn(move || rewrite_layer(tar, cut, &self.index.limits, &mut writer));
+            let index = layers::index_layer("that is written again", reader, &ExpectedBlob::default(), self.index);
             (writing.join(), index)
         });
         let written = written.unwrap_or_else(|_panic| Err("the writer failed".to_owned()));
@@ -183,11 +156,7 @@ impl<'a> ImageBuilder<'a> {
     }
 
     fn failed(&self, number: usize, why: &str) -> SlimError {
-        let digest = self
-            .original
-            .layers
-            .get(number)
-            .map(|index| index.digest.to_string());
+        let digest = self.original.layers.get(number).map(|index| index.digest.to_string());
         SlimError::Cannot(format!("layer {}: {why}", digest.unwrap_or_default()))
     }
 
@@ -198,15 +167,14 @@ impl<'a> ImageBuilder<'a> {
         };
         let path = self.folder.join("layer-added");
         let write = || {
-            let mut writer = BlobWriter::new(create_staging_file(&path)?, compression)
-                .map_err(|error| io_error(&path, error))?;
+            let mut writer =
+                BlobWriter::new(create_staging_file(&path)?, compression).map_err(|error| io_error(&path, error))?;
             let written = added.write(&mut writer);
             written.map_err(|error| io_error(&path, error))?;
             Ok::<_, SlimError>(writer.finish()?)
         };
         let blob = write()?;
-        self.indexes
-            .push(added_layer::index_written_tar(&path, self.index)?);
+        self.indexes.push(added_layer::index_written_tar(&path, self.index)?);
         self.layers.push(StoredLayer {
             blob,
             // For a plain tar too: an archive of Docker says no media type of a layer.
@@ -223,27 +191,18 @@ impl<'a> ImageBuilder<'a> {
         proof: SlimProvenance,
     ) -> Result<NewImage<'a>, SlimError> {
         let original = self.original;
-        let diff_ids: Vec<Digest> = self
-            .layers
-            .iter()
-            .map(|it| it.blob.diff_id.clone())
-            .collect();
-        let history = added
-            .as_ref()
-            .map(|_| history(making.decision, making.phase));
+        let diff_ids: Vec<Digest> = self.layers.iter().map(|it| it.blob.diff_id.clone()).collect();
+        let history = added.as_ref().map(|_| history(making.decision, making.phase));
         // With no new layer nothing in the config has changed, and its bytes stay.
         let config = match &history {
             None => original.documents.config.clone(),
-            history => {
-                new_documents::write_config(&original.documents.config, &diff_ids, history.as_ref())
-                    .map_err(SlimError::Cannot)?
-            }
+            history => new_documents::write_config(&original.documents.config, &diff_ids, history.as_ref())
+                .map_err(SlimError::Cannot)?,
         };
         let config_digest = sha256_digest(&config)?;
         let described = original.documents.manifest.as_deref();
         let layers: Vec<ManifestLayer> = self.layers.iter().map(in_manifest).collect();
-        let written =
-            new_documents::write_manifest(described, (&config_digest, config.len()), &layers);
+        let written = new_documents::write_manifest(described, (&config_digest, config.len()), &layers);
         let manifest = written.map_err(SlimError::Cannot)?;
         let mut image = original.image.clone();
         // Read back from the bytes: the audit is of what was written, not of what was meant.
@@ -289,10 +248,7 @@ fn in_manifest(layer: &StoredLayer) -> ManifestLayer {
     }
 }
 
-fn descriptors(
-    layers: &[StoredLayer],
-    config: &image_source::ImageConfig,
-) -> Vec<image_source::LayerDescriptor> {
+fn descriptors(layers: &[StoredLayer], config: &image_source::ImageConfig) -> Vec<image_source::LayerDescriptor> {
     let describe = |(number, layer): (usize, &StoredLayer)| image_source::LayerDescriptor {
         digest: Some(layer.blob.digest.clone()),
         diff_id: Some(layer.blob.diff_id.clone()),

@@ -107,10 +107,7 @@ fn leave_out(decision: &mut SlimDecision, layers: &[LayerIndex], plan: &Plan) {
 
 /// What goes and is the target of a hard link that would then lead nowhere: one of a layer above, or one that names its
 /// target through a link of a folder.
-fn linked_from_above(
-    layers: &[LayerIndex],
-    gone: &BTreeSet<RootPath>,
-) -> BTreeMap<RootPath, String> {
+fn linked_from_above(layers: &[LayerIndex], gone: &BTreeSet<RootPath>) -> BTreeMap<RootPath, String> {
     let mut needed = BTreeMap::new();
     if gone.is_empty() {
         return needed;
@@ -171,13 +168,7 @@ mod tests {
     fn without(layers: &[Layer], paths: &[&str]) -> (SlimDecision, Vec<String>) {
         let read = |layer: &Layer| {
             let tar = layer.tar();
-            layer::index_layer(
-                "x",
-                tar.as_slice(),
-                &ExpectedBlob::default(),
-                &IndexOptions::default(),
-            )
-            .unwrap()
+            layer::index_layer("x", tar.as_slice(), &ExpectedBlob::default(), &IndexOptions::default()).unwrap()
         };
         let layers: Vec<LayerIndex> = layers.iter().map(read).collect();
         let item = |path: &&str| PlanItem {
@@ -223,11 +214,7 @@ mod tests {
             Layer::new().file("a/x", "1"),
         ];
         let (decision, left) = without(&layers, &["a/x"]);
-        let whiteouts: Vec<String> = decision.cuts[&1]
-            .whiteouts
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let whiteouts: Vec<String> = decision.cuts[&1].whiteouts.iter().map(ToString::to_string).collect();
         assert_eq!(whiteouts, ["/a/x"]);
         assert_eq!(left, ["/a"]);
     }

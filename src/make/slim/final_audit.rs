@@ -27,18 +27,8 @@ pub(crate) fn audit_new_image(
     // First: an image that changed where it should not is wrong, whatever its verdict.
     same_but(made, decision)?;
     let layers = made.indexes.iter().cloned().map(Ok).collect();
-    let facts = facts::gather_facts(
-        made.image.clone(),
-        ReadLayers { layers },
-        knowledge,
-        conditions,
-    );
-    let audit = judge_image(
-        facts,
-        knowledge,
-        &[phase.to_owned()],
-        &conditions.environment,
-    );
+    let facts = facts::gather_facts(made.image.clone(), ReadLayers { layers }, knowledge, conditions);
+    let audit = judge_image(facts, knowledge, &[phase.to_owned()], &conditions.environment);
     match audit.plan(phase) {
         // A verdict that could not be had is refused like a bad one: nobody knows whether the image serves.
         Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),

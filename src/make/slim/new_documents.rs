@@ -30,18 +30,13 @@ pub(crate) fn write_config(
     added: Option<&LayerHistory>,
 ) -> Result<Vec<u8>, String> {
     // As a map that keeps its order, not as a type: fields that are not known here would get lost in one.
-    let mut document: Map<String, Value> = serde_json::from_slice(config)
-        .map_err(|error| format!("the image's config cannot be read: {error}"))?;
+    let mut document: Map<String, Value> =
+        serde_json::from_slice(config).map_err(|error| format!("the image's config cannot be read: {error}"))?;
     let ids: Vec<String> = diff_ids.iter().map(ToString::to_string).collect();
-    document.insert(
-        "rootfs".to_owned(),
-        json!({"type": "layers", "diff_ids": ids}),
-    );
+    document.insert("rootfs".to_owned(), json!({"type": "layers", "diff_ids": ids}));
     if let Some(added) = added {
         let created = created(&document);
-        let history = document
-            .entry("history")
-            .or_insert_with(|| Value::Array(Vec::new()));
+        let history = document.entry("history").or_insert_with(|| Value::Array(Vec::new()));
         if history.is_null() {
             *history = Value::Array(Vec::new());
         }
@@ -64,12 +59,8 @@ pub(crate) fn write_config(
 
 /// The time of the image as it is: that of this run would make every result another one.
 fn created(document: &Map<String, Value>) -> Value {
-    let known = document
-        .get("created")
-        .filter(|created| created.is_string());
-    known
-        .cloned()
-        .unwrap_or_else(|| Value::from("1970-01-01T00:00:00Z"))
+    let known = document.get("created").filter(|created| created.is_string());
+    known.cloned().unwrap_or_else(|| Value::from("1970-01-01T00:00:00Z"))
 }
 
 fn makes_layer(entry: &Value) -> bool {
@@ -158,23 +149,17 @@ pub(crate) fn write_manifest(
     let family = MediaFamily::of_manifest(original);
     let media_type = Value::from(family.manifest_type());
     let mut document: Map<String, Value> = match original {
-        Some(bytes) => serde_json::from_slice(bytes)
-            .map_err(|error| format!("the image's manifest cannot be read: {error}"))?,
-        None => [
-            ("schemaVersion", 2.into()),
-            ("mediaType", media_type.clone()),
-        ]
-        .map(|(key, value): (_, Value)| (key.to_owned(), value))
-        .into_iter()
-        .collect(),
+        Some(bytes) => {
+            serde_json::from_slice(bytes).map_err(|error| format!("the image's manifest cannot be read: {error}"))?
+        }
+        None => [("schemaVersion", 2.into()), ("mediaType", media_type.clone())]
+            .map(|(key, value): (_, Value)| (key.to_owned(), value))
+            .into_iter()
+            .collect(),
     };
     let before = document.clone();
-    let is_named =
-        |named: &Value, digest: &Digest| named.get("digest") == Some(&json!(digest.as_ref()));
-    if !document
-        .get("config")
-        .is_some_and(|named| is_named(named, config.0))
-    {
+    let is_named = |named: &Value, digest: &Digest| named.get("digest") == Some(&json!(digest.as_ref()));
+    if !document.get("config").is_some_and(|named| is_named(named, config.0)) {
         let named = describe_blob(family.config_type(), config.0, config.1 as u64);
         document.insert("config".to_owned(), named);
     }
@@ -188,9 +173,7 @@ pub(crate) fn write_manifest(
     };
     document.insert("layers".to_owned(), layers.iter().map(layer).collect());
     // A manifest is sent under its family's type, and a registry refuses one that calls itself otherwise.
-    let is_type = before
-        .get("mediaType")
-        .is_none_or(|named| *named == media_type);
+    let is_type = before.get("mediaType").is_none_or(|named| *named == media_type);
     match original {
         Some(bytes) if is_type && document == before => Ok(bytes.to_vec()),
         _ => {
@@ -294,10 +277,7 @@ mod tests {
         );
         let expected = compact.to_string().replace(&was, &config);
         let expected = expected.replace(r#"}],"config""#, &layer);
-        assert_eq!(
-            written(&docker(), &digest('b'), &[kept(0), new()]),
-            expected
-        );
+        assert_eq!(written(&docker(), &digest('b'), &[kept(0), new()]), expected);
     }
 
     #[test]
@@ -308,11 +288,8 @@ mod tests {
             "",
         );
         assert_eq!(written(&untyped, &digest('a'), &[kept(0)]), untyped);
-        let of_another =
-            docker().replace("docker.distribution.manifest.v2", "oci.image.manifest.v1");
-        let expected = serde_json::from_str::<Value>(&docker())
-            .unwrap()
-            .to_string();
+        let of_another = docker().replace("docker.distribution.manifest.v2", "oci.image.manifest.v1");
+        let expected = serde_json::from_str::<Value>(&docker()).unwrap().to_string();
         assert_eq!(written(&of_another, &digest('a'), &[kept(0)]), expected);
     }
 
@@ -324,9 +301,6 @@ mod tests {
             document["config"]["mediaType"],
             "application/vnd.oci.image.config.v1+json"
         );
-        assert_eq!(
-            document["mediaType"],
-            "application/vnd.oci.image.manifest.v1+json"
-        );
+        assert_eq!(document["mediaType"], "application/vnd.oci.image.manifest.v1+json");
     }
 }

@@ -66,9 +66,7 @@ impl NewImage<'_> {
     pub(crate) fn open_blob(&self, layer: &StoredLayer) -> Result<Box<dyn Read + Send>, SlimError> {
         match &layer.origin {
             LayerOrigin::Kept(number) => self.original.blob(*number),
-            LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(
-                open_staging_file(path)?,
-            ))),
+            LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(open_staging_file(path)?))),
             // Such layers are made only for places that take tars, and have no blob.
             LayerOrigin::Again(..) => Err(SlimError::Cannot(
                 "a layer that is written again is no blob yet".to_owned(),
@@ -79,23 +77,14 @@ impl NewImage<'_> {
     /// Writes the tar of a layer to `out`.
     ///
     /// Errors: What the layer or `out` gives.
-    pub(crate) fn write_tar(
-        &self,
-        layer: &StoredLayer,
-        out: &mut dyn Write,
-    ) -> Result<(), SlimError> {
+    pub(crate) fn write_tar(&self, layer: &StoredLayer, out: &mut dyn Write) -> Result<(), SlimError> {
         let copied = match &layer.origin {
-            LayerOrigin::Kept(number) => {
-                interrupt::copy_interruptible(&mut self.original.tar(*number)?, out)
-            }
-            LayerOrigin::Staged(path) => {
-                interrupt::copy_interruptible(&mut open_staging_file(path)?, out)
-            }
+            LayerOrigin::Kept(number) => interrupt::copy_interruptible(&mut self.original.tar(*number)?, out),
+            LayerOrigin::Staged(path) => interrupt::copy_interruptible(&mut open_staging_file(path)?, out),
             LayerOrigin::Again(number, cut) => {
                 let tar = self.original.tar(*number)?;
                 let written = rewrite_layer(tar, cut, self.limits, out);
-                return written
-                    .map_err(|why| SlimError::Cannot(format!("layer {}: {why}", number + 1)));
+                return written.map_err(|why| SlimError::Cannot(format!("layer {}: {why}", number + 1)));
             }
         };
         copied
@@ -113,10 +102,7 @@ impl NewImage<'_> {
     /// The bytes of all layers as stored, and uncompressed.
     pub(crate) fn sizes(&self) -> (u64, u64) {
         let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
-        (
-            stored,
-            self.layers.iter().map(|layer| layer.blob.bytes).sum(),
-        )
+        (stored, self.layers.iter().map(|layer| layer.blob.bytes).sum())
     }
 }
 

@@ -14,9 +14,7 @@ use image_linkage::layer::decompress::DecompressedReader;
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
-use image_source::{
-    BlobStore, Image, ImageDocuments, ImageError, OpenedImage, OpenedLayers, RegistryReference,
-};
+use image_source::{BlobStore, Image, ImageDocuments, ImageError, OpenedImage, OpenedLayers, RegistryReference};
 
 /// The bytes of a blob that are read at a time.
 const CHUNK: usize = 128 << 10;
@@ -40,11 +38,7 @@ impl OriginalImage {
     /// Reads the image that `written` names; what can be read only once is kept in `folder`.
     ///
     /// Errors: As a source says, and for a folder, which has no layers.
-    pub(crate) fn read(
-        written: &str,
-        options: &ReadOptions<'_>,
-        folder: &Path,
-    ) -> Result<Self, SlimError> {
+    pub(crate) fn read(written: &str, options: &ReadOptions<'_>, folder: &Path) -> Result<Self, SlimError> {
         let (opened, kept) = open_reopenable(written, options, folder)?;
         Self::new(opened, kept, options)
     }
@@ -77,8 +71,7 @@ impl OriginalImage {
             .into_iter()
             .map(|layer| {
                 // An audit tells a gap; here the layer is to be written again, and half of it must not be.
-                layer
-                    .map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))
+                layer.map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))
             })
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -105,12 +98,8 @@ impl OriginalImage {
     ///
     /// Errors: Why it cannot be opened.
     pub(crate) fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
-        let (Some(layer), Some(index)) = (self.image.layers.get(number), self.layers.get(number))
-        else {
-            return Err(SlimError::Cannot(format!(
-                "there is no layer {}",
-                number + 1
-            )));
+        let (Some(layer), Some(index)) = (self.image.layers.get(number), self.layers.get(number)) else {
+            return Err(SlimError::Cannot(format!("there is no layer {}", number + 1)));
         };
         let blob = self.blobs.open(layer)?;
         let what = format!("layer {}", index.digest);
@@ -165,8 +154,7 @@ pub(super) fn open_reopenable(
         Ok(path)
     };
     let request = options.open_request();
-    let opened =
-        image_source::open_reopenable_image(written, &options.registry, &request, &mut keep)?;
+    let opened = image_source::open_reopenable_image(written, &options.registry, &request, &mut keep)?;
     Ok((opened, kept))
 }
 
@@ -179,26 +167,21 @@ struct SizedTar<R> {
 impl<R: Read> Read for SizedTar<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
-        self.left = self.left.checked_sub(n as u64).ok_or_else(|| {
-            io::Error::other("it holds more than when it was read before; the source has changed")
-        })?;
+        self.left = self
+            .left
+            .checked_sub(n as u64)
+            .ok_or_else(|| io::Error::other("it holds more than when it was read before; the source has changed"))?;
         Ok(n)
     }
 }
 
 impl std::fmt::Debug for OriginalImage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Original")
-            .field(&self.image.reference)
-            .finish()
+        f.debug_tuple("Original").field(&self.image.reference).finish()
     }
 }
 
-fn keep_in_file(
-    from: &mut dyn Read,
-    written: &str,
-    folder: &Path,
-) -> Result<NamedTempFile, ImageError> {
+fn keep_in_file(from: &mut dyn Read, written: &str, folder: &Path) -> Result<NamedTempFile, ImageError> {
     let copied = NamedTempFile::new_in(folder).and_then(|mut file| {
         interrupt::copy_interruptible(from, &mut file)?;
         Ok(file)

@@ -52,19 +52,11 @@ impl ContentOrigin {
         let diff_ids = match image.digest {
             // The digest of the manifest stands for all layers.
             Some(_) => Vec::new(),
-            None => image
-                .config
-                .diff_ids
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            None => image.config.diff_ids.iter().map(ToString::to_string).collect(),
         };
         Self {
             kind: image.source.scheme().to_owned(),
-            name: image
-                .source
-                .is_named_everywhere()
-                .then(|| image.reference.clone()),
+            name: image.source.is_named_everywhere().then(|| image.reference.clone()),
             digest: image.digest.as_ref().map(ToString::to_string),
             diff_ids,
         }

@@ -1,8 +1,5 @@
 //! Where CUPTI is brought from: an image, a wheel, or a folder with a wheel's or a toolkit's files.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "wheels and folders are read from the host"
-)]
+#![expect(clippy::disallowed_methods, reason = "wheels and folders are read from the host")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -25,9 +22,7 @@ use image_linkage::layer::{
 };
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
-use image_source::{
-    Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind,
-};
+use image_source::{Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind};
 
 /// The bytes that a wheel's files may have for each of its own; the largest seen have 4.
 const RATIO: u64 = 100;
@@ -58,11 +53,7 @@ impl CuptiSupplier {
     /// Reads the source that `written` names: a wheel by its ending, else an image or a folder.
     ///
     /// Errors: Why it cannot be read.
-    pub(crate) fn read(
-        written: &str,
-        options: &ReadOptions<'_>,
-        folder: &Path,
-    ) -> Result<Self, SlimError> {
+    pub(crate) fn read(written: &str, options: &ReadOptions<'_>, folder: &Path) -> Result<Self, SlimError> {
         let is_wheel = Path::new(written).extension().is_some_and(|it| it == "whl");
         // An image's name may end so, too.
         if is_wheel && Path::new(written).is_file() {
@@ -73,12 +64,7 @@ impl CuptiSupplier {
             OpenedLayers::Folder(dir, index) => {
                 let (image, layers) = (opened.image, vec![Ok(*index)]);
                 Ok(Self {
-                    facts: facts::gather_facts(
-                        image,
-                        ReadLayers { layers },
-                        options.knowledge,
-                        &options.conditions,
-                    ),
+                    facts: facts::gather_facts(image, ReadLayers { layers }, options.knowledge, &options.conditions),
                     from: ContentOrigin::folder(),
                     kind: SupplierKind::Folder(dir),
                 })
@@ -111,21 +97,12 @@ impl CuptiSupplier {
                 created_by: None,
             }],
         };
-        let (sha256, _) =
-            copy_hashed(&mut open_staging_file(path)?, &mut io::sink()).map_err(at(path))?;
+        let (sha256, _) = copy_hashed(&mut open_staging_file(path)?, &mut io::sink()).map_err(at(path))?;
         let layers = vec![Ok(index)];
         let name = path.file_name().unwrap_or_default();
         Ok(Self {
-            facts: facts::gather_facts(
-                image,
-                ReadLayers { layers },
-                options.knowledge,
-                &options.conditions,
-            ),
-            from: ContentOrigin::wheel(
-                &image_linkage::escape::escape_bytes(name.as_bytes()),
-                &sha256,
-            ),
+            facts: facts::gather_facts(image, ReadLayers { layers }, options.knowledge, &options.conditions),
+            from: ContentOrigin::wheel(&image_linkage::escape::escape_bytes(name.as_bytes()), &sha256),
             kind: SupplierKind::Wheel(path.to_owned()),
         })
     }
@@ -176,23 +153,15 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     let mut archive = archive(wheel)?;
     if archive.len() > limits.layer_entries {
         let limit = limits.layer_entries;
-        let text = format!(
-            "{} holds more than the limit of {limit} files",
-            wheel.display()
-        );
+        let text = format!("{} holds more than the limit of {limit} files", wheel.display());
         return Err(SlimError::Cannot(text));
     }
-    let most = open_staging_file(wheel)?
-        .metadata()
-        .map_err(at(wheel))?
-        .len();
+    let most = open_staging_file(wheel)?.metadata().map_err(at(wheel))?.len();
     let most = most.saturating_mul(RATIO);
     let mut index = LayerIndex::empty();
     let mut kept = KeptBudget::default();
     for number in 0..archive.len() {
-        let file = archive
-            .by_index(number)
-            .map_err(|error| broken(wheel, &error))?;
+        let file = archive.by_index(number).map_err(|error| broken(wheel, &error))?;
         // Folders follow from the names of their files.
         if !file.is_file() {
             continue;
@@ -203,8 +172,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let left = most.saturating_sub(index.bytes);
         // The size that a zip states is its own word; what comes out is counted.
         let mut bounded = file.take(left);
-        let (mut facts, large) =
-            read_file_facts(&path, mode, &mut bounded, options).map_err(at(wheel))?;
+        let (mut facts, large) = read_file_facts(&path, mode, &mut bounded, options).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
             let text = format!(
                 "{} holds more than {most} bytes, the limit for its size",
@@ -217,9 +185,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
             let (path, kind) = (path.clone(), ProblemKind::Unread);
             index.problems.push(LayerProblem { path, what, kind });
         }
-        index
-            .entries
-            .insert(path, LayerEntry::File(Arc::new(facts)));
+        index.entries.insert(path, LayerEntry::File(Arc::new(facts)));
     }
     Ok(index)
 }
@@ -281,16 +247,13 @@ fn from_image(
                 // Another member of the same path takes the place of the one before.
                 files.insert(path.clone(), File::create(place(path))?);
             }
-            files
-                .get_mut(path)
-                .map_or(Ok(()), |file| file.write_all(piece))
+            files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
         })
         .map_err(SlimError::Cannot)?;
         for (stored, path) in &wanted {
             // Hashed from the disk, as that is what gets into the layer.
             let file = place(stored);
-            let (sha256, bytes) =
-                copy_hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
+            let (sha256, bytes) = copy_hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
             let one = ExtractedFile {
                 path: file,
                 sha256,

@@ -27,9 +27,7 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
 fn why(tool: &Profiler) -> &'static str {
     match tool.said.cupti {
         // What the runtime mounts are the driver's libraries (`driver-libraries.yaml`); CUPTI is one of the toolkit's.
-        CuptiNeed::InImage => {
-            "it opens or links the libcupti of the image; the container runtime never brings one"
-        }
+        CuptiNeed::InImage => "it opens or links the libcupti of the image; the container runtime never brings one",
         CuptiNeed::BringsItsOwn => "it comes with a CUPTI of its own",
         CuptiNeed::ReadsTraces => "it reads what another tool wrote; that tool needs what it needs",
         CuptiNeed::None => "it does without CUPTI",
@@ -39,11 +37,7 @@ fn why(tool: &Profiler) -> &'static str {
 /// The APIs of a tool by name; those of options in brackets.
 fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
     // A profile that names an unknown API is refused when it is read, so that the id alone is never shown.
-    let name = |id: &String| {
-        tables
-            .find_api(id)
-            .map_or_else(|| id.clone(), |api| api.name.clone())
-    };
+    let name = |id: &String| tables.find_api(id).map_or_else(|| id.clone(), |api| api.name.clone());
     let needed = tool.said.apis.iter().map(name);
     let optional = tool.said.optional_apis.iter();
     let optional = optional.map(|id| format!("({})", name(id)));
@@ -56,13 +50,13 @@ fn release(chosen: &AdvisedRelease) -> String {
     let sizes = &chosen.sizes_of;
     // Sizes differ little between neighbouring releases; where those of another one stand in, the line says so.
     match (chosen.release.exact.is_some(), chosen.assumed) {
-        (true, true) => format!(
-            "CUDA {major}.{minor} is assumed, the newest 12.x that is known; sizes of {sizes}, {ARCH}"
-        ),
+        (true, true) => {
+            format!("CUDA {major}.{minor} is assumed, the newest 12.x that is known; sizes of {sizes}, {ARCH}")
+        }
         (true, false) => format!("CUDA {major}.{minor}; sizes of {sizes}, {ARCH}"),
-        (false, _) => format!(
-            "CUDA {major}.{minor}; its sizes are not known, those of {sizes}, {ARCH}, are near to them"
-        ),
+        (false, _) => {
+            format!("CUDA {major}.{minor}; its sizes are not known, those of {sizes}, {ARCH}, are near to them")
+        }
     }
 }
 
@@ -100,11 +94,7 @@ fn too_new(advice: &ToolAdvice<'_>) -> Vec<String> {
 /// The fallbacks of a tool, by name.
 fn instead(advice: &ToolAdvice<'_>, tool: &Profiler) -> String {
     let name = |id: &String| {
-        let known = advice
-            .knowledge
-            .profilers
-            .iter()
-            .find(|profiler| profiler.id == *id);
+        let known = advice.knowledge.profilers.iter().find(|profiler| profiler.id == *id);
         known.map_or_else(|| id.clone(), |profiler| profiler.said.name.clone())
     };
     let names: Vec<String> = tool.said.fallbacks.iter().map(name).collect();

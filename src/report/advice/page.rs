@@ -96,9 +96,7 @@ fn files(files: &[FileNeed]) -> Vec<TableRow> {
 fn host(advice: &ToolAdvice<'_>) -> Vec<&'static HostCondition> {
     let asked = |id: &String| advice.tools.iter().any(|tool| tool.said.host.contains(id));
     let conditions = advice.knowledge.tables.host.iter();
-    conditions
-        .filter(|condition| asked(&condition.id))
-        .collect()
+    conditions.filter(|condition| asked(&condition.id)).collect()
 }
 
 /// The tools that can be asked about.
@@ -107,11 +105,7 @@ pub(crate) fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
     // Here and below, 14 columns hold the longest need, `brings its own`.
     let head = format!("{:widest$}  {:14}  gives", "tool", "CUPTI");
     let row = |tool: &Profiler| {
-        let (id, cupti, gives) = (
-            &*tool.id,
-            cupti_need_words(tool.said.cupti),
-            &*tool.said.gives,
-        );
+        let (id, cupti, gives) = (&*tool.id, cupti_need_words(tool.said.cupti), &*tool.said.gives);
         TableRow {
             labelled: vec![(format!("{id:widest$}  {cupti:14}  "), gives.to_owned())],
             cells: [id, cupti, gives].map(str::to_owned).into(),
@@ -125,9 +119,6 @@ pub(crate) fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
     ReportPage(vec![
         Block::TextLines(styled(DIM, head) + "\n"),
         Block::Table(&["tool", "CUPTI", "gives"], tools.iter().map(row).collect()),
-        Block::TextOnly(vec![
-            Block::TextLines("\n".to_owned()),
-            Block::Paragraph("", hint),
-        ]),
+        Block::TextOnly(vec![Block::TextLines("\n".to_owned()), Block::Paragraph("", hint)]),
     ])
 }

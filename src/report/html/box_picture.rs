@@ -184,11 +184,7 @@ impl PlacedRow<'_> {
         if row.kind == RowKind::Heading {
             return html! { text.heading x=(x) y=(self.top + 15) { (row.title) } };
         }
-        let begin = if row.title.is_empty() {
-            self.top
-        } else {
-            self.top + 16
-        };
+        let begin = if row.title.is_empty() { self.top } else { self.top + 16 };
         let inner = width.saturating_sub(16);
         html! {
             g {
@@ -226,13 +222,7 @@ impl EdgeLanes {
     }
 
     /// The line between two boxes by way of the lane of `meeting`, one of the two.
-    fn line(
-        &self,
-        edge: &PictureEdge,
-        meeting: usize,
-        placed: &[PlacedRow<'_>],
-        marker: &str,
-    ) -> Markup {
+    fn line(&self, edge: &PictureEdge, meeting: usize, placed: &[PlacedRow<'_>], marker: &str) -> Markup {
         let (Some(from), Some(to)) = (placed.get(edge.from), placed.get(edge.to)) else {
             return html! {};
         };

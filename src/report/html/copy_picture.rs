@@ -68,9 +68,7 @@ impl BoxPicture {
             row,
             wants,
             gets,
-            message: first
-                .map(|missing| missing.message.clone())
-                .unwrap_or_default(),
+            message: first.map(|missing| missing.message.clone()).unwrap_or_default(),
         }
     }
 
@@ -83,12 +81,8 @@ impl BoxPicture {
             _ => "does not get it".to_owned(),
         };
         let gets = match (&as_is.real_path, &nvidia.real_path) {
-            (Some(path), _) if as_is.outcome == RequestOutcome::Loaded => {
-                Some((path, ReportTone::Good))
-            }
-            (_, Some(path)) if nvidia.outcome == RequestOutcome::Loaded => {
-                Some((path, ReportTone::Doubtful))
-            }
+            (Some(path), _) if as_is.outcome == RequestOutcome::Loaded => Some((path, ReportTone::Good)),
+            (_, Some(path)) if nvidia.outcome == RequestOutcome::Loaded => Some((path, ReportTone::Doubtful)),
             _ => None,
         };
         let row = self.row(PictureRow {
@@ -109,11 +103,7 @@ impl BoxPicture {
     }
 
     /// The copies that somebody gets or could get, and a box for each name that nobody answers.
-    fn copies<'a>(
-        &mut self,
-        facts: &'a ImageFacts,
-        asked: &[AskedLibrary<'a>],
-    ) -> Vec<(usize, &'a CuptiCopy)> {
+    fn copies<'a>(&mut self, facts: &'a ImageFacts, asked: &[AskedLibrary<'a>]) -> Vec<(usize, &'a CuptiCopy)> {
         let mut by_path = BTreeMap::new();
         let mut copies = Vec::new();
         // A decoy has a box where somebody gets it: a line must end somewhere.
@@ -126,9 +116,7 @@ impl BoxPicture {
         // Askers of the same name share the box of what is missing.
         let mut missing = BTreeMap::new();
         for one in asked {
-            let got = one
-                .gets
-                .and_then(|(path, tone)| Some((*by_path.get(path)?, tone)));
+            let got = one.gets.and_then(|(path, tone)| Some((*by_path.get(path)?, tone)));
             let (to, tone) = got.unwrap_or_else(|| {
                 let row = missing.entry(one.wants.clone());
                 let row = row.or_insert_with(|| self.row(missing_row(&one.wants, &one.message)));
@@ -209,15 +197,10 @@ fn needs(resolution: &LoadResolution) -> Vec<(String, ReportTone, &'static str)>
     };
     let mut needs = Vec::new();
     for (name, answer) in &object.needs {
-        let fate = resolution
-            .unresolved
-            .iter()
-            .find(|missing| missing.name == *name);
+        let fate = resolution.unresolved.iter().find(|missing| missing.name == *name);
         let (tone, words) = match (answer, fate.map(|missing| missing.outcome)) {
             // libcuda is never in an image; that it is missing there is no fault.
-            (_, Some(RequestOutcome::ProvidedAtRuntime)) => {
-                (ReportTone::Remark, "comes with the driver")
-            }
+            (_, Some(RequestOutcome::ProvidedAtRuntime)) => (ReportTone::Remark, "comes with the driver"),
             (_, Some(_)) => (ReportTone::Bad, "missing"),
             (Some(_), None) => (ReportTone::Good, "found"),
             (None, None) => (ReportTone::Bad, "not loaded"),

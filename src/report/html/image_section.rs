@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use super::super::text_layout::count_words;
 use super::super::words::{
-    ReportTone, consumer_outcome_words, layer_words, layers_words, owner_words, request_verb,
-    split_evidence, suppression_words, user_names, version_words,
+    ReportTone, consumer_outcome_words, layer_words, layers_words, owner_words, request_verb, split_evidence,
+    suppression_words, user_names, version_words,
 };
 use super::{copy_picture, layer_picture};
 use crate::judge::facts::{CuptiCopy, ImageFacts};
@@ -173,8 +173,7 @@ fn search(lines: &[&TraceLine]) -> Markup {
 
 fn why(rule: &Rule) -> Markup {
     // A rule of the user may refer to anything; only what a browser opens as a page becomes a link, no `javascript:`.
-    let is_page =
-        |reference: &&String| reference.starts_with("https://") || reference.starts_with("http://");
+    let is_page = |reference: &&String| reference.starts_with("https://") || reference.starts_with("http://");
     html! {
         details {
             summary { "Why it matters" }

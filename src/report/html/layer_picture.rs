@@ -73,11 +73,7 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<LayerShare> {
             share.may_go += item.bytes;
         }
     }
-    for copy in facts
-        .copies
-        .iter()
-        .filter(|copy| !gone.contains(&copy.real_path))
-    {
+    for copy in facts.copies.iter().filter(|copy| !gone.contains(&copy.real_path)) {
         if let Some(share) = shares.get_mut(copy.layer) {
             share.cupti += copy.bytes;
         }

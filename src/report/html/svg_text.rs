@@ -52,10 +52,7 @@ fn cut(text: &str, room: usize, keep: KeptEnd) -> String {
     let kept = room.saturating_sub(1);
     match keep {
         KeptEnd::First => text.chars().take(kept).chain(['…']).collect(),
-        KeptEnd::Last => "…"
-            .chars()
-            .chain(text.chars().skip(length - kept))
-            .collect(),
+        KeptEnd::Last => "…".chars().chain(text.chars().skip(length - kept)).collect(),
     }
 }
 

@@ -58,9 +58,7 @@ fn apis(apis: &[ApiUse]) -> String {
 fn instead<'e, 'p>(entry: &'e ToolAssessment<'p>) -> Vec<&'e FallbackTool<'p>> {
     let of = |wanted: ReadinessState| -> Vec<&FallbackTool<'p>> {
         let fallbacks = entry.fallbacks.iter();
-        fallbacks
-            .filter(|fallback| fallback.state == wanted)
-            .collect()
+        fallbacks.filter(|fallback| fallback.state == wanted).collect()
     };
     // What is not applicable or not known is no way out.
     match of(ReadinessState::Ready) {

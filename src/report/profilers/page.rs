@@ -24,9 +24,7 @@ const STATES: [ReadinessState; 4] = [
 pub(crate) fn profilers_page<'a>(matrix: &'a ProfilerMatrix<'_>) -> ReportPage<'a> {
     let name = image_name(matrix.facts);
     let host = &matrix.host;
-    let columns = &[
-        "tool", "here", "CUPTI", "APIs", "because", "overhead", "instead",
-    ];
+    let columns = &["tool", "here", "CUPTI", "APIs", "because", "overhead", "instead"];
     let mut blocks = vec![
         Block::Title(format!("Profiling tools in {name}")),
         Block::TextLines(head(matrix, &name)),
@@ -60,9 +58,7 @@ fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
     // Below, 14 columns hold the longest state, `not applicable`.
     let counts = STATES.map(|state| (in_state(matrix, state).count(), words(state)));
     let counts = counts.iter().filter(|(number, _)| *number > 0);
-    let counts: Vec<String> = counts
-        .map(|(number, state)| format!("{number} {state}"))
-        .collect();
+    let counts: Vec<String> = counts.map(|(number, state)| format!("{number} {state}")).collect();
     format!(
         "{}  {}\n{}: {}\n\n{}\n",
         styled(BOLD, name),
@@ -145,8 +141,7 @@ fn labelled(entry: &ToolAssessment<'_>) -> Vec<(String, String)> {
         ("instead", fallback_names(entry)),
     ];
     let all = because.chain(runtime).chain(rest);
-    all.map(|(label, text)| (format!("    {label:9}"), text))
-        .collect()
+    all.map(|(label, text)| (format!("    {label:9}"), text)).collect()
 }
 
 /// What is the matter under the container runtime and why, where it is not the same as in the image.

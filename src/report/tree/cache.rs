@@ -78,9 +78,8 @@ impl CacheReport {
 impl LdconfigReport {
     fn between(as_is: &ProcessContext, fresh: &ProcessContext) -> Self {
         // As sets: a cache has its entries in an order of their names, and a change of place is none.
-        let all = |context| -> BTreeSet<CacheEntryReport> {
-            entries(cache(context), |_, _| true).into_iter().collect()
-        };
+        let all =
+            |context| -> BTreeSet<CacheEntryReport> { entries(cache(context), |_, _| true).into_iter().collect() };
         let (now, then) = (all(as_is), all(fresh));
         let link = |(path, target): &(ByteString, ByteString)| LinkReport {
             path: escape::escape_bytes(path),
@@ -102,10 +101,7 @@ fn cache(ground: &ProcessContext) -> Option<&LdCache> {
     ground.linker.as_ref()?.cache.as_ref()
 }
 
-fn entries(
-    cache: Option<&LdCache>,
-    is_wanted: impl Fn(&[u8], &CacheEntry) -> bool,
-) -> Vec<CacheEntryReport> {
+fn entries(cache: Option<&LdCache>, is_wanted: impl Fn(&[u8], &CacheEntry) -> bool) -> Vec<CacheEntryReport> {
     let all = cache.into_iter().flat_map(LdCache::iter);
     all.filter(|(name, entry)| is_wanted(name, entry))
         .map(|(name, entry)| CacheEntryReport {
@@ -129,9 +125,7 @@ pub(super) fn cache_text(report: &CacheReport) -> String {
         }
     };
     let _ = writeln!(out, "{} {headline}", styled(BOLD, "/etc/ld.so.cache"));
-    let arrows = |entries: &[CacheEntryReport]| -> Vec<String> {
-        entries.iter().map(CacheEntryReport::line).collect()
-    };
+    let arrows = |entries: &[CacheEntryReport]| -> Vec<String> { entries.iter().map(CacheEntryReport::line).collect() };
     let changes = &report.ldconfig;
     let made = changes.links_made.iter();
     let made: Vec<String> = made

@@ -108,11 +108,7 @@ fn place(elf: &Elf, pieces: &[Piece]) -> Layout {
 fn pieces(elf: &Elf, layout: &Layout) -> Vec<Piece> {
     let segments = program::segments(elf, layout);
     let headers = (Part::Segments, 8, program::table(elf, &segments));
-    let mut pieces = vec![(
-        Part::Header,
-        1,
-        program::header(elf, layout, half(segments.len())),
-    )];
+    let mut pieces = vec![(Part::Header, 1, program::header(elf, layout, half(segments.len())))];
     let mut last = Vec::new();
     match elf.headers {
         HeaderPlace::First => pieces.push(headers),
@@ -138,13 +134,7 @@ fn pieces(elf: &Elf, layout: &Layout) -> Vec<Piece> {
 }
 
 /// Adds what a dynamically linked object has beyond the others, around its code and data.
-fn dynamic(
-    elf: &Elf,
-    layout: &Layout,
-    plain: Vec<Piece>,
-    pieces: &mut Vec<Piece>,
-    last: &mut Vec<Piece>,
-) {
+fn dynamic(elf: &Elf, layout: &Layout, plain: Vec<Piece>, pieces: &mut Vec<Piece>, last: &mut Vec<Piece>) {
     let made = tables::make(elf, layout.address(Part::Code), layout.address(Part::Got));
     let dynamic = program::dynamic(elf, layout, &made);
     pieces.extend([
@@ -166,9 +156,6 @@ fn dynamic(
 }
 
 fn rodata(elf: &Elf) -> Vec<u8> {
-    let terminated = elf
-        .rodata
-        .iter()
-        .map(|text| [text, b"\0".as_slice()].concat());
+    let terminated = elf.rodata.iter().map(|text| [text, b"\0".as_slice()].concat());
     terminated.collect::<Vec<_>>().concat()
 }

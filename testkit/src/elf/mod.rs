@@ -176,9 +176,7 @@ impl Elf {
 
     /// A position-independent executable for x86-64 Linux with glibc, which does nothing and exits with 0.
     pub fn executable() -> Self {
-        Self::new()
-            .interp("/lib64/ld-linux-x86-64.so.2")
-            .flags_1(df_1::PIE)
+        Self::new().interp("/lib64/ld-linux-x86-64.so.2").flags_1(df_1::PIE)
     }
 
     /// Sets the class. The machine stays: a 32-bit object for `EM_X86_64` is an x32 one.
@@ -254,8 +252,8 @@ impl Elf {
         self.dynamic_number(DT_FLAGS_1, flags)
     }
 
-    /// Adds an entry of the dynamic section whose value is the offset of `name` in the string table, such
-    /// as `DT_AUXILIARY`.
+    /// Adds an entry of the dynamic section whose value is the offset of `name` in the string
+    /// table, such as `DT_AUXILIARY`.
     pub fn dynamic_name(mut self, tag: u64, name: impl AsRef<[u8]>) -> Self {
         self.names.push((tag, name.as_ref().to_vec()));
         self
@@ -309,18 +307,12 @@ impl Elf {
 
     /// Imports a function that may be absent.
     pub fn import_weak(mut self, name: impl AsRef<[u8]>) -> Self {
-        self.symbols
-            .push(Symbol::import(name.as_ref(), None).weak());
+        self.symbols.push(Symbol::import(name.as_ref(), None).weak());
         self
     }
 
     /// Imports a function at a version of a file, which becomes a version need if it is none yet.
-    pub fn import_at(
-        mut self,
-        name: impl AsRef<[u8]>,
-        file: impl AsRef<[u8]>,
-        version: impl AsRef<[u8]>,
-    ) -> Self {
+    pub fn import_at(mut self, name: impl AsRef<[u8]>, file: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
         let (file, version) = (file.as_ref(), version.as_ref());
         tables::need(&mut self.needs, file, version, 0);
         let symbol = Symbol::import(name.as_ref(), Some((file, version)));

@@ -107,9 +107,7 @@ pub fn table(elf: &Elf, segments: &[Segment]) -> Vec<u8> {
         if elf.class == Class::Elf64 {
             out.word(*flags);
         }
-        out.address(place.offset)
-            .address(place.address)
-            .address(place.address);
+        out.address(place.offset).address(place.address).address(place.address);
         out.address(place.bytes).address(place.bytes);
         if elf.class == Class::Elf32 {
             out.word(*flags);

@@ -114,10 +114,7 @@ struct Strings(Vec<u8>);
 impl Strings {
     fn add(&mut self, text: &[u8]) -> u32 {
         let with_end = [text, b"\0"].concat();
-        let known = self
-            .0
-            .windows(with_end.len())
-            .position(|window| window == with_end);
+        let known = self.0.windows(with_end.len()).position(|window| window == with_end);
         let at = known.unwrap_or_else(|| {
             self.0.extend_from_slice(&with_end);
             self.0.len() - with_end.len()
@@ -129,14 +126,9 @@ impl Strings {
 /// Makes the tables of `elf`, whose functions all lie at `code` and whose imports are bound from `got` on.
 pub fn make(elf: &Elf, code: u64, got: u64) -> Tables {
     let mut strings = Strings(vec![0]);
-    let name_offsets = elf
-        .names
-        .iter()
-        .map(|(_, name)| u64::from(strings.add(name)))
-        .collect();
+    let name_offsets = elf.names.iter().map(|(_, name)| u64::from(strings.add(name))).collect();
     // DT_GNU_HASH wants the imports in front.
-    let (exports, imports): (Vec<&Symbol>, Vec<&Symbol>) =
-        elf.symbols.iter().partition(|symbol| symbol.is_export());
+    let (exports, imports): (Vec<&Symbol>, Vec<&Symbol>) = elf.symbols.iter().partition(|symbol| symbol.is_export());
     let ordered: Vec<&Symbol> = imports.iter().chain(&exports).copied().collect();
     let base = base_version(elf);
     let versioned = base.is_some() || !elf.needs.is_empty();
@@ -148,20 +140,12 @@ pub fn make(elf: &Elf, code: u64, got: u64) -> Tables {
             Hash::Sysv => sysv_hash(elf, &ordered),
             Hash::Gnu => gnu_hash(elf, imports.len(), &exports),
         },
-        versym: if versioned {
-            versym(elf, &ordered)
-        } else {
-            Vec::new()
-        },
+        versym: if versioned { versym(elf, &ordered) } else { Vec::new() },
         verneed: verneed(elf, &mut strings),
         verneed_count: elf.needs.len(),
         verdef: base.map_or_else(Vec::new, |base| verdef(elf, base, &mut strings)),
         verdef_count: base.map_or(0, |_| elf.defs.len() + 1),
-        got_bytes: if relocations.is_empty() {
-            0
-        } else {
-            imports.len() * 8
-        },
+        got_bytes: if relocations.is_empty() { 0 } else { imports.len() * 8 },
         relocations,
         strings: strings.0,
     }
@@ -178,17 +162,9 @@ fn symbol_table(elf: &Elf, symbols: &[&Symbol], code: u64, strings: &mut Strings
     symbol_entry(elf, &mut out, (0, 0, 0, 0));
     for symbol in symbols {
         // Any section but 0 will do: there are no section headers to look it up in.
-        let (section, value) = if symbol.is_export() {
-            (1, code)
-        } else {
-            (0, 0)
-        };
+        let (section, value) = if symbol.is_export() { (1, code) } else { (0, 0) };
         let kind = symbol.binding << 4 | STT_FUNC;
-        symbol_entry(
-            elf,
-            &mut out,
-            (strings.add(&symbol.name), kind, section, value),
-        );
+        symbol_entry(elf, &mut out, (strings.add(&symbol.name), kind, section, value));
     }
     out.into_bytes()
 }

@@ -71,8 +71,7 @@ pub fn word(value: impl TryInto<u32>) -> u32 {
 
 /// A number as 16 bits.
 pub fn half(value: usize) -> u16 {
-    u16::try_from(value)
-        .expect("an object that a test makes has fewer than 65536 symbols and versions")
+    u16::try_from(value).expect("an object that a test makes has fewer than 65536 symbols and versions")
 }
 
 /// A size as a file offset or address.

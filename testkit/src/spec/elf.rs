@@ -146,8 +146,8 @@ pub enum MachineSpec {
 impl ElfSpec {
     /// The object that is described.
     ///
-    /// Errors: A class that is neither 32 nor 64, a version of an import that `verneed` does not have, or a bad
-    /// escape.
+    /// Errors: A class that is neither 32 nor 64, a version of an import that `verneed` does not have,
+    /// or a bad escape.
     pub fn object(&self) -> Result<Elf, String> {
         let mut elf = self.shape()?;
         if let Some(soname) = &self.soname {
@@ -209,16 +209,8 @@ impl ElfSpec {
             Some(level) => elf.isa_needed(isa_level(level)?),
         };
         let elf = if self.patched { elf.patched() } else { elf };
-        let elf = if self.late_headers {
-            elf.late_headers()
-        } else {
-            elf
-        };
-        Ok(if self.gnu_hash {
-            elf.hash(Hash::Gnu)
-        } else {
-            elf
-        })
+        let elf = if self.late_headers { elf.late_headers() } else { elf };
+        Ok(if self.gnu_hash { elf.hash(Hash::Gnu) } else { elf })
     }
 
     fn flags_1(&self) -> u64 {
@@ -231,12 +223,10 @@ impl ElfSpec {
     fn versions(&self, elf: Elf) -> Elf {
         let elf = self.verdef.iter().fold(elf, Elf::verdef);
         let all = self.verneed.iter();
-        let all =
-            all.flat_map(|(file, versions)| versions.iter().map(move |version| (file, version)));
+        let all = all.flat_map(|(file, versions)| versions.iter().map(move |version| (file, version)));
         let elf = all.fold(elf, |elf, (file, version)| elf.verneed(file, version));
         let weak = self.weak_verneed.iter();
-        let weak =
-            weak.flat_map(|(file, versions)| versions.iter().map(move |version| (file, version)));
+        let weak = weak.flat_map(|(file, versions)| versions.iter().map(move |version| (file, version)));
         weak.fold(elf, |elf, (file, version)| elf.verneed_weak(file, version))
     }
 
@@ -249,9 +239,7 @@ impl ElfSpec {
         }
         for import in &self.imports {
             elf = match import.split_once('@') {
-                Some((name, version)) => {
-                    elf.import_at(name, self.file_of(import, version)?, version)
-                }
+                Some((name, version)) => elf.import_at(name, self.file_of(import, version)?, version),
                 None => elf.import(import),
             };
         }

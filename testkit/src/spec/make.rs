@@ -32,17 +32,12 @@ impl<'a> Context<'a> {
 /// Adds the steps to an image.
 ///
 /// Errors: The layer, the path and what is wrong with its entry.
-pub fn add_layers(
-    mut image: Image,
-    layers: &[LayerSpec],
-    context: &mut Context<'_>,
-) -> Result<Image, String> {
+pub fn add_layers(mut image: Image, layers: &[LayerSpec], context: &mut Context<'_>) -> Result<Image, String> {
     for spec in layers {
         image = match &spec.entries {
             None => image.empty_step(&spec.created_by),
             Some(entries) => {
-                let made = layer(entries, context)
-                    .map_err(|error| format!("layer {:?}: {error}", spec.created_by))?;
+                let made = layer(entries, context).map_err(|error| format!("layer {:?}: {error}", spec.created_by))?;
                 image.layer(&spec.created_by, &made, spec.compression)
             }
         };
@@ -50,10 +45,7 @@ pub fn add_layers(
     Ok(image)
 }
 
-fn layer(
-    entries: &IndexMap<String, EntrySpec>,
-    context: &mut Context<'_>,
-) -> Result<Layer, String> {
+fn layer(entries: &IndexMap<String, EntrySpec>, context: &mut Context<'_>) -> Result<Layer, String> {
     let mut layer = Layer::new();
     let mut written = BTreeSet::new();
     for (path, spec) in entries {
@@ -79,12 +71,7 @@ fn parents(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     slashes.filter_map(|(at, _)| name.get(..at))
 }
 
-fn add(
-    layer: Layer,
-    name: &[u8],
-    spec: &EntrySpec,
-    context: &mut Context<'_>,
-) -> Result<Layer, String> {
+fn add(layer: Layer, name: &[u8], spec: &EntrySpec, context: &mut Context<'_>) -> Result<Layer, String> {
     Ok(match spec {
         EntrySpec::Dir => layer.dir(name),
         EntrySpec::Whiteout => layer.whiteout(name),
@@ -145,12 +132,9 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
             out.push(b'\\');
             rest
         } else {
-            let hex = escape
-                .strip_prefix('x')
-                .and_then(|hex| hex.split_at_checked(2));
+            let hex = escape.strip_prefix('x').and_then(|hex| hex.split_at_checked(2));
             let byte = hex.and_then(|(hex, rest)| Some((u8::from_str_radix(hex, 16).ok()?, rest)));
-            let (byte, rest) = byte
-                .ok_or_else(|| format!("{text:?}: only \\xNN and \\\\ may follow a backslash"))?;
+            let (byte, rest) = byte.ok_or_else(|| format!("{text:?}: only \\xNN and \\\\ may follow a backslash"))?;
             out.push(byte);
             rest
         };
@@ -166,10 +150,7 @@ mod tests {
     #[test]
     fn escapes_are_bytes_and_other_backslashes_are_mistakes() {
         assert_eq!(unescape("/plain").unwrap(), b"/plain");
-        assert_eq!(
-            unescape(r"a\xff\x0a\\x41ä").unwrap(),
-            b"a\xff\n\\x41\xc3\xa4"
-        );
+        assert_eq!(unescape(r"a\xff\x0a\\x41ä").unwrap(), b"a\xff\n\\x41\xc3\xa4");
         for text in [r"\n", r"\x4", r"\xzz", "\\", r"\xä1"] {
             assert!(unescape(text).is_err(), "{text}");
         }

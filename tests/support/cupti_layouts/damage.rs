@@ -34,10 +34,7 @@ pub fn all() -> Vec<Layout> {
         // Its last segment ends at 0x76_3158.
         damaged("a copy that lacks its last page first", cut(0x76_3000)),
         damaged("a copy that is cut in its last page first", cut(0x76_3100)),
-        damaged(
-            "a copy that lacks its section headers first",
-            cut(whole - 64),
-        ),
+        damaged("a copy that lacks its section headers first", cut(whole - 64)),
         damaged(
             "a copy for 32 bits first",
             Elf::library("libcupti.so.12")
@@ -47,9 +44,7 @@ pub fn all() -> Vec<Layout> {
         ),
         damaged(
             "a copy for AArch64 first",
-            Elf::library("libcupti.so.12")
-                .machine(Machine::Aarch64)
-                .build(),
+            Elf::library("libcupti.so.12").machine(Machine::Aarch64).build(),
         ),
         damaged(
             "a copy that needs a newer glibc first",
@@ -61,10 +56,9 @@ pub fn all() -> Vec<Layout> {
         layout(
             "a folder of that name first",
             PATH,
-            vec![Add(Layer::new().dir("opt/first/libcupti.so.12").file(
-                "opt/second/libcupti.so.12",
-                cupti_12("libcupti.so.12"),
-            ))],
+            vec![Add(Layer::new()
+                .dir("opt/first/libcupti.so.12")
+                .file("opt/second/libcupti.so.12", cupti_12("libcupti.so.12")))],
         ),
         layout(
             "only a copy for 32 bits",

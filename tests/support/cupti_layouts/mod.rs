@@ -37,19 +37,16 @@ const SITE: &str = "opt/venv/lib/python3.11/site-packages";
 const LDCONFIG: Step = Step::Run(&["/sbin/ldconfig"]);
 const NVIDIA: &[(&str, &str)] = &[
     ("CUDA_VERSION", "12.4.1"),
-    (
-        "LD_LIBRARY_PATH",
-        "/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
-    ),
+    ("LD_LIBRARY_PATH", "/usr/local/nvidia/lib:/usr/local/nvidia/lib64"),
 ];
 const WHEEL_12: &str = "nvidia-cuda-cupti-cu12-12.4.127";
 
 /// The source of a probe: a program that opens what it is told.
 pub const PROBE: &str = include_str!("../probe.c");
 
-const TORCH: &str = "unsigned cuptiGetVersion(unsigned *); unsigned torch(void) { unsigned v; return cuptiGetVersion(&v); }";
-const OPENS_12: &str =
-    "#include <dlfcn.h>\nvoid *open_cupti(void) { return dlopen(\"libcupti.so.12\", RTLD_LAZY); }";
+const TORCH: &str =
+    "unsigned cuptiGetVersion(unsigned *); unsigned torch(void) { unsigned v; return cuptiGetVersion(&v); }";
+const OPENS_12: &str = "#include <dlfcn.h>\nvoid *open_cupti(void) { return dlopen(\"libcupti.so.12\", RTLD_LAZY); }";
 const PIP_RPATH: &str = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../../nvidia/cuda_cupti/lib";
 const PIP_RUNPATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../../nvidia/cuda_cupti/lib";
 
@@ -65,16 +62,10 @@ fn toolkit() -> Layer {
 /// A folder with CUPTI as the toolkit has it: the file by its release, links by soname and for the linker.
 fn release(layer: Layer, folder: &str) -> Layer {
     layer
-        .file(
-            format!("{folder}/libcupti.so.2024.1.1"),
-            cupti_12("libcupti.so.12"),
-        )
+        .file(format!("{folder}/libcupti.so.2024.1.1"), cupti_12("libcupti.so.12"))
         .symlink(format!("{folder}/libcupti.so.12"), "libcupti.so.2024.1.1")
         .symlink(format!("{folder}/libcupti.so"), "libcupti.so.12")
-        .file(
-            format!("{folder}/libnvperf_host.so"),
-            cupti_12("libnvperf_host.so"),
-        )
+        .file(format!("{folder}/libnvperf_host.so"), cupti_12("libnvperf_host.so"))
 }
 
 /// The wheel of CUPTI in a virtual environment without a Python of its own, whose process is the system's.
@@ -91,11 +82,7 @@ fn opener(path: &str, link: &str) -> Layer {
     Layer::new().file(format!("{SITE}/{path}"), object(OPENS_12, &[link]))
 }
 
-fn layout(
-    name: &'static str,
-    env: &'static [(&'static str, &'static str)],
-    steps: Vec<Step>,
-) -> Layout {
+fn layout(name: &'static str, env: &'static [(&'static str, &'static str)], steps: Vec<Step>) -> Layout {
     Layout {
         name,
         env,

@@ -51,8 +51,9 @@ pub fn all() -> Vec<Layout> {
         layout(
             "ld.so.preload",
             &[],
-            vec![Add(one("opt/lib/libcupti.so.12")
-                .file("etc/ld.so.preload", "/opt/lib/libcupti.so.12\n"))],
+            vec![Add(
+                one("opt/lib/libcupti.so.12").file("etc/ld.so.preload", "/opt/lib/libcupti.so.12\n")
+            )],
         ),
         layout(
             "libgcc_s deleted under pip and PyTorch",
@@ -66,10 +67,9 @@ pub fn all() -> Vec<Layout> {
         layout(
             "a hard link as soname",
             &[("LD_LIBRARY_PATH", "/opt/lib")],
-            vec![Add(one("opt/lib/libcupti.so.2024.1.1").hardlink(
-                "opt/lib/libcupti.so.12",
-                "opt/lib/libcupti.so.2024.1.1",
-            ))],
+            vec![Add(
+                one("opt/lib/libcupti.so.2024.1.1").hardlink("opt/lib/libcupti.so.12", "opt/lib/libcupti.so.2024.1.1")
+            )],
         ),
         layout(
             "a default directory through the usr-merge",
@@ -104,10 +104,8 @@ pub fn all() -> Vec<Layout> {
             "two releases of one soname in one folder: ldconfig links the newer",
             &[],
             vec![
-                Add(one("opt/lib/libcupti.so.2024.1.1")
-                    .file("etc/ld.so.conf.d/x.conf", "/opt/lib\n")),
-                Add(one("opt/lib/libcupti.so.2023.3.1")
-                    .symlink("opt/lib/libcupti.so.12", "libcupti.so.2023.3.1")),
+                Add(one("opt/lib/libcupti.so.2024.1.1").file("etc/ld.so.conf.d/x.conf", "/opt/lib\n")),
+                Add(one("opt/lib/libcupti.so.2023.3.1").symlink("opt/lib/libcupti.so.12", "libcupti.so.2023.3.1")),
             ],
         ),
         layout(
@@ -145,10 +143,7 @@ pub fn all() -> Vec<Layout> {
             vec![
                 Add(one("usr/lib/x86_64-linux-gnu/libcupti.so.12")),
                 LDCONFIG,
-                Add(Layer::new().file(
-                    "srv/libnodeflib.so",
-                    object(TORCH, &["-Wl,-z,nodefaultlib", "LIB12"]),
-                )),
+                Add(Layer::new().file("srv/libnodeflib.so", object(TORCH, &["-Wl,-z,nodefaultlib", "LIB12"]))),
             ],
         ),
         layout(
@@ -160,11 +155,7 @@ pub fn all() -> Vec<Layout> {
                     "srv/libpath.so",
                     patched(
                         &object(TORCH, &["LIB12"]),
-                        &[
-                            "--replace-needed",
-                            "libcupti.so.12",
-                            "/opt/lib/libcupti.so.12",
-                        ],
+                        &["--replace-needed", "libcupti.so.12", "/opt/lib/libcupti.so.12"],
                     ),
                 )),
             ],
@@ -180,10 +171,7 @@ pub fn all() -> Vec<Layout> {
             vec![
                 Add(release(
                     Layer::new()
-                        .file(
-                            "etc/ld.so.conf.d/a.conf",
-                            "include /etc/cuda/*.conf # of ours\n",
-                        )
+                        .file("etc/ld.so.conf.d/a.conf", "include /etc/cuda/*.conf # of ours\n")
                         .file("etc/cuda/x.conf", "/opt/x/\n"),
                     "opt/x",
                 )),

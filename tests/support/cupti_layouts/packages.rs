@@ -3,17 +3,14 @@
 use testkit::layer::Layer;
 
 use super::{
-    LDCONFIG, Layout, NVIDIA, OPENS_12, PIP_RPATH, PIP_RUNPATH, PROBE, SITE, Step, TOOLKIT, TORCH,
-    layout, opener, release, toolkit, torch, wheel,
+    LDCONFIG, Layout, NVIDIA, OPENS_12, PIP_RPATH, PIP_RUNPATH, PROBE, SITE, Step, TOOLKIT, TORCH, layout, opener,
+    release, toolkit, torch, wheel,
 };
 use crate::cupti_parts::{cupti_11, cupti_12, object, patched, program};
 
 /// The images.
 pub fn all() -> Vec<Layout> {
-    [wheels(), debians(), mixtures()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [wheels(), debians(), mixtures()].into_iter().flatten().collect()
 }
 
 #[expect(clippy::too_many_lines, reason = "one entry per layout")]
@@ -50,19 +47,13 @@ fn wheels() -> Vec<Layout> {
             NVIDIA,
             vec![
                 Add(wheel()),
-                Add(opener(
-                    "tensorflow/python/libtensorflow_cc.so.2",
-                    PIP_RUNPATH,
-                )),
+                Add(opener("tensorflow/python/libtensorflow_cc.so.2", PIP_RUNPATH)),
             ],
         ),
         layout(
             "pip, TensorFlow opens CUPTI through another object, whose DT_RUNPATH does not lead to it",
             NVIDIA,
-            vec![
-                Add(wheel()),
-                Add(through("-Wl,--enable-new-dtags,-rpath,$ORIGIN")),
-            ],
+            vec![Add(wheel()), Add(through("-Wl,--enable-new-dtags,-rpath,$ORIGIN"))],
         ),
         layout(
             "pip, TensorFlow opens CUPTI through another object, whose DT_RUNPATH leads to it",
@@ -74,10 +65,7 @@ fn wheels() -> Vec<Layout> {
             NVIDIA,
             vec![
                 Add(wheel()),
-                Add(opener(
-                    "jax_plugins/xla_cuda12/xla_cuda_plugin.so",
-                    PIP_RPATH,
-                )),
+                Add(opener("jax_plugins/xla_cuda12/xla_cuda_plugin.so", PIP_RPATH)),
             ],
         ),
         layout(
@@ -109,20 +97,11 @@ fn debians() -> Vec<Layout> {
     use Step::{Add, InstallDeb};
     let torch_11 = || Layer::new().file("srv/libtorch_cpu.so", object(TORCH, &["LIB11"]));
     vec![
-        layout(
-            "Debian's libcupti11.8",
-            &[],
-            vec![InstallDeb, Add(torch_11())],
-        ),
+        layout("Debian's libcupti11.8", &[], vec![InstallDeb, Add(torch_11())]),
         layout(
             "Debian's libcupti11.8 and the toolkit's 12.4",
             NVIDIA,
-            vec![
-                InstallDeb,
-                Add(release(toolkit(), TOOLKIT)),
-                LDCONFIG,
-                Add(torch_11()),
-            ],
+            vec![InstallDeb, Add(release(toolkit(), TOOLKIT)), LDCONFIG, Add(torch_11())],
         ),
         layout(
             "Debian's libcupti11.8 without libgcc_s",
@@ -160,14 +139,8 @@ fn mixtures() -> Vec<Layout> {
                 Add(release(toolkit(), TOOLKIT)),
                 Add(wheel()),
                 Add(torch(&[PIP_RPATH])),
-                Add(opener(
-                    "tensorflow/python/libtensorflow_cc.so.2",
-                    PIP_RUNPATH,
-                )),
-                Add(opener(
-                    "jax_plugins/xla_cuda12/xla_cuda_plugin.so",
-                    PIP_RPATH,
-                )),
+                Add(opener("tensorflow/python/libtensorflow_cc.so.2", PIP_RUNPATH)),
+                Add(opener("jax_plugins/xla_cuda12/xla_cuda_plugin.so", PIP_RPATH)),
             ],
         ),
         layout(
@@ -182,10 +155,7 @@ fn mixtures() -> Vec<Layout> {
 /// dlopen is in `libtensorflow_framework.so.2`, which is linked so.
 fn through(link: &str) -> Layer {
     let folder = tempfile::tempdir().unwrap();
-    let framework = object(
-        OPENS_12,
-        &[link, "-Wl,-soname,libtensorflow_framework.so.2"],
-    );
+    let framework = object(OPENS_12, &[link, "-Wl,-soname,libtensorflow_framework.so.2"]);
     let library = folder.path().join("libtensorflow_framework.so.2");
     std::fs::write(&library, &framework).unwrap();
     let own = format!("{PIP_RUNPATH}:$ORIGIN");
@@ -198,19 +168,13 @@ fn through(link: &str) -> Layer {
             format!("{SITE}/tensorflow/python/libtensorflow_framework.so.2"),
             framework,
         )
-        .file(
-            format!("{SITE}/tensorflow/python/libtensorflow_cc.so.2"),
-            cc,
-        )
+        .file(format!("{SITE}/tensorflow/python/libtensorflow_cc.so.2"), cc)
 }
 
 /// An object built against CUPTI 12.1, whose `cuptiDeviceGetTimestamp` is gone from 12.2 on.
 fn old_symbol() -> Layer {
     let folder = tempfile::tempdir().unwrap();
-    let (script, stub) = (
-        folder.path().join("map"),
-        folder.path().join("libcupti.so.12"),
-    );
+    let (script, stub) = (folder.path().join("map"), folder.path().join("libcupti.so.12"));
     std::fs::write(&script, "libcupti.so.12 { global: *; };").unwrap();
     let script = format!("-Wl,--version-script={}", script.display());
     let bytes = object(

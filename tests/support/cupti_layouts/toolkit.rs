@@ -10,13 +10,9 @@ use crate::cupti_parts::cupti_12;
 pub fn all() -> Vec<Layout> {
     use Step::Add;
     let cudart = || {
-        let lib = crate::cupti_parts::wheel(
-            "nvidia-cuda-runtime-cu12-12.4.127/nvidia/cuda_runtime/lib/libcudart.so.12",
-        );
-        toolkit().file(
-            format!("{TOOLKIT}/libcudart.so.12"),
-            std::fs::read(lib).unwrap(),
-        )
+        let lib =
+            crate::cupti_parts::wheel("nvidia-cuda-runtime-cu12-12.4.127/nvidia/cuda_runtime/lib/libcudart.so.12");
+        toolkit().file(format!("{TOOLKIT}/libcudart.so.12"), std::fs::read(lib).unwrap())
     };
     let header = |name: &str| {
         std::fs::read(
@@ -32,11 +28,7 @@ pub fn all() -> Vec<Layout> {
         named(named(Layer::new(), "cupti.h"), "cupti_version.h")
     };
     vec![
-        layout(
-            "runtime image, no CUPTI",
-            NVIDIA,
-            vec![Add(cudart()), LDCONFIG],
-        ),
+        layout("runtime image, no CUPTI", NVIDIA, vec![Add(cudart()), LDCONFIG]),
         layout(
             "devel image",
             NVIDIA,
@@ -52,11 +44,7 @@ pub fn all() -> Vec<Layout> {
             &[("LD_LIBRARY_PATH", "/usr/local/cuda/lib64")],
             vec![Add(release(toolkit(), TOOLKIT))],
         ),
-        layout(
-            "headers alone",
-            NVIDIA,
-            vec![Add(cudart()), Add(headers()), LDCONFIG],
-        ),
+        layout("headers alone", NVIDIA, vec![Add(cudart()), Add(headers()), LDCONFIG]),
         layout(
             "extras/CUPTI alone",
             NVIDIA,
@@ -89,10 +77,9 @@ pub fn all() -> Vec<Layout> {
         layout(
             "dangling soname link, ldconfig not run",
             NVIDIA,
-            vec![Add(toolkit().symlink(
-                format!("{TOOLKIT}/libcupti.so.12"),
-                "libcupti.so.2024.1.1",
-            ))],
+            vec![Add(
+                toolkit().symlink(format!("{TOOLKIT}/libcupti.so.12"), "libcupti.so.2024.1.1")
+            )],
         ),
         layout(
             "copy deleted, cache stale",

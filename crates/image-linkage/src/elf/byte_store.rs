@@ -27,16 +27,8 @@ impl ByteStore {
     pub(crate) fn push(&mut self, mut bytes: &[u8], room: &mut usize) {
         while !bytes.is_empty() && !self.full {
             let plain = PLAIN.saturating_sub(self.plain.len());
-            let space = if plain > 0 {
-                plain
-            } else {
-                BLOCK - self.open.len()
-            };
-            let target = if plain > 0 {
-                &mut self.plain
-            } else {
-                &mut self.open
-            };
+            let space = if plain > 0 { plain } else { BLOCK - self.open.len() };
+            let target = if plain > 0 { &mut self.plain } else { &mut self.open };
             let (taken, rest) = bytes.split_at(space.min(bytes.len()).min(*room));
             // Once a byte is let go, what follows would stand at a wrong place: nothing more is taken.
             self.full = taken.is_empty();
@@ -146,9 +138,7 @@ mod tests {
     fn without_room_bytes_are_let_go() {
         let mut state = 1_u64;
         let mut noise = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 56) as u8
         };
         let all: Vec<u8> = (0..PLAIN + 3 * BLOCK).map(|_| noise()).collect();

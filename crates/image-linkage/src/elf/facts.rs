@@ -162,12 +162,7 @@ impl ElfFacts {
     pub(crate) fn text_bytes(&self) -> usize {
         // What a layer holds in memory is bounded by this sum: one may hold a million objects that are full of names.
         let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];
-        let many = [
-            &self.needed,
-            &self.verdef,
-            &self.dlopen_notes,
-            &self.mentions,
-        ];
+        let many = [&self.needed, &self.verdef, &self.dlopen_notes, &self.mentions];
         let needs = self.verneed.iter().flat_map(|need| {
             let versions = need.versions.iter().map(|version| &version.name);
             versions.chain([&need.file])

@@ -69,11 +69,7 @@ impl HeldRanges {
         // From the piece on in which the start became full: no byte lies between the two.
         let offset = range.offset.max(self.position);
         if let Some(bytes) = range.end().checked_sub(offset) {
-            let rest = ElfRange {
-                offset,
-                bytes,
-                ..range
-            };
+            let rest = ElfRange { offset, bytes, ..range };
             self.caught.push((rest, ByteStore::default()));
         }
     }

@@ -120,8 +120,7 @@ impl<'a> MentionScanner<'a> {
                 continue;
             }
             if hit.pattern().as_usize() < self.interest.names && self.found.len() < STRINGS {
-                self.found
-                    .push((offset, string_around(&self.window, hit.start())));
+                self.found.push((offset, string_around(&self.window, hit.start())));
             }
         }
         self.done = self.done.max(self.start + limit as u64);
@@ -133,12 +132,7 @@ fn string_around(bytes: &[u8], at: usize) -> ByteString {
     let (before, after) = bytes.split_at(at.min(bytes.len()));
     // Not to the next NUL: compilers put a name into an instruction, with other bytes close around it.
     let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
-    let left = before
-        .iter()
-        .rev()
-        .take(REACH)
-        .take_while(printable)
-        .count();
+    let left = before.iter().rev().take(REACH).take_while(printable).count();
     let right = after.iter().take(REACH).take_while(printable).count();
     bytes.get(at - left..at + right).unwrap_or_default().into()
 }

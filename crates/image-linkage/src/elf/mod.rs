@@ -14,8 +14,5 @@ pub(crate) mod stream;
 mod string_table;
 mod tables;
 
-pub use facts::{
-    ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole,
-    VersionNeed,
-};
+pub use facts::{ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole, VersionNeed};
 pub use stream::ElfStream;

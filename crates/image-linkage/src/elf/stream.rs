@@ -91,11 +91,7 @@ impl<'a> ElfStream<'a> {
             }
             ReadStage::Dynamic(header, segments) => {
                 let range = dynamic_range(&segments);
-                self.truncated(
-                    "the dynamic section",
-                    range.map_or(0, |range| range.end()),
-                    bytes,
-                );
+                self.truncated("the dynamic section", range.map_or(0, |range| range.end()), bytes);
                 // The segments are known even so: that one is cut short tells more than the missing table.
                 self.segment_facts(header.encoding, &segments);
             }
@@ -135,9 +131,7 @@ impl<'a> ElfStream<'a> {
             let next = match &self.stage {
                 // The longer of the two headers: an object of fewer bytes has nothing to load in either class.
                 ReadStage::Header if self.held.position >= 64 => self.read_header(),
-                ReadStage::Segments(header) if self.held.passed(&header.segments) => {
-                    Ok(self.read_segments())
-                }
+                ReadStage::Segments(header) if self.held.passed(&header.segments) => Ok(self.read_segments()),
                 ReadStage::Dynamic(_, segments)
                     if dynamic_range(segments).is_none_or(|range| self.held.passed(&range)) =>
                 {
@@ -156,14 +150,13 @@ impl<'a> ElfStream<'a> {
         let malformed = ElfProblem::Malformed { what: "ELF header" };
         let head = &*self.held.head.get(0, 64);
         self.facts.ident = head.first_chunk().copied().ok_or(malformed.clone())?;
-        let ident = elf::file::parse_ident::<AnyEndian>(&self.facts.ident)
-            .map_err(|_unreadable| malformed.clone())?;
+        let ident = elf::file::parse_ident::<AnyEndian>(&self.facts.ident).map_err(|_unreadable| malformed.clone())?;
         let tail = match ident.1 {
             Class::ELF32 => head.get(16..52),
             Class::ELF64 => head.get(16..64),
         };
-        let header = FileHeader::parse_tail(ident, tail.unwrap_or_default())
-            .map_err(|_unreadable| malformed.clone())?;
+        let header =
+            FileHeader::parse_tail(ident, tail.unwrap_or_default()).map_err(|_unreadable| malformed.clone())?;
         self.facts.kind = header.e_type;
         self.facts.machine = header.e_machine;
         self.facts.version = header.version;
@@ -174,9 +167,7 @@ impl<'a> ElfStream<'a> {
             bytes: u64::from(header.e_phnum) * u64::from(header.e_phentsize),
         };
         // The kernel refuses any other size, and so does ld.so (elf/dl-load.c, `open_verify`).
-        if header.e_phnum > 0
-            && usize::from(header.e_phentsize) != tables::segment_size(header.class)
-        {
+        if header.e_phnum > 0 && usize::from(header.e_phentsize) != tables::segment_size(header.class) {
             return Err(malformed);
         }
         self.held.want(segments)?;
@@ -208,9 +199,7 @@ impl<'a> ElfStream<'a> {
             })
             .collect();
         if small > SMALL_SEGMENTS {
-            self.problem(ElfProblem::Malformed {
-                what: "list of notes",
-            });
+            self.problem(ElfProblem::Malformed { what: "list of notes" });
         }
         // The places of tables are known with the dynamic section only, when the bytes before it have passed.
         self.held.foreseen = before_dynamic(&segments_read, self.held.limit as u64);
@@ -228,9 +217,7 @@ impl<'a> ElfStream<'a> {
     }
 
     fn read_dynamic(&mut self) -> ReadStage {
-        let ReadStage::Dynamic(header, segments) =
-            std::mem::replace(&mut self.stage, ReadStage::Stopped)
-        else {
+        let ReadStage::Dynamic(header, segments) = std::mem::replace(&mut self.stage, ReadStage::Stopped) else {
             return ReadStage::Stopped;
         };
         self.lost(dynamic_range(&segments));
@@ -268,9 +255,7 @@ impl<'a> ElfStream<'a> {
             let content = self.held.get(&range);
             if segment.p_type == abi::PT_INTERP {
                 self.facts.interp = Some(tables::until_nul(&content).into());
-            } else if let Err(problem) =
-                tables::read_notes(encoding, segment, &content, &mut self.facts)
-            {
+            } else if let Err(problem) = tables::read_notes(encoding, segment, &content, &mut self.facts) {
                 self.problem(problem);
             }
         }
@@ -307,8 +292,7 @@ impl<'a> ElfStream<'a> {
     /// The strings found, but for those of the dynamic string table, which are read as what they are.
     fn mention_facts(&mut self, names: Option<ElfRange>) {
         let scanner = std::mem::replace(&mut self.scanner, MentionScanner::new(self.interest));
-        let in_table =
-            |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
+        let in_table = |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let mut mentions: Vec<_> = scanner
             .finish()
             .into_iter()
@@ -332,9 +316,7 @@ impl ElfFacts {
 
 /// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
 fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
-    let segment = segments
-        .iter()
-        .rfind(|segment| segment.p_type == abi::PT_DYNAMIC)?;
+    let segment = segments.iter().rfind(|segment| segment.p_type == abi::PT_DYNAMIC)?;
     Some(ElfRange {
         what: "the dynamic section",
         offset: segment.p_offset,

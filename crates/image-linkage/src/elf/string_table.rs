@@ -44,9 +44,7 @@ impl<'a> StringTable<'a> {
 
     /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
     pub(crate) fn string(&mut self, offset: u64) -> Option<ByteString> {
-        let offset = usize::try_from(offset)
-            .ok()
-            .filter(|&offset| offset < self.length)?;
+        let offset = usize::try_from(offset).ok().filter(|&offset| offset < self.length)?;
         // A short look first: a long one would leave the window, which is then read anew for nearly every name.
         let short = self.until_nul(offset, PEEK);
         let found = if short.is_some() {
@@ -67,9 +65,7 @@ impl<'a> StringTable<'a> {
     /// The string at `offset`, when it ends within `reach` bytes.
     fn until_nul(&mut self, offset: usize, reach: usize) -> Option<ByteString> {
         let bytes = self.part(offset, reach);
-        bytes
-            .get(..bytes.iter().position(|&byte| byte == 0)?)
-            .map(Into::into)
+        bytes.get(..bytes.iter().position(|&byte| byte == 0)?).map(Into::into)
     }
 
     /// At most `length` bytes from `offset` on. Strings that are read one after the other lie close together,
@@ -105,10 +101,7 @@ impl<'a> StringTable<'a> {
                 if left == 0 {
                     return found;
                 }
-                found.insert(
-                    (at + hit) as u64,
-                    text.get(..end).unwrap_or_default().into(),
-                );
+                found.insert((at + hit) as u64, text.get(..end).unwrap_or_default().into());
             }
         }
         found

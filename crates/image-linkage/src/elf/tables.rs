@@ -13,8 +13,7 @@ use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
 use super::facts::{
-    ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole,
-    VersionNeed,
+    ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole, VersionNeed,
 };
 use super::mentions::NameMatcher;
 use super::range::{ElfEncoding, ElfRange};
@@ -78,11 +77,7 @@ pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 /// Reads the dynamic section up to `DT_NULL` and maps the addresses in it to the file.
-pub(super) fn read_dynamic(
-    encoding: ElfEncoding,
-    bytes: &[u8],
-    segments: &[ProgramHeader],
-) -> DynamicSection {
+pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], segments: &[ProgramHeader]) -> DynamicSection {
     let table = ParsingTable::<AnyEndian, Dyn>::new(encoding.endian, encoding.class, bytes);
     let mut dynamic = DynamicSection::default();
     let mut places = Vec::new();
@@ -112,22 +107,15 @@ pub(super) fn read_dynamic(
             abi::DT_VERNEED => places.push((DynamicTable::VersionNeeds, value)),
             abi::DT_VERDEF => places.push((DynamicTable::VersionDefinitions, value)),
             // Not read: they only tell where the table in front of them has to end.
-            abi::DT_HASH
-            | abi::DT_GNU_HASH
-            | abi::DT_RELA
-            | abi::DT_REL
-            | abi::DT_JMPREL
-            | DT_RELR => bounds.push(value),
+            abi::DT_HASH | abi::DT_GNU_HASH | abi::DT_RELA | abi::DT_REL | abi::DT_JMPREL | DT_RELR => {
+                bounds.push(value)
+            }
             _ => {}
         }
     }
     bounds.extend(places.iter().map(|(_, address)| *address));
     for (table, address) in places {
-        let next = bounds
-            .iter()
-            .copied()
-            .filter(|&bound| bound > address)
-            .min();
+        let next = bounds.iter().copied().filter(|&bound| bound > address).min();
         let bytes = match table {
             DynamicTable::Strings => string_bytes,
             _ => next.map(|next| next - address),
@@ -146,16 +134,9 @@ const DT_FILTER: i64 = 0x7fff_ffff;
 
 /// The part of the file that is mapped at `address`: `bytes` long, or to the end of its segment. An object
 /// has no size for its symbol table but through its hash table; the next table bounds it from above.
-fn place(
-    table: DynamicTable,
-    address: u64,
-    bytes: Option<u64>,
-    segments: &[ProgramHeader],
-) -> Option<ElfRange> {
+fn place(table: DynamicTable, address: u64, bytes: Option<u64>, segments: &[ProgramHeader]) -> Option<ElfRange> {
     let segment = segments.iter().find(|segment| {
-        segment.p_type == abi::PT_LOAD
-            && address >= segment.p_vaddr
-            && address - segment.p_vaddr < segment.p_filesz
+        segment.p_type == abi::PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz
     })?;
     let into = address - segment.p_vaddr;
     let rest = segment.p_filesz - into;
@@ -175,11 +156,7 @@ fn place(
 }
 
 /// The names and flags of the dynamic section.
-pub(super) fn read_strings(
-    dynamic: &DynamicSection,
-    names: &mut StringTable<'_>,
-    facts: &mut ElfFacts,
-) {
+pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>, facts: &mut ElfFacts) {
     let mut lost = false;
     let mut read = |offset: u64| {
         let found = names.string(offset);
@@ -189,12 +166,7 @@ pub(super) fn read_strings(
     facts.soname = dynamic.soname.and_then(&mut read);
     facts.rpath = dynamic.rpath.and_then(&mut read);
     facts.runpath = dynamic.runpath.and_then(&mut read);
-    facts.needed = dynamic
-        .needed
-        .iter()
-        .copied()
-        .filter_map(&mut read)
-        .collect();
+    facts.needed = dynamic.needed.iter().copied().filter_map(&mut read).collect();
     facts.filters = dynamic
         .filters
         .iter()
@@ -221,10 +193,7 @@ pub(super) fn read_versions<'a>(
     // (glibc elf/dl-version.c, `_dl_check_map_versions`).
     let mut budget = VERSIONS;
     let limit = VERSIONS as u64;
-    let (needs, definitions) = (
-        get(DynamicTable::VersionNeeds),
-        get(DynamicTable::VersionDefinitions),
-    );
+    let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
     for (need, versions) in VerNeedIterator::new(endian, class, limit, 0, &needs) {
         let Some(file) = names.string(u64::from(need.vn_file)) else {
             continue;
@@ -247,13 +216,10 @@ pub(super) fn read_versions<'a>(
         }
     }
     // Of the names of a definition the first is its own; the others are versions that it descends from.
-    for (_, mut defined) in VerDefIterator::new(endian, class, limit, 0, &definitions).take(budget)
-    {
-        facts.verdef.extend(
-            defined
-                .next()
-                .and_then(|name| names.string(u64::from(name.vda_name))),
-        );
+    for (_, mut defined) in VerDefIterator::new(endian, class, limit, 0, &definitions).take(budget) {
+        facts
+            .verdef
+            .extend(defined.next().and_then(|name| names.string(u64::from(name.vda_name))));
     }
     let found = (facts.verneed.len() as u64, facts.verdef.len() as u64);
     if found < (dynamic.need_count, dynamic.definition_count) {
@@ -272,10 +238,7 @@ pub(super) fn read_symbols<'a>(
     facts: &mut ElfFacts,
 ) {
     let ElfEncoding { endian, class } = encoding;
-    let (indexes, symbols) = (
-        get(DynamicTable::VersionIndexes),
-        get(DynamicTable::Symbols),
-    );
+    let (indexes, symbols) = (get(DynamicTable::VersionIndexes), get(DynamicTable::Symbols));
     let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
     let versions = version_names(encoding, &get, names);
     // By offset: a symbol then costs one look-up of a number, and its name is never read.
@@ -320,17 +283,12 @@ fn version_names<'a>(
 ) -> Vec<(u16, ByteString)> {
     let ElfEncoding { endian, class } = encoding;
     let limit = VERSIONS as u64;
-    let (needs, definitions) = (
-        get(DynamicTable::VersionNeeds),
-        get(DynamicTable::VersionDefinitions),
-    );
+    let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
     // The highest bit of an index says that a version is hidden; it is no part of the number.
-    let needed = VerNeedIterator::new(endian, class, limit, 0, &needs).flat_map(|(_, versions)| {
-        versions.map(|version| (version.vna_other & 0x7fff, version.vna_name))
-    });
-    let defined = VerDefIterator::new(endian, class, limit, 0, &definitions).filter_map(
-        |(definition, mut names)| Some((definition.vd_ndx & 0x7fff, names.next()?.vda_name)),
-    );
+    let needed = VerNeedIterator::new(endian, class, limit, 0, &needs)
+        .flat_map(|(_, versions)| versions.map(|version| (version.vna_other & 0x7fff, version.vna_name)));
+    let defined = VerDefIterator::new(endian, class, limit, 0, &definitions)
+        .filter_map(|(definition, mut names)| Some((definition.vd_ndx & 0x7fff, names.next()?.vda_name)));
     needed
         .chain(defined)
         .take(VERSIONS)
@@ -401,10 +359,7 @@ fn isa_needed(encoding: ElfEncoding, desc: &[u8]) -> u32 {
     ) {
         let mut value_at = at;
         if kind == ISA_NEEDED && size == 4 {
-            levels |= encoding
-                .endian
-                .parse_u32_at(&mut value_at, desc)
-                .unwrap_or_default();
+            levels |= encoding.endian.parse_u32_at(&mut value_at, desc).unwrap_or_default();
         }
         at = at.saturating_add(size as usize).next_multiple_of(word);
     }

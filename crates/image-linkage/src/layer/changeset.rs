@@ -64,20 +64,13 @@ impl Changeset {
     /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name of no place.
     ///
     /// Errors: When following the links of the layer takes too long.
-    pub(crate) fn place(
-        &mut self,
-        name: &[u8],
-        limit: usize,
-        links: usize,
-    ) -> Result<Option<RootPath>, String> {
+    pub(crate) fn place(&mut self, name: &[u8], limit: usize, links: usize) -> Result<Option<RootPath>, String> {
         let written = RootPath::new(name);
         // The kernel takes no such path, so that no engine could unpack the member.
         if name.contains(&0) || name.len() > limit {
             self.problem(
                 &written,
-                format!(
-                    "the name holds a NUL or is longer than {limit} bytes; the entry is ignored"
-                ),
+                format!("the name holds a NUL or is longer than {limit} bytes; the entry is ignored"),
             );
             return Ok(None);
         }
@@ -107,12 +100,7 @@ impl Changeset {
         }))
     }
 
-    fn follow(
-        &mut self,
-        directory: &RootPath,
-        limit: usize,
-        links: usize,
-    ) -> Result<Option<RootPath>, String> {
+    fn follow(&mut self, directory: &RootPath, limit: usize, links: usize) -> Result<Option<RootPath>, String> {
         let found = self.links.follow(directory, &self.entries, links)?;
         match &found {
             None => self.problem(
@@ -122,9 +110,7 @@ impl Changeset {
             Some(path) if path.as_bytes().len() > limit => {
                 self.problem(
                     directory,
-                    format!(
-                        "links make the path longer than {limit} bytes; its entries are ignored"
-                    ),
+                    format!("links make the path longer than {limit} bytes; its entries are ignored"),
                 );
                 return Ok(None);
             }
@@ -143,20 +129,14 @@ impl Changeset {
         let is_directory = entry == LayerEntry::Directory;
         if path == RootPath::default() {
             if !is_directory {
-                self.problem(
-                    &path,
-                    "an entry that is no directory stands at the root; it is ignored",
-                );
+                self.problem(&path, "an entry that is no directory stands at the root; it is ignored");
             }
             return;
         }
         if !is_directory {
             self.remove_below(&path);
         }
-        if self
-            .links
-            .set(&path, matches!(entry, LayerEntry::Symlink(_)))
-        {
+        if self.links.set(&path, matches!(entry, LayerEntry::Symlink(_))) {
             self.last_parent = None;
         }
         // Never taken back: a tar that names one path again and again reaches the bound as well.
@@ -192,9 +172,7 @@ impl Changeset {
         if directories <= limit {
             return Ok(());
         }
-        Err(format!(
-            "its entries lie in more than the limit of {limit} directories"
-        ))
+        Err(format!("its entries lie in more than the limit of {limit} directories"))
     }
 
     fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {
@@ -220,10 +198,7 @@ impl Changeset {
         // Behind the smallest name there can be, since none holds a NUL, what lies below stands together.
         let first = RootPath::new(&[path.as_bytes(), b"/\x01"].concat());
         let below = self.entries.range(first..).map(|(below, _)| below);
-        let gone: Vec<RootPath> = below
-            .take_while(|below| below.starts_with(path))
-            .cloned()
-            .collect();
+        let gone: Vec<RootPath> = below.take_while(|below| below.starts_with(path)).cloned().collect();
         if gone.is_empty() {
             return;
         }
@@ -293,10 +268,7 @@ mod tests {
             ("b/x", LayerEntry::Special),
         ]);
         assert_eq!(paths(&found), ["/a", "/b", "/etc", "/etc/x"]);
-        let up = changeset(&[
-            ("d/a", link("../../../etc")),
-            ("d/a/x", LayerEntry::Special),
-        ]);
+        let up = changeset(&[("d/a", link("../../../etc")), ("d/a/x", LayerEntry::Special)]);
         assert_eq!(paths(&up), ["/d/a", "/etc/x"]);
     }
 
@@ -326,9 +298,7 @@ mod tests {
             ("d/.wh.", LayerEntry::Special),
             ("d/.wh...", LayerEntry::Special),
         ]);
-        let text = |set: &std::collections::BTreeSet<RootPath>| {
-            set.iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
+        let text = |set: &std::collections::BTreeSet<RootPath>| set.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(text(&found.whiteouts), ["/d/.wh..opqX", "/d/gone"]);
         assert_eq!(text(&found.opaque), ["/d"]);
         assert_eq!((paths(&found).len(), found.problems.len()), (0, 2));

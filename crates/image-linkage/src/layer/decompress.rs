@@ -28,10 +28,7 @@ pub fn detect_compression(start: &[u8]) -> Compression {
 }
 
 /// Decompresses a blob whose compression is recognised on the first read.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one of it for each layer"
-)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it for each layer")]
 pub enum DecompressedReader<R: BufRead> {
     /// Nothing has been read.
     Unknown(Option<R>),
@@ -78,9 +75,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                         }),
                         // Goes on from frame to frame, of which zstd:chunked has one for each file. libzstd bounds
                         // the window to 128 MiB.
-                        Compression::Zstd => {
-                            Self::Zstd(Box::new(zstd::Decoder::with_buffer(inner)?))
-                        }
+                        Compression::Zstd => Self::Zstd(Box::new(zstd::Decoder::with_buffer(inner)?)),
                     };
                 }
             }
@@ -107,10 +102,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
             if !at_next_member(member.get_mut())? {
                 return Ok(0);
             }
-            self.member = self
-                .member
-                .take()
-                .map(|member| GzDecoder::new(member.into_inner()));
+            self.member = self.member.take().map(|member| GzDecoder::new(member.into_inner()));
         }
     }
 }
@@ -164,10 +156,7 @@ mod tests {
     fn members_frames_and_padding_are_one_stream() {
         check(b"plain", Ok(b"plain"));
         check(b"", Ok(b""));
-        check(
-            &[gzip(b"one "), gzip(b""), gzip(b"two")].concat(),
-            Ok(b"one two"),
-        );
+        check(&[gzip(b"one "), gzip(b""), gzip(b"two")].concat(), Ok(b"one two"));
         check(&[gzip(b"one"), vec![0; 70_000]].concat(), Ok(b"one"));
         let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
         let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3].to_vec();
@@ -179,10 +168,7 @@ mod tests {
 
     #[test]
     fn damage_is_an_error() {
-        check(
-            &[gzip(b"one"), b"garbage".to_vec()].concat(),
-            Err("no gzip member"),
-        );
+        check(&[gzip(b"one"), b"garbage".to_vec()].concat(), Err("no gzip member"));
         let whole = gzip(&[7; 5000]);
         check(&whole[..whole.len() - 9], Err(""));
         let frame = zstd::encode_all([7_u8; 5000].as_slice(), 3).unwrap();

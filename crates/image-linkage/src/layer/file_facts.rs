@@ -98,9 +98,7 @@ impl<'a> FileReader<'a> {
             mode: self.mode,
             elf,
             kept: self.kept.filter(|_| !too_large).map(Vec::into_boxed_slice),
-            sha256: self
-                .hasher
-                .map(|hasher| to_hex(&hasher.finalize()).into_boxed_str()),
+            sha256: self.hasher.map(|hasher| to_hex(&hasher.finalize()).into_boxed_str()),
         };
         (facts, too_large)
     }
@@ -114,17 +112,10 @@ pub struct KeptBudget {
 
 impl KeptBudget {
     /// Counts what was kept of a file, and lets go of it past the limit; then returns why the file is not read.
-    pub fn admit(
-        &mut self,
-        facts: &mut FileFacts,
-        too_large: bool,
-        limits: &Limits,
-    ) -> Option<String> {
+    pub fn admit(&mut self, facts: &mut FileFacts, too_large: bool, limits: &Limits) -> Option<String> {
         if too_large {
             let limit = limits.kept_file;
-            return Some(format!(
-                "larger than the limit of {limit} bytes; it is not read"
-            ));
+            return Some(format!("larger than the limit of {limit} bytes; it is not read"));
         }
         let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
         if self.bytes + bytes > limits.kept_total {

@@ -1,9 +1,7 @@
 //! The headers of one member, written anew with another name or another link target; all else stays as it is.
 
 use super::pax;
-use super::tar_header::{
-    BLOCK, FieldRange, KIND, LINK, MAGIC, NAME, SIZE, SUM, VERSION, member_size, put,
-};
+use super::tar_header::{BLOCK, FieldRange, KIND, LINK, MAGIC, NAME, SIZE, SUM, VERSION, member_size, put};
 
 /// The part of a name that stands in front of the name field.
 const PREFIX: FieldRange = 345..500;
@@ -18,22 +16,14 @@ pub(crate) struct HeaderChange<'a> {
 /// member's own begins. What lies behind it, such as a sparse map, must not be there.
 ///
 /// Errors: Why the headers cannot be changed.
-pub(crate) fn edit_headers(
-    raw: &[u8],
-    own: usize,
-    change: &HeaderChange<'_>,
-) -> Result<Vec<u8>, String> {
+pub(crate) fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
     let broken = || "its headers end before they are whole".to_owned();
     let mut records = Vec::new();
     let mut out = Vec::new();
     let mut at = 0;
     while at < own {
-        let header: &[u8; BLOCK] = raw
-            .get(at..)
-            .and_then(<[u8]>::first_chunk)
-            .ok_or_else(broken)?;
-        let bytes = usize::try_from(member_size(header).ok_or_else(broken)?)
-            .map_err(|_too_large| broken())?;
+        let header: &[u8; BLOCK] = raw.get(at..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
+        let bytes = usize::try_from(member_size(header).ok_or_else(broken)?).map_err(|_too_large| broken())?;
         let whole = BLOCK + bytes.next_multiple_of(BLOCK);
         let content = raw.get(at + BLOCK..at + BLOCK + bytes).ok_or_else(broken)?;
         match header.get(KIND.start) {
@@ -45,10 +35,7 @@ pub(crate) fn edit_headers(
         }
         at += whole;
     }
-    let own: &[u8; BLOCK] = raw
-        .get(own..)
-        .and_then(<[u8]>::first_chunk)
-        .ok_or_else(broken)?;
+    let own: &[u8; BLOCK] = raw.get(own..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
     let mut own = *own;
     for (key, text, place) in [("path", change.name, NAME), ("linkpath", change.link, LINK)] {
         let Some(text) = text else { continue };
@@ -106,11 +93,7 @@ fn extended(records: &[u8]) -> Vec<u8> {
     // A reader that knows no PAX unpacks the records as a file of this name.
     put(&mut header, NAME, b"PaxHeaders/member");
     put(&mut header, 100..108, b"0000644");
-    put(
-        &mut header,
-        SIZE,
-        format!("{:011o}", records.len()).as_bytes(),
-    );
+    put(&mut header, SIZE, format!("{:011o}", records.len()).as_bytes());
     put(&mut header, KIND, b"x");
     put(&mut header, MAGIC, b"ustar");
     put(&mut header, VERSION, b"00");

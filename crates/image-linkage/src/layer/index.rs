@@ -48,10 +48,7 @@ impl LayerIndex {
     }
 
     /// Where a hard link to `target` ends, and what the layer holds there: nothing where the file is one of a layer below.
-    pub(crate) fn follow_hardlink<'l>(
-        &'l self,
-        mut target: &'l RootPath,
-    ) -> (&'l RootPath, Option<&'l LayerEntry>) {
+    pub(crate) fn follow_hardlink<'l>(&'l self, mut target: &'l RootPath) -> (&'l RootPath, Option<&'l LayerEntry>) {
         for _ in 0..HARDLINK_DEPTH {
             match self.entries.get(target) {
                 Some(LayerEntry::Hardlink(next)) => target = next,

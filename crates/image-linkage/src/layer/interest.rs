@@ -52,8 +52,7 @@ pub struct FileInterest {
 impl FileInterest {
     /// Looks for what `wanted` lists.
     pub fn new(wanted: WantedFiles) -> Self {
-        let patterns =
-            |list: &BTreeSet<String>| list.iter().map(|text| PathPattern::new(text)).collect();
+        let patterns = |list: &BTreeSet<String>| list.iter().map(|text| PathPattern::new(text)).collect();
         Self {
             kept: patterns(&wanted.kept),
             hashed: patterns(&wanted.hashed),
@@ -68,12 +67,7 @@ impl FileInterest {
         let mut hasher = DigestHasher::default();
         hasher.update(&INDEX_VERSION.to_le_bytes());
         let wanted = &self.wanted;
-        for list in [
-            &wanted.kept,
-            &wanted.hashed,
-            &wanted.names,
-            &wanted.symbol_prefixes,
-        ] {
+        for list in [&wanted.kept, &wanted.hashed, &wanted.names, &wanted.symbol_prefixes] {
             // Lengths go in too, or a text could move from one list's end to the next one's start unseen.
             hasher.update(&(list.len() as u64).to_le_bytes());
             for text in list {
@@ -168,10 +162,7 @@ mod tests {
         });
         let (status, library) = ("var/lib/dpkg/status".into(), "usr/lib/libz.so.1".into());
         let asked = |path: &RootPath| (interest.keeps_content(path), interest.needs_digest(path));
-        assert_eq!(
-            (asked(&status), asked(&library)),
-            ((true, false), (false, true))
-        );
+        assert_eq!((asked(&status), asked(&library)), ((true, false), (false, true)));
     }
 
     #[test]

@@ -72,11 +72,7 @@ impl LayerLinks {
         }
     }
 
-    fn target<'a>(
-        &self,
-        trail: &HashedPath,
-        entries: &'a BTreeMap<RootPath, LayerEntry>,
-    ) -> Option<&'a [u8]> {
+    fn target<'a>(&self, trail: &HashedPath, entries: &'a BTreeMap<RootPath, LayerEntry>) -> Option<&'a [u8]> {
         let path = trail.path.as_slice();
         let is_link = self.hashes.contains(&trail.hasher.finish()) && self.paths.contains(path);
         match entries.get(path).filter(|_| is_link) {
@@ -123,9 +119,7 @@ impl LayerLinks {
             // Forty links with targets of thousands of components for each of a million names would take hours.
             self.steps += parts.len();
             if self.steps > STEPS {
-                return Err(format!(
-                    "the symbolic links lead through more than {STEPS} directories"
-                ));
+                return Err(format!("the symbolic links lead through more than {STEPS} directories"));
             }
             pending.extend(parts.into_iter().rev());
         }

@@ -26,9 +26,7 @@ struct MemberHeader<'a> {
 impl<W: Write> LayerWriter<W> {
     /// A tar without members, which is written to `out`.
     pub fn new(out: W) -> Self {
-        Self {
-            tar: Builder::new(out),
-        }
+        Self { tar: Builder::new(out) }
     }
 
     /// A directory, mode 755.
@@ -46,13 +44,7 @@ impl<W: Write> LayerWriter<W> {
     }
 
     /// A regular file with the `bytes` bytes that `content` gives; fewer or more are an error.
-    pub fn file(
-        &mut self,
-        path: &RootPath,
-        mode: u16,
-        bytes: u64,
-        mut content: impl Read,
-    ) -> io::Result<()> {
+    pub fn file(&mut self, path: &RootPath, mode: u16, bytes: u64, mut content: impl Read) -> io::Result<()> {
         let shape = MemberHeader {
             kind: EntryType::Regular,
             mode: mode.into(),
@@ -94,9 +86,7 @@ impl<W: Write> LayerWriter<W> {
         // The builder knows of a header alone, so that the last block is filled here.
         let padding = usize::try_from(padding(bytes)).unwrap_or(0);
         let zeros = [0; BLOCK];
-        self.tar
-            .get_mut()
-            .write_all(zeros.get(..padding).unwrap_or_default())?;
+        self.tar.get_mut().write_all(zeros.get(..padding).unwrap_or_default())?;
         Ok(())
     }
 
@@ -123,12 +113,7 @@ impl<W: Write> LayerWriter<W> {
         self.tar.finish()
     }
 
-    fn append(
-        &mut self,
-        name: &[u8],
-        shape: MemberHeader<'_>,
-        content: impl Read,
-    ) -> io::Result<()> {
+    fn append(&mut self, name: &[u8], shape: MemberHeader<'_>, content: impl Read) -> io::Result<()> {
         let long = [("path", name), ("linkpath", shape.target)];
         let long = long.into_iter().filter(|(_, text)| text.len() > NAME.len());
         // Not in ustar's prefix field, which takes only what can be cut at a fitting slash.

@@ -23,9 +23,7 @@ mod tar_members;
 mod tar_walk;
 
 pub use file_facts::{KeptBudget, read_file_facts};
-pub use index::{
-    ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind,
-};
+pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use interest::{FileInterest, IndexOptions, WantedFiles};
 pub use pipeline::index_layer;
 pub use tar_member::has_no_content;

@@ -14,12 +14,7 @@ impl PathPattern {
     /// A pattern as it is written; without a slash, it is that of a name in any folder.
     pub(crate) fn new(text: &str) -> Self {
         let split = text.rsplit_once('/');
-        let parts = |folder: &str| {
-            folder
-                .split('/')
-                .map(|part| part.as_bytes().into())
-                .collect()
-        };
+        let parts = |folder: &str| folder.split('/').map(|part| part.as_bytes().into()).collect();
         Self {
             folder: split.map(|(folder, _)| parts(folder)),
             name: split.map_or(text, |(_, name)| name).as_bytes().into(),

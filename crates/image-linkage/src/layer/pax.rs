@@ -52,8 +52,8 @@ pub(crate) fn for_each_record<'b>(
     let mut rest = bytes;
     while !rest.is_empty() {
         let at = bytes.len() - rest.len();
-        let (key, value, after) = record(rest)
-            .ok_or_else(|| format!("malformed PAX record at byte {at} of its header"))?;
+        let (key, value, after) =
+            record(rest).ok_or_else(|| format!("malformed PAX record at byte {at} of its header"))?;
         take(at, key, value)?;
         rest = after;
     }

@@ -42,14 +42,8 @@ pub fn index_layer(
     })
 }
 
-fn read(
-    blob: impl Read + Send,
-    expected: &ExpectedBlob<'_>,
-    options: &IndexOptions,
-) -> Result<LayerIndex, String> {
-    let unknown = |algorithm: String| {
-        format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512")
-    };
+fn read(blob: impl Read + Send, expected: &ExpectedBlob<'_>, options: &IndexOptions) -> Result<LayerIndex, String> {
+    let unknown = |algorithm: String| format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512");
     let stored_hasher = DigestHasher::for_digest(expected.digest).map_err(unknown)?;
     let plain_hasher = DigestHasher::for_digest(expected.diff_id).map_err(unknown)?;
     std::thread::scope(|scope| {
@@ -58,8 +52,7 @@ fn read(
             failure: None,
         };
         let (stored_ahead, stored) = read_ahead(scope, stored, STORED_CHUNK);
-        let (plain_ahead, plain) =
-            read_ahead(scope, DecompressedReader::new(stored_ahead), PLAIN_CHUNK);
+        let (plain_ahead, plain) = read_ahead(scope, DecompressedReader::new(stored_ahead), PLAIN_CHUNK);
         let mut bounded = BoundedReader {
             inner: HashingReader::new(plain_ahead, plain_hasher, None),
             limit: uncompressed_limit(expected.size, &options.limits),
@@ -96,18 +89,14 @@ fn check_stored<R: Read>(
     expected: &ExpectedBlob<'_>,
     failed: bool,
 ) -> Result<(Digest, u64), String> {
-    let decompressed = plain
-        .join()
-        .map_err(|_panic| "the decompressor failed".to_owned())?;
+    let decompressed = plain.join().map_err(|_panic| "the decompressor failed".to_owned())?;
     if let Some(mut rest) = decompressed.into_inner()
         && (!failed || expected.size.is_some())
     {
         // What goes wrong here is remembered by the reader itself.
         let _ = io::copy(&mut rest, &mut io::sink());
     }
-    let stored = stored
-        .join()
-        .map_err(|_panic| "the reader failed".to_owned())?;
+    let stored = stored.join().map_err(|_panic| "the reader failed".to_owned())?;
     let (digest, bytes) = stored.inner.finish();
     if let Some(failure) = stored.failure {
         return Err(failure);

@@ -39,12 +39,7 @@ impl LayerCut {
                     .is_some_and(|entry| *entry != LayerEntry::Directory)
         };
         let mut cut = Self {
-            gone: layer
-                .entries
-                .keys()
-                .filter(|path| goes(path))
-                .cloned()
-                .collect(),
+            gone: layer.entries.keys().filter(|path| goes(path)).cloned().collect(),
             ..Self::default()
         };
         for (path, entry) in &layer.entries {
@@ -55,10 +50,7 @@ impl LayerCut {
                 continue;
             };
             if goes(file) {
-                let heir = cut
-                    .heirs
-                    .entry(file.clone())
-                    .or_insert_with(|| path.clone());
+                let heir = cut.heirs.entry(file.clone()).or_insert_with(|| path.clone());
                 // The first link by name becomes the file; the others lead to it.
                 if heir != path {
                     cut.relinked.insert(path.clone(), heir.clone());
@@ -84,9 +76,7 @@ impl LayerCut {
             }
         }
         for (path, target) in &self.relinked {
-            after
-                .entries
-                .insert(path.clone(), LayerEntry::Hardlink(target.clone()));
+            after.entries.insert(path.clone(), LayerEntry::Hardlink(target.clone()));
         }
         after.entries.retain(|path, _| !self.gone.contains(path));
         after.whiteouts.extend(self.whiteouts.iter().cloned());
@@ -103,12 +93,7 @@ pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &'l RootPath) -> Opti
 /// Writes the tar that `reader` gives to `out`, without what `cut` leaves out.
 ///
 /// Errors: What is wrong with the tar and at which byte, what `reader` gives, and what `out` gives.
-pub fn rewrite_layer(
-    reader: impl Read,
-    cut: &LayerCut,
-    limits: &Limits,
-    out: &mut dyn Write,
-) -> Result<(), String> {
+pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &mut dyn Write) -> Result<(), String> {
     let mut members = TarMembers::new(reader, limits);
     loop {
         match members.next()? {
@@ -167,8 +152,7 @@ fn member<R: Read>(
     let bytes = found.bytes();
     // What lies nowhere in the layer stays as it is written: engines ignore it or refuse it, as before.
     let Some(path) = found.path.clone() else {
-        out.write_all(&found.raw)
-            .map_err(|error| error.to_string())?;
+        out.write_all(&found.raw).map_err(|error| error.to_string())?;
         return copy(members, bytes, out);
     };
     let (change, at) = match cut.fate(&path, found.member.kind) {
@@ -193,11 +177,7 @@ fn member<R: Read>(
     copy(members, bytes, out)
 }
 
-fn copy<R: Read>(
-    members: &mut TarMembers<'_, R>,
-    bytes: u64,
-    out: &mut dyn Write,
-) -> Result<(), String> {
+fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Write) -> Result<(), String> {
     let mut failure = None;
     members.read(bytes, |piece| {
         if failure.is_none() {
@@ -227,9 +207,7 @@ pub fn extract_files(
         let wanted = found.path.as_ref().filter(|path| paths.contains(*path));
         if let Some(path) = wanted.filter(|_| !found.member.has_no_content()) {
             if found.is_sparse() {
-                return Err(format!(
-                    "{path} is stored as a sparse file, which is not taken out"
-                ));
+                return Err(format!("{path} is stored as a sparse file, which is not taken out"));
             }
             // Once without a byte, so that an empty file is made too.
             let mut failure = take(path, b"").err();

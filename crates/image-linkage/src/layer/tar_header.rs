@@ -34,9 +34,7 @@ impl HeaderScan {
     /// Errors: What no reader of an engine takes for a header.
     pub(crate) fn prepare(&mut self, buffer: &mut [u8]) -> Result<(), String> {
         while !self.complete
-            && let Some((block, after)) = buffer
-                .get_mut(self.next..)
-                .and_then(<[u8]>::split_first_chunk_mut)
+            && let Some((block, after)) = buffer.get_mut(self.next..).and_then(<[u8]>::split_first_chunk_mut)
         {
             // Two blocks of zeros end a tar; one alone is an error to Go (`readHeader`).
             if is_zero(block) {
@@ -76,9 +74,7 @@ impl HeaderScan {
             }
             // Readers differ in whether its records then count for the entry under way.
             b'g' if self.next > 0 => {
-                return Err(
-                    "a global header stands between an entry and its own headers".to_owned(),
-                );
+                return Err("a global header stands between an entry and its own headers".to_owned());
             }
             _ => {
                 self.complete = true;
@@ -172,12 +168,8 @@ pub(super) fn member_size(block: &[u8; BLOCK]) -> Option<u64> {
         return octal(&bytes).filter(|&size| i64::try_from(size).is_ok());
     }
     let high = u128::from(first & 0x7f);
-    let value = rest
-        .iter()
-        .fold(high, |value, &byte| value << 8 | u128::from(byte));
-    i64::try_from(value)
-        .ok()
-        .and_then(|size| u64::try_from(size).ok())
+    let value = rest.iter().fold(high, |value, &byte| value << 8 | u128::from(byte));
+    i64::try_from(value).ok().and_then(|size| u64::try_from(size).ok())
 }
 
 /// An octal number between blanks and NULs; nothing at all is 0.
@@ -264,9 +256,6 @@ mod tests {
             assert!(headers.complete && headers.long_name, "{end}");
         }
         bytes[1024] = b'g';
-        assert!(
-            HeaderScan::default().prepare(&mut bytes).is_err(),
-            "checksum"
-        );
+        assert!(HeaderScan::default().prepare(&mut bytes).is_err(), "checksum");
     }
 }

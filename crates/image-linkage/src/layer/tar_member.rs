@@ -106,12 +106,7 @@ pub fn has_no_content(kind: EntryType) -> bool {
 }
 
 /// The bytes of content that follow a member's headers.
-fn stored(
-    entry: &ParsedEntry<'_>,
-    kind: EntryType,
-    records: &PaxRecords,
-    own_map: u64,
-) -> Result<u64, String> {
+fn stored(entry: &ParsedEntry<'_>, kind: EntryType, records: &PaxRecords, own_map: u64) -> Result<u64, String> {
     if has_no_content(kind) {
         return Ok(0);
     }

@@ -91,12 +91,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
                 let raw = self.take(bytes);
                 let (path_bytes, links) = (self.limits.path_bytes, self.limits.links);
                 let path = self.changeset.place(&member.name, path_bytes, links)?;
-                Ok(TarItem::Member(Box::new(RawMember {
-                    path,
-                    member,
-                    raw,
-                    own,
-                })))
+                Ok(TarItem::Member(Box::new(RawMember { path, member, raw, own })))
             }
         }
     }
@@ -132,10 +127,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
             let mut plain = buffered.get(..look).unwrap_or(buffered).to_vec();
             let mut headers = HeaderScan::default();
             headers.prepare(&mut plain)?;
-            let event = self
-                .parser
-                .parse(&plain)
-                .map_err(|error| error.to_string())?;
+            let event = self.parser.parse(&plain).map_err(|error| error.to_string())?;
             match event {
                 ParseEvent::NeedData { min_bytes } if plain.len() < buffered.len() => {
                     look = min_bytes.max(look * 2);
@@ -165,8 +157,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
                     let own = headers.entry_at();
                     // In format 1.0 the map stands in the content, and its size is counted in the member's.
                     let map = (consumed - own) as u64 - BLOCK_BYTES;
-                    let member =
-                        TarMember::new(&entry, Some((sparse_map, real_size)), &headers, map)?;
+                    let member = TarMember::new(&entry, Some((sparse_map, real_size)), &headers, map)?;
                     return Ok(ParsedHeaders::Member(member, consumed, own));
                 }
             }

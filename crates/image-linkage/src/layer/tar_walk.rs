@@ -21,10 +21,7 @@ use crate::path::RootPath;
 ///
 /// Errors: What is wrong and at which byte of the tar (a header that is none, a member cut short, a limit crossed),
 /// and every error that `reader` gives.
-pub(crate) fn read_changeset(
-    reader: impl BufRead,
-    options: &IndexOptions,
-) -> Result<Changeset, String> {
+pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
     let limits = &options.limits;
     let mut walk = TarWalk {
         input: TarInput::new(reader),
@@ -84,10 +81,9 @@ impl<R: BufRead> TarWalk<'_, R> {
                 ParseEvent::GlobalExtensions { consumed, pax_data } => {
                     (consumed, pax::read_records(pax_data).map(|_| None))
                 }
-                ParseEvent::Entry { consumed, entry } => (
-                    consumed,
-                    TarMember::new(&entry, None, &self.headers, 0).map(Some),
-                ),
+                ParseEvent::Entry { consumed, entry } => {
+                    (consumed, TarMember::new(&entry, None, &self.headers, 0).map(Some))
+                }
                 ParseEvent::SparseEntry {
                     consumed,
                     entry,
@@ -113,9 +109,7 @@ impl<R: BufRead> TarWalk<'_, R> {
     fn end_without_marker(&self) -> Result<Option<TarMember>, String> {
         match self.input.buffered() {
             [] => Ok(None),
-            rest if rest.len() as u64 == BLOCK_BYTES && rest.iter().all(|&byte| byte == 0) => {
-                Ok(None)
-            }
+            rest if rest.len() as u64 == BLOCK_BYTES && rest.iter().all(|&byte| byte == 0) => Ok(None),
             rest => Err(format!(
                 "the tar ends in the middle of a header, {} bytes after byte {}",
                 rest.len(),
@@ -127,17 +121,14 @@ impl<R: BufRead> TarWalk<'_, R> {
     fn take(&mut self, member: &TarMember) -> Result<(), String> {
         self.members += 1;
         if self.members > self.limits.layer_entries {
-            return Err(format!(
-                "more than the limit of {} entries",
-                self.limits.layer_entries
-            ));
+            return Err(format!("more than the limit of {} entries", self.limits.layer_entries));
         }
         // Before the member is read: paths and facts that are held count, content that passes does not.
         self.changeset.check_held()?;
         let after = member.padding();
-        let placed =
-            self.changeset
-                .place(&member.name, self.limits.path_bytes, self.limits.links)?;
+        let placed = self
+            .changeset
+            .place(&member.name, self.limits.path_bytes, self.limits.links)?;
         let stored = member.stored;
         let entry = match member.kind {
             EntryType::Directory => LayerEntry::Directory,
@@ -147,9 +138,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             _ => match &placed {
                 Some(path) => {
                     if let EntryType::Other(flag) = member.kind {
-                        let what = format!(
-                            "no engine knows its type, {flag:#04x}; it is taken for a file"
-                        );
+                        let what = format!("no engine knows its type, {flag:#04x}; it is taken for a file");
                         self.changeset.problem(path, what);
                     }
                     let entry = self.file(path, member)?;

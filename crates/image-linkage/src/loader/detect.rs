@@ -15,18 +15,12 @@ impl DynamicLoader {
     }
 
     /// The loader at `path`, which a program names in `PT_INTERP`; `None` when no file lies there.
-    pub fn read_at(
-        rootfs: &Rootfs,
-        path: &[u8],
-        arch: &'static Arch,
-        cpu: CpuLevel,
-    ) -> Option<Self> {
+    pub fn read_at(rootfs: &Rootfs, path: &[u8], arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
         let real_path = rootfs.lookup(path).ok()?.path;
         let file = rootfs.file(path)?;
         let bytes = file.kept.as_deref().unwrap_or_default();
         // On Alpine the loader is musl's `libc.so` itself, and only the link to it has the loader's name.
-        let is_musl = real_path.name().starts_with(b"ld-musl-")
-            || path.windows(8).any(|part| part == b"ld-musl-");
+        let is_musl = real_path.name().starts_with(b"ld-musl-") || path.windows(8).any(|part| part == b"ld-musl-");
         let (libc, is_debian) = if is_musl {
             (Libc::Musl, false)
         } else {

@@ -94,9 +94,6 @@ mod tests {
             platform: b"x",
         };
         assert_eq!(expand_tokens(b"$ORIGIN/x", &tokens), None);
-        assert_eq!(
-            expand_tokens(b"$LIB/x", &tokens).as_deref(),
-            Some(b"lib/x".as_slice())
-        );
+        assert_eq!(expand_tokens(b"$LIB/x", &tokens).as_deref(), Some(b"lib/x".as_slice()));
     }
 }

@@ -100,8 +100,7 @@ impl LdCache {
         let usable = || {
             entries.iter().map(|(_, entry)| entry).filter(|entry| {
                 // Where there is one kind of library, one that ldconfig knew nothing more of will do.
-                (entry.flags == flags || (entry.flags == 1 && flags == 3))
-                    && entry.hardware & !by.hardware == 0
+                (entry.flags == flags || (entry.flags == 1 && flags == 3)) && entry.hardware & !by.hardware == 0
             })
         };
         let has_level = |entry: &CacheEntry| {
@@ -180,9 +179,7 @@ fn rest(text: &[u8], from: usize) -> &[u8] {
 fn value(digits: &[u8]) -> i32 {
     // The loader does not look for an overflow either.
     let digits = digits.iter().map(|digit| i32::from(digit - b'0'));
-    digits.fold(0_i32, |value, digit| {
-        value.wrapping_mul(10).wrapping_add(digit)
-    })
+    digits.fold(0_i32, |value, digit| value.wrapping_mul(10).wrapping_add(digit))
 }
 
 /// A byte as the loader's `char`; the end of a text is 0.

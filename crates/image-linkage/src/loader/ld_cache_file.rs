@@ -105,8 +105,7 @@ struct CacheTable {
 
 impl CacheTable {
     fn end(&self) -> usize {
-        self.first
-            .saturating_add(self.count.saturating_mul(self.entry))
+        self.first.saturating_add(self.count.saturating_mul(self.entry))
     }
 }
 
@@ -171,9 +170,8 @@ impl<'f> CacheReader<'f> {
         }
         // The loader walks this list beside its own sorted one (`glibc_hwcaps_update_priorities`).
         if names.iter().any(is_subdirectory) && !names.is_sorted() {
-            file.damage.get_or_insert_with(|| {
-                "the names of its subdirectories are not in their order".to_owned()
-            });
+            file.damage
+                .get_or_insert_with(|| "the names of its subdirectories are not in their order".to_owned());
         }
         Ok(file)
     }
@@ -289,11 +287,10 @@ impl<'f> CacheReader<'f> {
     /// (elf/dl-cache.c, `glibc_hwcaps_string`), so behind an old header it reads something else.
     fn subdirectories(&self, extensions: &CacheExtensions<'f>) -> Vec<Option<ByteString>> {
         let (offset, count) = extensions.subdirectories.unwrap_or_default();
-        let name =
-            |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
-                CacheText::Found(name) => Some(ByteString::from(name)),
-                CacheText::OutOfRoom | CacheText::Unknown => None,
-            };
+        let name = |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
+            CacheText::Found(name) => Some(ByteString::from(name)),
+            CacheText::OutOfRoom | CacheText::Unknown => None,
+        };
         (0..count.min(NAMES)).map(name).collect()
     }
 
@@ -328,9 +325,7 @@ impl<'f> CacheReader<'f> {
         let tail = tail.get(..TEXT).unwrap_or(tail);
         match tail.iter().position(|&byte| byte == 0) {
             Some(end) => CacheText::Found(tail.get(..end).unwrap_or_default()),
-            None if tail.len() < TEXT && !self.bytes.len().is_multiple_of(PAGE) => {
-                CacheText::Found(tail)
-            }
+            None if tail.len() < TEXT && !self.bytes.len().is_multiple_of(PAGE) => CacheText::Found(tail),
             None => CacheText::Unknown,
         }
     }

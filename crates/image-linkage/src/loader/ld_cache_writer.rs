@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ld_cache::{CacheEntry, LdCache, compare_names};
 use super::ld_cache_file::{
-    EXTENSION_HEADER, EXTENSIONS, GENERATOR_TAG, HWCAP_NAMED, HWCAPS_TAG, NEW_ENTRY, NEW_HEADER,
-    NEW_MAGIC, SECTION,
+    EXTENSION_HEADER, EXTENSIONS, GENERATOR_TAG, HWCAP_NAMED, HWCAPS_TAG, NEW_ENTRY, NEW_HEADER, NEW_MAGIC, SECTION,
 };
 
 /// The header of the extension directory with two sections: what wrote the file, and the subdirectories' names.
@@ -27,9 +26,7 @@ pub fn write_cache(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>
         .iter()
         .filter_map(|(_, entry)| entry.hwcaps.as_deref())
         .collect();
-    let texts = entries
-        .iter()
-        .flat_map(|(name, entry)| [*name, &*entry.path]);
+    let texts = entries.iter().flat_map(|(name, entry)| [*name, &*entry.path]);
     let strings = StringPool::new(
         texts.chain(names.iter().copied()),
         NEW_HEADER + entries.len() * NEW_ENTRY,
@@ -74,12 +71,7 @@ fn hwcap(entry: &CacheEntry, numbers: &BTreeMap<&[u8], u64>) -> u64 {
     })
 }
 
-fn header(
-    out: &mut NumberWriter,
-    entries: usize,
-    strings: &StringPool,
-    data: u8,
-) -> Result<(), String> {
+fn header(out: &mut NumberWriter, entries: usize, strings: &StringPool, data: u8) -> Result<(), String> {
     out.bytes.extend(NEW_MAGIC);
     out.place(entries)?;
     out.place(strings.bytes.len())?;
@@ -131,9 +123,7 @@ struct StringPool {
 impl StringPool {
     fn new<'t>(texts: impl Iterator<Item = &'t [u8]>, from: usize) -> Self {
         // Backwards, a text that ends another one stands before it.
-        let mut backwards: BTreeSet<Vec<u8>> = texts
-            .map(|text| text.iter().rev().copied().collect())
-            .collect();
+        let mut backwards: BTreeSet<Vec<u8>> = texts.map(|text| text.iter().rev().copied().collect()).collect();
         let mut strings = Self {
             bytes: Vec::new(),
             places: BTreeMap::new(),
@@ -193,8 +183,8 @@ impl NumberWriter {
 
     /// An offset, a length or a count.
     fn place(&mut self, value: usize) -> Result<(), String> {
-        let value = u32::try_from(value)
-            .map_err(|_too_large| format!("a cache of {value} bytes or more cannot be written"))?;
+        let value =
+            u32::try_from(value).map_err(|_too_large| format!("a cache of {value} bytes or more cannot be written"))?;
         self.word(value);
         Ok(())
     }
@@ -265,11 +255,7 @@ mod tests {
             assert_eq!(listed(&file.cache), listed(&cache()));
             assert_eq!(file.cache.format, Some(LdCacheFormat::New));
             assert_eq!(file.cache.generator.as_deref(), Some(&b"a generator"[..]));
-            let first = |name: &str| {
-                file.cache
-                    .iter()
-                    .find(|(found, _)| *found == name.as_bytes())
-            };
+            let first = |name: &str| file.cache.iter().find(|(found, _)| *found == name.as_bytes());
             let path = first("libcupti.so.12").map(|(_, entry)| entry.path.clone());
             assert_eq!(path.as_deref(), Some(&b"/opt/b/libcupti.so.12"[..]));
         }

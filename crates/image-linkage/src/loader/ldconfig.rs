@@ -165,10 +165,7 @@ impl LdconfigRun<'_> {
         let known = |known: &SearchedDirectory| known.node == found.node;
         // By inode, as `add_single_dir` does: /lib and /usr/lib are one directory in most images.
         let is_directory = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
-        if !is_directory
-            || self.directories.len() >= DIRECTORIES
-            || self.directories.iter().any(known)
-        {
+        if !is_directory || self.directories.len() >= DIRECTORIES || self.directories.iter().any(known) {
             return false;
         }
         self.directories.push(SearchedDirectory {
@@ -267,12 +264,7 @@ impl LdconfigRun<'_> {
     }
 
     /// Makes the link of a library, and its entry.
-    fn enter(
-        &mut self,
-        directory: &SearchedDirectory,
-        soname: &ByteString,
-        library: &DirectoryLibrary,
-    ) {
+    fn enter(&mut self, directory: &SearchedDirectory, soname: &ByteString, library: &DirectoryLibrary) {
         let plain = directory.level.is_none();
         if plain && !library.is_link {
             self.make_link(directory, &library.name, soname);
@@ -298,8 +290,7 @@ impl LdconfigRun<'_> {
     fn make_link(&mut self, directory: &SearchedDirectory, file: &ByteString, soname: &ByteString) {
         let at = |name: &[u8]| [&*directory.path, b"/", name].concat();
         let there = self.rootfs.child(directory.node, soname);
-        let is_link =
-            there.is_none_or(|node| matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_)));
+        let is_link = there.is_none_or(|node| matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_)));
         let same = || {
             let (file, there) = (self.rootfs.file(&at(file))?, self.rootfs.file(&at(soname))?);
             Some(std::ptr::eq(file, there))
@@ -337,12 +328,10 @@ fn isa_level(facts: &FileFacts) -> u32 {
 /// none, or is for a processor that this `ldconfig` does not know.
 fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(ByteString, i32)> {
     // "… is not a shared object file (Type: …)" (elf/readelflib.c)
-    let elf = facts
-        .elf
-        .as_ref()
-        .filter(|elf| elf.dynamic && elf.kind == ET_DYN)?;
+    let elf = facts.elf.as_ref().filter(|elf| elf.dynamic && elf.kind == ET_DYN)?;
     // "file … is truncated": the tables that it reads; that a loaded segment is cut it does not see.
-    let cut = |problem: &ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
+    let cut =
+        |problem: &ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
     if elf.problems.iter().any(cut) {
         return None;
     }

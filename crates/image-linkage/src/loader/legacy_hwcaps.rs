@@ -48,10 +48,7 @@ impl LegacyHwcaps {
     /// the platform and the capabilities, the fullest first.
     pub(super) fn subdirectories(&self) -> Vec<ByteString> {
         let tls = ByteString::from(&b"tls"[..]);
-        let names: Vec<&ByteString> = [&tls, &self.platform]
-            .into_iter()
-            .chain(&self.capabilities)
-            .collect();
+        let names: Vec<&ByteString> = [&tls, &self.platform].into_iter().chain(&self.capabilities).collect();
         let mut all: Vec<ByteString> = Vec::new();
         // With `tls` as the highest bit, to count the subsets downwards gives the loader's order. The bound keeps
         // their number small; a processor has three or four names.
@@ -61,9 +58,7 @@ impl LegacyHwcaps {
                 .iter()
                 .enumerate()
                 .filter(|(at, _)| subset >> (last - at) & 1 == 1);
-            let path: Vec<u8> = chosen
-                .flat_map(|(_, name)| [name, &b"/"[..]].concat())
-                .collect();
+            let path: Vec<u8> = chosen.flat_map(|(_, name)| [name, &b"/"[..]].concat()).collect();
             // `x86_64` is both platform and capability, which gives some paths twice.
             if !all.iter().any(|known| **known == *path) {
                 all.push(path.into());
@@ -99,10 +94,7 @@ mod tests {
     fn check(platform: &str, capabilities: &[&str], expected: &str) {
         let hardware = LegacyHwcaps {
             platform: platform.as_bytes().into(),
-            capabilities: capabilities
-                .iter()
-                .map(|name| name.as_bytes().into())
-                .collect(),
+            capabilities: capabilities.iter().map(|name| name.as_bytes().into()).collect(),
         };
         let paths: Vec<String> = hardware
             .subdirectories()
@@ -121,8 +113,7 @@ mod tests {
             &["atomics"],
             "tls/aarch64/atomics/ tls/aarch64/ tls/atomics/ tls/ aarch64/atomics/ aarch64/ atomics/",
         );
-        let intel =
-            "tls/haswell/x86_64/ tls/haswell/ tls/x86_64/ tls/ haswell/x86_64/ haswell/ x86_64/";
+        let intel = "tls/haswell/x86_64/ tls/haswell/ tls/x86_64/ tls/ haswell/x86_64/ haswell/ x86_64/";
         check("haswell", &["x86_64"], intel);
     }
 }

@@ -97,9 +97,7 @@ impl LinkMap {
 
     pub(crate) fn answers_to(&self, name: &[u8]) -> bool {
         // What led to an object once is its name from then on, and so is its soname (`_dl_name_match_p`).
-        *self.path == *name
-            || self.names.iter().any(|own| **own == *name)
-            || self.elf().soname.as_deref() == Some(name)
+        *self.path == *name || self.names.iter().any(|own| **own == *name) || self.elf().soname.as_deref() == Some(name)
     }
 }
 
@@ -178,11 +176,7 @@ impl<'a> LinkMaps<'a> {
     }
 
     /// The map of the same file, among those that `counts` lets through.
-    pub(crate) fn position_of(
-        &self,
-        opened: &OpenedObject,
-        counts: impl Fn(&LinkMap) -> bool,
-    ) -> Option<usize> {
+    pub(crate) fn position_of(&self, opened: &OpenedObject, counts: impl Fn(&LinkMap) -> bool) -> Option<usize> {
         // One allocation is one inode, whatever links lead to it.
         self.position(|map| Arc::ptr_eq(&map.facts, &opened.facts) && counts(map))
     }
@@ -228,16 +222,11 @@ pub(super) fn with_slash(directory: &[u8]) -> ByteString {
         .iter()
         .rposition(|&byte| byte != b'/')
         .map_or(0, |last| last + 1);
-    [directory.get(..length).unwrap_or_default(), b"/"]
-        .concat()
-        .into()
+    [directory.get(..length).unwrap_or_default(), b"/"].concat().into()
 }
 
 /// The names in a list, without empty ones.
 pub(super) fn split_names(list: &[u8], separators: &[u8]) -> Vec<ByteString> {
     let names = list.split(|byte| separators.contains(byte));
-    names
-        .filter(|name| !name.is_empty())
-        .map(ByteString::from)
-        .collect()
+    names.filter(|name| !name.is_empty()).map(ByteString::from).collect()
 }

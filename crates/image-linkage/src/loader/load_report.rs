@@ -21,17 +21,11 @@ pub(super) fn number_objects(
         other => other,
     };
     let renumber = |step: &mut SearchStep| {
-        if let SearchStep::Tried { how: found, .. } | SearchStep::NoDirectory { how: found, .. } =
-            step
-        {
+        if let SearchStep::Tried { how: found, .. } | SearchStep::NoDirectory { how: found, .. } = step {
             *found = how(*found);
         }
     };
-    for missing in resolution
-        .unresolved
-        .iter_mut()
-        .chain(&mut resolution.preload_warnings)
-    {
+    for missing in resolution.unresolved.iter_mut().chain(&mut resolution.preload_warnings) {
         missing.requested_by = missing.requested_by.and_then(number);
         missing.trace.iter_mut().for_each(renumber);
     }

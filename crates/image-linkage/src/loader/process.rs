@@ -122,9 +122,7 @@ impl<'a> SimulatedProcess<'a> {
         let requester = self.search.open_requester(&self.maps, caller);
         match self.request(name, requester, &mut trace) {
             Err(miss) => {
-                resolution
-                    .unresolved
-                    .push(unresolved(name, None, miss, trace));
+                resolution.unresolved.push(unresolved(name, None, miss, trace));
                 self.finish(usize::MAX, resolution)
             }
             Ok((root, how)) => {
@@ -150,10 +148,7 @@ impl<'a> SimulatedProcess<'a> {
     /// The directories that are searched before the cache and the default ones for what the object at this path
     /// needs once it is started: absolute, with a final `/`, tokens expanded, in order, each with the part of the search.
     /// In each of them the loader looks into its [`DynamicLoader::subdirectories`] first.
-    pub fn search_path(
-        setup: &'a ProcessSetup<'a>,
-        object: &RootPath,
-    ) -> Vec<(SearchStage, ByteString)> {
+    pub fn search_path(setup: &'a ProcessSetup<'a>, object: &RootPath) -> Vec<(SearchStage, ByteString)> {
         let mut process = Self::new(setup);
         let path = object.absolute();
         let Some(main) = process.map_file(&path, SearchStage::Start) else {
@@ -164,11 +159,7 @@ impl<'a> SimulatedProcess<'a> {
         let lists = process.search.search_path(&process.maps, Some(main));
         let absolute = |directory: &[u8]| {
             // The empty element of a path is the working directory. musl's are without a final slash.
-            let directory = if directory.is_empty() {
-                b"."
-            } else {
-                directory
-            };
+            let directory = if directory.is_empty() { b"." } else { directory };
             let path = process.maps.absolute(directory);
             let path = path.strip_suffix(b"/").unwrap_or(&path);
             [path, b"/"].concat().into()
@@ -197,9 +188,7 @@ impl<'a> SimulatedProcess<'a> {
                     break;
                 }
                 // "object … cannot be preloaded …: ignored": the start goes on (glibc elf/rtld.c, `do_preload`).
-                Err(miss) => resolution
-                    .preload_warnings
-                    .push(unresolved(&name, None, miss, trace)),
+                Err(miss) => resolution.preload_warnings.push(unresolved(&name, None, miss, trace)),
             }
         }
         maps
@@ -233,9 +222,7 @@ impl<'a> SimulatedProcess<'a> {
                         if let Some(map) = self.maps.get(map) {
                             miss = self.search.name_requester(miss, map);
                         }
-                        resolution
-                            .unresolved
-                            .push(unresolved(&name, Some(map), miss, trace));
+                        resolution.unresolved.push(unresolved(&name, Some(map), miss, trace));
                         None
                     }
                 };
@@ -349,12 +336,7 @@ fn crashes(trace: &[SearchStep]) -> bool {
     matches!(tried, Some(TriedFile::Refused(LoadRefusal::Crash(_))))
 }
 
-fn unresolved(
-    name: &[u8],
-    requested_by: Option<usize>,
-    miss: SearchMiss,
-    trace: Vec<SearchStep>,
-) -> UnresolvedRequest {
+fn unresolved(name: &[u8], requested_by: Option<usize>, miss: SearchMiss, trace: Vec<SearchStep>) -> UnresolvedRequest {
     UnresolvedRequest {
         name: name.into(),
         requested_by,

@@ -1,8 +1,6 @@
 //! What glibc and musl do differently in a process.
 
-use super::link_map::{
-    LinkMap, LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchLists, SearchMiss,
-};
+use super::link_map::{LinkMap, LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchLists, SearchMiss};
 use super::load_queue::DependencyKind;
 use super::object_check::{ObjectRole, OpenedObject};
 use super::resolution::UnresolvedRequest;
@@ -34,8 +32,7 @@ pub(super) trait LibrarySearch {
     fn keeps_requester(&self) -> bool;
 
     /// What a map needs, in order.
-    fn dependencies(&self, maps: &LinkMaps<'_>, map: &LinkMap)
-    -> Vec<(ByteString, DependencyKind)>;
+    fn dependencies(&self, maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)>;
 
     /// The map that answers to a name without a search.
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize>;
@@ -55,19 +52,13 @@ pub(super) trait LibrarySearch {
     fn find_mapped_file(&self, maps: &LinkMaps<'_>, opened: &OpenedObject) -> Option<usize>;
 
     /// The name that a map answers to from now on, now that `name` has led to it.
-    fn new_alias(&self, setup: &ProcessSetup<'_>, map: &LinkMap, name: &[u8])
-    -> Option<ByteString>;
+    fn new_alias(&self, setup: &ProcessSetup<'_>, map: &LinkMap, name: &[u8]) -> Option<ByteString>;
 
     /// A miss in the words for a `DT_NEEDED` of `map`.
     fn name_requester(&self, miss: SearchMiss, map: &LinkMap) -> SearchMiss;
 
     /// Whether the loader maps a file with these facts.
-    fn verify_object(
-        &self,
-        setup: &ProcessSetup<'_>,
-        facts: &FileFacts,
-        role: ObjectRole,
-    ) -> TriedFile;
+    fn verify_object(&self, setup: &ProcessSetup<'_>, facts: &FileFacts, role: ObjectRole) -> TriedFile;
 
     /// What is found amiss once all maps in `order` are there.
     fn check_loaded(&self, maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest>;

@@ -43,20 +43,12 @@ pub fn trace_lines(steps: &[SearchStep], objects: &[LoadedObject]) -> Vec<TraceL
 
 fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
     match step {
-        SearchStep::Tried { how, path, tried } => {
-            TraceLine::new(stage_text(*how, objects), path, tried_text(tried))
-        }
-        SearchStep::NoDirectory { how, path } => {
-            TraceLine::new(stage_text(*how, objects), path, "no such directory")
-        }
-        SearchStep::RpathIgnored => {
-            TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH")
-        }
+        SearchStep::Tried { how, path, tried } => TraceLine::new(stage_text(*how, objects), path, tried_text(tried)),
+        SearchStep::NoDirectory { how, path } => TraceLine::new(stage_text(*how, objects), path, "no such directory"),
+        SearchStep::RpathIgnored => TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
         SearchStep::NotInCache => TraceLine::new("ld.so.cache", b"", "no entry"),
         SearchStep::NoCache => TraceLine::new("ld.so.cache", b"", "there is none"),
-        SearchStep::NoDefaults => {
-            TraceLine::new("default", b"", "not searched: the object has DF_1_NODEFLIB")
-        }
+        SearchStep::NoDefaults => TraceLine::new("default", b"", "not searched: the object has DF_1_NODEFLIB"),
     }
 }
 

@@ -24,9 +24,7 @@ pub struct ApplyProblem {
 }
 
 /// Applies the layers, lowest first.
-pub fn merge_layers<'a>(
-    layers: impl IntoIterator<Item = &'a LayerIndex>,
-) -> (Rootfs, Vec<ApplyProblem>) {
+pub fn merge_layers<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Rootfs, Vec<ApplyProblem>) {
     let mut rootfs = Rootfs::default();
     let mut problems = Vec::new();
     for (number, layer) in layers.into_iter().enumerate() {
@@ -50,7 +48,12 @@ impl Rootfs {
                 if kind.is_none() {
                     let what = format!("the target {target} of the hard link is no file of this layer or of one below");
                     let path = path.clone();
-                    problems.push(ApplyProblem { layer: number, path, what, kind: ProblemKind::Odd });
+                    problems.push(ApplyProblem {
+                        layer: number,
+                        path,
+                        what,
+                        kind: ProblemKind::Odd,
+                    });
                 }
                 Some((path, kind?))
             })
@@ -97,8 +100,7 @@ impl Rootfs {
 
     /// The node at exactly this path: no link is followed.
     fn exact(&self, path: &RootPath) -> Option<NodeId> {
-        path.split_components()
-            .try_fold(ROOT, |id, name| self.child(id, name))
+        path.split_components().try_fold(ROOT, |id, name| self.child(id, name))
     }
 
     fn hide_content(&mut self, path: &RootPath) {

@@ -69,10 +69,7 @@ impl Rootfs {
             NodeKind::Directory(children) => Some(children.iter()),
             _ => None,
         };
-        children
-            .into_iter()
-            .flatten()
-            .map(|(name, id)| (&**name, *id))
+        children.into_iter().flatten().map(|(name, id)| (&**name, *id))
     }
 
     /// The child of this name.

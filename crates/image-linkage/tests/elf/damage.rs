@@ -18,26 +18,13 @@ fn small() -> Elf {
 
 /// How much the facts hold: what an object must not blow up.
 fn weight(facts: &ElfFacts) -> usize {
-    let lists = [
-        &facts.needed,
-        &facts.verdef,
-        &facts.dlopen_notes,
-        &facts.mentions,
-    ];
+    let lists = [&facts.needed, &facts.verdef, &facts.dlopen_notes, &facts.mentions];
     let filters = facts.filters.iter().map(|(name, _)| name);
-    let names = lists
-        .into_iter()
-        .flatten()
-        .chain(filters)
-        .map(|text| text.len());
-    let needs = facts.verneed.iter().map(|need| {
-        need.file.len()
-            + need
-                .versions
-                .iter()
-                .map(|version| version.name.len())
-                .sum::<usize>()
-    });
+    let names = lists.into_iter().flatten().chain(filters).map(|text| text.len());
+    let needs = facts
+        .verneed
+        .iter()
+        .map(|need| need.file.len() + need.versions.iter().map(|version| version.name.len()).sum::<usize>());
     let symbols = facts
         .symbols
         .iter()
@@ -51,11 +38,7 @@ fn e10_an_object_cut_anywhere_is_a_problem_and_no_panic() {
     for end in 0..bytes.len() {
         let found = facts(&bytes[..end]);
         let cut = |problem: &ElfProblem| matches!(problem, ElfProblem::Truncated { .. });
-        assert!(
-            found.problems.iter().any(cut),
-            "{end}: {:?}",
-            found.problems
-        );
+        assert!(found.problems.iter().any(cut), "{end}: {:?}", found.problems);
     }
     assert_eq!(facts(&bytes).problems, []);
 }
@@ -67,10 +50,7 @@ fn e10_a_cut_says_what_is_cut_and_where() {
         let problems = facts(&bytes[..end]).problems;
         problems.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(
-        problems(10),
-        ["truncated: the header ends at byte 64, the file at 10"]
-    );
+    assert_eq!(problems(10), ["truncated: the header ends at byte 64, the file at 10"]);
     assert_eq!(
         problems(100)[0],
         "truncated: the program headers ends at byte 288, the file at 100"
@@ -198,11 +178,7 @@ fn e03_sizes_and_counts_are_not_believed() {
         let mut bytes = small().build();
         bytes[32..40].copy_from_slice(&offset.to_le_bytes());
         let found = facts(&bytes);
-        assert_eq!(
-            (found.problems.len(), found.needed.len()),
-            (1, 0),
-            "{found:?}"
-        );
+        assert_eq!((found.problems.len(), found.needed.len()), (1, 0), "{found:?}");
     }
 }
 
@@ -228,8 +204,7 @@ fn e03_one_long_string_named_a_thousand_times_is_held_in_bounds() {
     assert!(weight(&found) <= 1 << 20, "{}", weight(&found));
     let told: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
     assert!(
-        told.iter()
-            .any(|told| told.contains("larger than the limit")),
+        told.iter().any(|told| told.contains("larger than the limit")),
         "{told:?}"
     );
     assert_eq!(text(found.soname.as_deref()).as_deref(), Some("libx.so.1"));
@@ -260,10 +235,7 @@ fn e04_notes_that_overlap_a_thousand_times_are_held_in_bounds() {
 #[test]
 fn e04_a_note_longer_than_its_segment_is_no_note() {
     let bytes = Elf::new().dlopen_note("[1]").build();
-    let at = bytes
-        .windows(4)
-        .position(|window| window == b"FDO\0")
-        .unwrap();
+    let at = bytes.windows(4).position(|window| window == b"FDO\0").unwrap();
     for size in [u32::MAX, 0x7fff_ffff, 1000] {
         let mut bytes = bytes.clone();
         bytes[at - 8..at - 4].copy_from_slice(&size.to_le_bytes());
@@ -294,11 +266,7 @@ fn a_string_table_that_says_it_is_endless_is_read_as_far_as_it_goes() {
     let library = Elf::library("libcupti.so.12").export("cuptiSubscribe");
     let mut bytes = library.dynamic_number(DT_STRSZ, u64::MAX).build();
     let headers = 64..64 + 56 * usize::from(bytes[56]);
-    for at in headers
-        .step_by(56)
-        .filter(|&at| bytes[at] == 1)
-        .collect::<Vec<_>>()
-    {
+    for at in headers.step_by(56).filter(|&at| bytes[at] == 1).collect::<Vec<_>>() {
         bytes[at + 32..at + 40].copy_from_slice(&(1_u64 << 62).to_le_bytes());
     }
     let found = facts(&bytes);

@@ -1,8 +1,6 @@
 //! Objects that are well formed, common or odd (rows E-05 to E-07, E-14, E-24).
 
-use image_linkage::elf::{
-    DynamicSymbol, ElfFacts, FilterKind, NeededVersion, SymbolRole, VersionNeed,
-};
+use image_linkage::elf::{DynamicSymbol, ElfFacts, FilterKind, NeededVersion, SymbolRole, VersionNeed};
 use testkit::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df, df_1};
 
 use crate::{facts, streamed};
@@ -106,25 +104,13 @@ fn the_facts_are_what_was_built() {
 #[test]
 fn the_facts_of_a_patched_object_are_the_same() {
     let found = facts(&rich().patched().build());
-    assert_eq!(
-        found,
-        ElfFacts {
-            loads: 2,
-            ..expected()
-        }
-    );
+    assert_eq!(found, ElfFacts { loads: 2, ..expected() });
     let late = facts(&rich().late_headers().build());
     assert_eq!(late, expected());
     let gnu_hash = facts(&rich().hash(Hash::Gnu).build());
     assert_eq!(gnu_hash, expected());
     let both = facts(&rich().patched().late_headers().padding(300_000).build());
-    assert_eq!(
-        both,
-        ElfFacts {
-            loads: 2,
-            ..expected()
-        }
-    );
+    assert_eq!(both, ElfFacts { loads: 2, ..expected() });
 }
 
 #[test]
@@ -134,13 +120,7 @@ fn every_class_and_byte_order_is_read() {
         (Class::Elf32, Endian::Big, Machine::Other(20), [1, 2], 20),
         (Class::Elf64, Endian::Big, Machine::S390, [2, 2], 22),
         (Class::Elf64, Endian::Little, Machine::Aarch64, [2, 1], 183),
-        (
-            Class::Elf64,
-            Endian::Little,
-            Machine::Other(243),
-            [2, 1],
-            243,
-        ),
+        (Class::Elf64, Endian::Little, Machine::Other(243), [2, 1], 243),
     ] {
         let found = facts(&rich().class(class).endian(endian).machine(machine).build());
         let mut expected = expected();
@@ -177,10 +157,7 @@ fn an_executable_and_a_static_program_are_told_apart() {
     let fixed = facts(&Elf::new().kind(Kind::Exec).build());
     assert_eq!((fixed.kind, fixed.dynamic), (2, true));
     let lone = facts(&Elf::new().kind(Kind::Exec).statically_linked().build());
-    assert_eq!(
-        (lone.dynamic, lone.interp, lone.problems),
-        (false, None, vec![])
-    );
+    assert_eq!((lone.dynamic, lone.interp, lone.problems), (false, None, vec![]));
 }
 
 #[test]
@@ -200,10 +177,7 @@ fn e14_the_soname_is_the_one_inside() {
     assert_eq!(facts(&Elf::new().build()).soname, None);
     let empty = facts(&Elf::library("").rpath("").build());
     assert_eq!(empty.soname.as_deref(), Some(&b""[..]));
-    assert_eq!(
-        (empty.rpath.as_deref(), empty.problems),
-        (Some(&b""[..]), vec![])
-    );
+    assert_eq!((empty.rpath.as_deref(), empty.problems), (Some(&b""[..]), vec![]));
 }
 
 #[test]

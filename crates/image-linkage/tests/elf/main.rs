@@ -1,10 +1,6 @@
 //! Are the facts of an ELF object those of the object, whatever its shape and however it is damaged?
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod damage;
 mod facts;

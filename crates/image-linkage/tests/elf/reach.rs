@@ -18,20 +18,11 @@ fn out_of_reach(facts: &ElfFacts) -> Vec<&'static str> {
 
 #[test]
 fn tables_at_the_start_and_the_dynamic_section_at_the_end_are_read() {
-    for object in [
-        rich(),
-        rich().patched(),
-        rich().padding(1_000_000).patched(),
-    ] {
+    for object in [rich(), rich().patched(), rich().padding(1_000_000).patched()] {
         let bytes = object.padding(1_000_000).build();
         let whole = facts(&bytes);
         assert_eq!(whole.problems, []);
-        for (chunk, limit) in [
-            (4096, LIMIT),
-            (100_000, LIMIT),
-            (bytes.len(), LIMIT),
-            (7, 200_000),
-        ] {
+        for (chunk, limit) in [(4096, LIMIT), (100_000, LIMIT), (bytes.len(), LIMIT), (7, 200_000)] {
             assert_eq!(streamed(&bytes, chunk, limit), whole, "{chunk} {limit}");
         }
     }
@@ -40,10 +31,7 @@ fn tables_at_the_start_and_the_dynamic_section_at_the_end_are_read() {
 /// An object whose tables lie far behind its start and far before its dynamic section.
 fn far() -> Vec<u8> {
     // The note before the tables pushes them behind what is held.
-    rich()
-        .dlopen_note(" ".repeat(500_000))
-        .padding(2_000_000)
-        .build()
+    rich().dlopen_note(" ".repeat(500_000)).padding(2_000_000).build()
 }
 
 #[test]
@@ -96,10 +84,7 @@ fn tables_out_of_reach_are_a_problem_and_never_wrong_facts() {
 /// the end of 212 MB.
 #[test]
 fn tables_behind_the_start_and_near_the_dynamic_section_are_read() {
-    let bytes = rich()
-        .dlopen_note(" ".repeat(500_000))
-        .padding(200_000)
-        .build();
+    let bytes = rich().dlopen_note(" ".repeat(500_000)).padding(200_000).build();
     let whole = facts(&bytes);
     for chunk in [7, 4096, 1 << 20] {
         assert_eq!(streamed(&bytes, chunk, 300_000), whole, "{chunk}");

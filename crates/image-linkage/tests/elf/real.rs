@@ -1,9 +1,6 @@
 //! Are the facts of the libraries on this machine those that another reader sees, with the whole file?
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the objects compared are the machine's own"
-)]
+#![allow(clippy::disallowed_methods, reason = "the objects compared are the machine's own")]
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -35,12 +32,8 @@ fn ours(facts: &ElfFacts) -> View {
     let all = |list: &[Box<[u8]>]| list.iter().filter_map(|item| text(Some(item))).collect();
     let version = |need: &image_linkage::elf::VersionNeed| {
         let versions = need.versions.iter();
-        let versions =
-            versions.filter_map(|version| Some((text(Some(&version.name))?, version.weak)));
-        (
-            text(Some(&need.file)).unwrap_or_default(),
-            versions.collect(),
-        )
+        let versions = versions.filter_map(|version| Some((text(Some(&version.name))?, version.weak)));
+        (text(Some(&need.file)).unwrap_or_default(), versions.collect())
     };
     View {
         machine: facts.machine,
@@ -73,8 +66,7 @@ fn theirs(elf: &Elf<'_>) -> View {
         verneed: verneed
             .map(|need| {
                 let versions = need.iter();
-                let versions =
-                    versions.map(|version| (name(version.vna_name), version.vna_flags & 2 != 0));
+                let versions = versions.map(|version| (name(version.vna_name), version.vna_flags & 2 != 0));
                 (name(need.vn_file), versions.collect())
             })
             .collect(),

@@ -23,10 +23,7 @@ fn b01_a_layer_that_inflates_past_its_bound_is_an_error() {
     for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
         let blob = zeros.blob(compression).bytes;
         let error = index_with(&blob, &small()).unwrap_err();
-        assert_eq!(
-            error,
-            "layer L: more than the limit of 1048576 uncompressed bytes"
-        );
+        assert_eq!(error, "layer L: more than the limit of 1048576 uncompressed bytes");
         assert!(index(&blob).is_ok());
     }
 }
@@ -60,8 +57,7 @@ fn b03_an_extreme_ratio_is_an_error_once_the_layer_is_large() {
         size: Some(blob.len() as u64),
         ..ExpectedBlob::default()
     };
-    let read =
-        |options: &IndexOptions| layer::index_layer("L", blob.as_slice(), &expected, options);
+    let read = |options: &IndexOptions| layer::index_layer("L", blob.as_slice(), &expected, options);
     assert!(read(&limits(64 << 20)).is_ok());
     let error = read(&limits(1 << 20)).unwrap_err().to_string();
     assert!(
@@ -103,10 +99,7 @@ fn b07_limits_are_counted_while_bytes_arrive() {
     };
     let blob = Endless(&[0], &count);
     let error = layer::index_layer("L", blob, &expected, &IndexOptions::default()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "layer L: more than the expected 10000 bytes"
-    );
+    assert_eq!(error.to_string(), "layer L: more than the expected 10000 bytes");
     assert!(count.into_inner() < 16 << 20);
 }
 
@@ -138,15 +131,9 @@ fn b08_headers_of_megabytes_are_refused_by_their_size() {
     );
     for kind in [b'x', b'g', b'L', b'K'] {
         // Nothing follows: the size alone is enough, also where it fits no memory.
-        for size in [
-            &b"77777777777\0"[..],
-            b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
-        ] {
+        for size in [&b"77777777777\0"[..], b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff"] {
             let header = Header::new(b"x", kind, 0).gnu().set(124, size);
-            refuse(
-                &Tar::new().raw(&header, b"").cut(),
-                "metadata exceeds limit",
-            );
+            refuse(&Tar::new().raw(&header, b"").cut(), "metadata exceeds limit");
         }
     }
     let allowed = "p".repeat(900_000);
@@ -188,9 +175,7 @@ fn kept_files_are_bounded_one_by_one_and_together() {
 
 #[test]
 fn oddities_are_listed_up_to_a_bound_and_counted_beyond() {
-    let layer = (0..1000).fold(Layer::new(), |layer, nth| {
-        layer.file(format!("../{nth}"), "")
-    });
+    let layer = (0..1000).fold(Layer::new(), |layer, nth| layer.file(format!("../{nth}"), ""));
     let found = index(&layer.tar()).unwrap();
     assert_eq!(found.problems.len(), 201);
     let last = found.problems.last().unwrap();

@@ -33,10 +33,7 @@ fn l01_a_whiteout_and_its_path_in_one_layer_replace_what_is_below() {
 
 #[test]
 fn l02_an_opaque_mark_hides_what_is_below_whatever_the_order() {
-    let lower = Layer::new()
-        .file("d/old", "")
-        .file("d/sub/old", "")
-        .file("e", "");
+    let lower = Layer::new().file("d/old", "").file("d/sub/old", "").file("e", "");
     for upper in [
         Layer::new().opaque("d").dir("d").file("d/new", ""),
         Layer::new().dir("d").file("d/new", "").opaque("d"),
@@ -55,10 +52,7 @@ fn l03_and_l04_odd_marks_are_what_they_are() {
     let nothing = Layer::new().file("d/.wh.", "").tar();
     assert_eq!(merged(&[&lower, &nothing]), merged(&[&lower]));
     let told = lines(&index(&nothing).unwrap());
-    assert_eq!(
-        told,
-        ["? /d/.wh.: the whiteout names nothing; it deletes nothing"]
-    );
+    assert_eq!(told, ["? /d/.wh.: the whiteout names nothing; it deletes nothing"]);
     let longer = Layer::new().file("d/.wh..wh..opqX", "").tar();
     assert_eq!(lines(&index(&longer).unwrap()), ["hides /d/.wh..opqX"]);
     assert_eq!(merged(&[&lower, &longer]), merged(&[&lower]));
@@ -69,15 +63,8 @@ fn l05_marks_of_the_lowest_layer_are_no_files() {
     let layer = Layer::new().whiteout("gone").opaque("d").file("d/a", "");
     assert_eq!(merged(&[layer.tar()]), ["0 /d/", "0 /d/a 0"]);
     // A mark may come as a directory, a link or a device too.
-    let kinds = Layer::new()
-        .dir(".wh.a")
-        .symlink(".wh.b", "x")
-        .hardlink(".wh.c", "d/a");
-    let lower = Layer::new()
-        .file("a", "")
-        .file("b", "")
-        .file("c", "")
-        .file("d/a", "");
+    let kinds = Layer::new().dir(".wh.a").symlink(".wh.b", "x").hardlink(".wh.c", "d/a");
+    let lower = Layer::new().file("a", "").file("b", "").file("c", "").file("d/a", "");
     assert_eq!(merged(&[lower.tar(), kinds.tar()]), ["0 /d/", "0 /d/a 0"]);
 }
 
@@ -85,25 +72,15 @@ fn l05_marks_of_the_lowest_layer_are_no_files() {
 fn l06_marks_below_a_lower_link_leave_its_target_alone() {
     let lower = Layer::new().file("real/a", "").symlink("link", "real");
     for upper in [Layer::new().opaque("link"), Layer::new().whiteout("link/a")] {
-        assert_eq!(
-            merged(&[lower.tar(), upper.tar()]),
-            merged(&[lower.tar()]),
-            "{upper:?}"
-        );
+        assert_eq!(merged(&[lower.tar(), upper.tar()]), merged(&[lower.tar()]), "{upper:?}");
     }
 }
 
 #[test]
 fn l08_a_directory_that_becomes_something_else_takes_its_content_along() {
-    let lower = Layer::new()
-        .file("d/a", "")
-        .file("d/sub/b", "")
-        .file("dd", "");
+    let lower = Layer::new().file("d/a", "").file("d/sub/b", "").file("dd", "");
     let link = Layer::new().symlink("d", "elsewhere");
-    assert_eq!(
-        merged(&[lower.tar(), link.tar()]),
-        ["1 /d -> elsewhere", "0 /dd 0"]
-    );
+    assert_eq!(merged(&[lower.tar(), link.tar()]), ["1 /d -> elsewhere", "0 /dd 0"]);
     let file = Layer::new().file("d", "x");
     assert_eq!(merged(&[lower.tar(), file.tar()]), ["1 /d 1", "0 /dd 0"]);
     let back = [lower, link, Layer::new().file("d/c", "")].map(|layer| layer.tar());
@@ -141,10 +118,7 @@ fn l10_a_hard_link_may_come_before_its_target_and_name_a_link() {
         .file("z", "123")
         .symlink("s", "z")
         .hardlink("t", "s");
-    assert_eq!(
-        merged(&[layer.tar()]),
-        ["0 /a 3", "0 /s -> z", "0 /t -> z", "0 /z 3"]
-    );
+    assert_eq!(merged(&[layer.tar()]), ["0 /a 3", "0 /s -> z", "0 /t -> z", "0 /z 3"]);
 }
 
 #[test]
@@ -164,29 +138,20 @@ fn l11_every_name_of_a_file_shares_its_facts() {
 #[test]
 fn l17_every_hop_of_the_cuda_links_may_come_from_another_layer() {
     let layers = [
-        Layer::new().file(
-            "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12",
-            "x",
-        ),
+        Layer::new().file("usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12", "x"),
         Layer::new().symlink("usr/local/cuda-12.4/lib64", "targets/x86_64-linux/lib"),
         Layer::new().symlink("etc/alternatives/cuda", "/usr/local/cuda-12.4"),
         Layer::new().symlink("usr/local/cuda", "/etc/alternatives/cuda"),
     ]
     .map(|layer| index(&layer.tar()).unwrap());
     let rootfs = merge(&layers);
-    let found = rootfs
-        .lookup(b"/usr/local/cuda/lib64/libcupti.so.12")
-        .unwrap();
+    let found = rootfs.lookup(b"/usr/local/cuda/lib64/libcupti.so.12").unwrap();
     assert_eq!(
         found.path.to_string(),
         "/usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12"
     );
     let layer_of = |path: &[u8]| rootfs.node(rootfs.lookup_link(path).unwrap().node).layer;
-    let hops: Vec<usize> = found
-        .links
-        .iter()
-        .map(|link| layer_of(link.as_bytes()))
-        .collect();
+    let hops: Vec<usize> = found.links.iter().map(|link| layer_of(link.as_bytes())).collect();
     assert_eq!((rootfs.node(found.node).layer, hops), (0, vec![3, 2, 1]));
 }
 
@@ -232,10 +197,7 @@ fn write(members: &[(u8, String)]) -> Vec<u8> {
             3 => layer.hardlink(path, "0"),
             4 => layer.whiteout(path),
             // A mark behind a link of its own layer is one thing before the link and another behind it.
-            _ => layer.opaque(
-                path.rsplit_once('/')
-                    .map_or(".", |(directory, _)| directory),
-            ),
+            _ => layer.opaque(path.rsplit_once('/').map_or(".", |(directory, _)| directory)),
         }
     });
     layer.tar()

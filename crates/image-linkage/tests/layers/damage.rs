@@ -51,9 +51,7 @@ fn s04_each_mismatch_has_its_own_words() {
     for compression in ALL {
         let blob = sample().blob(compression);
         let size = blob.bytes.len() as u64;
-        let error = |digest: &str, size, diff_id: &str| {
-            verify(&blob.bytes, digest, size, diff_id).unwrap_err()
-        };
+        let error = |digest: &str, size, diff_id: &str| verify(&blob.bytes, digest, size, diff_id).unwrap_err();
         assert_eq!(
             error(&zeros, size, &blob.diff_id),
             format!(
@@ -98,10 +96,7 @@ fn t17_bytes_after_the_end_marker_are_read_and_verified() {
             blob.len() as u64,
             &sample().blob(compression).diff_id,
         );
-        assert!(
-            told.unwrap_err()
-                .contains("the uncompressed bytes have the digest")
-        );
+        assert!(told.unwrap_err().contains("the uncompressed bytes have the digest"));
     }
 }
 
@@ -123,9 +118,7 @@ fn members_and_frames_are_one_layer() {
     for compression in [Compression::Gzip, Compression::Zstd] {
         for size in [5000, 7777, 100_000] {
             let pieces = tar.chunks(size);
-            let blob: Vec<u8> = pieces
-                .flat_map(|piece| compress(piece.to_vec(), compression))
-                .collect();
+            let blob: Vec<u8> = pieces.flat_map(|piece| compress(piece.to_vec(), compression)).collect();
             assert_eq!(read(&blob), whole, "{compression:?} {size}");
         }
     }
@@ -166,10 +159,7 @@ fn t20_a_cut_shows_without_anything_to_compare_with() {
     let marker = tar.len() - 1024;
     assert!(ends[4..].iter().all(|&end| end >= marker), "{ends:?}");
     refuse(&tar[..5000], "the tar ends at byte 5000");
-    refuse(
-        &tar[..700],
-        "in the middle of a header, 188 bytes after byte 512",
-    );
+    refuse(&tar[..700], "in the middle of a header, 188 bytes after byte 512");
 }
 
 #[test]
@@ -203,8 +193,7 @@ fn a_reader_that_fails_is_heard() {
         for end in [0, 5, blob.len() / 2, blob.len()] {
             let reader = Fails(&blob[..end]);
             let expected = ExpectedBlob::default();
-            let error =
-                layer::index_layer("L", reader, &expected, &IndexOptions::default()).unwrap_err();
+            let error = layer::index_layer("L", reader, &expected, &IndexOptions::default()).unwrap_err();
             assert_eq!(error.to_string(), "layer L: the connection was closed");
         }
     }
@@ -228,11 +217,7 @@ fn a_blob_may_arrive_byte_by_byte() {
             &ExpectedBlob::default(),
             &IndexOptions::default(),
         );
-        assert_eq!(
-            found.unwrap(),
-            index(&blob.bytes).unwrap(),
-            "{compression:?}"
-        );
+        assert_eq!(found.unwrap(), index(&blob.bytes).unwrap(), "{compression:?}");
     }
 }
 

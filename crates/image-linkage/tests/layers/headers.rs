@@ -35,9 +35,7 @@ fn t03_an_inner_tar_is_content_and_without_the_record_it_is_not() {
 #[test]
 fn a_pax_size_of_all_the_bits_there_are_is_an_error() {
     for size in [u64::MAX, u64::MAX - 511, 1 << 63] {
-        let tar = Tar::new()
-            .pax(&[("size", &size.to_string())])
-            .file("a", b"");
+        let tar = Tar::new().pax(&[("size", &size.to_string())]).file("a", b"");
         refuse(&tar.end(), "a size that is no number");
     }
     let largest = Tar::new().pax(&[("size", &i64::MAX.to_string())]);
@@ -48,10 +46,7 @@ fn a_pax_size_of_all_the_bits_there_are_is_an_error() {
 fn t04_extension_headers_add_up_and_serve_the_next_entry_only() {
     let long = "d/".repeat(60) + "name";
     let tar = Tar::new()
-        .pax(&[
-            ("size", "3"),
-            ("comment", "for the file, not for the long name"),
-        ])
+        .pax(&[("size", "3"), ("comment", "for the file, not for the long name")])
         .long(b'L', long.as_bytes())
         .raw(&Header::new(b"short", b'0', 0).gnu(), b"abc")
         .file("after", b"de");
@@ -61,10 +56,7 @@ fn t04_extension_headers_add_up_and_serve_the_next_entry_only() {
 
 #[test]
 fn t04_two_names_for_one_member_are_an_error() {
-    let tar = Tar::new()
-        .pax(&[("path", "one")])
-        .long(b'L', b"two")
-        .file("three", b"");
+    let tar = Tar::new().pax(&[("path", "one")]).long(b'L', b"two").file("three", b"");
     refuse(&tar.end(), "a PAX record and in a GNU long name");
     let links = Tar::new()
         .pax(&[("linkpath", "one")])
@@ -114,10 +106,7 @@ fn t05_a_malformed_pax_record_is_an_error_with_its_place() {
     ] {
         for kind in [b'x', b'g'] {
             let header = Header::new(b"PaxHeaders/x", kind, records.len());
-            let tar = Tar::new()
-                .file("first", b"")
-                .raw(&header, records)
-                .file("a", b"");
+            let tar = Tar::new().file("first", b"").raw(&header, records).file("a", b"");
             refuse(&tar.end(), "at byte 512 of the uncompressed layer");
         }
     }
@@ -161,23 +150,14 @@ fn t05_odd_fields_of_a_header_harm_nobody() {
     for (what, header) in [
         ("a time before 1970", plain.clone().set(136, negative)),
         ("a fraction", plain.clone().set(136, b"1234567.89\0\0")),
-        (
-            "an owner that is no number",
-            plain.clone().set(108, b"nobody\0\0"),
-        ),
+        ("an owner that is no number", plain.clone().set(108, b"nobody\0\0")),
         ("a group of -2", plain.clone().set(116, &negative[..8])),
-        (
-            "device numbers of a file",
-            plain.clone().set(329, b"????????????????"),
-        ),
+        ("device numbers of a file", plain.clone().set(329, b"????????????????")),
         (
             "a size in base 256",
             plain.clone().set(124, b"\x80\0\0\0\0\0\0\0\0\0\0\x01"),
         ),
-        (
-            "a size behind a NUL",
-            plain.clone().set(124, b"\x0000000000001"),
-        ),
+        ("a size behind a NUL", plain.clone().set(124, b"\x0000000000001")),
     ] {
         let tar = Tar::new().raw(&header, b"x").file("next", b"");
         assert_eq!(read(&tar.end()), ["/a 1", "/next 0"], "{what}");
@@ -270,9 +250,7 @@ fn a_lone_block_of_zeros_is_no_end() {
 
 #[test]
 fn t10_names_with_a_dot_in_front_are_the_same_tree() {
-    let plain = Tar::new()
-        .member("usr/", b'5', b"")
-        .file("usr/lib/libx.so", b"x");
+    let plain = Tar::new().member("usr/", b'5', b"").file("usr/lib/libx.so", b"x");
     let dotted = Tar::new()
         .member(".", b'5', b"")
         .member("./", b'5', b"")
@@ -285,10 +263,7 @@ fn t10_names_with_a_dot_in_front_are_the_same_tree() {
 #[test]
 fn the_oldest_format_writes_directories_as_files() {
     let old = |name: &[u8]| Header::new(name, 0, 0).set(257, &[0; 8]);
-    let tar = Tar::new()
-        .raw(&old(b"d/"), b"")
-        .raw(&old(b"d/f"), b"")
-        .file("e/", b"");
+    let tar = Tar::new().raw(&old(b"d/"), b"").raw(&old(b"d/f"), b"").file("e/", b"");
     assert_eq!(read(&tar.end()), ["/d/", "/d/f 0", "/e 0"]);
 }
 

@@ -45,10 +45,7 @@ fn t08_dots_inside_a_name_are_no_escape() {
 fn t09_a_name_that_only_begins_like_another_is_not_below_it() {
     let lower = Layer::new().file("out/a", "").file("out-evil/a", "");
     let upper = Layer::new().whiteout("out");
-    assert_eq!(
-        merged(&[lower.tar(), upper.tar()]),
-        ["0 /out-evil/", "0 /out-evil/a 0"]
-    );
+    assert_eq!(merged(&[lower.tar(), upper.tar()]), ["0 /out-evil/", "0 /out-evil/a 0"]);
     let replaced = Layer::new().file("out", "").tar();
     assert_eq!(
         merged(&[lower.tar(), replaced]),
@@ -98,10 +95,7 @@ fn t13_the_last_entry_of_a_name_wins_and_links_keep_their_content() {
         .file("target", "x")
         .dir("f")
         .file("f", "");
-    assert_eq!(
-        merged(&[layer.tar()]),
-        ["0 /f 0", "0 /name 3", "0 /target 1"]
-    );
+    assert_eq!(merged(&[layer.tar()]), ["0 /f 0", "0 /name 3", "0 /target 1"]);
 }
 
 #[test]
@@ -118,27 +112,15 @@ fn t14_hard_links_to_nowhere_are_told_of() {
     assert_eq!(crate::tree(&rootfs), ["0 /d/"]);
     let paths: Vec<String> = problems.iter().map(|p| p.path.to_string()).collect();
     assert_eq!(paths, ["/dir", "/none", "/one", "/self", "/two"]);
-    assert!(
-        problems[0]
-            .what
-            .contains("is no file of this layer or of one below")
-    );
+    assert!(problems[0].what.contains("is no file of this layer or of one below"));
 }
 
 #[test]
 fn t14_a_hard_link_out_of_the_root_stays_inside_it() {
-    let layer = Layer::new()
-        .file("etc/passwd", "x")
-        .hardlink("l", "../../etc/passwd");
-    assert_eq!(
-        merged(&[layer.tar()]),
-        ["0 /etc/", "0 /etc/passwd 1", "0 /l 1"]
-    );
+    let layer = Layer::new().file("etc/passwd", "x").hardlink("l", "../../etc/passwd");
+    assert_eq!(merged(&[layer.tar()]), ["0 /etc/", "0 /etc/passwd 1", "0 /l 1"]);
     let told = read(&layer.tar());
-    assert!(
-        told[2].contains("the hard link leads out of the root"),
-        "{told:?}"
-    );
+    assert!(told[2].contains("the hard link leads out of the root"), "{told:?}");
 }
 
 #[test]
@@ -152,10 +134,7 @@ fn hard_links_have_no_content_whatever_their_size_says() {
         (b'6', "/l special"),
     ] {
         let header = Header::new(b"l", kind, 1000).link(b"f");
-        let tar = Tar::new()
-            .file("f", b"1234")
-            .raw(&header, b"")
-            .file("z", b"");
+        let tar = Tar::new().file("f", b"1234").raw(&header, b"").file("z", b"");
         assert_eq!(read(&tar.end()), ["/f 4", shown, "/z 0"]);
         let by_record = Tar::new()
             .file("f", b"1234")
@@ -193,10 +172,7 @@ fn t19_overlay_attributes_are_no_whiteouts() {
         .member("d/", b'5', b"")
         .pax(&records)
         .file("d/b", b"");
-    assert_eq!(
-        merged(&[lower, upper.end()]),
-        ["1 /d/", "0 /d/a 0", "1 /d/b 0"]
-    );
+    assert_eq!(merged(&[lower, upper.end()]), ["1 /d/", "0 /d/a 0", "1 /d/b 0"]);
 }
 
 #[test]
@@ -251,11 +227,7 @@ fn names_that_cannot_exist_are_told_of() {
     let found = read(&tar.end());
     assert_eq!(found[0], "/after 0");
     assert_eq!(found.len(), 3, "{found:?}");
-    assert!(
-        found[1..]
-            .iter()
-            .all(|line| line.contains("holds a NUL or is longer"))
-    );
+    assert!(found[1..].iter().all(|line| line.contains("holds a NUL or is longer")));
 }
 
 #[test]
@@ -276,17 +248,10 @@ fn l13_cycles_and_long_chains_end() {
     }
     let rootfs = merge(&[index(&layer.tar()).unwrap()]);
     for path in ["self", "a", "b", "d", "self/x", "l40", "l59"] {
-        assert_eq!(
-            rootfs.lookup(path.as_bytes()),
-            Err(LookupError::Loop),
-            "{path}"
-        );
+        assert_eq!(rootfs.lookup(path.as_bytes()), Err(LookupError::Loop), "{path}");
     }
     let found = rootfs.lookup(b"l39").unwrap();
-    assert_eq!(
-        (found.path.to_string().as_str(), found.links.len()),
-        ("/end", 40)
-    );
+    assert_eq!((found.path.to_string().as_str(), found.links.len()), ("/end", 40));
     let link = rootfs.lookup_link(b"self").unwrap();
     assert_eq!(link.path.to_string(), "/self");
 }
@@ -302,10 +267,7 @@ fn l14_the_same_directory_twice_is_no_cycle() {
     let found = rootfs.lookup(b"/bin/ksh").unwrap();
     assert_eq!(found.path.to_string(), "/usr/bin/ksh93");
     let links: Vec<String> = found.links.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        links,
-        ["/bin", "/usr/bin/ksh", "/etc/alternatives/ksh", "/bin"]
-    );
+    assert_eq!(links, ["/bin", "/usr/bin/ksh", "/etc/alternatives/ksh", "/bin"]);
 }
 
 #[test]
@@ -330,10 +292,7 @@ fn b09_a_storm_of_links_and_deep_names_ends_soon() {
     }
     let storm = storm.file("d41/x", "");
     let found = read(&storm.tar());
-    assert!(
-        found.last().unwrap().contains("more than 40 links"),
-        "{found:?}"
-    );
+    assert!(found.last().unwrap().contains("more than 40 links"), "{found:?}");
     let rootfs = merge(&[index(&storm.tar()).unwrap()]);
     assert_eq!(rootfs.lookup(b"/d41"), Err(LookupError::Loop));
 }
@@ -366,9 +325,7 @@ fn b09_directories_that_no_entry_stands_for_are_counted() {
     let tar = |count: usize| {
         let deep = "d/".repeat(500);
         let paths = (0..count).map(|nth| format!("{nth}/{deep}f"));
-        let tar = paths.fold(Tar::new(), |tar, path| {
-            tar.pax(&[("path", &path)]).file("x", b"")
-        });
+        let tar = paths.fold(Tar::new(), |tar, path| tar.pax(&[("path", &path)]).file("x", b""));
         tar.end()
     };
     assert!(index_with(&tar(3), &limits).is_ok());

@@ -1,10 +1,6 @@
 //! What does the audit make of a hostile or awkward layer, and of several on top of each other?
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 #[path = "../support/tar.rs"]
 mod raw;
@@ -30,8 +26,7 @@ fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
         limits: limits.clone(),
         ..IndexOptions::default()
     };
-    layer::index_layer("L", blob, &ExpectedBlob::default(), &options)
-        .map_err(|error| error.to_string())
+    layer::index_layer("L", blob, &ExpectedBlob::default(), &options).map_err(|error| error.to_string())
 }
 
 /// What lies in a layer, one line for each path, then what it hides, then its problems.
@@ -57,11 +52,7 @@ fn lines(layer: &LayerIndex) -> Vec<String> {
         .problems
         .iter()
         .map(|problem| format!("? {}: {}", problem.path, problem.what));
-    entries
-        .chain(whiteouts)
-        .chain(opaque)
-        .chain(problems)
-        .collect()
+    entries.chain(whiteouts).chain(opaque).chain(problems).collect()
 }
 
 /// The lines of a layer that has to be read, or the text of its error.
@@ -72,10 +63,7 @@ fn read(blob: &[u8]) -> Vec<String> {
 /// Checks that a layer cannot be read, and that the error names the layer and says `what`.
 fn refuse(blob: &[u8], what: &str) {
     let error = index(blob).expect_err(what);
-    assert!(
-        error.starts_with("layer L: ") && error.contains(what),
-        "{error}"
-    );
+    assert!(error.starts_with("layer L: ") && error.contains(what), "{error}");
 }
 
 fn merge(layers: &[LayerIndex]) -> Rootfs {
@@ -101,9 +89,6 @@ fn tree(rootfs: &Rootfs) -> Vec<String> {
 
 /// The lines of [`tree`] for layers given as blobs.
 fn merged<B: AsRef<[u8]>>(blobs: &[B]) -> Vec<String> {
-    let layers: Vec<LayerIndex> = blobs
-        .iter()
-        .map(|blob| index(blob.as_ref()).unwrap())
-        .collect();
+    let layers: Vec<LayerIndex> = blobs.iter().map(|blob| index(blob.as_ref()).unwrap()).collect();
     tree(&merge(&layers))
 }

@@ -15,10 +15,7 @@ fn object() -> (Vec<u8>, [(usize, usize); 2]) {
         .windows(100_000)
         .position(|window| window.iter().all(|&byte| byte == 0));
     let hole = hole.unwrap();
-    assert!(
-        start > hole + 100_000,
-        "the dynamic section lies behind the hole"
-    );
+    assert!(start > hole + 100_000, "the dynamic section lies behind the hole");
     let tail = hole + 100_000;
     let regions = [(0, hole), (tail, bytes.len() - tail)];
     (bytes, regions)
@@ -129,19 +126,11 @@ fn t07_an_object_in_a_pax_sparse_file_of_any_version_is_read() {
         ("GNU.sparse.name", "lib"),
         ("GNU.sparse.realsize", &size),
     ];
-    check(
-        Tar::new()
-            .pax(&records)
-            .file("GNUSparseFile.1/lib", &stored),
-    );
+    check(Tar::new().pax(&records).file("GNUSparseFile.1/lib", &stored));
     // The size of the content stands in a record too, map included, as for files of 8 GiB and more.
     let stored_size = stored.len().to_string();
     let with_size = [&records[..], &[("size", &stored_size)]].concat();
-    check(
-        Tar::new()
-            .pax(&with_size)
-            .file("GNUSparseFile.1/lib", &stored),
-    );
+    check(Tar::new().pax(&with_size).file("GNUSparseFile.1/lib", &stored));
 }
 
 #[test]
@@ -190,10 +179,7 @@ fn t07_a_map_of_too_many_regions_is_an_error() {
         "18446744073709551615\n".to_owned(),
         "3000000000\n".to_owned() + &many,
     ] {
-        refuse(
-            &Tar::new().pax(&version).file("a", map.as_bytes()).end(),
-            "sparse",
-        );
+        refuse(&Tar::new().pax(&version).file("a", map.as_bytes()).end(), "sparse");
     }
     let extended = Header::new(b"a", b'S', 0).gnu().set(482, b"\x01");
     let mut empty = [0; 512];
@@ -224,10 +210,7 @@ fn a_sparse_file_that_is_no_library_costs_nothing() {
     // A disk image, or the lastlog of a user with a large number: terabytes of hole first.
     let size = (8_u64 << 40).to_string();
     let tar = Tar::new()
-        .pax(&[
-            ("GNU.sparse.size", &size),
-            ("GNU.sparse.map", "1099511627776,4"),
-        ])
+        .pax(&[("GNU.sparse.size", &size), ("GNU.sparse.map", "1099511627776,4")])
         .file("lastlog", b"data");
     assert_eq!(read(&tar.end()), [format!("/lastlog {size}")]);
 }

@@ -124,13 +124,7 @@ pub enum Processor {
 
 impl Processor {
     /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Plain,
-        Self::Native,
-        Self::NoAvx512,
-        Self::NoAvx2,
-        Self::NoSse4,
-    ];
+    pub const ALL: [Self; 5] = [Self::Plain, Self::Native, Self::NoAvx512, Self::NoAvx2, Self::NoSse4];
 
     /// The variable that makes the loader see it.
     pub fn variable(self) -> Option<String> {
@@ -212,9 +206,7 @@ impl Case {
 
     /// Whether an object of the case is a filter.
     pub fn has_filters(&self) -> bool {
-        let is_filter = |(_, elf): (&String, &mut ElfSpec)| {
-            !(elf.auxiliary.is_empty() && elf.filter.is_empty())
-        };
+        let is_filter = |(_, elf): (&String, &mut ElfSpec)| !(elf.auxiliary.is_empty() && elf.filter.is_empty());
         self.clone().objects_mut().any(is_filter)
     }
 

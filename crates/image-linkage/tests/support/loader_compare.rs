@@ -4,9 +4,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use image_linkage::loader::ld_cache::LdCache;
-use image_linkage::loader::{
-    LoadResolution, SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
-};
+use image_linkage::loader::{LoadResolution, SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -91,12 +89,7 @@ fn same<T: PartialEq + Debug>(step: Step, ours: &T, real: &T, ran: &Ran) -> Resu
 }
 
 /// The program run for good: it exits with 0, or the loader says why not.
-fn compare_start(
-    world: &World,
-    case: &Case,
-    root: &Path,
-    resolution: &LoadResolution,
-) -> Result<(), Difference> {
+fn compare_start(world: &World, case: &Case, root: &Path, resolution: &LoadResolution) -> Result<(), Difference> {
     let ran = world.judge.start(case, root, Some("LD_BIND_NOW=1"));
     let ours: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();
     same(Step::Start, &ours, &warnings(&ran), &ran)?;
@@ -105,10 +98,7 @@ fn compare_start(
         Some(fatal) if fatal.message.contains("SIGBUS") => {
             return same(Step::Start, &-7, &ran.status, &ran);
         }
-        Some(fatal) => expected.push(format!(
-            "error while loading shared libraries: {}",
-            fatal.message
-        )),
+        Some(fatal) => expected.push(format!("error while loading shared libraries: {}", fatal.message)),
         None => expected.extend(loader_ours::versions(resolution)),
     }
     if expected.is_empty() {
@@ -139,9 +129,7 @@ fn compare_traced(case: &Case, resolution: &LoadResolution, ran: &Ran) -> Result
     let (expected, errors) = match loader_ours::fatal(resolution) {
         Some(_) => (
             Vec::new(),
-            errors
-                .filter(|line| !line.contains(": version `"))
-                .collect(),
+            errors.filter(|line| !line.contains(": version `")).collect(),
         ),
         None => (loader_ours::versions(resolution), errors.collect()),
     };
@@ -153,12 +141,7 @@ pub fn traced(line: &str) -> Option<String> {
     let line = line.trim();
     let line = line.rsplit_once(" (0x").map_or(line, |(head, _)| head);
     let (name, path) = line.split_once(" => ").unwrap_or((line, line));
-    let own = [
-        "linux-vdso.so.1",
-        "/lib64/ld-linux-x86-64.so.2",
-        "statically linked",
-    ]
-    .contains(&name);
+    let own = ["linux-vdso.so.1", "/lib64/ld-linux-x86-64.so.2", "statically linked"].contains(&name);
     (!own).then(|| format!("{name} => {path}"))
 }
 
@@ -175,9 +158,7 @@ pub fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
         line.strip_prefix(case.program())?.strip_prefix(": ")
     };
     let lines = ran.err.lines().filter_map(own);
-    let warning = |line: &&str| {
-        !line.contains("no version information available") && !line.contains("weak version `")
-    };
+    let warning = |line: &&str| !line.contains("no version information available") && !line.contains("weak version `");
     lines
         .filter(warning)
         .filter(|line| !line.ends_with(CALLOC))
@@ -211,12 +192,7 @@ pub fn ignored(missing: &UnresolvedRequest) -> String {
 }
 
 /// Compares the cache and the links that `ldconfig` makes, which stay made in the root.
-fn compare_ldconfig(
-    world: &World,
-    case: &Case,
-    root: &Path,
-    format: CacheFormat,
-) -> Result<(), Difference> {
+fn compare_ldconfig(world: &World, case: &Case, root: &Path, format: CacheFormat) -> Result<(), Difference> {
     let before = world.rootfs(case, root);
     let machine = world.machine(case);
     let made = ldconfig::run_ldconfig(&before, &machine.linker(&before));
@@ -230,12 +206,7 @@ fn compare_ldconfig(
         // What becomes of hardware in it is a matter of that format's writer, which no runtime asks.
         ours.0.clone_from(&real.0);
     }
-    same(
-        Step::Ldconfig,
-        &subtract(&ours, &real),
-        &subtract(&real, &ours),
-        &ran,
-    )?;
+    same(Step::Ldconfig, &subtract(&ours, &real), &subtract(&real, &ours), &ran)?;
     let linker = machine.linker(&after);
     let as_read = printed(linker.cache.as_ref().unwrap());
     same(Step::Ldconfig, &as_read, &real.0, &ran)
@@ -253,12 +224,7 @@ fn subtract(from: &Made, other: &Made) -> Made {
 }
 
 /// Compares what a program opens, one name after the other.
-fn compare_open(
-    world: &World,
-    case: &Case,
-    root: &Path,
-    rootfs: &Rootfs,
-) -> Result<End, Difference> {
+fn compare_open(world: &World, case: &Case, root: &Path, rootfs: &Rootfs) -> Result<End, Difference> {
     let ours = opened(world, rootfs, case);
     let ran = world.judge.open(case, root);
     let dies = ours.last().is_some_and(|line| line.ends_with("SIGBUS"));
@@ -273,11 +239,7 @@ fn compare_open(
 
 /// What the program that opens said, without what is in every process.
 pub fn real_opened(ran: &Ran) -> Vec<String> {
-    let hidden = [
-        "map ",
-        "map linux-vdso.so.1",
-        "map /lib64/ld-linux-x86-64.so.2",
-    ];
+    let hidden = ["map ", "map linux-vdso.so.1", "map /lib64/ld-linux-x86-64.so.2"];
     let lines = ran.out.lines().filter(|line| !hidden.contains(line));
     lines.map(ToOwned::to_owned).collect()
 }
@@ -295,9 +257,7 @@ fn open_all(process: &mut SimulatedProcess<'_>, case: &Case) -> Vec<String> {
     if let Some(fatal) = loader_ours::fatal(&last) {
         return vec![fatal.message.clone()];
     }
-    let number = |process: &SimulatedProcess<'_>, path: &str| {
-        process.map_of_path(&RootPath::new(path.as_bytes()))
-    };
+    let number = |process: &SimulatedProcess<'_>, path: &str| process.map_of_path(&RootPath::new(path.as_bytes()));
     let mut from = number(process, PROGRAM);
     if opens.through.is_some() {
         last = process.open(CALLER.as_bytes(), from);
@@ -322,11 +282,7 @@ fn open_all(process: &mut SimulatedProcess<'_>, case: &Case) -> Vec<String> {
 /// What `ldconfig -p` prints, a line an entry, sorted.
 pub fn real_cache(world: &World, root: &Path) -> Vec<String> {
     let list = world.judge.ldconfig(root, &["-p"]);
-    let mut lines: Vec<String> = list
-        .out
-        .lines()
-        .filter_map(|line| cached(line.trim()))
-        .collect();
+    let mut lines: Vec<String> = list.out.lines().filter_map(|line| cached(line.trim())).collect();
     lines.sort();
     lines
 }
@@ -335,13 +291,7 @@ pub fn real_cache(world: &World, root: &Path) -> Vec<String> {
 pub fn printed(cache: &LdCache) -> Vec<String> {
     let mut lines: Vec<String> = cache
         .iter()
-        .map(|(name, entry)| {
-            format!(
-                "{} => {}",
-                loader_ours::text(name),
-                loader_ours::text(&entry.path)
-            )
-        })
+        .map(|(name, entry)| format!("{} => {}", loader_ours::text(name), loader_ours::text(&entry.path)))
         .collect();
     lines.sort();
     lines

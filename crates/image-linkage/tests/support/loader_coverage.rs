@@ -62,10 +62,7 @@ fn environment(case: &Case) -> Vec<Feature> {
             "LD_LIBRARY_PATH with an empty element",
             path.is_some_and(|path| !path.is_empty()) && elements.any(str::is_empty),
         ),
-        (
-            "LD_LIBRARY_PATH with a missing directory",
-            has("/opt/missing"),
-        ),
+        ("LD_LIBRARY_PATH with a missing directory", has("/opt/missing")),
         ("LD_LIBRARY_PATH with ;", has(";")),
         ("LD_LIBRARY_PATH with a token", has("$")),
         ("LD_PRELOAD", case.preload.is_some()),
@@ -77,10 +74,7 @@ fn environment(case: &Case) -> Vec<Feature> {
         ("a working directory", !case.working_dir.is_empty()),
         ("started by a link", case.started_as.is_some()),
         ("the plain processor", case.processor == Processor::Plain),
-        (
-            "this machine's processor",
-            case.processor == Processor::Native,
-        ),
+        ("this machine's processor", case.processor == Processor::Native),
         ("no AVX-512", case.processor == Processor::NoAvx512),
         ("no AVX2", case.processor == Processor::NoAvx2),
         ("no SSE4.2", case.processor == Processor::NoSse4),
@@ -103,14 +97,8 @@ fn configuration(case: &Case) -> Vec<Feature> {
     vec![
         ("ld.so.conf without ldconfig", !texts.is_empty() && !ran),
         ("a cache", case.ldconfig == Some(CacheFormat::New)),
-        (
-            "a cache in both formats",
-            case.ldconfig == Some(CacheFormat::Compat),
-        ),
-        (
-            "a cache in the old format",
-            case.ldconfig == Some(CacheFormat::Old),
-        ),
+        ("a cache in both formats", case.ldconfig == Some(CacheFormat::Compat)),
+        ("a cache in the old format", case.ldconfig == Some(CacheFormat::Old)),
         ("a damaged cache", case.damage.is_some()),
         ("a file deleted after ldconfig", !case.deleted.is_empty()),
         ("a file added after ldconfig", !case.added.0.is_empty()),
@@ -132,19 +120,12 @@ fn links(case: &Case) -> Vec<Feature> {
             _ => None,
         })
         .collect();
-    let to = |part: &str| {
-        library_links
-            .iter()
-            .any(|(_, target)| target.contains(part))
-    };
+    let to = |part: &str| library_links.iter().any(|(_, target)| target.contains(part));
     let below = |part: &str| files.keys().any(|path| path.contains(part));
     vec![
         ("a link to a longer file name", to(".so.1.")),
         ("a link to another directory", to("/")),
-        (
-            "a chain of links over directories",
-            to("/hop0-") && to("/hop1-"),
-        ),
+        ("a chain of links over directories", to("/hop0-") && to("/hop1-")),
         ("a chain with .. in it", to("../../../..")),
         ("a dangling link", to("nowhere")),
         (
@@ -158,9 +139,7 @@ fn links(case: &Case) -> Vec<Feature> {
         ("a link to a directory", at("/opt/link")),
         (
             "a hard link",
-            files
-                .values()
-                .any(|entry| matches!(entry, Entry::Hardlink(_))),
+            files.values().any(|entry| matches!(entry, Entry::Hardlink(_))),
         ),
         ("glibc-hwcaps/x86-64-v2", below("glibc-hwcaps/x86-64-v2/")),
         ("glibc-hwcaps/x86-64-v3", below("glibc-hwcaps/x86-64-v3/")),
@@ -198,14 +177,8 @@ fn objects(case: &Case) -> Vec<Feature> {
     };
     let needs = |is: &dyn Fn(&str) -> bool| any(&|elf| elf.needed.iter().any(|name| is(name)));
     let mut features = vec![
-        (
-            "DT_RPATH",
-            any(&|elf| elf.rpath.is_some() && elf.runpath.is_none()),
-        ),
-        (
-            "DT_RUNPATH",
-            any(&|elf| elf.runpath.is_some() && elf.rpath.is_none()),
-        ),
+        ("DT_RPATH", any(&|elf| elf.rpath.is_some() && elf.runpath.is_none())),
+        ("DT_RUNPATH", any(&|elf| elf.runpath.is_some() && elf.rpath.is_none())),
         (
             "DT_RPATH and DT_RUNPATH",
             any(&|elf| elf.rpath.is_some() && elf.runpath.is_some()),
@@ -213,18 +186,9 @@ fn objects(case: &Case) -> Vec<Feature> {
         ("$ORIGIN", path_has("$ORIGIN")),
         ("${ORIGIN}", path_has("${ORIGIN}")),
         ("$LIB", path_has("$LIB") || path_has("${LIB}")),
-        (
-            "$PLATFORM",
-            path_has("$PLATFORM") || path_has("${PLATFORM}"),
-        ),
-        (
-            "an unknown token",
-            path_has("$UNKNOWN") || path_has("$ORIGINAL"),
-        ),
-        (
-            "a token that is not closed",
-            element(&|element| element == "${ORIGIN"),
-        ),
+        ("$PLATFORM", path_has("$PLATFORM") || path_has("${PLATFORM}")),
+        ("an unknown token", path_has("$UNKNOWN") || path_has("$ORIGINAL")),
+        ("a token that is not closed", element(&|element| element == "${ORIGIN")),
         (
             "a trailing slash",
             element(&|element| element.len() > 1 && element.ends_with('/')),
@@ -236,27 +200,15 @@ fn objects(case: &Case) -> Vec<Feature> {
         ),
         ("NEEDED with a slash", needs(&|name| name.contains('/'))),
         ("NEEDED with a token", needs(&|name| name.contains('$'))),
-        (
-            "NEEDED of the loader",
-            needs(&|name| name.starts_with("ld-linux")),
-        ),
+        ("NEEDED of the loader", needs(&|name| name.starts_with("ld-linux"))),
         ("DF_1_NODEFLIB", any(&|elf| elf.nodeflib)),
-        (
-            "a version that is needed",
-            any(&|elf| !elf.verneed.is_empty()),
-        ),
+        ("a version that is needed", any(&|elf| !elf.verneed.is_empty())),
         (
             "a version that is needed weakly",
             any(&|elf| !elf.weak_verneed.is_empty()),
         ),
-        (
-            "a level that is needed",
-            any(&|elf| elf.isa_needed.is_some()),
-        ),
-        (
-            "a level beyond all processors",
-            any(&|elf| elf.isa_needed == Some(5)),
-        ),
+        ("a level that is needed", any(&|elf| elf.isa_needed.is_some())),
+        ("a level beyond all processors", any(&|elf| elf.isa_needed == Some(5))),
         ("DT_AUXILIARY", any(&|elf| !elf.auxiliary.is_empty())),
         ("DT_FILTER", any(&|elf| !elf.filter.is_empty())),
         (
@@ -287,10 +239,7 @@ fn odd(case: &Case, elves: &[(String, ElfSpec)]) -> Vec<Feature> {
     };
     vec![
         ("a 32-bit object", any(&|elf| elf.class == Some(32))),
-        (
-            "an object for aarch64",
-            any(&|elf| elf.machine == MachineSpec::Aarch64),
-        ),
+        ("an object for aarch64", any(&|elf| elf.machine == MachineSpec::Aarch64)),
         (
             "an object of the other byte order",
             any(&|elf| elf.endian == EndianSpec::Big),
@@ -300,20 +249,11 @@ fn odd(case: &Case, elves: &[(String, ElfSpec)]) -> Vec<Feature> {
             any(&|elf| elf.kind == KindSpec::FixedExecutable),
         ),
         ("a program as a library", any(&|elf| elf.pie)),
-        (
-            "no dynamic section",
-            any(&|elf| elf.kind == KindSpec::StaticLibrary),
-        ),
+        ("no dynamic section", any(&|elf| elf.kind == KindSpec::StaticLibrary)),
         ("late headers", any(&|elf| elf.late_headers)),
         ("a moved string table", any(&|elf| elf.patched)),
-        (
-            "a text as a library",
-            texts.clone().any(|length| length > 64),
-        ),
-        (
-            "a short file as a library",
-            texts.any(|length| length < 64) || cut(7),
-        ),
+        ("a text as a library", texts.clone().any(|length| length > 64)),
+        ("a short file as a library", texts.any(|length| length < 64) || cut(7)),
         ("a cut library", cut(0x2000)),
     ]
 }
@@ -326,23 +266,15 @@ fn sonames(elves: &[(String, ElfSpec)]) -> Vec<Feature> {
         elf.soname.as_ref().is_some_and(|soname| soname != name)
     };
     vec![
-        (
-            "several copies of a soname",
-            sonames().any(|soname| copies(soname) > 2),
-        ),
-        (
-            "a soname that is not the file's name",
-            elves.iter().any(differs),
-        ),
+        ("several copies of a soname", sonames().any(|soname| copies(soname) > 2)),
+        ("a soname that is not the file's name", elves.iter().any(differs)),
     ]
 }
 
 /// Whether an object needs, over others, what has its own soname.
 fn has_circle(elves: &[(String, ElfSpec)]) -> bool {
     let needs = |soname: &str| -> Vec<&String> {
-        let of = elves
-            .iter()
-            .filter(|(_, elf)| elf.soname.as_deref() == Some(soname));
+        let of = elves.iter().filter(|(_, elf)| elf.soname.as_deref() == Some(soname));
         of.flat_map(|(_, elf)| &elf.needed).collect()
     };
     let sonames = elves.iter().filter_map(|(_, elf)| elf.soname.as_ref());
@@ -396,10 +328,7 @@ fn opens(case: &Case) -> Vec<Feature> {
         ),
         (
             "two names of one file",
-            case.files
-                .0
-                .values()
-                .any(|entry| matches!(entry, Entry::Hardlink(_))),
+            case.files.0.values().any(|entry| matches!(entry, Entry::Hardlink(_))),
         ),
         ("a cache", case.ldconfig.is_some()),
         ("LD_LIBRARY_PATH", case.library_path.is_some()),

@@ -162,10 +162,7 @@ fn links(random: &mut Random, files: &mut Tree) {
         link("/lib64", random.pick(&["usr/lib64", "/usr/lib64"]));
     }
     if random.chance(40) {
-        link(
-            "/opt/link",
-            random.pick(&["a", "/opt/b", "../app/lib", "other"]),
-        );
+        link("/opt/link", random.pick(&["a", "/opt/b", "../app/lib", "other"]));
         link("/opt/other", random.pick(&["b", "/usr/local/lib"]));
     }
     if random.chance(20) {
@@ -195,10 +192,7 @@ fn configuration(random: &mut Random, files: &mut Tree) {
     let more = random.pick(DIRECTORIES).to_owned();
     files.add("/etc/more/more.conf", Entry::Text(more));
     if random.chance(5) {
-        let text = format!(
-            "include /etc/more/loop.conf\n{}\n",
-            random.pick(DIRECTORIES)
-        );
+        let text = format!("include /etc/more/loop.conf\n{}\n", random.pick(DIRECTORIES));
         files.add("/etc/more/loop.conf", Entry::Text(text));
         let text = "include ../more/loop.conf\n".to_owned();
         files.add("/etc/ld.so.conf.d/b-loop.conf", Entry::Text(text));

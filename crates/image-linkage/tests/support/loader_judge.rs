@@ -32,11 +32,7 @@ impl Judge {
         let debian = support::part("bookworm")?;
         let tools = Tools::new()?;
         let openers = Mutex::default();
-        Some(Self {
-            debian,
-            tools,
-            openers,
-        })
+        Some(Self { debian, tools, openers })
     }
 
     /// Fills a new root with the case and with what the judge needs.
@@ -58,10 +54,7 @@ impl Judge {
         }
         // The loader asks the kernel where the program lies; without its file system it reads a link just so.
         symlink(PROGRAM, at.join("proc/self/exe")).unwrap();
-        self.take(
-            "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-            &at.join(LOADER),
-        );
+        self.take("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", &at.join(LOADER));
         self.take("sbin/ldconfig", &at.join("judge/ldconfig"));
         case.files.write(at);
         let interpreter = loader_tree::host_path(at, "/lib64/ld-linux-x86-64.so.2").unwrap();
@@ -160,9 +153,7 @@ impl Paths {
         let dtags = [("disable", &self.rpath), ("enable", &self.runpath)];
         let mut flags: Vec<String> = dtags
             .into_iter()
-            .filter_map(|(what, path)| {
-                Some(format!("-Wl,--{what}-new-dtags,-rpath,{}", path.as_ref()?))
-            })
+            .filter_map(|(what, path)| Some(format!("-Wl,--{what}-new-dtags,-rpath,{}", path.as_ref()?)))
             .collect();
         if self.nodeflib {
             flags.push("-Wl,-z,nodefaultlib".to_owned());
@@ -175,10 +166,7 @@ impl Paths {
 fn variables(case: &Case, more: Option<&str>) -> Vec<String> {
     let mut variables: Vec<String> = more.map(ToOwned::to_owned).into_iter().collect();
     variables.extend(case.processor.variable());
-    let own = [
-        ("LD_LIBRARY_PATH", &case.library_path),
-        ("LD_PRELOAD", &case.preload),
-    ];
+    let own = [("LD_LIBRARY_PATH", &case.library_path), ("LD_PRELOAD", &case.preload)];
     for (name, value) in own {
         variables.extend(value.as_ref().map(|value| format!("{name}={value}")));
     }

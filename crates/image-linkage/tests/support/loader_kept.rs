@@ -64,10 +64,7 @@ pub fn keep(world: &World, case: &Case, difference: &Difference) -> String {
     };
     let mut small = loader_shrink::shrink(case.clone(), differs);
     let found = compare(world, &small).err();
-    small.about = format!(
-        "seed {} differed in the step {:?}",
-        small.seed, difference.step
-    );
+    small.about = format!("seed {} differed in the step {:?}", small.seed, difference.step);
     small.answer = real_answer(world, &small);
     let name = format!("seed-{}-{:?}", case.seed, difference.step).to_lowercase();
     let file = folder().join(&name).join("case.yaml");

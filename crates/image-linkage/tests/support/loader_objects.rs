@@ -135,8 +135,7 @@ fn paths(random: &mut Random, elf: &mut ElfSpec, percent: usize) {
     if !random.chance(percent) {
         return;
     }
-    let (rpath, runpath) =
-        random.weighted(&[(4, (true, false)), (4, (false, true)), (1, (true, true))]);
+    let (rpath, runpath) = random.weighted(&[(4, (true, false)), (4, (false, true)), (1, (true, true))]);
     elf.rpath = rpath.then(|| search_path(random, ":"));
     elf.runpath = runpath.then(|| search_path(random, ":"));
 }

@@ -1,9 +1,6 @@
 //! Our answers in the words of the real loader.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, UnresolvedRequest};
 
@@ -58,19 +55,14 @@ pub fn trace_with_loader(resolution: &LoadResolution) -> Vec<String> {
 pub fn in_order(resolution: &LoadResolution) -> Vec<String> {
     let objects = resolution.objects.iter().enumerate();
     objects
-        .filter(|(number, object)| {
-            resolution.root != Some(*number) && *object.path != *LOADER.as_bytes()
-        })
+        .filter(|(number, object)| resolution.root != Some(*number) && *object.path != *LOADER.as_bytes())
         .map(|(_, object)| format!("{} => {}", text(&object.name), text(&object.path)))
         .collect()
 }
 
 /// The first request that ends the start: the process never gets further.
 pub fn fatal(resolution: &LoadResolution) -> Option<&UnresolvedRequest> {
-    resolution
-        .unresolved
-        .iter()
-        .find(|missing| !is_last(missing))
+    resolution.unresolved.iter().find(|missing| !is_last(missing))
 }
 
 /// The first request that ends the trace, which goes on behind what is merely not there.
@@ -81,19 +73,13 @@ pub fn refused(resolution: &LoadResolution) -> Option<&UnresolvedRequest> {
 
 /// What is said about versions.
 pub fn versions(resolution: &LoadResolution) -> Vec<String> {
-    let missing = resolution
-        .unresolved
-        .iter()
-        .filter(|missing| is_version(missing));
+    let missing = resolution.unresolved.iter().filter(|missing| is_version(missing));
     missing.map(|missing| missing.message.clone()).collect()
 }
 
 /// The first object that needs more than the processor has; the loader says so when all else is well.
 pub fn level(resolution: &LoadResolution) -> Option<String> {
-    let missing = resolution
-        .unresolved
-        .iter()
-        .find(|missing| is_level(missing));
+    let missing = resolution.unresolved.iter().find(|missing| is_level(missing));
     missing.map(|missing| missing.message.clone())
 }
 

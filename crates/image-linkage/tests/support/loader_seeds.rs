@@ -1,9 +1,6 @@
 //! Many seeds at once, and what to say of those that fail.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -18,11 +15,7 @@ pub fn asked() -> Option<(u64, u64)> {
 }
 
 /// Runs `check` on all seeds, on every processor, and returns what failed in the order of the seeds.
-pub fn each_seed(
-    first: u64,
-    last: u64,
-    check: impl Fn(u64) -> Result<(), String> + Sync,
-) -> Vec<(u64, String)> {
+pub fn each_seed(first: u64, last: u64, check: impl Fn(u64) -> Result<(), String> + Sync) -> Vec<(u64, String)> {
     let next = AtomicU64::new(first);
     let failures = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
@@ -54,9 +47,5 @@ pub fn report(failures: &[(u64, String)]) {
         let _ = writeln!(text, "{difference}\n");
     }
     let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
-    assert!(
-        failures.is_empty(),
-        "{text}{} cases differ: {seeds:?}",
-        failures.len()
-    );
+    assert!(failures.is_empty(), "{text}{} cases differ: {seeds:?}", failures.len());
 }

@@ -135,10 +135,7 @@ fn entries(entry: &Entry) -> Vec<Entry> {
             };
             (0..lines.len()).map(without).collect()
         }
-        Entry::Elf(elf) => objects(elf)
-            .into_iter()
-            .map(|elf| Entry::Elf(Box::new(elf)))
-            .collect(),
+        Entry::Elf(elf) => objects(elf).into_iter().map(|elf| Entry::Elf(Box::new(elf))).collect(),
         Entry::Cut { bytes, elf } => objects(elf)
             .into_iter()
             .map(|elf| Entry::Cut {

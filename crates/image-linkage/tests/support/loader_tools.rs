@@ -33,22 +33,12 @@ impl Tools {
 
     /// Compiles `testdata/loader/NAME.c` to a program, or to whatever the flags say, and returns its path.
     pub fn compile(&self, compiler: &str, name: &str, flags: &[&str]) -> PathBuf {
-        let source =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/loader/{name}.c"));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/loader/{name}.c"));
         let to = self.0.path().join(name);
         let mut command = Command::new(compiler);
-        command
-            .arg("-O1")
-            .arg("-o")
-            .arg(&to)
-            .arg(source)
-            .args(flags);
+        command.arg("-O1").arg("-o").arg(&to).arg(source).args(flags);
         let output = command.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         to
     }
 

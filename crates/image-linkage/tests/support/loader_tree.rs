@@ -178,13 +178,7 @@ pub fn read(root: &Path, without: &[&str]) -> LayerIndex {
 pub fn index(layer: &Layer) -> LayerIndex {
     let blob = layer.blob(Compression::None);
     let options = IndexOptions::default();
-    layer::index_layer(
-        "case",
-        blob.bytes.as_slice(),
-        &ExpectedBlob::default(),
-        &options,
-    )
-    .unwrap()
+    layer::index_layer("case", blob.bytes.as_slice(), &ExpectedBlob::default(), &options).unwrap()
 }
 
 /// The file system of layers that apply without a problem.

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, LegacyHwcaps, LoadResolution, LoaderEnvironment, ProcessSetup,
-    SimulatedProcess, StartMode,
+    Arch, CpuLevel, DynamicLoader, LegacyHwcaps, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess,
+    StartMode,
 };
 use image_linkage::rootfs::Rootfs;
 use testkit::layer::Layer;
@@ -146,13 +146,7 @@ impl Machine {
     }
 
     /// What starting the case's program gives.
-    pub fn start(
-        &self,
-        rootfs: &Rootfs,
-        linker: &DynamicLoader,
-        case: &Case,
-        start: StartMode,
-    ) -> LoadResolution {
+    pub fn start(&self, rootfs: &Rootfs, linker: &DynamicLoader, case: &Case, start: StartMode) -> LoadResolution {
         self.with_process(rootfs, linker, case, |process| {
             process.start(case.program().as_bytes(), start)
         })

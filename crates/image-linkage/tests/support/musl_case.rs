@@ -289,10 +289,7 @@ fn content(random: &mut Random, name: &str) -> Content {
         5 => (elf.class(Class::Elf32), "for x32"),
         // musl sees that it is for another processor when it meets a relocation.
         6 | 7 => (elf.machine(Machine::Aarch64).import("away"), "for aarch64"),
-        8 => (
-            elf.endian(Endian::Big).machine(Machine::Ppc64),
-            "big-endian",
-        ),
+        8 => (elf.endian(Endian::Big).machine(Machine::Ppc64), "big-endian"),
         9 if name == "liba.so.1" => (elf.kind(Kind::Exec), "an executable at a fixed address"),
         10 => (elf.flags_1(df_1::PIE), "a program"),
         11 => (elf.statically_linked(), "without a dynamic section"),
@@ -348,12 +345,7 @@ fn with_needs(random: &mut Random, mut elf: Elf, count: usize) -> (Elf, String) 
     (elf, words)
 }
 
-fn with_paths(
-    random: &mut Random,
-    mut elf: Elf,
-    mut words: String,
-    percent: usize,
-) -> (Elf, String) {
+fn with_paths(random: &mut Random, mut elf: Elf, mut words: String, percent: usize) -> (Elf, String) {
     if random.chance(percent) {
         let path = search_path(random, ":");
         let which = random.below(9);

@@ -78,10 +78,7 @@ pub fn errors(resolution: &LoadResolution) -> Vec<String> {
 /// The line without what follows the path of an object that cannot be relocated.
 pub fn shortened(line: &str) -> String {
     if line.starts_with("Error relocating ") {
-        let end = line
-            .match_indices(": ")
-            .next()
-            .map_or(line.len(), |(at, _)| at);
+        let end = line.match_indices(": ").next().map_or(line.len(), |(at, _)| at);
         return line[..end].to_owned();
     }
     line.to_owned()
@@ -89,10 +86,7 @@ pub fn shortened(line: &str) -> String {
 
 /// Whether the process dies while it loads.
 pub fn dies(resolution: &LoadResolution) -> bool {
-    let mut all = resolution
-        .unresolved
-        .iter()
-        .chain(&resolution.preload_warnings);
+    let mut all = resolution.unresolved.iter().chain(&resolution.preload_warnings);
     all.any(|missing| missing.message.contains("SIGBUS"))
 }
 

@@ -29,9 +29,7 @@ fn is_a_soname_a_name() {
     ask(
         &case,
         &["/opt/a/liby.so => /opt/a/liby.so"],
-        &[
-            "Error loading shared library libx.so: No such file or directory (needed by /app/bin/prog)",
-        ],
+        &["Error loading shared library libx.so: No such file or directory (needed by /app/bin/prog)"],
     );
 }
 
@@ -40,11 +38,7 @@ fn is_a_search_path_inherited() {
     let y = Elf::library("liby.so").needed("libx.so").build();
     let case = Case::by_hand(&program().runpath("/opt/a").needed("liby.so"));
     let case = case.file("/opt/a/liby.so", y).file("/opt/a/libx.so", x());
-    ask(
-        &case,
-        &["liby.so => /opt/a/liby.so", "libx.so => /opt/a/libx.so"],
-        &[],
-    );
+    ask(&case, &["liby.so => /opt/a/liby.so", "libx.so => /opt/a/libx.so"], &[]);
 }
 
 #[test]
@@ -56,9 +50,7 @@ fn is_the_programs_path_that_of_what_is_preloaded() {
     ask(
         &case,
         &["/opt/a/liby.so => /opt/a/liby.so"],
-        &[
-            "Error loading shared library libx.so: No such file or directory (needed by /opt/a/liby.so)",
-        ],
+        &["Error loading shared library libx.so: No such file or directory (needed by /opt/a/liby.so)"],
     );
 }
 
@@ -88,14 +80,8 @@ fn where_is_the_path_file_of_a_loader_elsewhere() {
     let root = judge.root(&case);
     let rootfs = judge.read(root.path());
     let arch = super::Arch::of_platform("amd64").unwrap();
-    let linker =
-        super::DynamicLoader::read_at(&rootfs, loader.as_bytes(), arch, super::CpuLevel::V1)
-            .unwrap();
-    let ours: Vec<String> = linker
-        .default_dirs
-        .iter()
-        .map(|dir| musl_ours::text(dir))
-        .collect();
+    let linker = super::DynamicLoader::read_at(&rootfs, loader.as_bytes(), arch, super::CpuLevel::V1).unwrap();
+    let ours: Vec<String> = linker.default_dirs.iter().map(|dir| musl_ours::text(dir)).collect();
     assert_eq!(ours, ["/opt/b"]);
     let ran = judge.list(&case, root.path());
     assert!(ran.out.contains("libx.so => /opt/b/libx.so"), "{ran:?}");
@@ -116,9 +102,7 @@ fn is_a_directory_that_leads_in_circles_passed_over() {
 fn is_a_name_longer_than_any_file_searched_for() {
     let name = "x".repeat(256);
     let case = Case::by_hand(&program().needed(&name));
-    let error = format!(
-        "Error loading shared library {name}: No error information (needed by /app/bin/prog)"
-    );
+    let error = format!("Error loading shared library {name}: No error information (needed by /app/bin/prog)");
     ask(&case, &[], &[&error]);
 }
 
@@ -134,9 +118,7 @@ fn is_a_path_that_does_not_fit_passed_over() {
 fn does_the_wrong_class_end_the_search() {
     let other = Elf::library("libx.so").class(testkit::elf::Class::Elf32);
     let case = Case::by_hand(&program().rpath("/opt/a:/opt/b").needed("libx.so"));
-    let case = case
-        .file("/opt/a/libx.so", other.build())
-        .file("/opt/b/libx.so", x());
+    let case = case.file("/opt/a/libx.so", other.build()).file("/opt/b/libx.so", x());
     ask(
         &case,
         &[],
@@ -160,19 +142,12 @@ fn is_an_object_for_another_processor_loaded() {
 
 #[test]
 fn is_another_c_library_loaded_by_its_path() {
-    let libc = Elf::library("libc.so.6")
-        .export("__libc_start_main")
-        .export("stdin");
+    let libc = Elf::library("libc.so.6").export("__libc_start_main").export("stdin");
     let case = Case::by_hand(&program().needed("/opt/a/libc.so.6").needed("libx.so"));
-    let case = case
-        .file("/opt/a/libc.so.6", libc.build())
-        .file("/lib/libx.so", x());
+    let case = case.file("/opt/a/libc.so.6", libc.build()).file("/lib/libx.so", x());
     ask(
         &case,
-        &[
-            "libc.so => /lib/ld-musl-x86_64.so.1",
-            "libx.so => /lib/libx.so",
-        ],
+        &["libc.so => /lib/ld-musl-x86_64.so.1", "libx.so => /lib/libx.so"],
         &[],
     );
 }
@@ -181,11 +156,7 @@ fn is_another_c_library_loaded_by_its_path() {
 fn is_a_missing_version_an_error() {
     let case = Case::by_hand(&program().needed("libx.so").verneed("libx.so", "V_9"));
     let library = Elf::library("libx.so").verdef("V_1").build();
-    ask(
-        &case.file("/lib/libx.so", library),
-        &["libx.so => /lib/libx.so"],
-        &[],
-    );
+    ask(&case.file("/lib/libx.so", library), &["libx.so => /lib/libx.so"], &[]);
 }
 
 #[test]

@@ -29,13 +29,7 @@ fn tarred(root: &Path, paths: &[&str]) -> LayerIndex {
     tar.arg("-C").arg(root).arg("-c").args(paths);
     let mut tar = tar.stdout(Stdio::piped()).spawn().unwrap();
     let blob = tar.stdout.take().unwrap();
-    let index = layer::index_layer(
-        "arm64",
-        blob,
-        &ExpectedBlob::default(),
-        &IndexOptions::default(),
-    )
-    .unwrap();
+    let index = layer::index_layer("arm64", blob, &ExpectedBlob::default(), &IndexOptions::default()).unwrap();
     assert!(tar.wait().unwrap().success());
     index
 }
@@ -83,9 +77,7 @@ fn tree_agrees_with_the_real_loader_of_arm64_on_every_executable() {
         if ours == real {
             return Ok(());
         }
-        Err(format!(
-            "{program}\n  ours {ours:?}\n  real {real:?}\n  {ran:?}"
-        ))
+        Err(format!("{program}\n  ours {ours:?}\n  real {real:?}\n  {ran:?}"))
     });
     println!(
         "{} of {} executables of Debian's arm64 agree",
@@ -162,11 +154,7 @@ impl Layout {
             .interp(LOADER)
             .needed("libcupti.so.12")
             .needed("libnvperf_host.so");
-        Some(Self {
-            folder,
-            tools,
-            program,
-        })
+        Some(Self { folder, tools, program })
     }
 
     fn file(self, path: &str, text: &str) -> Self {
@@ -198,19 +186,14 @@ impl Layout {
         let rootfs = loader_tree::merge([&DEBIAN, &added]);
         let ours = our_list(&ours(&rootfs, "arm64", "/app/prog", library_path));
         assert_eq!(ours, real_list(&ran.out), "{ran:?}");
-        let asked = ours.iter().filter(|line| {
-            ["libcupti", "libnvperf"]
-                .iter()
-                .any(|name| line.starts_with(name))
-        });
+        let asked = ours
+            .iter()
+            .filter(|line| ["libcupti", "libnvperf"].iter().any(|name| line.starts_with(name)));
         assert_eq!(asked.collect::<Vec<_>>(), expected);
     }
 }
 
-const NOTHING: [&str; 2] = [
-    "libcupti.so.12 => not found",
-    "libnvperf_host.so => not found",
-];
+const NOTHING: [&str; 2] = ["libcupti.so.12 => not found", "libnvperf_host.so => not found"];
 
 #[test]
 fn is_the_sbsa_toolkit_searched_without_being_told() {
@@ -232,16 +215,13 @@ fn is_a_configured_sbsa_toolkit_found_before_ldconfig_ran() {
 fn is_a_configured_sbsa_toolkit_found_after_ldconfig_made_the_link() {
     let Some(layout) = Layout::new() else { return };
     let conf = "/usr/local/cuda/targets/sbsa-linux/lib\n";
-    layout
-        .file("etc/ld.so.conf.d/000_cuda.conf", conf)
-        .ldconfig()
-        .check(
-            None,
-            &[
-                "libcupti.so.12 => /usr/local/cuda/targets/sbsa-linux/lib/libcupti.so.12",
-                "libnvperf_host.so => /usr/local/cuda/targets/sbsa-linux/lib/libnvperf_host.so",
-            ],
-        );
+    layout.file("etc/ld.so.conf.d/000_cuda.conf", conf).ldconfig().check(
+        None,
+        &[
+            "libcupti.so.12 => /usr/local/cuda/targets/sbsa-linux/lib/libcupti.so.12",
+            "libnvperf_host.so => /usr/local/cuda/targets/sbsa-linux/lib/libnvperf_host.so",
+        ],
+    );
 }
 
 #[test]
@@ -297,11 +277,7 @@ fn which_subdirectory_of_the_hardware_comes_first_on_arm64() {
     fs::copy(debian.join(&LOADER[1..]), root.join(&LOADER[1..])).unwrap();
     let elf = |elf: Elf| elf.machine(Machine::Aarch64);
     let program = Elf::executable().interp(LOADER).runpath("/opt/a");
-    fs::write(
-        root.join("app/prog"),
-        elf(program.needed("libx.so")).build(),
-    )
-    .unwrap();
+    fs::write(root.join("app/prog"), elf(program.needed("libx.so")).build()).unwrap();
     let library = elf(Elf::library("libx.so")).build();
     for below in HARDWARE {
         let folder = root.join("opt/a").join(below);

@@ -34,18 +34,10 @@ fn are_the_default_directories_those_that_the_loader_says() {
         let file = loader_in(&part);
         let real = directories_said(platform, &file);
         assert!(real.len() >= 2, "{}: {real:?}", file.display());
-        assert_eq!(
-            directories_read(platform, &file),
-            real,
-            "{}",
-            file.display()
-        );
+        assert_eq!(directories_read(platform, &file), real, "{}", file.display());
         agreed += 1;
     }
-    println!(
-        "{agreed} of {} loaders' default directories agree",
-        LOADERS.len()
-    );
+    println!("{agreed} of {} loaders' default directories agree", LOADERS.len());
 }
 
 /// The loader's file below a folder.
@@ -86,9 +78,7 @@ fn directories_said(platform: &str, file: &Path) -> Vec<String> {
     }
     let output = command.arg("--list-diagnostics").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let lines = text
-        .lines()
-        .filter(|line| line.starts_with("path.system_dirs["));
+    let lines = text.lines().filter(|line| line.starts_with("path.system_dirs["));
     lines
         .filter_map(|line| Some(line.split_once("=\"")?.1.trim_end_matches('"').to_owned()))
         .collect()
@@ -98,10 +88,7 @@ fn directories_read(platform: &str, file: &Path) -> Vec<String> {
     let arch = Arch::of_platform(platform).unwrap();
     let path = arch.interpreter;
     let layer = Layer::new().executable(&path[1..], fs::read(file).unwrap());
-    let rootfs = loader_tree::merge([
-        &loader_tree::index(&Layer::new()),
-        &loader_tree::index(&layer),
-    ]);
+    let rootfs = loader_tree::merge([&loader_tree::index(&Layer::new()), &loader_tree::index(&layer)]);
     let linker = DynamicLoader::read_at(&rootfs, path.as_bytes(), arch, CpuLevel::V1).unwrap();
     let directories = linker.default_dirs.iter();
     directories

@@ -76,9 +76,7 @@ fn is_the_toolkit_found_by_the_variable() {
     check(
         &program,
         &["usr/local/cuda/targets/x86_64-linux/lib/libcupti.so.12"],
-        Some(
-            "/usr/local/cuda/targets/${PLATFORM}-linux/lib:/usr/local/cuda/targets/x86_64-linux/lib",
-        ),
+        Some("/usr/local/cuda/targets/${PLATFORM}-linux/lib:/usr/local/cuda/targets/x86_64-linux/lib"),
         &["libcupti.so.12 => /usr/local/cuda/targets/x86_64-linux/lib/libcupti.so.12"],
     );
 }

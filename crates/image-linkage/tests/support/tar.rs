@@ -1,9 +1,6 @@
 //! Tar archives written by hand, block by block, so that a test can write what no writer would.
 
-#![allow(
-    dead_code,
-    reason = "each test target uses its own part of this module"
-)]
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 /// The size of a tar block.
 pub const BLOCK: usize = 512;

@@ -48,10 +48,7 @@ impl<T> MemberCatalog<T> {
     /// The name of the stored file that `name` leads to; `None` where the archive has no such member.
     ///
     /// Errors: [`ImageError::NotAnImage`] for links in a circle, or more than the limit.
-    pub(crate) fn follow<'a>(
-        &'a self,
-        name: &'a RootPath,
-    ) -> Result<Option<&'a RootPath>, ImageError> {
+    pub(crate) fn follow<'a>(&'a self, name: &'a RootPath) -> Result<Option<&'a RootPath>, ImageError> {
         // A loop with a count and no recursion: `manifest.json -> config.json -> manifest.json` overflowed the stack of
         // another reader (go-containerregistry 2232).
         let mut at = name;
@@ -101,13 +98,7 @@ mod tests {
     fn catalog() -> MemberCatalog<u8> {
         let mut catalog = MemberCatalog::new("saved.tar", 3);
         catalog.store("d".into(), 1);
-        for (name, target) in [
-            ("c", "d"),
-            ("b", "c"),
-            ("a", "b"),
-            ("z", "a"),
-            ("lost", "x"),
-        ] {
+        for (name, target) in [("c", "d"), ("b", "c"), ("a", "b"), ("z", "a"), ("lost", "x")] {
             catalog.link(name.into(), target.into());
         }
         catalog.link("m.json".into(), "c.json".into());
@@ -121,10 +112,7 @@ mod tests {
         assert_eq!(catalog.get(&"d".into()).unwrap(), Some(&1));
         assert_eq!(catalog.get(&"a".into()).unwrap(), Some(&1));
         assert_eq!(catalog.get(&"lost".into()).unwrap(), None);
-        assert_eq!(
-            catalog.follow(&"b".into()).unwrap(),
-            Some(&RootPath::from("d"))
-        );
+        assert_eq!(catalog.follow(&"b".into()).unwrap(), Some(&RootPath::from("d")));
         assert_eq!(
             catalog.get(&"z".into()).unwrap_err().to_string(),
             "saved.tar is not a container image: its member z leads through more than 3 links, or in a circle"

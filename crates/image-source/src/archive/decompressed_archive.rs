@@ -43,10 +43,7 @@ impl<R: Read> Read for DecompressedArchive<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
         self.bytes += n as u64;
-        let most = self
-            .stored
-            .load(Ordering::Relaxed)
-            .saturating_mul(self.ratio);
+        let most = self.stored.load(Ordering::Relaxed).saturating_mul(self.ratio);
         // Small archives may compress as well as they like: one of empty files is honest, and does no harm.
         if self.bytes > self.ratio_from.max(most) {
             return Err(io::Error::new(
@@ -95,10 +92,7 @@ mod tests {
             ratio_from: 10_000,
             ..Limits::default()
         };
-        let result = io::copy(
-            &mut DecompressedArchive::new(bytes, &limits),
-            &mut io::sink(),
-        );
+        let result = io::copy(&mut DecompressedArchive::new(bytes, &limits), &mut io::sink());
         result.map_or_else(|error| error.to_string(), |n| format!("{n} bytes"))
     }
 

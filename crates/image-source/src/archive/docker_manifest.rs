@@ -99,10 +99,7 @@ fn named<'a>(
 ) -> Result<Vec<&'a SavedImage>, ImageError> {
     // One config that is listed twice is one image, and no reason to ask which was meant.
     let mut seen = BTreeSet::new();
-    let entries: Vec<&SavedImage> = entries
-        .iter()
-        .filter(|entry| seen.insert(&entry.config))
-        .collect();
+    let entries: Vec<&SavedImage> = entries.iter().filter(|entry| seen.insert(&entry.config)).collect();
     let shown = || entries.iter().map(|entry| name(entry));
     let Some(name) = wanted.name else {
         let names: BTreeSet<&str> = shown().collect();
@@ -124,11 +121,7 @@ fn named<'a>(
     if !by_tag.is_empty() {
         return Ok(by_tag);
     }
-    let by_id: Vec<&SavedImage> = entries
-        .iter()
-        .filter(|entry| has_id(entry, name))
-        .copied()
-        .collect();
+    let by_id: Vec<&SavedImage> = entries.iter().filter(|entry| has_id(entry, name)).copied().collect();
     match by_id.len() {
         0 => Err(not_found(what, name, shown())),
         1 => Ok(by_id),
@@ -150,8 +143,7 @@ fn has_id(entry: &SavedImage, id: &str) -> bool {
     // Four digits, as a shorter beginning would match by chance.
     let hex = id.strip_prefix("sha256:").unwrap_or(id);
     hex.len() >= 4
-        && digest_of_name(&RootPath::from(entry.config.as_str()))
-            .is_some_and(|digest| digest.digest().starts_with(hex))
+        && digest_of_name(&RootPath::from(entry.config.as_str())).is_some_and(|digest| digest.digest().starts_with(hex))
 }
 
 fn candidate<'a>(
@@ -163,8 +155,7 @@ fn candidate<'a>(
     let digest = digest_of_name(&name);
     let limit = request.limits().document;
     let bytes = documents::read_document(documents, &name, digest.as_ref(), None, limit)?;
-    let (platform, config) =
-        config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
+    let (platform, config) = config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
     Ok(ImageCandidate {
         entry,
         digest,
@@ -234,14 +225,9 @@ fn image(
         // The manifest beside it states what manifest.json does not: digests, media types and sizes as in the registry.
         .and_then(|config| oci_index::manifest_of_config(documents, &config, request));
     if let Some(found) = &found {
-        let described =
-            manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits())?;
+        let described = manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits())?;
         // A hostile archive could show one image to `docker load` and another one to tools that read the index.
-        if !described
-            .iter()
-            .map(|l| &l.digest)
-            .eq(layers.iter().map(|l| &l.digest))
-        {
+        if !described.iter().map(|l| &l.digest).eq(layers.iter().map(|l| &l.digest)) {
             return Err(not_an_image(
                 "its manifest.json and its index.json name different layers, and no one can say which are meant"
                     .to_owned(),

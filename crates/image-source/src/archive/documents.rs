@@ -35,11 +35,7 @@ pub(crate) fn find_document(
     let what = name_member(documents, name);
     // The stored size is known beforehand, so that a damaged archive is told without reading and hashing.
     if let Some(expected) = size.filter(|&expected| expected != found) {
-        return Err(ImageError::Size {
-            what,
-            expected,
-            found,
-        });
+        return Err(ImageError::Size { what, expected, found });
     }
     verify::read_document(&what, reader, digest, size, limit).map(Some)
 }
@@ -54,8 +50,7 @@ pub(crate) fn read_document(
     size: Option<u64>,
     limit: u64,
 ) -> Result<Vec<u8>, ImageError> {
-    find_document(documents, name, digest, size, limit)?
-        .ok_or_else(|| missing_member(documents.what(), name))
+    find_document(documents, name, digest, size, limit)?.ok_or_else(|| missing_member(documents.what(), name))
 }
 
 /// The error for a member that a manifest names and that is not there.
@@ -105,10 +100,7 @@ pub(crate) fn digest_of_name(name: &RootPath) -> Option<Digest> {
         None if name.contains(':') => name.to_owned(),
         None => format!("sha256:{}", name.strip_suffix(".json")?),
     };
-    stated
-        .parse()
-        .ok()
-        .filter(|digest| blob_name("", digest).is_ok())
+    stated.parse().ok().filter(|digest| blob_name("", digest).is_ok())
 }
 
 #[cfg(test)]

@@ -22,15 +22,7 @@ fn archive_format(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<ArchiveFormat, ImageError> {
-    let find = |name: &str| {
-        documents::find_document(
-            documents,
-            &name.into(),
-            None,
-            None,
-            request.limits().document,
-        )
-    };
+    let find = |name: &str| documents::find_document(documents, &name.into(), None, None, request.limits().document);
     let manifest = find("manifest.json")?;
     let layout = find("oci-layout")?.is_some();
     match manifest {
@@ -43,9 +35,7 @@ fn archive_format(
         // Layers applied in another order are another image, so their order is never guessed from names or places.
         _ => Err(ImageError::NotAnImage {
             what: documents.what().to_owned(),
-            reason:
-                "it has neither a manifest.json nor an index.json, so the layer order is unknown"
-                    .to_owned(),
+            reason: "it has neither a manifest.json nor an index.json, so the layer order is unknown".to_owned(),
         }),
     }
 }
@@ -59,12 +49,8 @@ pub(super) fn choose_image(
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     match archive_format(documents, wanted, request)? {
-        ArchiveFormat::Docker(manifest) => {
-            docker_manifest::choose_saved_image(documents, &manifest, wanted, request)
-        }
-        ArchiveFormat::Oci => {
-            oci_index::choose_indexed_image(documents, SourceKind::OciArchive, wanted, request)
-        }
+        ArchiveFormat::Docker(manifest) => docker_manifest::choose_saved_image(documents, &manifest, wanted, request),
+        ArchiveFormat::Oci => oci_index::choose_indexed_image(documents, SourceKind::OciArchive, wanted, request),
     }
 }
 
@@ -75,9 +61,7 @@ pub(super) fn list_archive_platforms(
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Platform>, ImageError> {
     match archive_format(documents, wanted, request)? {
-        ArchiveFormat::Docker(manifest) => {
-            docker_manifest::list_saved_platforms(documents, &manifest, wanted, request)
-        }
+        ArchiveFormat::Docker(manifest) => docker_manifest::list_saved_platforms(documents, &manifest, wanted, request),
         ArchiveFormat::Oci => oci_index::list_indexed_platforms(documents, wanted, request),
     }
 }

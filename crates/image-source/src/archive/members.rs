@@ -197,9 +197,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
                 // reason to refuse the archive.
                 Ok(ParseEvent::GlobalExtensions { consumed, .. }) => (consumed, None),
                 Ok(ParseEvent::Entry { consumed, entry }) => (consumed, Some(member(&entry))),
-                Ok(ParseEvent::SparseEntry {
-                    consumed, entry, ..
-                }) => {
+                Ok(ParseEvent::SparseEntry { consumed, entry, .. }) => {
                     let mut sparse = member(&entry);
                     sparse.kind = MemberKind::Sparse;
                     (consumed, Some(sparse))
@@ -261,9 +259,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
     fn pass_content(&mut self) -> Result<(), ImageError> {
         let all = self.content.saturating_add(self.padding);
         // The parser may have wanted to see more than the header: then the content begins in what was read ahead.
-        let ahead = usize::try_from(all)
-            .unwrap_or(usize::MAX)
-            .min(self.ahead.len());
+        let ahead = usize::try_from(all).unwrap_or(usize::MAX).min(self.ahead.len());
         self.ahead.drain(..ahead);
         let rest = all - ahead as u64;
         // Sizes are claims of the archive, and two of them together may be more than a number holds.
@@ -281,9 +277,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
         let name = escape::escape_bytes(self.current.as_bytes());
         self.io(io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            format!(
-                "the archive ends {place} its member {name}; it was cut short, save the image again"
-            ),
+            format!("the archive ends {place} its member {name}; it was cut short, save the image again"),
         ))
     }
 
@@ -315,9 +309,7 @@ fn begin(bytes: &[u8]) -> String {
 
 impl<R: Read> Read for ArchiveMembers<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.content)
-            .unwrap_or(usize::MAX)
-            .min(buf.len());
+        let most = usize::try_from(self.content).unwrap_or(usize::MAX).min(buf.len());
         let Some(buf) = buf.get_mut(..most).filter(|buf| !buf.is_empty()) else {
             return Ok(0);
         };
@@ -330,10 +322,7 @@ impl<R: Read> Read for ArchiveMembers<R> {
         };
         // Ending quietly would pass a member that was cut short as a whole one.
         if n == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the archive is cut short",
-            ));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive is cut short"));
         }
         self.content -= n as u64;
         self.position += n as u64;
@@ -347,9 +336,7 @@ fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
     let target = entry.link_target.as_deref().unwrap_or_default();
     let kind = match entry.entry_type {
         // Archives older than ustar mark a directory by the slash at its name's end and by nothing else.
-        EntryType::Regular | EntryType::Continuous if !entry.path.ends_with(b"/") => {
-            MemberKind::File
-        }
+        EntryType::Regular | EntryType::Continuous if !entry.path.ends_with(b"/") => MemberKind::File,
         // A hard link names its target from the archive's root, a symbolic link from its own folder. Docker before 25
         // saved a layer that two images share as a link to `../ID/layer.tar`.
         EntryType::Link => MemberKind::Link(RootPath::new(target)),

@@ -101,10 +101,7 @@ struct LayoutFile {
 }
 
 /// Checks the `oci-layout` file, which says that this is a layout and of which version.
-fn check_version(
-    documents: &dyn DocumentStore,
-    request: &OpenRequest<'_>,
-) -> Result<(), ImageError> {
+fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<(), ImageError> {
     let not_a_layout = |reason: String| ImageError::NotAnImage {
         what: documents.what().to_owned(),
         reason,
@@ -125,15 +122,14 @@ fn check_version(
 }
 
 /// The descriptors of `index.json`.
-fn index(
-    documents: &dyn DocumentStore,
-    request: &OpenRequest<'_>,
-) -> Result<Vec<Descriptor>, ImageError> {
+fn index(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
-    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
-        .ok_or_else(|| ImageError::NotAnImage {
-            what: documents.what().to_owned(),
-            reason: "it has no index.json".to_owned(),
+    let bytes =
+        documents::find_document(documents, &name, None, None, request.limits().document)?.ok_or_else(|| {
+            ImageError::NotAnImage {
+                what: documents.what().to_owned(),
+                reason: "it has no index.json".to_owned(),
+            }
         })?;
     let what = documents::name_member(documents, &name);
     match manifest::read_manifest(&what, &bytes)? {
@@ -146,23 +142,14 @@ fn index(
 }
 
 /// The descriptors that carry the wanted name, or all of them when nothing was named and all have one name.
-fn named(
-    what: &str,
-    index: &[Descriptor],
-    wanted: &WantedImage<'_>,
-) -> Result<Vec<Descriptor>, ImageError> {
+fn named(what: &str, index: &[Descriptor], wanted: &WantedImage<'_>) -> Result<Vec<Descriptor>, ImageError> {
     let candidates: Vec<&Descriptor> = match wanted.name {
-        Some(name) => index
-            .iter()
-            .filter(|descriptor| is_named(descriptor, name))
-            .collect(),
+        Some(name) => index.iter().filter(|descriptor| is_named(descriptor, name)).collect(),
         None => index.iter().collect(),
     };
     let names: BTreeSet<&str> = candidates.iter().filter_map(|d| full_name(d)).collect();
     match wanted.name {
-        Some(name) if candidates.is_empty() => {
-            Err(not_found(what, name, index.iter().filter_map(full_name)))
-        }
+        Some(name) if candidates.is_empty() => Err(not_found(what, name, index.iter().filter_map(full_name))),
         // Several descriptors of one name are one image for several platforms, as tools write that make no inner index.
         _ if names.len() > 1 => Err(wanted.ambiguous(names.into_iter())),
         _ => Ok(candidates.into_iter().cloned().collect()),
@@ -171,18 +158,13 @@ fn named(
 
 /// Whether `name` is the tag, the full name or the digest of `descriptor`.
 fn is_named(descriptor: &Descriptor, name: &str) -> bool {
-    let annotations = [
-        "org.opencontainers.image.ref.name",
-        "io.containerd.image.name",
-    ];
+    let annotations = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
     // By the tool that wrote it, ref.name holds the tag alone or the whole name.
     descriptor.digest.as_ref() == name
         || annotations
             .iter()
             .filter_map(|key| annotation(descriptor, key))
-            .any(|found| {
-                found == name || tag(found) == Some(name) || wanted_image::same_name(found, name)
-            })
+            .any(|found| found == name || tag(found) == Some(name) || wanted_image::same_name(found, name))
 }
 
 /// The most complete name of `descriptor`. Docker and containerd write only the tag into the annotation of
@@ -303,9 +285,7 @@ pub(super) fn manifest_of_config(
             continue;
         };
         match manifest::read_manifest("", &bytes) {
-            Ok(manifest::ManifestDocument::Manifest(manifest))
-                if manifest.config.digest == *config =>
-            {
+            Ok(manifest::ManifestDocument::Manifest(manifest)) if manifest.config.digest == *config => {
                 // Two manifests of one config differ in how their layers are compressed, and which was
                 // meant is not known.
                 if found.is_some() {

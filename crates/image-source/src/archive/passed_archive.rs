@@ -7,9 +7,7 @@ use std::io::{Cursor, Read};
 
 use super::catalog::MemberCatalog;
 use super::decompressed_archive::DecompressedArchive;
-use super::documents::{
-    DocumentStore, OpenedDocument, digest_of_name, missing_member, name_member,
-};
+use super::documents::{DocumentStore, OpenedDocument, digest_of_name, missing_member, name_member};
 use super::image_choice::{choose_image, list_archive_platforms};
 use super::members::{ArchiveMembers, MemberKind, SkipStream};
 use super::wanted_image::{WantedImage, sparse_reason};
@@ -68,11 +66,7 @@ pub(crate) fn list_stream_platforms(
     list_archive_platforms(&pass_whole(what, reader, request)?, wanted, request)
 }
 
-fn pass_whole(
-    what: &str,
-    reader: impl Read + Send,
-    request: &OpenRequest<'_>,
-) -> Result<PassedMembers, ImageError> {
+fn pass_whole(what: &str, reader: impl Read + Send, request: &OpenRequest<'_>) -> Result<PassedMembers, ImageError> {
     let plain = DecompressedArchive::new(reader, request.limits());
     let stream = SkipStream::new(plain, request.limits().layer_bytes);
     let mut members = ArchiveMembers::new(what, stream, request.limits());
@@ -134,9 +128,7 @@ fn pass<R: Read + Send>(
 fn too_many_layers(what: &str, limit: usize) -> ImageError {
     ImageError::NotAnImage {
         what: what.to_owned(),
-        reason: format!(
-            "it holds more layers than the limit of {limit}; save fewer images at once"
-        ),
+        reason: format!("it holds more layers than the limit of {limit}; save fewer images at once"),
     }
 }
 
@@ -192,11 +184,9 @@ fn is_document(start: &[u8], bytes: u64, limits: &Limits) -> bool {
 
 fn is_tar(start: &[u8]) -> bool {
     // By the checksum, which every header has; the magic `ustar` is missing in older archives.
-    start.first_chunk().is_some_and(|block| {
-        tar_core::Header::from_bytes(block)
-            .verify_checksum()
-            .is_ok()
-    })
+    start
+        .first_chunk()
+        .is_some_and(|block| tar_core::Header::from_bytes(block).verify_checksum().is_ok())
 }
 
 /// Whether a member that is no document may be a layer, by its place or by its first bytes.
@@ -218,11 +208,7 @@ fn collect(
     let mut stored = Vec::with_capacity(names.len());
     for name in names {
         let found = passed.follow(name)?;
-        stored.push(
-            found
-                .ok_or_else(|| missing_member(passed.what(), name))?
-                .clone(),
-        );
+        stored.push(found.ok_or_else(|| missing_member(passed.what(), name))?.clone());
     }
     let mut indexes: Vec<LayerIndex> = Vec::with_capacity(names.len());
     for (at, (name, layer)) in stored.iter().zip(layers).enumerate() {
@@ -246,9 +232,7 @@ fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, Image
     };
     match passed.take(name) {
         Some(MemberContent::Layer(index)) => Ok((*index)?),
-        Some(MemberContent::Document(_)) => Err(layer_error(
-            "it is a JSON document and no tar archive".to_owned(),
-        )),
+        Some(MemberContent::Document(_)) => Err(layer_error("it is a JSON document and no tar archive".to_owned())),
         Some(MemberContent::Sparse) => Err(layer_error(sparse_reason(name))),
         None => Err(missing_member(passed.what(), name)),
     }
@@ -265,11 +249,7 @@ fn compare(what: &str, layer: &LayerDescriptor, index: &LayerIndex) -> Result<()
         });
     }
     same_digest(what, layer.digest.as_ref(), &index.digest)?;
-    same_digest(
-        &format!("{what}, uncompressed"),
-        layer.diff_id.as_ref(),
-        &index.diff_id,
-    )
+    same_digest(&format!("{what}, uncompressed"), layer.diff_id.as_ref(), &index.diff_id)
 }
 
 fn same_digest(what: &str, expected: Option<&Digest>, found: &Digest) -> Result<(), ImageError> {
@@ -295,9 +275,7 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Document(bytes)) => {
                 return Ok(Some((Box::new(&**bytes), bytes.len() as u64)));
             }
-            Some(MemberContent::Layer(_)) => {
-                "it is no JSON document within the limit of bytes".to_owned()
-            }
+            Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes".to_owned(),
             Some(MemberContent::Sparse) => sparse_reason(name),
         };
         Err(ImageError::NotAnImage {

@@ -52,9 +52,7 @@ pub(crate) fn open_file(
     request: &OpenRequest<'_>,
 ) -> Result<OpenedImage, ImageError> {
     match find_archive(path, request.limits())? {
-        StoredArchive::Stream(file) => {
-            passed_archive::open_stream(&path.display().to_string(), file, wanted, request)
-        }
+        StoredArchive::Stream(file) => passed_archive::open_stream(&path.display().to_string(), file, wanted, request),
         StoredArchive::Scanned(archive) => open_scanned(&archive, wanted, request),
     }
 }
@@ -153,12 +151,7 @@ fn open_scanned(
     })
 }
 
-fn scan(
-    what: &str,
-    file: File,
-    bytes: u64,
-    limits: &Limits,
-) -> Result<MemberCatalog<Option<FileRange>>, ImageError> {
+fn scan(what: &str, file: File, bytes: u64, limits: &Limits) -> Result<MemberCatalog<Option<FileRange>>, ImageError> {
     let mut catalog = MemberCatalog::new(what, limits.links);
     let mut members = ArchiveMembers::new(what, SeekFile::new(file, bytes), limits);
     while let Some(member) = members.next()? {
@@ -246,10 +239,7 @@ impl BlobStore for FileBlobs {
         let Some(range) = range else {
             return Err(ImageError::NotFound(format!(
                 "{what} does not hold the foreign layer {}; ask the registry for the image",
-                layer
-                    .digest
-                    .as_ref()
-                    .map_or("without digest", AsRef::as_ref)
+                layer.digest.as_ref().map_or("without digest", AsRef::as_ref)
             )));
         };
         let reader = range

@@ -136,10 +136,7 @@ pub(super) fn connect_engine(
 }
 
 /// Where the engine listens: as its variable says, else at the first usual socket that is there.
-fn endpoint(
-    brand: EngineKind,
-    environment: &EngineEnvironment,
-) -> Result<EngineEndpoint, ImageError> {
+fn endpoint(brand: EngineKind, environment: &EngineEnvironment) -> Result<EngineEndpoint, ImageError> {
     let Some(host) = environment.host(brand) else {
         let sockets = environment.sockets(brand);
         // Only whether it is there: whether this user may open it shows when it is asked, with advice of its own.
@@ -157,12 +154,8 @@ fn endpoint(
     let tls = brand == EngineKind::Docker && environment.docker_tls_verify.is_some();
     match host.split_once("://") {
         Some(("unix", path)) => Ok(EngineEndpoint::Socket(path.into())),
-        Some(("tcp" | "http", address)) if !tls => Ok(EngineEndpoint::Tcp(
-            address.trim_end_matches('/').to_owned(),
-        )),
-        Some(("tcp" | "https", address)) => Ok(EngineEndpoint::Tls(
-            address.trim_end_matches('/').to_owned(),
-        )),
+        Some(("tcp" | "http", address)) if !tls => Ok(EngineEndpoint::Tcp(address.trim_end_matches('/').to_owned())),
+        Some(("tcp" | "https", address)) => Ok(EngineEndpoint::Tls(address.trim_end_matches('/').to_owned())),
         // Docker runs the user's ssh for this; an audit starts no programs but credential helpers.
         Some(("ssh", _)) => Err(ImageError::Remote(format!(
             "{}={host} needs ssh, which is not supported; pipe the image instead: {} save IMAGE | cupti-audit -",
@@ -177,17 +170,13 @@ fn endpoint(
 }
 
 /// The client certificate and the authority of `DOCKER_CERT_PATH`, by default `~/.docker`, as Docker does.
-fn with_certificates(
-    builder: ClientBuilder,
-    environment: &EngineEnvironment,
-) -> Result<ClientBuilder, ImageError> {
+fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) -> Result<ClientBuilder, ImageError> {
     let folder = environment
         .docker_cert_path
         .clone()
         .or_else(|| Some(environment.home.as_ref()?.join(".docker")));
-    let folder = folder.ok_or_else(|| {
-        ImageError::Remote("DOCKER_TLS_VERIFY is set and DOCKER_CERT_PATH is not".to_owned())
-    })?;
+    let folder =
+        folder.ok_or_else(|| ImageError::Remote("DOCKER_TLS_VERIFY is set and DOCKER_CERT_PATH is not".to_owned()))?;
     let pem = |name: &str| read_pem(&folder.join(name));
     let unusable = |error: reqwest::Error| {
         ImageError::Remote(format!(
@@ -238,9 +227,9 @@ impl EngineConnection {
         let url = format!("{}/{path}", self.base);
         let request = self.client.post(url).body(archive);
         let request = request.header(CONTENT_TYPE, "application/x-tar");
-        request.send().map_err(|error| {
-            ImageError::Remote(format!("{} broke off: {}", self.what, causes(&error)))
-        })
+        request
+            .send()
+            .map_err(|error| ImageError::Remote(format!("{} broke off: {}", self.what, causes(&error))))
     }
 
     /// Takes an answer of success, or says what the engine says.
@@ -252,18 +241,14 @@ impl EngineConnection {
         let mut bytes = Vec::new();
         // Half a message says more than none.
         let _ = response.take(limit).read_to_end(&mut bytes);
-        let message =
-            serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);
+        let message = serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);
         let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
         // The words are another program's, on another machine maybe: they are escaped, and cut after that.
         let shown: String = escape::escape_bytes(message.trim().as_bytes())
             .chars()
             .take(500)
             .collect();
-        Err(ImageError::Remote(format!(
-            "{} answered {status}: {shown}",
-            self.what
-        )))
+        Err(ImageError::Remote(format!("{} answered {status}: {shown}", self.what)))
     }
 }
 
@@ -341,10 +326,7 @@ mod tests {
         }
         fs::create_dir(dir.path().join("podman")).unwrap();
         fs::write(&socket, "").unwrap();
-        assert_eq!(
-            shown(EngineKind::Podman, &environment),
-            format!("Socket({socket:?})")
-        );
+        assert_eq!(shown(EngineKind::Podman, &environment), format!("Socket({socket:?})"));
     }
 
     #[test]
@@ -379,9 +361,7 @@ mod tests {
             docker_cert_path: Some(dir.path().to_owned()),
             ..docker("tcp://build:2376")
         };
-        let error = connect_engine(EngineKind::Docker, &environment)
-            .err()
-            .unwrap();
+        let error = connect_engine(EngineKind::Docker, &environment).err().unwrap();
         assert_eq!(
             error.to_string(),
             format!(

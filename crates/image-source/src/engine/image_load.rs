@@ -36,11 +36,7 @@ impl EngineImage {
     /// Loads an archive as `docker save` writes it.
     ///
     /// Errors: Why the engine does not take it.
-    pub fn load(
-        &self,
-        archive: impl Read + Send + 'static,
-        limits: &Limits,
-    ) -> Result<(), ImageError> {
+    pub fn load(&self, archive: impl Read + Send + 'static, limits: &Limits) -> Result<(), ImageError> {
         let connection = connect_engine(self.brand, &self.environment)?;
         let response = connection.send("images/load?quiet=1", Body::new(archive))?;
         let response = connection.accept(response, limits.document)?;

@@ -108,10 +108,7 @@ fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
             ip.octets()[0] == 0,
             ip.is_link_local() || METADATA_V4.contains(&ip),
         ),
-        IpAddr::V6(ip) => (
-            ip.is_unspecified(),
-            ip.is_unicast_link_local() || ip == METADATA_V6,
-        ),
+        IpAddr::V6(ip) => (ip.is_unspecified(), ip.is_unicast_link_local() || ip == METADATA_V6),
     };
     // Private networks are not among them: registries within a company redirect to storage within it.
     if unspecified {
@@ -126,10 +123,7 @@ fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
 }
 
 /// Metadata services that do not stand on a link-local address: Alibaba Cloud, Azure's wire server.
-const METADATA_V4: [Ipv4Addr; 2] = [
-    Ipv4Addr::new(100, 100, 100, 200),
-    Ipv4Addr::new(168, 63, 129, 16),
-];
+const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
 
 /// The metadata service of EC2 over IPv6.
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
@@ -160,13 +154,7 @@ mod tests {
             }
         };
         let url = |text| Url::parse(text).unwrap();
-        match check_address(
-            registry,
-            &url(from),
-            &url(to),
-            &["plain.lan:80".to_owned()],
-            resolve,
-        ) {
+        match check_address(registry, &url(from), &url(to), &["plain.lan:80".to_owned()], resolve) {
             Ok(()) => "asked".to_owned(),
             Err(why) => why,
         }
@@ -226,14 +214,8 @@ mod tests {
                 "http://storage.example/",
                 "http://storage.example leaves TLS for plain HTTP",
             ),
-            (
-                "http://plain.lan/",
-                "http://plain.lan leaves TLS for plain HTTP",
-            ),
-            (
-                "ftp://storage.example/",
-                "ftp://storage.example is not HTTP",
-            ),
+            ("http://plain.lan/", "http://plain.lan leaves TLS for plain HTTP"),
+            ("ftp://storage.example/", "ftp://storage.example is not HTTP"),
         ] {
             assert_eq!(verdict("registry.example", from, to), expected, "{to}");
         }
@@ -262,21 +244,14 @@ mod tests {
             assert_eq!(verdict("127.0.0.1", from, to), expected, "{to}");
         }
         assert_eq!(
-            verdict(
-                "169.254.1.1",
-                "https://169.254.1.1/",
-                "https://169.254.1.1/x"
-            ),
+            verdict("169.254.1.1", "https://169.254.1.1/", "https://169.254.1.1/x"),
             "asked"
         );
     }
 
     #[test]
     fn plain_http_is_for_this_machine_and_for_hosts_the_user_named() {
-        let insecure = [
-            "lab.example:5000".to_owned(),
-            "https://old.example/".to_owned(),
-        ];
+        let insecure = ["lab.example:5000".to_owned(), "https://old.example/".to_owned()];
         for (host, port, expected) in [
             ("localhost", Some(5000), true),
             ("127.8.8.8", None, true),

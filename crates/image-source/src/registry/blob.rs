@@ -81,9 +81,9 @@ impl BlobReader {
             return if starts_at(&body) == Some(self.at) {
                 Ok(body)
             } else {
-                Err(AttemptFailure::passing(self.broken(
-                    "the registry sent another range than it was asked for",
-                )))
+                Err(AttemptFailure::passing(
+                    self.broken("the registry sent another range than it was asked for"),
+                ))
             };
         }
         // The server does not know ranges: what was read before passes once more.
@@ -110,9 +110,7 @@ impl BlobReader {
     }
 
     fn broken(&self, why: &str) -> ImageError {
-        let of = self
-            .size
-            .map_or_else(String::new, |size| format!(" of {size}"));
+        let of = self.size.map_or_else(String::new, |size| format!(" of {size}"));
         remote_error(format!(
             "{}: blob {} broke off after {}{of} bytes ({why}), and could not be resumed; try again later",
             self.client.registry, self.digest, self.at
@@ -121,9 +119,8 @@ impl BlobReader {
 
     /// The bytes that may still come out, one more than the size.
     fn left(&self) -> u64 {
-        self.size.map_or(u64::MAX, |size| {
-            size.saturating_add(1).saturating_sub(self.at)
-        })
+        self.size
+            .map_or(u64::MAX, |size| size.saturating_add(1).saturating_sub(self.at))
     }
 }
 
@@ -131,9 +128,7 @@ impl Read for BlobReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         // A hostile server may send more than the manifest says: one byte of it is enough to tell, the
         // rest is not read.
-        let room = usize::try_from(self.left())
-            .unwrap_or(usize::MAX)
-            .min(buf.len());
+        let room = usize::try_from(self.left()).unwrap_or(usize::MAX).min(buf.len());
         let Some(buf) = buf.get_mut(..room).filter(|buf| !buf.is_empty()) else {
             return Ok(0);
         };
@@ -146,9 +141,7 @@ impl Read for BlobReader {
             match body.read(buf) {
                 // Where no size is known, the end of the body is believed, and the digest tells whether it was cut.
                 Ok(0) if complete || self.size.is_none() => return Ok(0),
-                Ok(0) => self
-                    .mend("the body was too short")
-                    .map_err(io::Error::other)?,
+                Ok(0) => self.mend("the body was too short").map_err(io::Error::other)?,
                 Ok(n) => {
                     self.at += n as u64;
                     return Ok(n);
@@ -171,9 +164,7 @@ fn starts_at(response: &Response) -> Option<u64> {
 
 /// Why a read failed, without the address, which may hold a signature.
 fn cause(error: &io::Error) -> String {
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<reqwest::Error>());
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>());
     match inner {
         Some(inner) if inner.is_timeout() => "nothing more arrived in time".to_owned(),
         _ => "the connection broke".to_owned(),

@@ -82,11 +82,7 @@ mod tests {
         check(&[line], &bearer);
         check(&[&format!("Basic realm=\"x\", {line}")], &bearer);
         check(
-            &[
-                "Negotiate",
-                "Basic realm=\"x\"",
-                &line.replace("Bearer", "bearer"),
-            ],
+            &["Negotiate", "Basic realm=\"x\"", &line.replace("Bearer", "bearer")],
             &bearer,
         );
     }
@@ -98,10 +94,7 @@ mod tests {
             &Challenge::Basic,
         );
         check(&["Basic realm=\"x\", error error"], &Challenge::Basic);
-        check(
-            &["Negotiate"],
-            &Challenge::Unknown(vec!["Negotiate".to_owned()]),
-        );
+        check(&["Negotiate"], &Challenge::Unknown(vec!["Negotiate".to_owned()]));
         check(
             &["Bearer service=\"no realm\""],
             &Challenge::Unknown(vec!["Bearer".to_owned()]),

@@ -9,9 +9,7 @@ use reqwest::{Method, StatusCode};
 
 use super::credential_files::{CredentialSource, find_credential};
 use super::options::RegistryOptions;
-use super::request_errors::{
-    connection_failure, credentials_refused, is_no_tls, read_error_body, remote_error,
-};
+use super::request_errors::{connection_failure, credentials_refused, is_no_tls, read_error_body, remote_error};
 use super::retry::{AttemptFailure, RetryPolicy};
 use super::token_exchange::{RequestAuthorization, TokenRequest};
 use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, status_failure};
@@ -89,8 +87,8 @@ impl RepositoryClient {
         from: u64,
     ) -> Result<FinalResponse, AttemptFailure> {
         if from > 0 {
-            let range = HeaderValue::from_str(&format!("bytes={from}-"))
-                .map_err(|error| remote_error(error.to_string()))?;
+            let range =
+                HeaderValue::from_str(&format!("bytes={from}-")).map_err(|error| remote_error(error.to_string()))?;
             headers.insert(RANGE, range);
         }
         // The first request goes out unsigned: only the challenge says which token is wanted, and from where.
@@ -184,15 +182,11 @@ impl RepositoryClient {
                     self.plain.get_or_init(|| false);
                     return Ok(answer);
                 }
-                Err(SendError::NoAnswer(error))
-                    if may_be_plain && self.plain.get().is_none() && is_no_tls(&error) => {}
+                Err(SendError::NoAnswer(error)) if may_be_plain && self.plain.get().is_none() && is_no_tls(&error) => {}
                 Err(sent) => return Err(self.failed(sent)),
             }
         }
-        match self
-            .transport
-            .get(&self.url("http", part)?, headers, authorization)
-        {
+        match self.transport.get(&self.url("http", part)?, headers, authorization) {
             Ok(answer) => {
                 self.plain.get_or_init(|| true);
                 Ok(answer)
@@ -206,9 +200,7 @@ impl RepositoryClient {
             SendError::Failed(failure) => failure,
             SendError::NoAnswer(error) => match connection_failure(&self.registry, &error) {
                 // A host that has never answered is not waited for again and again.
-                AttemptFailure::Passing { error: text, .. }
-                    if error.is_timeout() && self.plain.get().is_none() =>
-                {
+                AttemptFailure::Passing { error: text, .. } if error.is_timeout() && self.plain.get().is_none() => {
                     text.into()
                 }
                 failure => failure,

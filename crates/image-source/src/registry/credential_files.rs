@@ -49,12 +49,10 @@ pub(super) fn find_credential(
             Err(error) if missing_is_fine && error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(|error| unusable(&file, &error.to_string()))?,
         };
-        let found = credentials::read_credential(&text, host, repository)
-            .map_err(|reason| unusable(&file, &reason))?;
+        let found = credentials::read_credential(&text, host, repository).map_err(|reason| unusable(&file, &reason))?;
         if let Some((secret, helper)) = found {
             let file = file.display();
-            let found_in =
-                helper.map_or_else(|| file.to_string(), |helper| format!("{helper} by {file}"));
+            let found_in = helper.map_or_else(|| file.to_string(), |helper| format!("{helper} by {file}"));
             return Ok(Some(Credential { secret, found_in }));
         }
     }
@@ -75,9 +73,7 @@ fn variable(name: &str) -> Option<PathBuf> {
 fn user_id() -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
     // The standard library has no getuid, and unsafe code is forbidden here.
-    std::fs::metadata("/proc/self")
-        .ok()
-        .map(|process| process.uid())
+    std::fs::metadata("/proc/self").ok().map(|process| process.uid())
 }
 
 fn host_files(variable: impl Fn(&str) -> Option<PathBuf>, user_id: Option<u32>) -> Vec<PathBuf> {
@@ -136,11 +132,7 @@ mod tests {
                 ("XDG_CONFIG_HOME", "/c"),
             ],
             Some(7),
-            &[
-                "/d/config.json",
-                "/r/containers/auth.json",
-                "/c/containers/auth.json",
-            ],
+            &["/d/config.json", "/r/containers/auth.json", "/c/containers/auth.json"],
         );
         check(&[], None, &[]);
     }
@@ -158,8 +150,7 @@ mod tests {
         let broken = file("broken", "not json");
         let search = |files: &[&PathBuf]| {
             let source = CredentialSource::Files(files.iter().map(|&file| file.clone()).collect());
-            find_credential(&source, "a.example", "x")
-                .map(|found| found.map(|credential| credential.found_in))
+            find_credential(&source, "a.example", "x").map(|found| found.map(|credential| credential.found_in))
         };
         assert_eq!(
             search(&[&other, &right, &broken]).unwrap(),
@@ -168,10 +159,7 @@ mod tests {
         assert_eq!(search(&[&other]).unwrap(), None);
         let error = search(&[&broken]).unwrap_err().to_string();
         assert!(
-            error.starts_with(&format!(
-                "credentials file {}: it cannot be read",
-                broken.display()
-            )),
+            error.starts_with(&format!("credentials file {}: it cannot be read", broken.display())),
             "{error}"
         );
         assert!(search(&[&dir.path().join("missing")]).is_err());

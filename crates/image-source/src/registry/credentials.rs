@@ -74,15 +74,12 @@ pub(super) fn read_credential(
 }
 
 fn find(config: &str, host: &str, repository: &str) -> Result<Option<CredentialEntry>, String> {
-    let config: Map<String, Value> = serde_json::from_str(config).map_err(|error| {
-        format!("it cannot be read as Docker's or Podman's configuration: {error}")
-    })?;
+    let config: Map<String, Value> = serde_json::from_str(config)
+        .map_err(|error| format!("it cannot be read as Docker's or Podman's configuration: {error}"))?;
     let table = |key: &str| config.get(key).and_then(Value::as_object);
     let names = names(host);
     let helper = table("credHelpers").and_then(|helpers| {
-        let (key, name) = helpers
-            .iter()
-            .find(|(key, _)| names.contains(&plain_key(key)))?;
+        let (key, name) = helpers.iter().find(|(key, _)| names.contains(&plain_key(key)))?;
         Some((text(name)?, key.clone()))
     });
     if let Some((name, server)) = helper {
@@ -93,11 +90,7 @@ fn find(config: &str, host: &str, repository: &str) -> Result<Option<CredentialE
     if let Some(entry) = table("auths").and_then(|auths| stored(auths, &names, repository)) {
         return Ok(Some(CredentialEntry::Stored(entry)));
     }
-    let server = if names.contains(&"docker.io") {
-        DOCKER_HUB
-    } else {
-        host
-    };
+    let server = if names.contains(&"docker.io") { DOCKER_HUB } else { host };
     Ok(config
         .get("credsStore")
         .and_then(text)
@@ -109,11 +102,7 @@ fn find(config: &str, host: &str, repository: &str) -> Result<Option<CredentialE
 
 /// The entry of `auths` for the longest path that leads to `repository`; entries without a secret, which
 /// Docker leaves when a store keeps them, do not count.
-fn stored(
-    auths: &Map<String, Value>,
-    names: &[&str],
-    repository: &str,
-) -> Option<Map<String, Value>> {
+fn stored(auths: &Map<String, Value>, names: &[&str], repository: &str) -> Option<Map<String, Value>> {
     // By whole components: the password of `quay.io/org` must not be sent for `quay.io/organic`.
     let mut path = Some(repository);
     while let Some(scope) = path {
@@ -159,10 +148,7 @@ fn without_empty(entry: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn text(value: &Value) -> Option<String> {
-    value
-        .as_str()
-        .filter(|text| !text.is_empty())
-        .map(str::to_owned)
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// All names of a registry: Docker Hub has several.
@@ -180,9 +166,7 @@ fn names(host: &str) -> Vec<&str> {
 /// The host of a key for a whole registry: `https://index.docker.io/v1/` is `index.docker.io`. A key without
 /// scheme and with any other path is no such key, and stays as it is.
 fn plain_key(key: &str) -> &str {
-    let rest = key
-        .strip_prefix("https://")
-        .or_else(|| key.strip_prefix("http://"));
+    let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     if let Some(rest) = rest {
         return rest.split_once('/').map_or(rest, |(host, _)| host);
     }
@@ -212,9 +196,7 @@ fn ask_helper(name: &str, server: &str) -> Result<Option<CredentialSecret>, Stri
     let program = format!("docker-credential-{name}");
     // The name becomes that of a program that is run: a path in it would lead out of PATH.
     if name.contains(['/', '\\']) {
-        return Err(format!(
-            "it names the credential helper {program:?}, which is a path"
-        ));
+        return Err(format!("it names the credential helper {program:?}, which is a path"));
     }
     let config = json!({"credHelpers": {server: name}}).to_string();
     let server = server.to_owned();
@@ -237,14 +219,9 @@ fn ask_helper(name: &str, server: &str) -> Result<Option<CredentialSecret>, Stri
 }
 
 /// Tells "I have none" from a failure (docker-credential-helpers, `credentials/error.go`).
-fn helper_error(
-    program: &str,
-    error: &CredentialRetrievalError,
-) -> Result<Option<CredentialSecret>, String> {
+fn helper_error(program: &str, error: &CredentialRetrievalError) -> Result<Option<CredentialSecret>, String> {
     let (stdout, stderr) = match error {
-        CredentialRetrievalError::HelperFailure { stdout, stderr, .. } => {
-            (stdout.trim(), stderr.trim())
-        }
+        CredentialRetrievalError::HelperFailure { stdout, stderr, .. } => (stdout.trim(), stderr.trim()),
         CredentialRetrievalError::HelperCommunicationError => {
             return Err(format!(
                 "the credential helper {program} cannot be run; install it, or take it out of the file"
@@ -272,9 +249,7 @@ fn helper_error(
 fn secret(credential: DockerCredential) -> CredentialSecret {
     match credential {
         DockerCredential::IdentityToken(token) => CredentialSecret::Identity(token),
-        DockerCredential::UsernamePassword(user, password) => {
-            CredentialSecret::Password(user, password)
-        }
+        DockerCredential::UsernamePassword(user, password) => CredentialSecret::Password(user, password),
     }
 }
 
@@ -359,18 +334,12 @@ mod tests {
             name: name.to_owned(),
             server: server.to_owned(),
         };
-        assert_eq!(
-            find(config, "ghcr.io", "a").unwrap(),
-            Some(helper("pass", "ghcr.io"))
-        );
+        assert_eq!(find(config, "ghcr.io", "a").unwrap(), Some(helper("pass", "ghcr.io")));
         assert_eq!(
             find(config, "docker.io", "a").unwrap(),
             Some(helper("secretservice", "https://index.docker.io/v1/"))
         );
-        assert_eq!(
-            find(config, "gcr.io", "a").unwrap(),
-            Some(helper("desktop", "gcr.io"))
-        );
+        assert_eq!(find(config, "gcr.io", "a").unwrap(), Some(helper("desktop", "gcr.io")));
         assert!(matches!(
             find(config, "quay.io", "a").unwrap(),
             Some(CredentialEntry::Stored(_))
@@ -395,16 +364,10 @@ mod tests {
                 },
             )
         };
-        assert_eq!(
-            failure("credentials not found in native keychain\n", ""),
-            Ok(None)
-        );
+        assert_eq!(failure("credentials not found in native keychain\n", ""), Ok(None));
         assert_eq!(
             failure("", "keychain is\nlocked"),
-            Err(
-                r#"the credential helper docker-credential-x failed: "keychain is\x0alocked""#
-                    .to_owned()
-            )
+            Err(r#"the credential helper docker-credential-x failed: "keychain is\x0alocked""#.to_owned())
         );
         let missing = read_credential(
             r#"{"credHelpers": {"a.example": "no-such-helper-here"}}"#,
@@ -415,14 +378,7 @@ mod tests {
             missing,
             Err("the credential helper docker-credential-no-such-helper-here cannot be run; install it, or take it out of the file".to_owned())
         );
-        assert!(
-            read_credential(
-                r#"{"credHelpers": {"a.example": "../x"}}"#,
-                "a.example",
-                "a"
-            )
-            .is_err()
-        );
+        assert!(read_credential(r#"{"credHelpers": {"a.example": "../x"}}"#, "a.example", "a").is_err());
     }
 
     #[test]

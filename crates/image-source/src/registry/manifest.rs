@@ -97,11 +97,7 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
 }
 
 /// Fetches one document, at most `limit` bytes and one.
-fn attempt(
-    client: &RepositoryClient,
-    wanted: &str,
-    limit: u64,
-) -> Result<FetchedDocument, AttemptFailure> {
+fn attempt(client: &RepositoryClient, wanted: &str, limit: u64) -> Result<FetchedDocument, AttemptFailure> {
     let mut headers = HeaderMap::new();
     // A registry that is not told of a type answers 404 for it, or converts it into one that has another digest.
     headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));

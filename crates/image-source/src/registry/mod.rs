@@ -27,14 +27,11 @@ use crate::config::ImageConfig;
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::manifest::{
-    Descriptor, ImageManifest, choose_manifest, describe_layers, expect_platform, index_platforms,
-    known_platform,
+    Descriptor, ImageManifest, choose_manifest, describe_layers, expect_platform, index_platforms, known_platform,
 };
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
-use crate::source::{
-    BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers,
-};
+use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
 use client::RepositoryClient;
@@ -96,8 +93,7 @@ impl ImageSource for RegistrySource {
             let chosen = choose_manifest(what, index, request.platform)?;
             Ok(ControlFlow::<Infallible, _>::Continue(chosen.clone()))
         };
-        let ControlFlow::Continue(found) =
-            manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
+        let ControlFlow::Continue(found) = manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
         let (bytes, platform, config) = self.config(&client, &found.manifest, limit)?;
         // A manifest that no index led to states its platform in the config alone.
         expect_platform(written, &platform, request.platform)?;
@@ -133,11 +129,7 @@ impl ImageSource for RegistrySource {
         }
     }
 
-    fn open_reopenable(
-        &self,
-        request: &OpenRequest<'_>,
-        _keep: KeepFile<'_>,
-    ) -> Result<OpenedImage, ImageError> {
+    fn open_reopenable(&self, request: &OpenRequest<'_>, _keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
         self.open(request)
     }
 }

@@ -92,30 +92,16 @@ impl RegistryPush {
     /// Puts a blob of `size` bytes into the repository, which the other repository may have.
     ///
     /// Errors: Why the registry does not take it, or why it cannot be opened.
-    pub fn push_shared_blob(
-        &self,
-        digest: &Digest,
-        size: u64,
-        open: OpenBody<'_>,
-    ) -> Result<PushOutcome, ImageError> {
+    pub fn push_shared_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, ImageError> {
         let from = self.from.as_deref();
-        retry_attempts(&self.client.patience, || {
-            self.try_blob(digest, size, from, open)
-        })
+        retry_attempts(&self.client.patience, || self.try_blob(digest, size, from, open))
     }
 
     /// Puts a blob into the repository that nobody can have yet, but for a run before.
     ///
     /// Errors: Why the registry does not take it, or why it cannot be opened.
-    pub fn push_new_blob(
-        &self,
-        digest: &Digest,
-        size: u64,
-        open: OpenBody<'_>,
-    ) -> Result<PushOutcome, ImageError> {
-        retry_attempts(&self.client.patience, || {
-            self.try_blob(digest, size, None, open)
-        })
+    pub fn push_new_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, ImageError> {
+        retry_attempts(&self.client.patience, || self.try_blob(digest, size, None, open))
     }
 
     /// Gives the image its name.
@@ -128,12 +114,9 @@ impl RegistryPush {
         retry_attempts(&self.client.patience, || {
             // Each attempt, and each answer to a challenge, needs a body of its own: sending one uses it up.
             let body = || Ok(Body::from(bytes.to_vec()));
-            let answer = self
-                .client
-                .send_change(&Method::PUT, &url, &headers, &body)?;
+            let answer = self.client.send_change(&Method::PUT, &url, &headers, &body)?;
             // The specification says 201; registries that write over a tag may answer 200.
-            self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])
-                .map(drop)
+            self.expect(answer, &[StatusCode::CREATED, StatusCode::OK]).map(drop)
         })
     }
 
@@ -148,9 +131,7 @@ impl RegistryPush {
         let nothing = || Ok(Body::from(Vec::new()));
         let headers = HeaderMap::new();
         let there = self.client.own_url(&format!("blobs/{digest}"))?;
-        let answer = self
-            .client
-            .send_change(&Method::HEAD, &there, &headers, &nothing)?;
+        let answer = self.client.send_change(&Method::HEAD, &there, &headers, &nothing)?;
         let status = answer.response.status();
         // A registry that keeps blobs in a bucket redirects to one that is there.
         if status == StatusCode::OK || status.is_redirection() {
@@ -161,13 +142,9 @@ impl RegistryPush {
         // an upload instead (distribution-spec).
         if let Some(from) = from {
             let mut query = uploads.query_pairs_mut();
-            query
-                .append_pair("mount", digest.as_ref())
-                .append_pair("from", from);
+            query.append_pair("mount", digest.as_ref()).append_pair("from", from);
         }
-        let answer = self
-            .client
-            .send_change(&Method::POST, &uploads, &headers, &nothing)?;
+        let answer = self.client.send_change(&Method::POST, &uploads, &headers, &nothing)?;
         let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::ACCEPTED])?;
         if answer.status() == StatusCode::CREATED {
             return Ok(PushOutcome::Mounted);
@@ -175,17 +152,13 @@ impl RegistryPush {
         // The address carries the state of the upload in its query, to which the digest is
         // added and nothing else changed.
         let mut place = self.place(&uploads, &answer)?;
-        place
-            .query_pairs_mut()
-            .append_pair("digest", digest.as_ref());
+        place.query_pairs_mut().append_pair("digest", digest.as_ref());
         let mut headers = headers;
         let bytes = HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, bytes);
         // With its length: without one it would go out in chunks, which object stores such as S3 refuse with 411.
         let body = || Ok(Body::sized(open()?, size));
-        let answer = self
-            .client
-            .send_change(&Method::PUT, &place, &headers, &body)?;
+        let answer = self.client.send_change(&Method::PUT, &place, &headers, &body)?;
         self.expect(answer, &[StatusCode::CREATED])?;
         Ok(PushOutcome::Sent)
     }
@@ -198,26 +171,14 @@ impl RegistryPush {
         let place = location
             .and_then(|location| asked.join(location.to_str().ok()?).ok())
             .and_then(without_user)
-            .ok_or_else(|| {
-                remote_error(format!(
-                    "{registry} does not say where a blob is to be sent"
-                ))
-            })?;
+            .ok_or_else(|| remote_error(format!("{registry} does not say where a blob is to be sent")))?;
         // The address is the registry's text: it could lead the layer to a service within the user's network.
         let checked = self.client.transport.check(asked, &place);
-        checked.map_err(|why| {
-            remote_error(format!(
-                "refused to send a blob where {registry} says: {why}"
-            ))
-        })?;
+        checked.map_err(|why| remote_error(format!("refused to send a blob where {registry} says: {why}")))?;
         Ok(place)
     }
 
-    fn expect(
-        &self,
-        answer: FinalResponse,
-        wanted: &[StatusCode],
-    ) -> Result<Response, AttemptFailure> {
+    fn expect(&self, answer: FinalResponse, wanted: &[StatusCode]) -> Result<Response, AttemptFailure> {
         let registry = &self.client.registry;
         match answer.response.status() {
             status if wanted.contains(&status) => Ok(answer.response),
@@ -232,10 +193,7 @@ impl RegistryPush {
             // What is wrong with the request stays wrong; only a limit on requests is worth a wait.
             status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
                 let said = read_error_body(answer.response);
-                Err(remote_error(format!(
-                    "{registry} refused a part of the image: {status}{said}"
-                ))
-                .into())
+                Err(remote_error(format!("{registry} refused a part of the image: {status}{said}")).into())
             }
             _ => Err(status_failure(registry, answer)),
         }

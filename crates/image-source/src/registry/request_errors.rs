@@ -25,9 +25,9 @@ pub(super) fn remote_error(text: impl Into<String>) -> ImageError {
 /// The registry or its token server does not take the credentials, or wants some.
 pub(super) fn credentials_refused(registry: &str, found_in: Option<&str>) -> ImageError {
     remote_error(match found_in {
-        Some(found_in) => format!(
-            "{registry} refused the credentials found in {found_in}; docker login {registry} again"
-        ),
+        Some(found_in) => {
+            format!("{registry} refused the credentials found in {found_in}; docker login {registry} again")
+        }
         None => {
             format!("no credentials for {registry}, which asks for them; docker login {registry}")
         }
@@ -100,9 +100,7 @@ fn cause(error: &reqwest::Error) -> String {
     let text = if error.is_timeout() {
         "no answer in time".to_owned()
     } else {
-        chain(error)
-            .last()
-            .unwrap_or_else(|| "the request failed".to_owned())
+        chain(error).last().unwrap_or_else(|| "the request failed".to_owned())
     };
     shorten_text(text.as_bytes())
 }

@@ -165,11 +165,7 @@ mod tests {
             ("-1", None),
             ("", None),
         ] {
-            assert_eq!(
-                retry_after(value, now),
-                expected.map(Duration::from_secs),
-                "{value}"
-            );
+            assert_eq!(retry_after(value, now), expected.map(Duration::from_secs), "{value}");
         }
     }
 
@@ -188,10 +184,7 @@ mod tests {
             made += 1;
             Err::<(), _>(ImageError::Remote("no".to_owned()).into())
         });
-        assert_eq!(
-            (outcome.unwrap_err().to_string(), made),
-            ("no".to_owned(), 1)
-        );
+        assert_eq!((outcome.unwrap_err().to_string(), made), ("no".to_owned(), 1));
     }
 
     #[test]
@@ -202,10 +195,7 @@ mod tests {
                 made += 1;
                 Err::<(), _>(busy(Some(Duration::from_millis(wait))))
             });
-            assert_eq!(
-                (outcome.unwrap_err().to_string(), made),
-                ("busy".to_owned(), expected)
-            );
+            assert_eq!((outcome.unwrap_err().to_string(), made), ("busy".to_owned(), expected));
         }
     }
 }

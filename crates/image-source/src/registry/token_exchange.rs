@@ -11,9 +11,7 @@ use super::challenge::{self, Challenge};
 use super::credentials::{Credential, CredentialSecret};
 use super::request_errors::{connection_failure, credentials_refused, remote_error, shorten_text};
 use super::retry::AttemptFailure;
-use super::transport::{
-    Authorization, FinalResponse, HttpTransport, SendError, status_failure, without_user,
-};
+use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, status_failure, without_user};
 
 /// The bytes of a token server's answer that are read.
 const TOKEN_BODY: u64 = 1 << 20;
@@ -47,16 +45,11 @@ pub(super) struct TokenRequest<'a> {
 
 impl TokenRequest<'_> {
     /// Makes the authorization that the challenge of a 401 asks for, with the user's credentials if there are any.
-    pub(super) fn answer_challenge(
-        self,
-        refusal: &FinalResponse,
-    ) -> Result<RequestAuthorization, AttemptFailure> {
+    pub(super) fn answer_challenge(self, refusal: &FinalResponse) -> Result<RequestAuthorization, AttemptFailure> {
         let registry = self.registry;
         let authorization = match challenge::choose_challenge(refusal.response.headers()) {
             // A `registrytoken` is sent as it is (containers-auth.json(5)): there is nothing to exchange it for.
-            _ if let Some(CredentialSecret::Registry(token)) = self.secret() => {
-                self.bearer(token)?
-            }
+            _ if let Some(CredentialSecret::Registry(token)) = self.secret() => self.bearer(token)?,
             Challenge::Bearer { realm, service } => {
                 let realm = self.token_server(refusal, &realm)?;
                 self.token(realm, service.as_deref())?
@@ -74,13 +67,14 @@ impl TokenRequest<'_> {
                 None => return Err(credentials_refused(registry, None).into()),
             },
             Challenge::Unknown(schemes) => {
-                let schemes: Vec<String> = schemes
-                    .iter()
-                    .map(|scheme| shorten_text(scheme.as_bytes()))
-                    .collect();
+                let schemes: Vec<String> = schemes.iter().map(|scheme| shorten_text(scheme.as_bytes())).collect();
                 return Err(remote_error(format!(
                     "{registry} asks for an authentication that is not supported: {}; only Bearer and Basic are",
-                    if schemes.is_empty() { "no scheme is named".to_owned() } else { schemes.join(", ") }
+                    if schemes.is_empty() {
+                        "no scheme is named".to_owned()
+                    } else {
+                        schemes.join(", ")
+                    }
                 ))
                 .into());
             }
@@ -92,24 +86,19 @@ impl TokenRequest<'_> {
     }
 
     fn secret(&self) -> Option<&CredentialSecret> {
-        self.credential
-            .as_ref()
-            .map(|credential| &credential.secret)
+        self.credential.as_ref().map(|credential| &credential.secret)
     }
 
     /// The address of the token server, once it may be asked.
     fn token_server(&self, refusal: &FinalResponse, realm: &str) -> Result<Url, AttemptFailure> {
         // A user name in the realm would be sent as an authorization that the user never gave.
-        let url = Url::parse(realm)
-            .ok()
-            .and_then(without_user)
-            .ok_or_else(|| {
-                remote_error(format!(
-                    "{} names a token server that is no address: \"{}\"",
-                    self.registry,
-                    shorten_text(realm.as_bytes())
-                ))
-            })?;
+        let url = Url::parse(realm).ok().and_then(without_user).ok_or_else(|| {
+            remote_error(format!(
+                "{} names a token server that is no address: \"{}\"",
+                self.registry,
+                shorten_text(realm.as_bytes())
+            ))
+        })?;
         // The password goes to this address, and a hostile registry could name a cloud's metadata service.
         self.transport.check(&refusal.url, &url).map_err(|why| {
             remote_error(format!(
@@ -122,11 +111,7 @@ impl TokenRequest<'_> {
 
     /// Asks for a token: with a password or anonymously (distribution, "Token Authentication"), or in exchange for an
     /// identity token (distribution, "Oauth2 Token Authentication").
-    fn token(
-        &self,
-        mut realm: Url,
-        service: Option<&str>,
-    ) -> Result<Authorization, AttemptFailure> {
+    fn token(&self, mut realm: Url, service: Option<&str>) -> Result<Authorization, AttemptFailure> {
         let scope = self.scopes.join(" ");
         let answer = if let Some(CredentialSecret::Identity(identity)) = self.secret() {
             // An identity token goes into the body: in a query it would end up in the logs of proxies.
@@ -156,9 +141,7 @@ impl TokenRequest<'_> {
             self.transport
                 .get(&realm, &HeaderMap::new(), basic.as_ref())
                 .map_err(|sent| match sent {
-                    SendError::NoAnswer(error) => {
-                        connection_failure(&url_authority(&realm), &error)
-                    }
+                    SendError::NoAnswer(error) => connection_failure(&url_authority(&realm), &error),
                     SendError::Failed(failure) => failure,
                 })?
         };
@@ -168,10 +151,7 @@ impl TokenRequest<'_> {
     /// The token in an answer of the token server.
     fn accepted(&self, answer: FinalResponse) -> Result<String, AttemptFailure> {
         let (host, registry) = (answer.host(), self.registry);
-        let found_in = self
-            .credential
-            .as_ref()
-            .map(|found| found.found_in.as_str());
+        let found_in = self.credential.as_ref().map(|found| found.found_in.as_str());
         match answer.response.status().as_u16() {
             200 => {}
             401 | 403 => return Err(credentials_refused(registry, found_in).into()),
@@ -193,35 +173,20 @@ impl TokenRequest<'_> {
             .take(TOKEN_BODY)
             .read_to_end(&mut body)
             .map_err(|error| {
-                AttemptFailure::passing(remote_error(format!(
-                    "the token server {host} broke off: {error}"
-                )))
+                AttemptFailure::passing(remote_error(format!("the token server {host} broke off: {error}")))
             })?;
         // Some servers send both fields and leave one of them empty.
         serde_json::from_slice::<TokenBody>(&body)
             .ok()
-            .and_then(|body| {
-                body.token
-                    .filter(|token| !token.is_empty())
-                    .or(body.access_token)
-            })
-            .ok_or_else(|| {
-                remote_error(format!(
-                    "the token server {host} of {registry} gave no token"
-                ))
-                .into()
-            })
+            .and_then(|body| body.token.filter(|token| !token.is_empty()).or(body.access_token))
+            .ok_or_else(|| remote_error(format!("the token server {host} of {registry} gave no token")).into())
     }
 
     /// A token as an authorization, once it can stand in a header.
     fn bearer(&self, token: &str) -> Result<Authorization, AttemptFailure> {
         // A line break in it would let a token server write headers of its own; reqwest would fail without saying why.
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(remote_error(format!(
-                "the token for {} cannot be sent in a header",
-                self.registry
-            ))
-            .into());
+            return Err(remote_error(format!("the token for {} cannot be sent in a header", self.registry)).into());
         }
         Ok(Authorization::Bearer(token.to_owned()))
     }

@@ -103,13 +103,7 @@ impl HttpTransport {
     ///
     /// Errors: Why it is not asked.
     pub(super) fn check(&self, from: &Url, to: &Url) -> Result<(), String> {
-        address_guard::check_address(
-            &self.registry,
-            from,
-            to,
-            &self.insecure,
-            address_guard::resolve_host,
-        )
+        address_guard::check_address(&self.registry, from, to, &self.insecure, address_guard::resolve_host)
     }
 
     /// Makes a GET request and follows its redirects. The authorization goes to the origin of `url` only:
@@ -134,9 +128,7 @@ impl HttpTransport {
                 // Only the address that was asked first may be tried again by plain HTTP; the caller decides.
                 Err(error) if at == *url => return Err(SendError::NoAnswer(error)),
                 Err(error) => {
-                    return Err(
-                        connection_failure(&address_guard::url_authority(&at), &error).into(),
-                    );
+                    return Err(connection_failure(&address_guard::url_authority(&at), &error).into());
                 }
             };
             let Some(next) = self.redirect(&at, &response)? else {
@@ -182,11 +174,7 @@ impl HttpTransport {
     }
 
     /// Posts a form; a redirect is an answer like any other.
-    pub(super) fn post(
-        &self,
-        url: &Url,
-        form: &[(&str, &str)],
-    ) -> Result<FinalResponse, AttemptFailure> {
+    pub(super) fn post(&self, url: &Url, form: &[(&str, &str)]) -> Result<FinalResponse, AttemptFailure> {
         let request = self.client(url)?.post(url.clone()).form(form);
         send_once(request, url)
     }
@@ -215,9 +203,8 @@ impl HttpTransport {
                     shorten_text(path.unwrap_or_default())
                 ))
             })?;
-        self.check(at, &next).map_err(|why| {
-            remote_error(format!("refused to follow a redirect of {host}: {why}"))
-        })?;
+        self.check(at, &next)
+            .map_err(|why| remote_error(format!("refused to follow a redirect of {host}: {why}")))?;
         Ok(Some(next))
     }
 
@@ -271,10 +258,7 @@ fn send_once(request: RequestBuilder, url: &Url) -> Result<FinalResponse, Attemp
             url: url.clone(),
             same_origin: true,
         }),
-        Err(error) => Err(connection_failure(
-            &address_guard::url_authority(url),
-            &error,
-        )),
+        Err(error) => Err(connection_failure(&address_guard::url_authority(url), &error)),
     }
 }
 
@@ -341,9 +325,7 @@ fn certificates(file: &PathBuf) -> Result<Vec<Certificate>, ImageError> {
 
 fn same_origin(a: &Url, b: &Url) -> bool {
     // The scheme counts: over plain HTTP anybody on the way would read the token.
-    a.scheme() == b.scheme()
-        && a.host_str() == b.host_str()
-        && a.port_or_known_default() == b.port_or_known_default()
+    a.scheme() == b.scheme() && a.host_str() == b.host_str() && a.port_or_known_default() == b.port_or_known_default()
 }
 
 /// An address without user name and password, which would be sent as an authorization.

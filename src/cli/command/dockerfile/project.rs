@@ -60,9 +60,7 @@ fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
     let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     // The tag of `2.4.1+cu124` is `v2.4.1`: the local part says which CUDA the wheel is for.
     let version = installed.and_then(|dist| dist.version.split('+').next());
-    let reference = version
-        .filter(is_version)
-        .map(|version| format!("v{version}"));
+    let reference = version.filter(is_version).map(|version| format!("v{version}"));
     GitSource {
         url: known.url.clone(),
         reference: reference.unwrap_or_else(|| known.reference.clone()),

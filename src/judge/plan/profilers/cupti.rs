@@ -2,8 +2,8 @@
 
 use super::readiness::ToolReasons;
 use crate::judge::facts::{
-    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact,
-    ImageFacts, World, opened_object, unresolved_objects,
+    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, World,
+    opened_object, unresolved_objects,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
@@ -67,12 +67,7 @@ fn failure(gets: &ConsumerOutcome) -> Option<String> {
 }
 
 /// Judges what a tool gets of CUPTI.
-pub(super) fn assess_cupti_use(
-    verdict: &mut ToolReasons,
-    facts: &ImageFacts,
-    profiler: &Profiler,
-    world: World,
-) {
+pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, world: World) {
     let Some(program) = &profiler.said.consumer else {
         return of_plain(verdict, facts, profiler, world);
     };
@@ -123,14 +118,8 @@ fn of_consumer(
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
     }
-    let path = gets
-        .path
-        .as_deref()
-        .map(escape::escape_bytes)
-        .unwrap_or_default();
-    let how = gets
-        .how
-        .map(|how| trace_text::stage_text(how, &gets.objects));
+    let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
+    let how = gets.how.map(|how| trace_text::stage_text(how, &gets.objects));
     let how = how.unwrap_or_default();
     verdict.found.push(format!("{object} gets {path} by {how}"));
     of_apis(&mut verdict, facts, profiler, reach);
@@ -144,17 +133,13 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
     let Some(object) = opened_object(resolution).filter(|_| resolution.loads()) else {
         // Only where no process can start is nothing opened and nothing unresolved.
         let words = unresolved_objects(resolution).next();
-        let words = words.map_or("the image has no dynamic loader", |missing| {
-            missing.message.as_str()
-        });
+        let words = words.map_or("the image has no dynamic loader", |missing| missing.message.as_str());
         verdict.missing.push(format!("dlopen(\"{name}\"): {words}"));
         return;
     };
     let how = trace_text::stage_text(object.how, &resolution.objects);
     let path = escape::escape_bytes(&object.path);
-    verdict
-        .found
-        .push(format!("dlopen(\"{name}\") gets {path} by {how}"));
+    verdict.found.push(format!("dlopen(\"{name}\") gets {path} by {how}"));
     if let Some(reach) = of_nobody(facts).next() {
         of_apis(verdict, facts, profiler, reach.get(world));
     }
@@ -167,12 +152,7 @@ fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> 
 }
 
 /// Adds what becomes of the APIs: those that have to be there, and those that only some options need.
-fn of_apis(
-    verdict: &mut ToolReasons,
-    facts: &ImageFacts,
-    profiler: &Profiler,
-    reach: &CuptiAccess,
-) {
+fn of_apis(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, reach: &CuptiAccess) {
     for id in &profiler.said.apis {
         if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.missing.push(words);
@@ -192,15 +172,10 @@ fn lacks(reach: &CuptiAccess, api: &CuptiApi) -> Option<String> {
     match reach.usable(&api.id) {
         ApiAvailability::Yes => None,
         ApiAvailability::NoCupti => Some(format!("{name}: no libcupti")),
-        ApiAvailability::NotInRelease => {
-            Some(format!("{name}: this release of CUPTI does not have it"))
-        }
+        ApiAvailability::NotInRelease => Some(format!("{name}: this release of CUPTI does not have it")),
         ApiAvailability::NoLibrary => {
             let messages = reach.missing(api).map(|missing| missing.message.as_str());
-            Some(format!(
-                "{name}: {}",
-                messages.collect::<Vec<_>>().join("; ")
-            ))
+            Some(format!("{name}: {}", messages.collect::<Vec<_>>().join("; ")))
         }
     }
 }
@@ -226,11 +201,7 @@ pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
                 as_is: best(World::AsIs, api),
                 nvidia: best(World::Nvidia, api),
             };
-            Some(ApiUse {
-                api,
-                optional,
-                usable,
-            })
+            Some(ApiUse { api, optional, usable })
         })
         .collect()
 }

@@ -124,9 +124,7 @@ fn judge_one(
     verdict.not_applicable.truncate(1);
     // A tool within a program falls with it: where `import torch` fails, so does its profiler.
     for program in &said.runs_in {
-        verdict
-            .missing
-            .extend(cupti::import_failures(facts, program, world));
+        verdict.missing.extend(cupti::import_failures(facts, program, world));
     }
     if said.cupti == CuptiNeed::InImage {
         cupti::assess_cupti_use(&mut verdict, facts, profiler, world);
@@ -160,8 +158,7 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
     };
     let consumer = || {
         let mut programs = condition.consumers.iter();
-        let consumer =
-            programs.find_map(|program| cupti::consumers_of_program(facts, program).next())?;
+        let consumer = programs.find_map(|program| cupti::consumers_of_program(facts, program).next())?;
         Some(format!("there is {}", consumer.object))
     };
     let distribution = || {
@@ -207,11 +204,7 @@ fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profil
 }
 
 /// What the tools whose traces this one reads make of it.
-fn traces(
-    profiler: &Profiler,
-    states: &BTreeMap<&str, ToolReadiness>,
-    profilers: &[Profiler],
-) -> ToolReasons {
+fn traces(profiler: &Profiler, states: &BTreeMap<&str, ToolReadiness>, profilers: &[Profiler]) -> ToolReasons {
     let mut verdict = ToolReasons::default();
     let writers: Vec<(&Profiler, ReadinessState)> = profiler
         .said
@@ -241,9 +234,9 @@ fn traces(
             return verdict;
         }
         ([], [first, ..], _) => {
-            verdict.unknown.push(format!(
-                "it reads what {first} writes, which may not be ready"
-            ));
+            verdict
+                .unknown
+                .push(format!("it reads what {first} writes, which may not be ready"));
             return verdict;
         }
         ([], [], broken) => broken.join(", "),

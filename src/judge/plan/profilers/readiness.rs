@@ -52,10 +52,9 @@ impl ToolReasons {
             }
             Self { missing, .. } if !missing.is_empty() => (ReadinessState::NotReady, missing),
             Self { unknown, .. } if !unknown.is_empty() => (ReadinessState::Unknown, unknown),
-            Self { found, .. } if found.is_empty() => (
-                ReadinessState::Ready,
-                vec!["it needs nothing of the image".to_owned()],
-            ),
+            Self { found, .. } if found.is_empty() => {
+                (ReadinessState::Ready, vec!["it needs nothing of the image".to_owned()])
+            }
             Self { found, .. } => (ReadinessState::Ready, found),
         };
         ToolReadiness { state, because }

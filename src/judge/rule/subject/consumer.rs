@@ -32,9 +32,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
     let real_path = gets.real_path.iter().map(ToString::to_string).next();
     let is_shadowed = shadowed.is_some();
     let shadowed = shadowed.unwrap_or_default();
-    let how = gets
-        .how
-        .map(|how| trace_text::stage_text(how, &gets.objects));
+    let how = gets.how.map(|how| trace_text::stage_text(how, &gets.objects));
     // The stage that won is the one to be changed where the wrong copy is found.
     let evidence = how.map(|how| {
         let path = real_path.clone().unwrap_or_default();

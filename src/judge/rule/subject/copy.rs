@@ -76,16 +76,11 @@ fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
             path,
             tried: TriedFile::Refused(_),
             ..
-        } => rootfs
-            .lookup(path)
-            .is_ok_and(|found| found.path == copy.real_path),
+        } => rootfs.lookup(path).is_ok_and(|found| found.path == copy.real_path),
         _ => false,
     };
     let plain = facts::unresolved_objects(&facts.plain.as_is.resolution);
-    let asked = facts
-        .consumers
-        .iter()
-        .map(|consumer| &consumer.outcome.as_is);
+    let asked = facts.consumers.iter().map(|consumer| &consumer.outcome.as_is);
     plain
         .map(|failure| &failure.trace)
         .chain(
@@ -109,18 +104,14 @@ fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
         .is_some_and(|(elf, arch)| elf.machine != arch.machine || elf.class() != arch.class);
     [
         ("machine", text(copy.machine.clone().unwrap_or_default())),
-        (
-            "image_machine",
-            text(arch.map(|arch| arch.name).unwrap_or_default()),
-        ),
+        ("image_machine", text(arch.map(|arch| arch.name).unwrap_or_default())),
         ("wrong_machine", flag(differs)),
     ]
 }
 
 /// The CUDA runtime that the copy is used with. A copy that a tool brings for itself goes with that tool.
 fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
-    let beside = cuda_runtime::runtime_beside(copy, runtimes)
-        .filter(|_| copy.owner.kind != OwnerKind::Bundled);
+    let beside = cuda_runtime::runtime_beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
     let own = copy.version.as_ref();
     let own = own.and_then(|(version, _)| cuda_runtime::parse_cuda_version(version));
     let other = beside.and_then(|runtime| cuda_runtime::parse_cuda_version(&runtime.version));
@@ -128,10 +119,7 @@ fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
     let cudart = beside.map(|runtime| runtime.version.clone());
     [
         ("cudart", escaped(&cudart.unwrap_or_default())),
-        (
-            "other_cudart",
-            flag(versions.is_some_and(|(own, other)| own != other)),
-        ),
+        ("other_cudart", flag(versions.is_some_and(|(own, other)| own != other))),
         (
             // Releases of one major version are made to work together, others are not.
             "other_cudart_major",

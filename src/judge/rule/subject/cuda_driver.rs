@@ -25,17 +25,13 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let newer = required
         .zip(cupti.as_ref())
         .is_some_and(|(required, (cupti, _))| *cupti > required);
-    let (release, path) =
-        cupti.map_or_else(Default::default, |(version, path)| (words(version), path));
+    let (release, path) = cupti.map_or_else(Default::default, |(version, path)| (words(version), path));
     vec![RuleSubject {
         kind: SubjectKind::Cuda,
         fields: fields([
             ("version", escaped(&version)),
             ("from", text(from)),
-            (
-                "driver",
-                text(row.map(|row| row.driver.as_str()).unwrap_or_default()),
-            ),
+            ("driver", text(row.map(|row| row.driver.as_str()).unwrap_or_default())),
             (
                 "branch",
                 text(
@@ -44,20 +40,14 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
                 ),
             ),
             ("has_driver", flag(row.is_some())),
-            (
-                "has_cupti",
-                flag(facts.own_copies().any(|copy| copy.soname.is_some())),
-            ),
+            ("has_cupti", flag(facts.own_copies().any(|copy| copy.soname.is_some()))),
             ("cupti", text(release)),
             ("cupti_path", text(path)),
             ("required", text(required.map(words).unwrap_or_default())),
             ("newer_than_required", flag(newer)),
             (
                 "names_nvidia_directory",
-                flag(search_path::search_path_names_directory(
-                    &facts.grounds.as_is,
-                    NVIDIA,
-                )),
+                flag(search_path::search_path_names_directory(&facts.grounds.as_is, NVIDIA)),
             ),
         ]),
         locations: Vec::new(),
@@ -77,17 +67,10 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
         .iter()
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
     let environment = facts.image.config.env("CUDA_VERSION");
-    let environment = environment.map(|version| {
-        (
-            version.to_owned(),
-            "CUDA_VERSION of the environment".to_owned(),
-        )
-    });
+    let environment = environment.map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
     // Files come before the variable: what can be looked at is named as the source.
     let known = of_cupti(facts).chain(runtimes).chain(environment);
-    let known = known.filter_map(|(version, from)| {
-        Some((cuda_runtime::parse_cuda_version(&version)?, version, from))
-    });
+    let known = known.filter_map(|(version, from)| Some((cuda_runtime::parse_cuda_version(&version)?, version, from)));
     // Of equal ones the first counts.
     let newest = known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     Some((newest.1, newest.2))

@@ -18,10 +18,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
                 // The name that compilers look for; no program opens it where the soname is there.
                 (
                     "dev_link",
-                    flag(
-                        link.path.name() == b"libcupti.so"
-                            && facts.status.as_is == CuptiStatus::Loadable,
-                    ),
+                    flag(link.path.name() == b"libcupti.so" && facts.status.as_is == CuptiStatus::Loadable),
                 ),
             ]),
             locations: vec![FindingLocation {

@@ -32,11 +32,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-fn subject(
-    table: &DeadWeightTable,
-    weight: WeightPurpose,
-    files: &[&DeadWeightFile],
-) -> RuleSubject {
+fn subject(table: &DeadWeightTable, weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     RuleSubject {
         kind: SubjectKind::Baggage,
@@ -63,15 +59,7 @@ fn by_kind(table: &DeadWeightTable, files: &[&DeadWeightFile]) -> Vec<Evidence> 
             1 => String::new(),
             count => format!(" and {} more", count - 1),
         };
-        Some(format!(
-            "{}: {what}, {}{more}",
-            format_size(bytes),
-            first.path
-        ))
+        Some(format!("{}: {what}, {}{more}", format_size(bytes), first.path))
     };
-    kinds
-        .into_iter()
-        .filter_map(line)
-        .map(Evidence::Words)
-        .collect()
+    kinds.into_iter().filter_map(line).map(Evidence::Words).collect()
 }

@@ -47,10 +47,7 @@ pub(super) fn plain_open_evidence(plain: &PlainOpen) -> Vec<Evidence> {
     }
 }
 
-pub(super) fn search_evidence(
-    failure: &UnresolvedRequest,
-    resolution: &LoadResolution,
-) -> Vec<Evidence> {
+pub(super) fn search_evidence(failure: &UnresolvedRequest, resolution: &LoadResolution) -> Vec<Evidence> {
     trace_text::trace_lines(&failure.trace, &resolution.objects)
         .into_iter()
         .map(Evidence::Searched)

@@ -3,9 +3,7 @@
 use super::evidence::{self, Evidence};
 use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::cuda_runtime::site_packages_of;
-use crate::judge::facts::{
-    self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome,
-};
+use crate::judge::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
 use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
@@ -16,9 +14,7 @@ use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     // Where a plain dlopen gets a copy, another that no search leads to breaks nothing.
-    let idle = |copy: &&facts::CuptiCopy| {
-        facts.status.as_is == CuptiStatus::Loadable && copy.how.is_none()
-    };
+    let idle = |copy: &&facts::CuptiCopy| facts.status.as_is == CuptiStatus::Loadable && copy.how.is_none();
     let copies = facts
         .own_copies()
         .filter(|copy| !idle(copy))
@@ -79,9 +75,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     }
     // What else is missing may be loaded by the program beforehand; a version of glibc never is.
     let others = gets.other_failures.iter().map(words_of);
-    let old: Vec<LoaderWords<'_>> = others
-        .filter(|words| glibc_needed(words).is_some())
-        .collect();
+    let old: Vec<LoaderWords<'_>> = others.filter(|words| glibc_needed(words).is_some()).collect();
     // ld.so refuses the whole object for a version that is missing, so that not even the import works.
     let breaks = FailureImpact::Import.name();
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, location, Vec::new()))
@@ -146,8 +140,7 @@ fn unserved(
     // Objects outside of site-packages have no environment in common.
     let others_served = site.is_some()
         && facts.consumers.iter().any(|other| {
-            other.outcome.as_is.outcome == RequestOutcome::Loaded
-                && site_packages_of(&other.object) == site
+            other.outcome.as_is.outcome == RequestOutcome::Loaded && site_packages_of(&other.object) == site
         });
     RuleSubject {
         kind: SubjectKind::Unserved,
@@ -165,13 +158,7 @@ fn unserved(
 
 /// The name of the image's C library, and the version of glibc.
 pub(super) fn c_library(facts: &ImageFacts) -> (&'static str, String) {
-    match facts
-        .grounds
-        .as_is
-        .linker
-        .as_ref()
-        .map(|linker| linker.libc)
-    {
+    match facts.grounds.as_is.linker.as_ref().map(|linker| linker.libc) {
         Some(Libc::Glibc(version)) => {
             let unknown = || "an older one".to_owned();
             ("glibc", version.map_or_else(unknown, number))

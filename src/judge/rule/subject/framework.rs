@@ -32,32 +32,16 @@ const KNOWN: [KnownFramework; 2] = [
 /// The frameworks of each Python environment.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let all = &facts.around.distributions;
-    let known = |dist: &PythonDistribution| {
-        KNOWN
-            .iter()
-            .find(|known| known.names.contains(&dist.name.as_str()))
-    };
+    let known = |dist: &PythonDistribution| KNOWN.iter().find(|known| known.names.contains(&dist.name.as_str()));
     let frameworks = all.iter().filter_map(|dist| Some((dist, known(dist)?)));
-    frameworks
-        .map(|(dist, known)| subject(facts, dist, known))
-        .collect()
+    frameworks.map(|(dist, known)| subject(facts, dist, known)).collect()
 }
 
-fn subject(
-    facts: &ImageFacts,
-    framework: &PythonDistribution,
-    known: &KnownFramework,
-) -> RuleSubject {
+fn subject(facts: &ImageFacts, framework: &PythonDistribution, known: &KnownFramework) -> RuleSubject {
     let all = &facts.around.distributions;
     // TensorBoard finds only the plugins of its own environment.
-    let has = |name: &str| {
-        all.iter()
-            .any(|dist| dist.site == framework.site && dist.name == name)
-    };
-    let asks = facts
-        .consumers
-        .iter()
-        .any(|consumer| consumer.name == known.program);
+    let has = |name: &str| all.iter().any(|dist| dist.site == framework.site && dist.name == name);
+    let asks = facts.consumers.iter().any(|consumer| consumer.name == known.program);
     // libkineto starts profiles for a daemon, such as dynolog, where the variable is set.
     let daemon = facts.image.config.env("KINETO_USE_DAEMON");
     RuleSubject {
@@ -67,14 +51,8 @@ fn subject(
             ("version", escaped(&framework.version)),
             ("asks_for_cupti", flag(asks)),
             ("tensorboard", flag(has("tensorboard"))),
-            (
-                "has_plugin",
-                flag(known.plugins.iter().any(|plugin| has(plugin))),
-            ),
-            (
-                "plugin",
-                text(known.plugins.first().copied().unwrap_or_default()),
-            ),
+            ("has_plugin", flag(known.plugins.iter().any(|plugin| has(plugin)))),
+            ("plugin", text(known.plugins.first().copied().unwrap_or_default())),
             ("daemon", flag(daemon.is_some())),
         ]),
         locations: vec![FindingLocation {

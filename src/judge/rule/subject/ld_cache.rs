@@ -15,18 +15,14 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     [StaleReason::Gone, StaleReason::NotEntered]
         .into_iter()
         .filter_map(|kind| {
-            let of_kind: Vec<&StaleEntry> =
-                stale.iter().filter(|entry| entry.kind == kind).collect();
+            let of_kind: Vec<&StaleEntry> = stale.iter().filter(|entry| entry.kind == kind).collect();
             (!of_kind.is_empty()).then(|| subject(facts, kind, &of_kind))
         })
         .collect()
 }
 
 fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> RuleSubject {
-    let names: Vec<String> = entries
-        .iter()
-        .map(|entry| escape::escape_bytes(&entry.name))
-        .collect();
+    let names: Vec<String> = entries.iter().map(|entry| escape::escape_bytes(&entry.name)).collect();
     let names = names.join(", ");
     let (words, shown) = match kind {
         StaleReason::Gone => (
@@ -38,9 +34,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
             "would be in the cache after a run of ldconfig",
         ),
     };
-    let line = |entry: &&StaleEntry| {
-        Evidence::Words(format!("{} {shown}", escape::escape_bytes(&entry.path)))
-    };
+    let line = |entry: &&StaleEntry| Evidence::Words(format!("{} {shown}", escape::escape_bytes(&entry.path)));
     let cache = RootPath::from("etc/ld.so.cache");
     let rootfs = &facts.grounds.as_is.rootfs;
     // The topmost cache hides those below it, so that its layer is the one to mend.

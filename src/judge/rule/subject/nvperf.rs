@@ -31,24 +31,14 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn host(reach: &CuptiAccess) -> Option<&CompanionLookup> {
     // Without libcupti nobody opens the library; that process is another finding.
     reach.cupti.as_ref()?;
-    let is_host = |companion: &&CompanionLookup| {
-        companion.library == HOST && companion.got == LibraryRequester::ByCupti
-    };
+    let is_host =
+        |companion: &&CompanionLookup| companion.library == HOST && companion.got == LibraryRequester::ByCupti;
     reach.companions.iter().find(is_host)
 }
 
-fn subject(
-    facts: &ImageFacts,
-    asker: &CuptiProcess,
-    companion: &CompanionLookup,
-    others: bool,
-) -> RuleSubject {
-    let consumer = asker
-        .consumer
-        .and_then(|number| facts.consumers.get(number));
-    let name = consumer.map_or("a process that opens it by its soname", |consumer| {
-        &consumer.name
-    });
+fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup, others: bool) -> RuleSubject {
+    let consumer = asker.consumer.and_then(|number| facts.consumers.get(number));
+    let name = consumer.map_or("a process that opens it by its soname", |consumer| &consumer.name);
     let files: Vec<_> = facts
         .baggage
         .iter()

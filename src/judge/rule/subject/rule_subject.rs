@@ -34,8 +34,6 @@ pub(super) fn flag(value: bool) -> FieldValue {
 }
 
 /// The fields by name.
-pub(super) fn fields<const N: usize>(
-    pairs: [(&'static str, FieldValue); N],
-) -> BTreeMap<&'static str, FieldValue> {
+pub(super) fn fields<const N: usize>(pairs: [(&'static str, FieldValue); N]) -> BTreeMap<&'static str, FieldValue> {
     BTreeMap::from(pairs)
 }

@@ -13,10 +13,7 @@ impl RuleSubject {
             fields: fields([
                 ("rule", text(suppression.rule.clone())),
                 ("reason", text(suppression.reason.clone())),
-                (
-                    "until",
-                    text(until.map_or_else(String::new, ToString::to_string)),
-                ),
+                ("until", text(until.map_or_else(String::new, ToString::to_string))),
                 ("line", text(suppression.line.to_string())),
                 ("state", text(state)),
             ]),

@@ -70,9 +70,7 @@ impl fmt::Display for GlobPattern {
 impl Suppression {
     /// Whether it is for an image of this name.
     pub fn is_for(&self, image: &str) -> bool {
-        self.image
-            .as_ref()
-            .is_none_or(|pattern| pattern.fits(image))
+        self.image.as_ref().is_none_or(|pattern| pattern.fits(image))
     }
 
     /// Whether its last day is over on the day `today`.
@@ -86,8 +84,7 @@ impl Suppression {
         let everywhere = |pattern: &GlobPattern| {
             // What is said of the image as a whole lies nowhere, so that no path is for it.
             let mut places = finding.locations.iter();
-            !finding.locations.is_empty()
-                && places.all(|place| pattern.fits(&place.path.to_string()))
+            !finding.locations.is_empty() && places.all(|place| pattern.fits(&place.path.to_string()))
         };
         self.rule == finding.rule && self.path.as_ref().is_none_or(everywhere)
     }

@@ -1,8 +1,5 @@
 //! Archives: written beside their place and given their name when they are whole.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the image is written where the user wants it"
-)]
+#![expect(clippy::disallowed_methods, reason = "the image is written where the user wants it")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,9 +23,7 @@ pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(
             let text = format!("{} is a folder, and an archive is a file", file.display());
             Err(SlimError::Cannot(text))
         }
-        Ok(_) if existing == ExistingOutput::Stays => {
-            Err(SlimError::Exists(file.display().to_string()))
-        }
+        Ok(_) if existing == ExistingOutput::Stays => Err(SlimError::Exists(file.display().to_string())),
         _ => Ok(()),
     }
 }
@@ -43,9 +38,7 @@ pub(super) fn place_archive(
     let failed = |error| io_error(file, error);
     let mut out = BufWriter::new(create_unnamed(folder, None).map_err(failed)?);
     write(&mut out)?;
-    let whole = out
-        .into_inner()
-        .map_err(|error| failed(error.into_error()))?;
+    let whole = out.into_inner().map_err(|error| failed(error.into_error()))?;
     // Before the rename: after a power cut a name must not stand for bytes that never reached the disk.
     whole.as_file().sync_all().map_err(failed)?;
     match put_in_place(whole, file, existing) {
@@ -58,11 +51,7 @@ pub(super) fn place_archive(
 }
 
 /// An OCI image layout as a tar (image-spec, image-layout.md).
-pub(super) fn write_layout_tar(
-    made: &NewImage<'_>,
-    tag: Option<&str>,
-    out: &mut dyn Write,
-) -> Result<(), SlimError> {
+pub(super) fn write_layout_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut dyn Write) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = made.config_digest()?;
     let manifest = sha256_digest(&made.manifest)?;
@@ -87,17 +76,11 @@ pub(super) fn write_layout_tar(
             })
             .map_err(|error: io::Error| archived(&path, &error))?;
     }
-    writer
-        .end()
-        .map_err(|error| archived(&RootPath::default(), &error))
+    writer.end().map_err(|error| archived(&RootPath::default(), &error))
 }
 
 /// An archive as `docker save` wrote it before it wrote OCI layouts; every engine and every tool reads it.
-pub(super) fn write_docker_tar(
-    made: &NewImage<'_>,
-    tag: Option<&str>,
-    out: &mut dyn Write,
-) -> Result<(), SlimError> {
+pub(super) fn write_docker_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut dyn Write) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = format!("{}.json", made.config_digest()?.digest());
     small(&mut writer, &config, &made.config)?;
@@ -122,14 +105,8 @@ pub(super) fn write_docker_tar(
     let tags: Vec<&str> = tag.into_iter().collect();
     let manifest = json!([{"Config": config, "RepoTags": tags, "Layers": layers}]);
     // Last: without it the archive is none.
-    small(
-        &mut writer,
-        "manifest.json",
-        manifest.to_string().as_bytes(),
-    )?;
-    writer
-        .end()
-        .map_err(|error| archived(&RootPath::default(), &error))
+    small(&mut writer, "manifest.json", manifest.to_string().as_bytes())?;
+    writer.end().map_err(|error| archived(&RootPath::default(), &error))
 }
 
 fn small<W: Write>(writer: &mut LayerWriter<W>, name: &str, bytes: &[u8]) -> Result<(), SlimError> {

@@ -29,15 +29,10 @@ pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<()
 }
 
 /// Loads the image. An archive that breaks off has no `manifest.json` yet, and an engine takes nothing of it.
-pub(super) fn load_image(
-    made: &NewImage<'_>,
-    name: &str,
-    reach: &OutputAccess<'_>,
-) -> Result<String, SlimError> {
+pub(super) fn load_image(made: &NewImage<'_>, name: &str, reach: &OutputAccess<'_>) -> Result<String, SlimError> {
     // Once more: making the image has taken its time.
     check_name_free(name, reach)?;
-    let (reader, writer) =
-        io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
+    let (reader, writer) = io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
     let engine = engine(name, reach);
     let (written, loaded) = std::thread::scope(|scope| {
         // The pipe moves in, so that the engine sees its end when the archive is written.
@@ -51,11 +46,8 @@ pub(super) fn load_image(
         let loaded = engine.load(reader, &Limits::default());
         (writing.join(), loaded)
     });
-    let written = written.unwrap_or_else(|_panic| {
-        Err(SlimError::Cannot(
-            "the archive could not be written".to_owned(),
-        ))
-    });
+    let written =
+        written.unwrap_or_else(|_panic| Err(SlimError::Cannot("the archive could not be written".to_owned())));
     // Where the engine refuses, that its end of the pipe is gone says nothing.
     match (loaded, written) {
         (Ok(()), written) => written?,

@@ -82,9 +82,7 @@ impl ImageOutput {
     /// How layers are stored there.
     pub(crate) fn layer_storage(&self) -> LayerStorage {
         match self {
-            Self::Layout { .. } | Self::LayoutArchive { .. } | Self::Registry { .. } => {
-                LayerStorage::Blobs
-            }
+            Self::Layout { .. } | Self::LayoutArchive { .. } | Self::Registry { .. } => LayerStorage::Blobs,
             Self::DockerArchive { .. } | Self::DockerDaemon(_) => LayerStorage::Tars,
         }
     }
@@ -97,17 +95,11 @@ impl ImageOutput {
         builder.prefix(".cupti-audit-");
         // Beside the output a rename puts it into its place; another file system would take a copy.
         let (made, at) = match self.path() {
-            Some(path) => (
-                builder.tempdir_in(folder_of(path)),
-                folder_of(path).to_owned(),
-            ),
+            Some(path) => (builder.tempdir_in(folder_of(path)), folder_of(path).to_owned()),
             None => (builder.tempdir(), std::env::temp_dir()),
         };
         made.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => SlimError::Cannot(format!(
-                "{} is no folder that could be written in",
-                at.display()
-            )),
+            ErrorKind::NotFound => SlimError::Cannot(format!("{} is no folder that could be written in", at.display())),
             kind => SlimError::Cannot(format!("{} cannot be written in: {kind}", at.display())),
         })
     }
@@ -127,16 +119,12 @@ impl ImageOutput {
     /// Errors: That something is there, or why it cannot be known.
     pub(crate) fn check_free(&self, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
         match self {
-            Self::Layout { dir, tag } => {
-                layout::check_tag_free(dir, tag.as_deref(), reach.existing)
-            }
+            Self::Layout { dir, tag } => layout::check_tag_free(dir, tag.as_deref(), reach.existing),
             Self::LayoutArchive { file, .. } | Self::DockerArchive { file, .. } => {
                 archive::check_file_free(file, reach.existing)
             }
             Self::DockerDaemon(name) => engine::check_name_free(name, reach),
-            Self::Registry { reference, written } => {
-                registry::check_tag_unused(reference, written, reach)
-            }
+            Self::Registry { reference, written } => registry::check_tag_unused(reference, written, reach),
         }
     }
 
@@ -150,23 +138,15 @@ impl ImageOutput {
         folder: &Path,
     ) -> Result<String, SlimError> {
         match self {
-            Self::Layout { dir, tag } => {
-                layout::place_layout(made, dir, tag.as_deref(), reach.existing, folder)
-            }
-            Self::LayoutArchive { file, tag } => {
-                archive::place_archive(file, reach.existing, folder, |out| {
-                    archive::write_layout_tar(made, tag.as_deref(), out)
-                })
-            }
-            Self::DockerArchive { file, name } => {
-                archive::place_archive(file, reach.existing, folder, |out| {
-                    archive::write_docker_tar(made, name.as_deref(), out)
-                })
-            }
+            Self::Layout { dir, tag } => layout::place_layout(made, dir, tag.as_deref(), reach.existing, folder),
+            Self::LayoutArchive { file, tag } => archive::place_archive(file, reach.existing, folder, |out| {
+                archive::write_layout_tar(made, tag.as_deref(), out)
+            }),
+            Self::DockerArchive { file, name } => archive::place_archive(file, reach.existing, folder, |out| {
+                archive::write_docker_tar(made, name.as_deref(), out)
+            }),
             Self::DockerDaemon(name) => engine::load_image(made, name, reach),
-            Self::Registry { reference, written } => {
-                registry::push_image(made, reference, written, reach)
-            }
+            Self::Registry { reference, written } => registry::push_image(made, reference, written, reach),
         }
     }
 }
@@ -191,15 +171,10 @@ fn tagged(name: &str) -> Result<String, String> {
         .parse::<RegistryReference>()
         .map_err(|error| format!("{name}: {error}"))?;
     if reference.digest().is_some() {
-        return Err(format!(
-            "{name}: an image is given a tag; its digest follows from it"
-        ));
+        return Err(format!("{name}: an image is given a tag; its digest follows from it"));
     }
     // A colon before the last slash belongs to the port of a registry.
-    let has_tag = name
-        .rsplit('/')
-        .next()
-        .is_some_and(|last| last.contains(':'));
+    let has_tag = name.rsplit('/').next().is_some_and(|last| last.contains(':'));
     Ok(if has_tag {
         name.to_owned()
     } else {
@@ -224,15 +199,9 @@ mod tests {
             ("oci:out", "Blobs oci:out"),
             ("oci:out:1", "Blobs oci:out:1"),
             ("oci-archive:o.tar", "Blobs oci-archive:o.tar"),
-            (
-                "docker-archive:o.tar:app",
-                "Tars docker-archive:o.tar:app:latest",
-            ),
+            ("docker-archive:o.tar:app", "Tars docker-archive:o.tar:app:latest"),
             ("docker-daemon:app", "Tars docker-daemon:app:latest"),
-            (
-                "docker-daemon:r:5000/app:2",
-                "Tars docker-daemon:r:5000/app:2",
-            ),
+            ("docker-daemon:r:5000/app:2", "Tars docker-daemon:r:5000/app:2"),
             ("docker://r/app", "Blobs docker://r/app"),
             ("oci:", "nothing stands after oci:"),
         ] {

@@ -1,9 +1,6 @@
 //! An OCI image layout in a folder: a new folder is put into its place as a whole, and in one that is there the
 //! index is replaced last.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the image is written where the user wants it"
-)]
+#![expect(clippy::disallowed_methods, reason = "the image is written where the user wants it")]
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -19,11 +16,7 @@ use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
 
 /// Looks whether an image of this name is in the folder.
-pub(super) fn check_tag_free(
-    dir: &Path,
-    tag: Option<&str>,
-    existing: ExistingOutput,
-) -> Result<(), SlimError> {
+pub(super) fn check_tag_free(dir: &Path, tag: Option<&str>, existing: ExistingOutput) -> Result<(), SlimError> {
     let others = images(dir)?;
     let is_named = |image: &Value| named(image) == tag;
     if existing == ExistingOutput::Stays && others.iter().any(is_named) {
@@ -58,16 +51,13 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
         return Err(no_layout());
     }
     let index = dir.join("index.json");
-    let bytes = fs::metadata(&index)
-        .map_err(|error| io_error(&index, error))?
-        .len();
+    let bytes = fs::metadata(&index).map_err(|error| io_error(&index, error))?.len();
     // It is read whole, and it is somebody else's file.
     if bytes > Limits::default().document {
         return Err(no_layout());
     }
     let text = fs::read(&index).map_err(|error| io_error(&index, error))?;
-    let index: Map<String, Value> =
-        serde_json::from_slice(&text).map_err(|_malformed| no_layout())?;
+    let index: Map<String, Value> = serde_json::from_slice(&text).map_err(|_malformed| no_layout())?;
     let images = index.get("manifests").and_then(Value::as_array);
     images.cloned().ok_or_else(no_layout)
 }

@@ -15,18 +15,10 @@ pub(super) fn named(image: &Value) -> Option<&str> {
 }
 
 /// An index with the image behind `others`.
-pub(super) fn build_index(
-    made: &NewImage<'_>,
-    manifest: &Digest,
-    tag: Option<&str>,
-    others: Vec<Value>,
-) -> Value {
+pub(super) fn build_index(made: &NewImage<'_>, manifest: &Digest, tag: Option<&str>, others: Vec<Value>) -> Value {
     let platform = &made.image.platform;
     let mut described = Map::from_iter([
-        (
-            "architecture".to_owned(),
-            platform.architecture.clone().into(),
-        ),
+        ("architecture".to_owned(), platform.architecture.clone().into()),
         ("os".to_owned(), platform.os.clone().into()),
     ]);
     if let Some(variant) = &platform.variant {

@@ -34,12 +34,7 @@ pub(super) fn push_image(
     written: &str,
     reach: &OutputAccess<'_>,
 ) -> Result<String, SlimError> {
-    let push = RegistryPush::new(
-        reference,
-        written,
-        home(made.original, reference),
-        reach.registry,
-    )?;
+    let push = RegistryPush::new(reference, written, home(made.original, reference), reach.registry)?;
     free(&push, written, reach.existing)?;
     let mut done: BTreeMap<PushOutcome, usize> = BTreeMap::new();
     for layer in &made.layers {

@@ -18,12 +18,7 @@ pub(in crate::loader) fn identify(bytes: &[u8]) -> (Libc, bool) {
 }
 
 /// Completes a loader with what glibc's reads: its bytes, the processor, the cache.
-pub(in crate::loader) fn complete(
-    linker: &mut DynamicLoader,
-    rootfs: &Rootfs,
-    bytes: &[u8],
-    cpu: CpuLevel,
-) {
+pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, bytes: &[u8], cpu: CpuLevel) {
     linker.default_dirs = default_dirs(bytes);
     if linker.default_dirs.is_empty() {
         linker.default_dirs = assumed_dirs(linker.arch);
@@ -32,9 +27,7 @@ pub(in crate::loader) fn complete(
             "{path} does not show its default directories; those of its processor are assumed"
         ));
     }
-    let preload = rootfs
-        .file(b"/etc/ld.so.preload")
-        .map_or(0, |file| file.bytes);
+    let preload = rootfs.file(b"/etc/ld.so.preload").map_or(0, |file| file.bytes);
     if preload > preload::PRELOAD_FILE as u64 {
         let what = "/etc/ld.so.preload is longer than what is read of it";
         linker.problems.push(format!("{what}: {preload} bytes"));
@@ -67,16 +60,11 @@ fn read_cache(linker: &mut DynamicLoader, rootfs: &Rootfs) {
     let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
         return;
     };
-    let read = file
-        .kept
-        .as_deref()
-        .ok_or_else(|| "it is too large".to_owned());
+    let read = file.kept.as_deref().ok_or_else(|| "it is too large".to_owned());
     let problem = match read.and_then(|bytes| ld_cache_file::read_cache(bytes, linker.arch.data)) {
         Ok(CacheFile { cache, damage }) => {
             linker.cache = Some(cache);
-            damage.map(|why| {
-                format!("what the loader finds in /etc/ld.so.cache cannot be foretold: {why}")
-            })
+            damage.map(|why| format!("what the loader finds in /etc/ld.so.cache cannot be foretold: {why}"))
         }
         Err(why) => Some(format!("the loader ignores /etc/ld.so.cache: {why}")),
     };
@@ -86,9 +74,7 @@ fn read_cache(linker: &mut DynamicLoader, rootfs: &Rootfs) {
 /// The version in the banner of `ld.so`, such as `stable release version 2.36.`
 fn version(bytes: &[u8]) -> Option<(u32, u32)> {
     let marker = b"release version ";
-    let at = bytes
-        .windows(marker.len())
-        .position(|window| window == marker)?;
+    let at = bytes.windows(marker.len()).position(|window| window == marker)?;
     let text: String = bytes
         .get(at + marker.len()..)?
         .iter()
@@ -104,10 +90,7 @@ fn version(bytes: &[u8]) -> Option<(u32, u32)> {
 /// that end in `/` (`system_dirs` in elf/dl-load.c).
 fn default_dirs(bytes: &[u8]) -> Vec<ByteString> {
     let is_dir = |text: &[u8]| {
-        text.len() > 2
-            && text.starts_with(b"/")
-            && text.ends_with(b"/")
-            && text.iter().all(u8::is_ascii_graphic)
+        text.len() > 2 && text.starts_with(b"/") && text.ends_with(b"/") && text.iter().all(u8::is_ascii_graphic)
     };
     let mut run: Vec<ByteString> = Vec::new();
     for text in bytes.split(|&byte| byte == 0) {
@@ -158,7 +141,8 @@ mod tests {
                 .map(|dir| String::from_utf8_lossy(dir).into_owned())
                 .collect()
         };
-        let debian = b"\0/proc/self/\0\x01\x02/lib/x86_64-linux-gnu/\0/usr/lib/x86_64-linux-gnu/\0/lib/\0/usr/lib/\0\0x";
+        let debian =
+            b"\0/proc/self/\0\x01\x02/lib/x86_64-linux-gnu/\0/usr/lib/x86_64-linux-gnu/\0/lib/\0/usr/lib/\0\0x";
         assert_eq!(
             text(debian),
             [
@@ -168,10 +152,7 @@ mod tests {
                 "/usr/lib/"
             ]
         );
-        assert_eq!(
-            text(b"/etc/\0/lib64/\0/usr/lib64/\0glibc"),
-            ["/lib64/", "/usr/lib64/"]
-        );
+        assert_eq!(text(b"/etc/\0/lib64/\0/usr/lib64/\0glibc"), ["/lib64/", "/usr/lib64/"]);
         assert_eq!(text(b"\0/lib/\0nothing\0").len(), 0);
     }
 

@@ -42,11 +42,7 @@ impl LibrarySearch for GlibcSearch {
         false
     }
 
-    fn dependencies(
-        &self,
-        maps: &LinkMaps<'_>,
-        map: &LinkMap,
-    ) -> Vec<(ByteString, DependencyKind)> {
+    fn dependencies(&self, maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)> {
         let tokens = maps.tokens(map);
         let elf = map.elf();
         let needed = elf.needed.iter().map(|name| (name, DependencyKind::Needed));
@@ -94,12 +90,7 @@ impl LibrarySearch for GlibcSearch {
         miss
     }
 
-    fn verify_object(
-        &self,
-        setup: &ProcessSetup<'_>,
-        facts: &FileFacts,
-        role: ObjectRole,
-    ) -> TriedFile {
+    fn verify_object(&self, setup: &ProcessSetup<'_>, facts: &FileFacts, role: ObjectRole) -> TriedFile {
         verify::verify_object(facts, setup.linker, role)
     }
 

@@ -11,10 +11,7 @@ pub(super) const PRELOAD_FILE: usize = 16 << 10;
 pub(super) fn preload_names(setup: &ProcessSetup<'_>) -> Vec<ByteString> {
     let environment = setup.environment.preload.as_deref().unwrap_or_default();
     let mut names = split_names(environment, b" :");
-    let file = setup
-        .rootfs
-        .content(b"/etc/ld.so.preload")
-        .unwrap_or_default();
+    let file = setup.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
     let file = without_comments(file.get(..PRELOAD_FILE).unwrap_or(file));
     names.extend(split_names(&file, b": \t\n"));
     names

@@ -82,9 +82,7 @@ impl RunningSearch<'_, '_> {
 
     /// A name with a `/` is a path.
     fn direct(&mut self) -> SearchFlow {
-        let LibraryRequest {
-            name, requester, ..
-        } = self.request;
+        let LibraryRequest { name, requester, .. } = self.request;
         let path = match requester.and_then(|own| self.maps.get(own)) {
             Some(own) => dynamic_tokens::expand_tokens(name, &self.maps.tokens(own)),
             None => Some(name.to_vec()),
@@ -147,10 +145,7 @@ impl RunningSearch<'_, '_> {
                 self.last_error = Some(LookupError::NotFound);
             }
             // "The file exists and is readable, but something went wrong": this list ends here.
-            if self
-                .last_error
-                .is_some_and(|error| error != LookupError::NotFound)
-            {
+            if self.last_error.is_some_and(|error| error != LookupError::NotFound) {
                 break;
             }
         }
@@ -222,10 +217,7 @@ impl RunningSearch<'_, '_> {
             let error = self
                 .last_error
                 .map(|error| format!(": {}", system_words(error, self.request.phase)));
-            format!(
-                "{name}: cannot open shared object file{}",
-                error.unwrap_or_default()
-            )
+            format!("{name}: cannot open shared object file{}", error.unwrap_or_default())
         };
         SearchMiss {
             outcome: RequestOutcome::NotFound,
@@ -289,12 +281,7 @@ fn nodeflib(own: Option<&LinkMap>) -> bool {
 
 /// Splits a search path into directories with a final `/`, tokens of `map` expanded, each once. An empty
 /// element is the working directory; one that a token makes empty is dropped (`fillin_rpath`).
-fn directories(
-    maps: &LinkMaps<'_>,
-    path: &[u8],
-    separators: &[u8],
-    map: &LinkMap,
-) -> Vec<ByteString> {
+fn directories(maps: &LinkMaps<'_>, path: &[u8], separators: &[u8], map: &LinkMap) -> Vec<ByteString> {
     if path.is_empty() {
         return Vec::new();
     }
@@ -306,8 +293,7 @@ fn directories(
         } else {
             dynamic_tokens::expand_tokens(element, &tokens)
         };
-        let Some(expanded) = expanded.filter(|expanded| element.is_empty() || !expanded.is_empty())
-        else {
+        let Some(expanded) = expanded.filter(|expanded| element.is_empty() || !expanded.is_empty()) else {
             continue;
         };
         let directory = with_slash(&expanded);

@@ -14,11 +14,7 @@ use crate::loader::trace::{LoadRefusal, TriedFile};
 const HEADER: [u64; 3] = [0, 52, 64];
 
 /// Whether glibc maps a file with these facts.
-pub(super) fn verify_object(
-    facts: &FileFacts,
-    linker: &DynamicLoader,
-    role: ObjectRole,
-) -> TriedFile {
+pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader, role: ObjectRole) -> TriedFile {
     let arch = linker.arch;
     let header = HEADER.get(usize::from(arch.class)).copied().unwrap_or(64);
     if facts.bytes < header {
@@ -46,18 +42,7 @@ pub(super) fn verify_object(
 
 /// What `open_verify` says of the identification, and of the version.
 fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
-    let [
-        _,
-        _,
-        _,
-        _,
-        _,
-        data,
-        version,
-        osabi,
-        abiversion,
-        padding @ ..,
-    ] = elf.ident;
+    let [_, _, _, _, _, data, version, osabi, abiversion, padding @ ..] = elf.ident;
     let words = match () {
         () if data != arch.data && arch.data == 1 => "ELF file data encoding not little-endian",
         () if data != arch.data => "ELF file data encoding not big-endian",
@@ -80,19 +65,13 @@ fn mapping(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
     let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
     let is_library = role == ObjectRole::Library;
     match () {
-        () if !matches!(elf.kind, ET_EXEC | ET_DYN) => {
-            verify("only ET_DYN and ET_EXEC can be loaded")
-        }
+        () if !matches!(elf.kind, ET_EXEC | ET_DYN) => verify("only ET_DYN and ET_EXEC can be loaded"),
         () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
-        () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => {
-            mapping("cannot dynamically load executable")
-        }
+        () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),
         () if let Some(cut) = truncation(elf) => Some(LoadRefusal::Crash(cut.to_string())),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
-        () if is_library && elf.is_pie() => {
-            mapping("cannot dynamically load position-independent executable")
-        }
+        () if is_library && elf.is_pie() => mapping("cannot dynamically load position-independent executable"),
         () => None,
     }
 }

@@ -7,15 +7,9 @@ use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 
 /// The version needs of the maps in `order` that are not met, in the loader's words.
 pub(super) fn check_versions(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
-    let listed = order
-        .iter()
-        .filter_map(|&number| Some((number, maps.get(number)?)));
+    let listed = order.iter().filter_map(|&number| Some((number, maps.get(number)?)));
     listed
-        .flat_map(|(number, map)| {
-            versions(maps, number, map)
-                .into_iter()
-                .chain(level(maps, number, map))
-        })
+        .flat_map(|(number, map)| versions(maps, number, map).into_iter().chain(level(maps, number, map)))
         .collect()
 }
 
@@ -28,11 +22,7 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
                 || candidate.elf().soname.as_ref() == Some(&need.file)
         };
         // An object without definitions is accepted with a warning; one that is missing is reported already.
-        let Some(found) = maps
-            .iter()
-            .find(answers)
-            .filter(|found| !found.elf().verdef.is_empty())
-        else {
+        let Some(found) = maps.iter().find(answers).filter(|found| !found.elf().verdef.is_empty()) else {
             continue;
         };
         // "If it was a weak reference it is not fatal" (`match_symbol`).

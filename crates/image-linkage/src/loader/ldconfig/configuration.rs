@@ -41,9 +41,7 @@ impl LdSoConf {
     /// Whether a file at this path, where there is one, is among those that are included.
     pub fn includes(&self, path: &RootPath) -> bool {
         let path = path.absolute();
-        self.patterns
-            .iter()
-            .any(|pattern| glob::matches_path(pattern, &path))
+        self.patterns.iter().any(|pattern| glob::matches_path(pattern, &path))
     }
 
     /// Reads one file: a directory a line, `include` with patterns, `#` begins a comment.

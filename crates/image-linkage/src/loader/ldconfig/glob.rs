@@ -46,11 +46,7 @@ pub(super) fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
 /// The paths of what in a directory fits.
 fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern) -> Vec<Vec<u8>> {
     // The path of the root is empty here, so that a component can be put behind it with one `/`.
-    let at = if directory.is_empty() {
-        b"/"
-    } else {
-        directory
-    };
+    let at = if directory.is_empty() { b"/" } else { directory };
     let Ok(found) = rootfs.lookup(at) else {
         return Vec::new();
     };
@@ -111,9 +107,7 @@ impl NamePattern {
             return false;
         }
         let is_star = |element: &PatternElement| matches!(element, PatternElement::AnyBytes);
-        matches_wildcards(&self.elements, name, is_star, |element, byte| {
-            element.takes(*byte)
-        })
+        matches_wildcards(&self.elements, name, is_star, |element, byte| element.takes(*byte))
     }
 }
 

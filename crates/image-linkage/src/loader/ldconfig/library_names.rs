@@ -21,11 +21,7 @@ pub(super) fn is_temporary(name: &[u8], libc: Libc) -> bool {
             .and_then(|at| name.get(at..))
             .is_some_and(|tail| tail.starts_with(b".#prelink#."));
     let packages = !libc.is_glibc_before((2, 39));
-    prelink
-        || (packages
-            && (name.contains(&b';')
-                || name.ends_with(b".dpkg-new")
-                || name.ends_with(b".dpkg-tmp")))
+    prelink || (packages && (name.contains(&b';') || name.ends_with(b".dpkg-new") || name.ends_with(b".dpkg-tmp")))
 }
 
 /// The bits of a path: those of its last components, as far as they are such names (`path_hwcap`).

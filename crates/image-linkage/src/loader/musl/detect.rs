@@ -15,9 +15,7 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs) {
         Ok(found) => match &rootfs.node(found.node).kind {
             NodeKind::File(file) if file.kept.is_none() => {
                 let path = escape::escape_bytes(&path);
-                linker
-                    .problems
-                    .push(format!("what {path} holds is not known"));
+                linker.problems.push(format!("what {path} holds is not known"));
                 None
             }
             NodeKind::File(file) => file.kept.as_deref(),
@@ -33,13 +31,7 @@ pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
     let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
     let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".so.1").unwrap_or(name);
-    [
-        prefix.unwrap_or_default(),
-        b"/etc/",
-        name.as_bytes(),
-        b".path",
-    ]
-    .concat()
+    [prefix.unwrap_or_default(), b"/etc/", name.as_bytes(), b".path"].concat()
 }
 
 /// The default directories, in the words of that file or those built in.

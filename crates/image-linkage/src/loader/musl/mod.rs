@@ -7,9 +7,7 @@ pub(super) mod detect;
 mod search;
 mod verify;
 
-use super::link_map::{
-    LinkMap, LinkMaps, ProcessSetup, SearchHit, SearchLists, SearchMiss, split_names,
-};
+use super::link_map::{LinkMap, LinkMaps, ProcessSetup, SearchHit, SearchLists, SearchMiss, split_names};
 use super::load_queue::DependencyKind;
 use super::object_check::{ObjectRole, OpenedObject};
 use super::resolution::UnresolvedRequest;
@@ -60,9 +58,7 @@ impl LibrarySearch for MuslSearch {
     /// musl knows neither tokens in names nor filters.
     fn dependencies(&self, _: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)> {
         let needed = map.elf().needed.iter();
-        needed
-            .map(|name| (name.clone(), DependencyKind::Needed))
-            .collect()
+        needed.map(|name| (name.clone(), DependencyKind::Needed)).collect()
     }
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
@@ -97,15 +93,9 @@ impl LibrarySearch for MuslSearch {
     }
 
     /// The last part of the path, the first time that a search led there. musl itself gets none.
-    fn new_alias(
-        &self,
-        setup: &ProcessSetup<'_>,
-        map: &LinkMap,
-        name: &[u8],
-    ) -> Option<ByteString> {
+    fn new_alias(&self, setup: &ProcessSetup<'_>, map: &LinkMap, name: &[u8]) -> Option<ByteString> {
         let base = map.path.rsplit(|&byte| byte == b'/').next();
-        let is_first =
-            map.names.is_empty() && !name.contains(&b'/') && map.path != setup.linker.path;
+        let is_first = map.names.is_empty() && !name.contains(&b'/') && map.path != setup.linker.path;
         base.filter(|_| is_first).map(Into::into)
     }
 
@@ -116,12 +106,7 @@ impl LibrarySearch for MuslSearch {
     }
 
     /// musl makes no difference between a program and a library.
-    fn verify_object(
-        &self,
-        setup: &ProcessSetup<'_>,
-        facts: &FileFacts,
-        _: ObjectRole,
-    ) -> TriedFile {
+    fn verify_object(&self, setup: &ProcessSetup<'_>, facts: &FileFacts, _: ObjectRole) -> TriedFile {
         verify::verify_object(facts, setup.linker)
     }
 

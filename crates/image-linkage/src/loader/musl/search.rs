@@ -103,10 +103,7 @@ fn search_directories(
 /// path comes behind `LD_LIBRARY_PATH` and is inherited, `DT_RUNPATH` too (`load_library`).
 pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
     let library_path = maps.setup.environment.library_path.as_deref();
-    let mut lists = vec![(
-        SearchStage::LdLibraryPath,
-        split_path(library_path.unwrap_or_default()),
-    )];
+    let mut lists = vec![(SearchStage::LdLibraryPath, split_path(library_path.unwrap_or_default()))];
     let mut next = requester;
     while let Some((number, map)) = next.and_then(|at| Some((at, maps.get(at)?))) {
         lists.extend(own_path(maps, number, map));
@@ -117,11 +114,7 @@ pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> Sear
 
 /// The directories of `DT_RUNPATH`, which takes the place of `DT_RPATH`; nothing where a `$`
 /// begins something else than `$ORIGIN`.
-fn own_path(
-    maps: &LinkMaps<'_>,
-    number: usize,
-    map: &LinkMap,
-) -> Option<(SearchStage, Vec<ByteString>)> {
+fn own_path(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<(SearchStage, Vec<ByteString>)> {
     let (how, path) = match (&map.elf().runpath, &map.elf().rpath) {
         (Some(runpath), _) => (SearchStage::Runpath(number), runpath),
         (None, rpath) => (SearchStage::Rpath(number), rpath.as_ref()?),
@@ -141,9 +134,7 @@ fn origin(maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<u8> {
         maps.absolute(&map.path)
     };
     let end = path.iter().rposition(|&byte| byte == b'/');
-    path.get(..end.unwrap_or_default())
-        .unwrap_or_default()
-        .into()
+    path.get(..end.unwrap_or_default()).unwrap_or_default().into()
 }
 
 /// Expands `$ORIGIN` and `${ORIGIN}`, whatever follows them.
@@ -163,9 +154,7 @@ fn expand(text: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
 /// Opens the file with the default directories, once: where it is there and cannot be read, there are none.
 fn ask_for_defaults(maps: &LinkMaps<'_>, memory: &mut SearchMemory) {
     let setup = maps.setup;
-    if std::mem::replace(&mut memory.asked_for_defaults, true)
-        || !setup.linker.default_dirs.is_empty()
-    {
+    if std::mem::replace(&mut memory.asked_for_defaults, true) || !setup.linker.default_dirs.is_empty() {
         return;
     }
     match setup.rootfs.lookup(&path_file_name(setup.linker)) {
@@ -188,9 +177,7 @@ fn candidate(
 ) -> Option<Result<SearchHit, SearchMiss>> {
     let setup = maps.setup;
     let absolute = maps.absolute(&path);
-    let (tried, opened) = open_object(setup.rootfs, &absolute, |facts| {
-        verify_object(facts, setup.linker)
-    });
+    let (tried, opened) = open_object(setup.rootfs, &absolute, |facts| verify_object(facts, setup.linker));
     trace.push(SearchStep::Tried {
         how,
         path: path.as_slice().into(),
