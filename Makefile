@@ -43,7 +43,7 @@ lint:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask fixtures --check
 	cargo xtask docs --check
-	cargo xtask layers --check
+	cargo xtask layers --circles
 	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
 
 # Licences, advisories and duplicate versions of the dependencies; needs cargo-deny.

@@ -98,7 +98,7 @@ impl UserFolders {
                     self.add_file(&path, DataKind::Table, id);
                 }
                 Some((_, "yaml" | "yml" | "csv")) => {
-                    self.cannot(&path, &yaml_mistakes::unknown_name("table", &name, &TABLE_FILES))
+                    self.cannot(&path, &yaml_mistakes::unknown_name("table", &name, &TABLE_FILES));
                 }
                 _ => {}
             }

@@ -108,7 +108,7 @@ pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], segments: &[Prog
             abi::DT_VERDEF => places.push((DynamicTable::VersionDefinitions, value)),
             // Not read: they only tell where the table in front of them has to end.
             abi::DT_HASH | abi::DT_GNU_HASH | abi::DT_RELA | abi::DT_REL | abi::DT_JMPREL | DT_RELR => {
-                bounds.push(value)
+                bounds.push(value);
             }
             _ => {}
         }

@@ -158,7 +158,6 @@ fn links(case: &Case) -> Vec<Feature> {
     ]
 }
 
-#[expect(clippy::too_many_lines, reason = "a line a feature")]
 fn objects(case: &Case) -> Vec<Feature> {
     let mut copy = case.clone();
     let elves: Vec<(String, ElfSpec)> = copy
