@@ -50,6 +50,24 @@ fn a_phase_removes_dead_weight_as_the_one_it_is_like_unless_it_says_so() {
 }
 
 #[test]
+fn the_users_tables_add_rows_and_a_row_that_cannot_be_read_is_told_with_its_line() {
+    let hash = "a".repeat(64);
+    let header = "sha256,versions,bundle,arch,file,bytes";
+    let releases = |row: &str| file(DataKind::Table, "releases", &format!("# ours\n{header}\n{row}\n"));
+    let known =
+        Knowledge::with_user_files(vec![releases(&format!("{hash},12.4.127,,x86_64,libcupti.so.12,7"))]).unwrap();
+    assert_eq!(known.tables.releases.by_hash[&hash].bytes, 7);
+    let drivers = file(DataKind::Table, "drivers", "cuda,driver\n");
+    assert_eq!(
+        mistakes(vec![releases("12.4.127,x86_64"), drivers]),
+        [
+            "mine/drivers.yaml:1:1: expected the names of the columns, cuda,driver,minor_compatibility",
+            "mine/releases.yaml:3:1: expected sha256,versions,bundle,arch,file,bytes, found 2 fields",
+        ]
+    );
+}
+
+#[test]
 fn no_two_profilers_answer_to_one_name() {
     let mut names = BTreeSet::new();
     let profilers = Knowledge::built_in().profilers;
