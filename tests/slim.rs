@@ -230,6 +230,102 @@ fn what_can_go_is_no_longer_in_any_layer() {
     assert_ne!(before["phases"]["inference"]["drop"], json!([]));
 }
 
+fn with_library(folder: &str) -> Layer {
+    let library = Elf::library("libnvperf_host.so").build();
+    Layer::new().file(format!("{folder}/libnvperf_host.so"), library)
+}
+
+/// Whether slim drops the library of the layer, which lies in the folder, from the image, and what it says.
+fn loses_library(image: Image, layer: &Layer, folder: &str) -> (bool, String) {
+    let image = image.layer("COPY opt /opt", layer, Compression::None);
+    let place = Place::new();
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    let from = place.of("oci", "from");
+    let plan = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+    (plan.contains(&format!("{folder}/libnvperf_host.so")), plan)
+}
+
+/// What a process may get stays, though it is not what this tool's processor, or a program that nobody knows, gets.
+#[test]
+fn a_library_stays_that_only_some_process_gets() {
+    const DT_FILTER: u64 = 0x7fff_ffff;
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let plugin = || {
+        Elf::library("liba.so")
+            .needed("libnvperf_host.so")
+            .runpath("$ORIGIN/nv")
+    };
+    let program = |name: &str| Elf::executable().needed(name).build();
+    let nothing = |image: Image| image;
+    let preload = |image: Image| image.env("LD_PRELOAD", "/opt/$LIB/nv/libnvperf_host.so");
+    type Change = fn(Image) -> Image;
+    let cases: [(&str, &str, Layer, Change, bool); 6] = [
+        (
+            "$ORIGIN of a link to the asker",
+            "opt/a/nv",
+            with_library("opt/a/nv")
+                .file("data/liba.so", plugin().build())
+                .symlink("opt/a/liba.so", "/data/liba.so")
+                .executable("opt/bin/program", program("/opt/a/liba.so")),
+            nothing,
+            true,
+        ),
+        (
+            "$ORIGIN of the asker alone",
+            "opt/a/nv",
+            with_library("opt/a/nv")
+                .file("data/liba.so", plugin().build())
+                .executable("opt/bin/program", program("/data/liba.so")),
+            nothing,
+            false,
+        ),
+        (
+            "LD_PRELOAD",
+            "opt/lib/x86_64-linux-gnu/nv",
+            with_library("opt/lib/x86_64-linux-gnu/nv"),
+            preload,
+            true,
+        ),
+        (
+            "/etc/ld.so.preload",
+            "opt/nv",
+            with_library("opt/nv").file("etc/ld.so.preload", "/opt/$LIB/libnvperf_host.so\n"),
+            nothing,
+            true,
+        ),
+        (
+            "DT_FILTER",
+            "opt/nv",
+            with_library("opt/nv").executable(
+                "opt/bin/program",
+                Elf::executable()
+                    .rpath("/opt/nv")
+                    .dynamic_name(DT_FILTER, "libnvperf_host.so")
+                    .build(),
+            ),
+            nothing,
+            true,
+        ),
+        (
+            "a better processor",
+            "opt/nv/glibc-hwcaps/x86-64-v4",
+            with_library("opt/nv/glibc-hwcaps/x86-64-v4").executable(
+                "opt/bin/program",
+                Elf::executable().rpath("/opt/nv").needed("libnvperf_host.so").build(),
+            ),
+            nothing,
+            true,
+        ),
+    ];
+    for (name, folder, layer, change, stays) in cases {
+        let (goes, plan) = loses_library(change(base[0].clone()), &layer, folder);
+        assert_eq!(!goes, stays, "{name}: {plan}");
+    }
+}
+
 /// What a program needs stays, by whatever search path it gets there.
 #[test]
 fn a_library_behind_tokens_of_a_search_path_stays() {
@@ -257,22 +353,12 @@ fn a_library_behind_tokens_of_a_search_path_stays() {
             "runpath" => (program.runpath(path), None),
             _ => (program, Some(path)),
         };
-        let library = Elf::library("libnvperf_host.so").build();
-        let layer = Layer::new()
-            .file(format!("{folder}/libnvperf_host.so"), library)
-            .executable("opt/bin/program", program.build());
+        let layer = with_library(folder).executable("opt/bin/program", program.build());
         let mut image = base[0].clone();
         if let Some(path) = environment {
             image = image.env("LD_LIBRARY_PATH", path);
         }
-        let image = image.layer("COPY opt /opt", &layer, Compression::None);
-        let place = Place::new();
-        let mut layout = Layout::new();
-        layout.add("1", &[image]);
-        layout.write_to(&place.path().join("from")).unwrap();
-        let from = place.of("oci", "from");
-        let plan = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
-        let goes = plan.contains(&format!("{folder}/libnvperf_host.so"));
+        let (goes, plan) = loses_library(image, &layer, folder);
         assert_eq!(!goes, stays, "{path} of the {by}: {plan}");
     }
 }

@@ -132,18 +132,22 @@ pub(super) fn find_references(
     let names = NameIndex::new(&grounds.as_is.rootfs, files, &links);
     let mut ties = of_settings(image, grounds, &names);
     let reached = reached(&grounds.as_is, &names, inventory);
+    let by_link = reached_by_link(&grounds.as_is, &names, inventory);
     let search = ReferenceSearch {
         grounds,
         library,
         names: &names,
         reached: &reached,
+        by_link: &by_link,
         consumers,
         profiles,
     };
     let mut plain = BTreeMap::new();
     for (path, facts) in &inventory.objects {
         let Some(elf) = &facts.elf else { continue };
-        for name in &elf.needed {
+        // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
+        let filtered = elf.filters.iter().map(|(name, _)| name);
+        for name in elf.needed.iter().chain(filtered) {
             ties.extend(search.needed(path, name, &mut plain));
         }
         for text in elf.mentions.iter().chain(&elf.dlopen_notes) {
@@ -188,6 +192,16 @@ impl<'f> NameIndex<'f> {
         self.by_name.get(last).into_iter().flatten().copied()
     }
 
+    /// The files that a search in this directory can come to.
+    fn numbers_in(&self, rootfs: &Rootfs, setup: &ProcessSetup<'_>, folder: &[u8]) -> Vec<usize> {
+        // ld.so looks below each directory for glibc-hwcaps and the older folders of processors too.
+        let below = setup.linker.subdirectories.iter().map(|below| [folder, below].concat());
+        let folders = below.chain([folder.to_vec()]);
+        let found = folders.filter_map(|folder| rootfs.lookup(&folder).ok());
+        let numbers = found.filter_map(|found| self.folders.get(&found.path)).flatten();
+        numbers.copied().collect()
+    }
+
     fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> {
         self.numbers(name).filter_map(|number| self.files.get(number))
     }
@@ -199,13 +213,36 @@ impl<'f> NameIndex<'f> {
     }
 }
 
+/// The files of baggage on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
+/// by which an object was opened, not from where the link leads (glibc elf/dl-object.c, `_dl_new_object`).
+fn reached_by_link(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
+    let has_origin = |path: &RootPath| {
+        let elf = elf_at(&ground.rootfs, path);
+        let paths = elf.into_iter().flat_map(|elf| [&elf.rpath, &elf.runpath]).flatten();
+        let mut paths = paths.map(|path| contains_bytes(path, b"ORIGIN"));
+        paths.any(|has| has)
+    };
+    let search = |setup: &ProcessSetup<'_>| {
+        let mut reached = BTreeSet::new();
+        for (link, _) in &inventory.links {
+            let found = ground.rootfs.lookup(&link.absolute());
+            // A link beside its file, as every soname is, gives the same folder.
+            let is_elsewhere = |path: &RootPath| path.parent() != link.parent() && has_origin(path);
+            if !found.is_ok_and(|found| is_elsewhere(&found.path)) {
+                continue;
+            }
+            for (_, folder) in SimulatedProcess::search_path(setup, link) {
+                reached.extend(names.numbers_in(&ground.rootfs, setup, &folder));
+            }
+        }
+        reached
+    };
+    ground.with_setup(search).unwrap_or_default()
+}
+
 /// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
 fn reached(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let everywhere = ground.environment.library_directories();
-    let numbers_in = |folder: &[u8]| {
-        let found = ground.rootfs.lookup(folder).ok();
-        found.and_then(|found| names.folders.get(&found.path))
-    };
     let search = |setup: &ProcessSetup<'_>| {
         let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
         let mut reached = BTreeSet::new();
@@ -218,14 +255,9 @@ fn reached(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInv
                     continue;
                 }
                 // Thousands of objects share a few directories: each is looked up once.
-                let numbers = known.entry(folder).or_insert_with_key(|folder| {
-                    // ld.so looks below each directory for glibc-hwcaps and the older folders of processors too.
-                    let subdirectories = setup.linker.subdirectories.iter();
-                    let below = subdirectories.map(|below| [&**folder, below].concat());
-                    let folders = below.chain([folder.to_vec()]);
-                    let numbers = folders.filter_map(|folder| numbers_in(&folder)).flatten();
-                    numbers.copied().collect()
-                });
+                let numbers = known
+                    .entry(folder)
+                    .or_insert_with_key(|folder| names.numbers_in(&ground.rootfs, setup, folder));
                 // A kind stays or goes as a whole, so that only who is outside of it counts.
                 let others = numbers.iter().filter(|&&number| {
                     let file = names.files.get(number);
@@ -245,6 +277,7 @@ struct ReferenceSearch<'a> {
     grounds: &'a ByWorld<ProcessContext>,
     names: &'a NameIndex<'a>,
     reached: &'a BTreeSet<usize>,
+    by_link: &'a BTreeSet<usize>,
     consumers: &'a [CuptiConsumer],
     profiles: &'a [ConsumerProfile],
 }
@@ -275,6 +308,7 @@ impl ReferenceSearch<'_> {
                 .map(|file| tie(&file.path, ReferenceKind::MayNeed))
                 .collect();
         }
+        let mut ties = self.unforeseen(name, tie);
         // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
         let found = if self.grounds.as_is.linker.is_none() {
@@ -289,13 +323,23 @@ impl ReferenceSearch<'_> {
             Some(found) => {
                 // Where the loader gets elsewhere, nothing of the baggage is needed for this name.
                 let of_baggage = found.iter().filter(|found| self.names.at(found).is_some());
-                of_baggage.map(|found| tie(found, ReferenceKind::Needs)).collect()
+                ties.extend(of_baggage.map(|found| tie(found, ReferenceKind::Needs)));
             }
-            None => files
-                .iter()
-                .map(|file| tie(&file.path, ReferenceKind::MayNeed))
-                .collect(),
+            None => ties.extend(files.iter().map(|file| tie(&file.path, ReferenceKind::MayNeed))),
         }
+        ties
+    }
+
+    /// The ties to the files of a name that a process may get, and the one that is followed here does not: those that are
+    /// led to from a link to the asker, and those for a better processor than the one that is asked about.
+    fn unforeseen(&self, name: &[u8], tie: impl Fn(&RootPath, ReferenceKind) -> FileReference) -> Vec<FileReference> {
+        let numbers = self.names.numbers(name);
+        let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
+        let may_be = |(number, file): &(usize, &DeadWeightFile)| {
+            self.by_link.contains(number) || contains_bytes(file.path.as_bytes(), b"/glibc-hwcaps/")
+        };
+        let files = files.filter(may_be);
+        files.map(|(_, file)| tie(&file.path, ReferenceKind::MayNeed)).collect()
     }
 
     /// Where a process without search paths gets to, in each world.
@@ -429,7 +473,15 @@ fn of_settings(image: &Image, grounds: &ByWorld<ProcessContext>, names: &NameInd
             ties.push(tie(&file.path, "the command of the image", word.as_bytes()));
         }
     }
-    // /etc/ld.so.preload is no variable, and what is preloaded brings what it needs.
+    // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
+    let listed = rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
+    let preload = grounds.as_is.environment.preload.as_deref().unwrap_or_default();
+    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+    let words = [preload, listed].into_iter().flat_map(|text| text.split(is_separator));
+    for word in words.filter(|word| !word.is_empty()) {
+        ties.extend(names.of(word).map(|file| tie(&file.path, "what is preloaded", word)));
+    }
+    // What is preloaded brings what it needs.
     let started = ByWorld::map(grounds, |ground| {
         let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
         ground.with_setup(start).unwrap_or_default()

@@ -4,8 +4,7 @@ use super::consumers::CuptiConsumer;
 use super::copies::CuptiCopy;
 use super::cuda_runtime::{parse_cuda_version, site_packages_of};
 use super::image_facts::ImageFacts;
-use super::resolved_objects::elf_at;
-use image_linkage::elf::ByteString;
+use image_linkage::loader::{SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
 
 /// A program that gets another release of CUPTI than it was made for.
@@ -45,18 +44,13 @@ fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
 
 /// The copy that the program's own search path leads to, and its release.
 fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
-    let rootfs = &facts.grounds.as_is.rootfs;
-    let elf = elf_at(rootfs, &consumer.object)?;
-    // ld.so ignores a DT_RPATH beside a DT_RUNPATH.
-    let path: &ByteString = elf.runpath.as_ref().or(elf.rpath.as_ref())?;
-    let origin = consumer.object.parent().absolute();
-    path.split(|&byte| byte == b':').find_map(|element| {
-        // Both spellings are one token (ld.so(8), "Dynamic string tokens").
-        let below = [&b"$ORIGIN"[..], b"${ORIGIN}"]
-            .iter()
-            .find_map(|token| element.strip_prefix(*token));
-        let directory = below.map_or_else(|| element.to_vec(), |rest| [&*origin, rest].concat());
-        let found = rootfs.lookup(&[&*directory, b"/", &consumer.wants].concat()).ok()?;
+    let ground = &facts.grounds.as_is;
+    let directories = ground.with_setup(|setup| SimulatedProcess::search_path(setup, &consumer.object))?;
+    let own = directories
+        .into_iter()
+        .filter(|(stage, _)| matches!(stage, SearchStage::Rpath(_) | SearchStage::Runpath(_)));
+    own.into_iter().find_map(|(_, directory)| {
+        let found = ground.rootfs.lookup(&[&*directory, &consumer.wants].concat()).ok()?;
         let release = release(facts, &found.path)?;
         Some((found.path, release))
     })
