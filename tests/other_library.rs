@@ -57,6 +57,12 @@ fn nccl() -> Vec<u8> {
 
 /// What the program says of an image that is made of one layer.
 fn audit(layer: &Layer) -> (Value, String) {
+    let mut said = of_image(layer, &["json", "text"]);
+    (serde_json::from_str(&said.remove(0)).unwrap(), said.remove(0))
+}
+
+/// The same in each of the formats.
+fn of_image(layer: &Layer, formats: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -69,8 +75,7 @@ fn audit(layer: &Layer) -> (Value, String) {
     let mut layout = Layout::new();
     layout.add("latest", &[image]);
     layout.write_to(&folder.path().join("image")).unwrap();
-    let said = |format: &str| ask(folder.path(), format);
-    (serde_json::from_str(&said("json")).unwrap(), said("text"))
+    formats.iter().map(|format| ask(folder.path(), format)).collect()
 }
 
 fn ask(folder: &Path, format: &str) -> String {
@@ -120,7 +125,21 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
     let consumer = &report["consumers"][0];
     assert_eq!(consumer["name"], "PyTorch", "{report:#}");
     assert!(text.contains("NCCL is loaded by PyTorch"), "{text}");
-    assert!(!text.contains("CUPTI"), "{text}");
+    assert!(text.contains("copies of libnccl\n"), "{text}");
+    for format in ["text", "html", "markdown"] {
+        let said = of_image(&layer, &[format]).remove(0);
+        assert!(!said.contains("CUPTI") && !said.contains("libcupti"), "{said}");
+        assert!(!said.contains("verdict | because of"), "{said}");
+    }
+    let page = of_image(&layer, &["html"]).remove(0);
+    for words in [
+        "<h1>NCCL audit</h1>",
+        "Copies of libnccl",
+        "Who asks for NCCL",
+        ", libnccl ",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
 }
 
 #[test]
@@ -129,4 +148,21 @@ fn a_library_that_nobody_knows_is_named_with_those_that_are() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("there is no library \"cudnn\""), "{said}");
+}
+
+#[test]
+fn a_phase_is_refused_for_a_library_that_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("libraries")).unwrap();
+    fs::write(folder.path().join("libraries/nccl.yaml"), NCCL).unwrap();
+    let profiles = folder.path().display().to_string();
+    let asked = ["--library", "nccl", "--profiles", &profiles, "--phase", "training"];
+    let output = support::run(&[&asked[..], &["oci:testdata/images/empty"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("there are no phases for NCCL: leave --phase out"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
 }

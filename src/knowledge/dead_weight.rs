@@ -1,6 +1,6 @@
 //! The kinds of file that may be dead weight, and the paths by which each is known.
 
-use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 
 /// A kind of file that may be dead weight (`profiles/cupti/baggage.yaml`).
@@ -97,21 +97,18 @@ pub struct DeadWeightTable {
 impl DeadWeightTable {
     /// Compiles the patterns of `kinds`.
     ///
-    /// Errors: The first kind with a pattern that is none, and what is wrong with it.
-    pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, (String, String)> {
+    /// Errors: What is wrong with a pattern, or with all of them together; [`DeadWeightKind::bad_patterns`] has each.
+    pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, globset::Error> {
         let mut set = GlobSetBuilder::new();
         let mut roles = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {
             for (pattern, role) in kind.patterns() {
-                // A `*` stays within one folder, as in a shell; only `**` goes across a slash.
-                let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-                set.add(glob.map_err(|error| (kind.id.clone(), error.to_string()))?);
+                set.add(path_glob(pattern)?);
                 roles.push((number, role));
             }
         }
         // All patterns are compiled into one set: an image has hundreds of thousands of paths to compare.
-        let set = set.build();
-        let set = set.map_err(|error| (String::new(), error.to_string()))?;
+        let set = set.build()?;
         Ok(Self { kinds, set, roles })
     }
 
@@ -142,7 +139,30 @@ impl DeadWeightTable {
     }
 }
 
+fn path_glob(pattern: &str) -> Result<Glob, globset::Error> {
+    // A `*` stays within one folder, as in a shell; only `**` goes across a slash.
+    GlobBuilder::new(pattern).literal_separator(true).build()
+}
+
 impl DeadWeightKind {
+    /// The patterns that are none: the keys and numbers that lead to each, and what is wrong with it.
+    pub(super) fn bad_patterns(&self) -> Vec<(Vec<String>, String)> {
+        let list = |path: &[&str], patterns: &[String]| {
+            let errors = patterns.iter().enumerate().filter_map(|(number, pattern)| {
+                let error = path_glob(pattern).err()?;
+                let path = path.iter().map(|&key| key.to_owned());
+                Some((path.chain([number.to_string()]).collect(), error.to_string()))
+            });
+            errors.collect::<Vec<_>>()
+        };
+        let mut bad = list(&["files"], &self.files);
+        bad.extend(list(&["except"], &self.except));
+        for (number, used) in self.used_by.iter().enumerate() {
+            bad.extend(list(&["used_by", &number.to_string(), "files"], &used.files));
+        }
+        bad
+    }
+
     fn patterns(&self) -> impl Iterator<Item = (&str, PatternRole)> {
         let files = self.files.iter().map(|text| (text.as_str(), PatternRole::Files));
         let except = self.except.iter().map(|text| (text.as_str(), PatternRole::Except));

@@ -7,6 +7,7 @@ use super::catalog::{DataCatalog, DataEntry, DataFile, DataKind, FileMistake};
 use super::consumer_profile::ConsumerProfile;
 use super::data_files::built_in_files;
 use super::library::{DEFAULT_LIBRARY, LibraryProfile};
+use super::library_file::read_library;
 use super::name_pattern::matches_name_pattern;
 use super::phase::{Phase, SEVERITY_PHASES};
 use super::profiler::{KnownIds, Profiler};
@@ -49,10 +50,11 @@ impl Knowledge {
         // Tables come first: what phases and tools name is checked against the rows of all files.
         let (mut tables, mistakes) = read_tables(&rows);
         let mut catalog = DataCatalog::new(files.into_iter(), mistakes);
-        tables.libraries = catalog.read(DataKind::Library, |entry| {
-            LibraryProfile::read(&entry.id, &entry.document)
-        });
         // The ids of files, not of what could be read: a mistake in one is told once, not by all that name it.
+        let rules = catalog.ids(DataKind::Rule);
+        tables.libraries = catalog.read(DataKind::Library, |entry| {
+            read_library(&entry.id, &entry.document, &rules)
+        });
         let libraries = catalog.ids(DataKind::Library);
         let tools = catalog.ids(DataKind::Profiler);
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();

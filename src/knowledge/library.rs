@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use super::library_release::LibraryRelease;
 use super::release_table::ReleaseTable;
-use yaml_mistakes::{YamlDocument, YamlMistake};
 
 /// The library that an image is asked about where none is named.
 pub const DEFAULT_LIBRARY: &str = "cupti";
@@ -147,24 +146,9 @@ pub struct WheelPackage {
 }
 
 impl LibraryProfile {
-    /// Reads the library `id` from its file.
-    ///
-    /// Errors: All mistakes in the file.
-    pub(super) fn read(id: &str, document: &YamlDocument) -> Result<Self, Vec<YamlMistake>> {
-        document.read_and(|mut library: Self| {
-            id.clone_into(&mut library.id);
-            let mut mistakes = Vec::new();
-            // Without it `libx.a`, the static archive that lies beside many a library, would be a copy.
-            if !library.stem.contains(".so") {
-                let what = "expected the name of a library, such as libcupti.so".to_owned();
-                mistakes.push(document.mistake(&["stem"], what));
-            }
-            if library.soname.is_empty() {
-                let what = "expected a rule such as {from: 0, name: \"libx.so.{major}\"}".to_owned();
-                mistakes.push(document.mistake(&["soname"], what));
-            }
-            (library, mistakes)
-        })
+    /// The name of its file without `.so`, such as `libcupti`: what reports call its copies.
+    pub fn file_stem(&self) -> &str {
+        self.stem.split(".so").next().unwrap_or_default()
     }
 
     /// Whether a file or soname is that of the library: its stem, or its stem and a number.

@@ -14,6 +14,7 @@ pub mod file_interest;
 pub mod host_conditions;
 mod knowledge_base;
 mod library;
+mod library_file;
 mod library_release;
 pub mod minimum_driver;
 mod name_pattern;

@@ -196,7 +196,8 @@ fn of_ids(document: &YamlDocument, path: &[&str], ids: &[String], known: (&str, 
 }
 
 fn of_id(document: &YamlDocument, path: &[&str], id: &str, (kind, known): (&str, &[&str])) -> Option<YamlMistake> {
-    (!known.contains(&id)).then(|| document.mistake(path, unknown_name(kind, id, known)))
+    // Nothing is known of a table with mistakes.
+    (!known.is_empty() && !known.contains(&id)).then(|| document.mistake(path, unknown_name(kind, id, known)))
 }
 
 #[cfg(test)]

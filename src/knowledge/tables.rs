@@ -115,6 +115,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     let mut reader = TableReader {
         files,
         mistakes: Vec::new(),
+        unread: BTreeSet::new(),
     };
     let kinds = reader.rows("baggage", |kind: &DeadWeightKind| Some(kind.id.clone()));
     let mut drivers = reader.csv("drivers", DRIVERS_HEADER, MinimumDriver::read);
@@ -151,7 +152,17 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     tables.releases.by_hash.extend(releases);
     match DeadWeightTable::new(kinds) {
         Ok(table) => tables.dead_weight = table,
-        Err((kind, what)) => reader.mistaken_kind(&kind, &what),
+        Err(error) => reader.mistaken_patterns(&error.to_string()),
+    }
+    // A table without rows is one that nothing is checked against: where a row could not be read, every name of it
+    // elsewhere would be told as a mistake.
+    for table in &reader.unread {
+        match *table {
+            "apis" => tables.apis.clear(),
+            "baggage" => tables.dead_weight = DeadWeightTable::default(),
+            "host" => tables.host.clear(),
+            _ => {}
+        }
     }
     (tables, reader.mistakes)
 }
@@ -160,6 +171,8 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
 struct TableReader<'f> {
     files: &'f [DataFile],
     mistakes: Vec<FileMistake>,
+    /// The tables that have mistakes, whose rows are not all known therefore.
+    unread: BTreeSet<&'static str>,
 }
 
 impl<'f> TableReader<'f> {
@@ -174,7 +187,7 @@ impl<'f> TableReader<'f> {
             let read = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
             match read.and_then(|document| document.read()) {
                 Ok(value) => values.push(value),
-                Err(mistakes) => self.mistaken(&file.file, mistakes),
+                Err(mistakes) => self.mistaken(id, &file.file, mistakes),
             }
         }
         values
@@ -201,7 +214,7 @@ impl<'f> TableReader<'f> {
             });
             match read {
                 Ok(more) => rows.extend(more),
-                Err(mistakes) => self.mistaken(&file.file, mistakes),
+                Err(mistakes) => self.mistaken(id, &file.file, mistakes),
             }
         }
         rows
@@ -240,22 +253,43 @@ impl<'f> TableReader<'f> {
                     Err(what) => mistake(number, what),
                 }
             }
-            self.mistaken(&file.file, mistakes);
+            self.mistaken(id, &file.file, mistakes);
         }
         rows
     }
 
-    fn mistaken(&mut self, file: &str, mistakes: Vec<YamlMistake>) {
+    fn mistaken(&mut self, id: &'static str, file: &str, mistakes: Vec<YamlMistake>) {
+        if !mistakes.is_empty() {
+            self.unread.insert(id);
+        }
         self.mistakes.extend(FileMistake::in_file(file, mistakes));
     }
 
-    /// A mistake in a pattern of a kind of file: patterns are compiled together, after all files are read.
-    fn mistaken_kind(&mut self, kind: &str, what: &str) {
-        let holds = |file: &&DataFile| file.text.contains(&format!("kind: {kind}"));
-        let file = self.named("baggage").find(holds);
-        let file = file.map_or_else(String::new, |file| file.file.clone());
-        let place = TextPosition { line: 1, column: 1 };
-        let what = format!("kind {kind}: {what}");
-        self.mistaken(&file, vec![YamlMistake { place, what }]);
+    /// The patterns of files that are none. `what` is wrong with all of them together, if none is by itself.
+    fn mistaken_patterns(&mut self, what: &str) {
+        const TABLE: &str = "baggage";
+        let before = self.mistakes.len();
+        for file in self.named(TABLE) {
+            // Patterns are compiled together, and their places are asked for only here, where one of them is wrong.
+            let Ok(document) = YamlDocument::parse(&file.text) else {
+                continue;
+            };
+            let kinds: Vec<DeadWeightKind> = document.read().unwrap_or_default();
+            let mut mistakes = Vec::new();
+            for (row, kind) in kinds.iter().enumerate() {
+                for (path, what) in kind.bad_patterns() {
+                    let row = row.to_string();
+                    let path: Vec<&str> = [&row].into_iter().chain(&path).map(String::as_str).collect();
+                    mistakes.push(document.mistake(&path, what));
+                }
+            }
+            self.mistaken(TABLE, &file.file, mistakes);
+        }
+        // Each may be fine, and all of them too large for one set: the user's came last.
+        if let (true, Some(file)) = (self.mistakes.len() == before, self.named(TABLE).last()) {
+            let place = TextPosition { line: 1, column: 1 };
+            let what = what.to_owned();
+            self.mistaken(TABLE, &file.file, vec![YamlMistake { place, what }]);
+        }
     }
 }

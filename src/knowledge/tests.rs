@@ -260,3 +260,87 @@ fn profiles_lie_in_folders_by_kind() {
         ["DIR/phases:1:1: it has none of the folders consumers, cupti, libraries, phases, profilers"]
     );
 }
+
+const LIBRARY: &str = "name: X\nstem: libx.so\nheader: x.h\npackage_word: x\n";
+
+#[test]
+fn what_is_wrong_in_the_file_of_a_library_is_told_with_its_place() {
+    let told = |rest: &str| {
+        let soname = if rest.contains("soname") {
+            ""
+        } else {
+            "soname: [{from: 0, name: libx.so.1}]\n"
+        };
+        let found = mistakes(vec![file(
+            DataKind::Library,
+            "x",
+            &format!("{LIBRARY}{rest}\n{soname}"),
+        )]);
+        let short = |mistake: &String| {
+            mistake
+                .split("; ")
+                .next()
+                .unwrap_or_default()
+                .replace("mine/x.yaml:", "")
+        };
+        found.iter().map(short).collect::<Vec<_>>().join(" | ")
+    };
+    let brace = "a brace is for {major} and {minor} alone";
+    for (text, said) in [
+        ("rules: [stale-ld-so-cache, 'cupti-*']", String::new()),
+        (
+            "rules: [stale-ld-so-cach]",
+            "5:9: there is no rule \"stale-ld-so-cach\"".to_owned(),
+        ),
+        (
+            "rules: ['*']",
+            "5:9: only a library with has_apis: true takes all rules".to_owned(),
+        ),
+        ("has_apis: true\nrules: ['*']", String::new()),
+        ("soname: [{from: 5, name: 'libx.so.{major}.{minor}'}]", String::new()),
+        ("soname: [{from: 0, name: 'libx.so.{majr}'}]", format!("5:26: {brace}")),
+        ("package: 'x-{major'", format!("5:10: {brace}")),
+        ("family: [{stem: libx.so}, {stem: liby.so}]", String::new()),
+        (
+            "family: [{stem: liby.so}]",
+            "5:9: none of the family has the stem of the library, \"libx.so\"".to_owned(),
+        ),
+        (
+            "family: [{stem: libx.so}, {stem: ''}]",
+            "5:34: expected the name of a library, such as libx.so".to_owned(),
+        ),
+        (
+            "header_version: {file: x.h, defines: []}",
+            "5:38: expected the macros that say the version, such as [X_MAJOR, X_MINOR]".to_owned(),
+        ),
+        (
+            "wheels: {pin: ''}",
+            "5:15: expected what the names of its packages begin with".to_owned(),
+        ),
+    ] {
+        assert_eq!(told(text), said, "{text}");
+    }
+    let stemless = LIBRARY.replace("libx.so", "''") + "soname: [{from: 0, name: x}]\n";
+    assert_eq!(
+        mistakes(vec![file(DataKind::Library, "x", &stemless)]),
+        ["mine/x.yaml:2:7: expected the name of a library, such as libcupti.so"]
+    );
+}
+
+#[test]
+fn a_bad_pattern_is_told_at_its_place_and_nothing_follows_from_it() {
+    let rows = "- {kind: aa, what: x, weight: toolkit, files: [opt/a]}\n- kind: zz\n  what: x\n  weight: toolkit\n  \
+                files:\n    - opt/b\n    - \"opt/[\"\n";
+    let phase = file(
+        DataKind::Phase,
+        "e",
+        "summary: s\nlike: training\nbaggage: {forbids: [zz]}\n",
+    );
+    let baggage = |rows: &str| file(DataKind::Table, "baggage", rows);
+    let found = mistakes(vec![baggage(rows), phase.clone()]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("mine/baggage.yaml:7:7: "), "{found:?}");
+    // A row that cannot be read has a name that a phase may use.
+    let found = mistakes(vec![baggage("- {kind: zz, what: x, files: []}\n"), phase]);
+    assert_eq!(found, ["mine/baggage.yaml:1:3: the key \"weight\" is missing"]);
+}

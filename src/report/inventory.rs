@@ -11,7 +11,7 @@ use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome, trace_text};
 
-/// The copies of libcupti and who gets to them.
+/// The copies of the library and who gets to them.
 pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) =
         facts.copies.iter().partition(|copy| layout.verbose || !copy.decoy);
@@ -19,7 +19,11 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
     if shown.is_empty() && decoys.is_empty() {
         return;
     }
-    let _ = writeln!(out, "{}", styled(BOLD, "copies of libcupti"));
+    let _ = writeln!(
+        out,
+        "{}",
+        styled(BOLD, format!("copies of {}", facts.library.file_stem()))
+    );
     for copy in shown {
         write_copy(out, copy, facts);
     }
@@ -79,7 +83,7 @@ fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
     styled(style, word) + &rest
 }
 
-/// The programs that ask for CUPTI and what each gets.
+/// The programs that ask for the library and what each gets.
 pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     if facts.consumers.is_empty() {
         return;

@@ -109,6 +109,10 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
 }
 
 fn phases(out: &mut String, audit: &AuditedImage) {
+    // Another library than CUPTI has no phases.
+    if audit.plans.is_empty() {
+        return;
+    }
     let row = |plan: &Plan| {
         let because = plan.because.iter().map(|rule| format!("`{rule}`"));
         let files = count_words(plan.drop.len(), "file");

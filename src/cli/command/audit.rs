@@ -29,6 +29,8 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExi
     let file = project_config::read_config(&args.read.own)?;
     let knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
+    // The phases of the config are for CUPTI, and whoever asks about another library has not asked for them.
+    let phase_asked = !args.phase.is_empty();
     config.fill_audit(args);
     // Every name that no phase has is told, not only the first.
     let strange = args.phase.iter().filter_map(|name| knowledge.phase(name).err());
@@ -38,6 +40,12 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExi
     // After the phases were checked: for another library than CUPTI none of them is left.
     let knowledge = knowledge.about_library(&args.library);
     let knowledge = knowledge.map_err(|error| report_error(&error))?;
+    if knowledge.phases.is_empty() && phase_asked {
+        let name = &knowledge.library.name;
+        return Err(report_error(&format!(
+            "there are no phases for {name}: leave --phase out"
+        )));
+    }
     Ok((knowledge, config.suppressions))
 }
 
@@ -46,7 +54,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
         Ok(today) => today,
         Err(error) => return report_error(&error),
     };
-    let outputs = match ReportOutputs::open(args, &knowledge.rules) {
+    let outputs = match ReportOutputs::open(args, knowledge) {
         Ok(outputs) => outputs,
         Err(error) => return report_error(&error),
     };

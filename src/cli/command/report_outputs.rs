@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::audit::AuditArgs;
 use crate::cli::option_values::{FailOnArg, ReportFormat};
 use crate::judge::outcome::RunExit;
-use crate::judge::rule::Rule;
+use crate::knowledge::Knowledge;
 use crate::make::whole_file::{ExistingOutput, create_unnamed, folder_of, put_in_place};
 use crate::report::ReportWriter;
 use crate::report::github::GitHubAnnotations;
@@ -50,7 +50,7 @@ impl ReportOutputs {
     /// and keeps no other report from being made.
     ///
     /// Errors: Two reports for one place, in words.
-    pub fn open(args: &AuditArgs, rules: &[Rule]) -> Result<Self, String> {
+    pub fn open(args: &AuditArgs, knowledge: &Knowledge) -> Result<Self, String> {
         let mut outputs = Self {
             outputs: Vec::new(),
             exit: RunExit::Clean,
@@ -63,7 +63,7 @@ impl ReportOutputs {
             (None, [only]) => only.format,
             _ => return Err("two reports are to go to standard output".to_owned()),
         };
-        outputs.add(format, ReportDestination::Stdout, args, rules);
+        outputs.add(format, ReportDestination::Stdout, args, knowledge);
         let mut taken = BTreeSet::new();
         for output in files {
             // Two spellings of one file would write over each other.
@@ -72,7 +72,12 @@ impl ReportOutputs {
                 return Err(format!("two reports are to go to {}", output.file.display()));
             }
             match probe(&file) {
-                Ok(()) => outputs.add(output.format, ReportDestination::File(file, String::new()), args, rules),
+                Ok(()) => outputs.add(
+                    output.format,
+                    ReportDestination::File(file, String::new()),
+                    args,
+                    knowledge,
+                ),
                 // The other reports may be what the CI system waits for.
                 Err(error) => outputs.fail(&file, &error),
             }
@@ -80,11 +85,12 @@ impl ReportOutputs {
         Ok(outputs)
     }
 
-    fn add(&mut self, format: ReportFormat, place: ReportDestination, args: &AuditArgs, rules: &[Rule]) {
+    fn add(&mut self, format: ReportFormat, place: ReportDestination, args: &AuditArgs, knowledge: &Knowledge) {
         let width = match place {
             ReportDestination::Stdout => terminal_width(),
             ReportDestination::File(..) => PAGE,
         };
+        let rules = &knowledge.rules;
         let layout = TextLayout {
             width,
             verbose: args.read.output.verbose,
@@ -96,7 +102,7 @@ impl ReportOutputs {
             ReportFormat::Junit => Box::new(JunitReport::new(rules, args.fail_on.unwrap_or(FailOnArg::Error).into())),
             ReportFormat::Markdown => Box::new(MarkdownReport),
             ReportFormat::GitHub => Box::new(GitHubAnnotations),
-            ReportFormat::Html => Box::new(HtmlReport::new(rules)),
+            ReportFormat::Html => Box::new(HtmlReport::new(rules, &knowledge.library.name)),
         };
         self.outputs.push(ReportOutput { report, place });
     }

@@ -31,10 +31,9 @@ pub(super) fn draw_copies(facts: &ImageFacts, number: usize) -> Markup {
     picture.heading("gets");
     let copies = picture.copies(facts, &asked);
     picture.needs(&copies);
-    picture.draw(
-        "Who asks for CUPTI, which copy each gets, and what the copies need",
-        number,
-    )
+    let library = &facts.library.name;
+    let title = format!("Who asks for {library}, which copy each gets, and what the copies need");
+    picture.draw(&title, number)
 }
 
 impl BoxPicture {

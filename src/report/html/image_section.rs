@@ -44,8 +44,11 @@ pub(super) fn image_section(
             }
             // Above all else: what could not be checked may change what follows.
             (gaps(facts))
-            h3 { "Phases" }
-            div.cards { @for plan in &audit.plans { (phase(plan, audit)) } }
+            // Another library than CUPTI has no phases.
+            @if !audit.plans.is_empty() {
+                h3 { "Phases" }
+                div.cards { @for plan in &audit.plans { (phase(plan, audit)) } }
+            }
             h3 { "Findings" }
             @if audit.findings.is_empty() { p { "None." } }
             @for finding in &audit.findings { (self::finding(finding, facts, rules)) }
@@ -189,7 +192,7 @@ fn why(rule: &Rule) -> Markup {
 fn copies(facts: &ImageFacts) -> Markup {
     html! {
         @if !facts.copies.is_empty() {
-            h3 { "Copies of libcupti" }
+            h3 { "Copies of " (facts.library.file_stem()) }
             div.rows { @for copy in &facts.copies { (self::copy(copy, facts)) } }
         }
     }

@@ -1,4 +1,4 @@
-//! The layers as bars: their sizes, and what of them is CUPTI or may go.
+//! The layers as bars: their sizes, and what of them is the library or may go.
 
 use std::collections::BTreeSet;
 
@@ -32,16 +32,19 @@ pub(super) fn draw_layers(audit: &AuditedImage, number: usize) -> Markup {
     let largest = shares.iter().map(|share| share.all).max().unwrap_or(0);
     let height = LEGEND + ROW * shares.len();
     let phase = plan.map(|plan| plan.phase.as_str()).unwrap_or_default();
+    let stem = facts.library.file_stem();
+    // Ten units for a letter of the small font leave a gap behind any name.
+    let beside = 18 + 10 * stem.len();
     let ids = format!("layers-title-{number} layers-words-{number}");
     html! {
         svg.picture viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-labelledby=(ids) {
             title id={ "layers-title-" (number) } { "The sizes of the layers" }
-            desc id={ "layers-words-" (number) } { (words(&shares, phase)) }
+            desc id={ "layers-words-" (number) } { (words(&shares, stem, phase)) }
             rect.swatch.cupti x="0" y="2" width="12" height="12" {}
-            text.small x="18" y="13" { "libcupti" }
+            text.small x="18" y="13" { (stem) }
             @if !phase.is_empty() {
-                rect.swatch.may-go x="98" y="2" width="12" height="12" {}
-                text.small x="116" y="13" { "may go for " (phase) }
+                rect.swatch.may-go x=(beside) y="2" width="12" height="12" {}
+                text.small x=(beside + 18) y="13" { "may go for " (phase) }
             }
             @for (at, share) in shares.iter().enumerate() {
                 (layer(facts, at, *share, largest))
@@ -92,18 +95,19 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
         .trim_start_matches("RUN /bin/sh -c ")
         .trim_start_matches("/bin/sh -c #(nop) ");
     let words = format!("{} {}", at + 1, made);
+    let numbers = numbers(share, facts.library.file_stem());
     let width = |bytes: u64| part(bytes, largest);
     let (cupti, may_go) = (width(share.cupti), width(share.may_go));
     // A tar can be smaller than the sparse files in it.
     let all = width(share.all).max((cupti + may_go).min(WIDTH));
     html! {
         g {
-            title { "layer " (at + 1) ": " (numbers(share)) }
+            title { "layer " (at + 1) ": " (numbers) }
             (FittedText { x: 0, y: top + 14, width: WIDTH, class: "small", words: &words, keep: KeptEnd::First }.draw())
             rect.bar x="0" y=(top + 19) width=(all) height="8" rx="2" {}
             rect.bar.may-go x="0" y=(top + 19) width=(may_go.min(all)) height="8" {}
             rect.bar.cupti x=(may_go.min(all)) y=(top + 19) width=(cupti.min(all - may_go.min(all))) height="8" {}
-            (FittedText { x: 0, y: top + 39, width: WIDTH, class: "small dim", words: &numbers(share), keep: KeptEnd::First }.draw())
+            (FittedText { x: 0, y: top + 39, width: WIDTH, class: "small dim", words: &numbers, keep: KeptEnd::First }.draw())
         }
     }
 }
@@ -117,10 +121,10 @@ fn part(bytes: u64, largest: u64) -> usize {
     if bytes > 0 { width.max(2) } else { 0 }
 }
 
-fn numbers(share: LayerShare) -> String {
+fn numbers(share: LayerShare, stem: &str) -> String {
     let mut words = format_size(share.all);
     if share.cupti > 0 {
-        words = format!("{words}, libcupti {}", format_size(share.cupti));
+        words = format!("{words}, {stem} {}", format_size(share.cupti));
     }
     if share.may_go > 0 {
         words = format!("{words}, {} may go", format_size(share.may_go));
@@ -128,9 +132,9 @@ fn numbers(share: LayerShare) -> String {
     words
 }
 
-fn words(shares: &[LayerShare], phase: &str) -> String {
+fn words(shares: &[LayerShare], stem: &str, phase: &str) -> String {
     let layers = shares.iter().enumerate();
-    let layers = layers.map(|(at, share)| format!("layer {}: {}", at + 1, numbers(*share)));
+    let layers = layers.map(|(at, share)| format!("layer {}: {}", at + 1, numbers(*share, stem)));
     let mut words = layers.collect::<Vec<_>>().join("; ");
     if !phase.is_empty() {
         words = format!("{words}. What may go is so for {phase}.");

@@ -28,17 +28,20 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// One page over all images.
 pub(crate) struct HtmlReport {
     rules: BTreeMap<String, Rule>,
+    /// The name of the library that the images are asked about.
+    library: String,
     summary: Vec<ImageEntry>,
     /// The sections as text, since no image is held while the next one is read.
     sections: Vec<String>,
 }
 
 impl HtmlReport {
-    /// A page without images, of a run with these rules.
-    pub(crate) fn new(rules: &[Rule]) -> Self {
+    /// A page without images, of a run with these rules about the library of this name.
+    pub(crate) fn new(rules: &[Rule], library: &str) -> Self {
         let by_id = |rule: &Rule| (rule.id.clone(), rule.clone());
         Self {
             rules: rules.iter().map(by_id).collect(),
+            library: library.to_owned(),
             summary: Vec::new(),
             sections: Vec::new(),
         }
@@ -46,8 +49,8 @@ impl HtmlReport {
 
     fn page(&self, exit: RunExit) -> Markup {
         let title = match self.summary.as_slice() {
-            [only] => format!("CUPTI in {}", only.image),
-            images => format!("CUPTI in {} images", images.len()),
+            [only] => format!("{} in {}", self.library, only.image),
+            images => format!("{} in {} images", self.library, images.len()),
         };
         html! {
             (DOCTYPE)
@@ -62,7 +65,7 @@ impl HtmlReport {
                     style { (PreEscaped(STYLE)) }
                 }
                 body {
-                    header { h1 { "CUPTI audit" } }
+                    header { h1 { (self.library) " audit" } }
                     main {
                         // A list of one image would say its verdict twice.
                         @if self.summary.len() != 1 { (self.contents()) }
