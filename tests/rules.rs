@@ -220,6 +220,27 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
     }
 }
 
+/// 5000 lines that include 300 files each: the limit is told once, and with it nothing is said about the rest.
+#[test]
+fn too_many_includes_leave_open_what_is_named() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let conf = "include /etc/more/*.conf\n".repeat(5000);
+    let layer = (0..300).fold(Layer::new().file("etc/ld.so.conf", conf), |layer, number| {
+        layer.file(&format!("etc/more/{number}.conf"), "/opt\n")
+    });
+    let image = base[0].clone().layer("COPY", &layer, Compression::None);
+    let folder = tempfile::tempdir().unwrap();
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&folder.path().join("image")).unwrap();
+    let reference = format!("oci:{}/image", folder.path().display());
+    let read = read(&reference, "linux/amd64", &[]);
+    let told = format!("{:?}", read.gaps).matches("are more than 256").count();
+    assert_eq!(told, 1);
+    assert!(!judge("many".to_owned(), &read).rules().contains_key("gke-path-missing"));
+}
+
 #[test]
 fn every_rule_finds_something_in_one_image_and_nothing_in_another() {
     for rule in image_rules() {
