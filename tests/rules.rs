@@ -186,6 +186,20 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
         ("include more/[a-h]*.conf".to_owned(), "etc/more/gke.conf", true),
         (format!("{directory} # GKE"), "etc/none", true),
         (format!("{directory}//"), "etc/none", true),
+        (directory.replace('/', "//"), "etc/none", true),
+        (format!("\x0b\x0c{directory}\x0b\r"), "etc/none", true),
+        (format!("{directory}\0x"), "etc/none", true),
+        ("include /usr/more/gke.conf".to_owned(), "usr/more/gke.conf", true),
+        ("include ld.so.conf.d/*".to_owned(), "etc/ld.so.conf.d/gke", true),
+        (
+            "include more/[[:lower:]]k\\e.conf".to_owned(),
+            "etc/more/gke.conf",
+            true,
+        ),
+        // Its bytes are not kept, so that nobody knows what it names.
+        ("include more/*".to_owned(), "etc/more/gke", true),
+        (format!("{include}\r"), "etc/ld.so.conf.d/gke.conf", false),
+        ("include /etc/more/*/".to_owned(), "etc/more/gke.conf", false),
         (format!("# {include}"), "etc/ld.so.conf.d/gke.conf", false),
         (String::new(), "etc/ld.so.conf.d/gke.conf", false),
         (format!("#{directory}"), "etc/none", false),
@@ -204,6 +218,27 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
         let is_missing = judged.rules().contains_key("gke-path-missing");
         assert_eq!(!is_missing, named, "{conf} and {file}");
     }
+}
+
+/// 5000 lines that include 300 files each: the limit is told once, and with it nothing is said about the rest.
+#[test]
+fn too_many_includes_leave_open_what_is_named() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let conf = "include /etc/more/*.conf\n".repeat(5000);
+    let layer = (0..300).fold(Layer::new().file("etc/ld.so.conf", conf), |layer, number| {
+        layer.file(&format!("etc/more/{number}.conf"), "/opt\n")
+    });
+    let image = base[0].clone().layer("COPY", &layer, Compression::None);
+    let folder = tempfile::tempdir().unwrap();
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&folder.path().join("image")).unwrap();
+    let reference = format!("oci:{}/image", folder.path().display());
+    let read = read(&reference, "linux/amd64", &[]);
+    let told = format!("{:?}", read.gaps).matches("are more than 256").count();
+    assert_eq!(told, 1);
+    assert!(!judge("many".to_owned(), &read).rules().contains_key("gke-path-missing"));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::resolved_objects::elf_at;
 use super::world::ByWorld;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::ldconfig;
-use image_linkage::path::RootPath;
+use image_linkage::loader::ldconfig::LdSoConf;
+use image_linkage::path::{RootPath, split_components};
 use image_linkage::rootfs::Rootfs;
 
 /// A search path with an empty element, which is the working directory (glibc elf/dl-load.c, `fillin_rpath`).
@@ -127,11 +127,14 @@ fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
     })
 }
 
-/// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` names a directory.
+/// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` names a directory, or may name it: where a part of the
+/// configuration was not read, which is told as a gap, nobody can say that none of it does.
 pub fn search_path_names_directory(ground: &ProcessContext, directory: &[u8]) -> bool {
-    let is_named = |path: &ByteString| path.strip_suffix(b"/").unwrap_or(path) == directory;
+    // Neither ldconfig nor the loader joins the slashes within a path, and yet they get to the same directory.
+    let is_named = |path: &ByteString| path.starts_with(b"/") && split_components(path).eq(split_components(directory));
     let on_path = ground.environment.library_directories();
-    on_path.iter().any(is_named) || ldconfig::directories(&ground.rootfs).iter().any(is_named)
+    let configured = LdSoConf::read(&ground.rootfs);
+    !configured.problems.is_empty() || on_path.iter().any(is_named) || configured.directories.iter().any(is_named)
 }
 
 #[cfg(test)]

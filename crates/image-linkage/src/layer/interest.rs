@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// Raised when the same bytes and the same interest give another [`LayerIndex`](super::index::LayerIndex) than before.
-const INDEX_VERSION: u32 = 1;
+const INDEX_VERSION: u32 = 2;
 
 /// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.
 #[derive(Clone, Default)]
@@ -99,13 +99,15 @@ fn loader_reads(path: &RootPath) -> bool {
     let name = path.name();
     let parent = path.parent();
     let parent = parent.as_bytes();
+    let folder = parent.rsplit(|&byte| byte == b'/').next();
     is_loader(name)
         || (parent == b"etc"
             && [&b"ld.so.cache"[..], b"ld.so.conf", b"ld.so.preload"].contains(&name))
         // musl's directories; a loader elsewhere has its own `etc` beside its folder.
-        || (parent.rsplit(|&byte| byte == b'/').next() == Some(b"etc") && is_musl_path(name))
-        // `ld.so.conf` may include files of any folder; in practice they lie here.
-        || (name.ends_with(b".conf") && (parent.starts_with(b"etc/") || parent.ends_with(b"ld.so.conf.d")))
+        || (folder == Some(b"etc") && is_musl_path(name))
+        // `ld.so.conf` may include files of any folder and any name; in practice they have one of these.
+        || name.ends_with(b".conf")
+        || folder == Some(b"ld.so.conf.d")
 }
 
 /// Whether a file of this name is a dynamic loader: its bytes hold the default directories.
@@ -141,6 +143,9 @@ mod tests {
             "etc/ld.so.cache",
             "etc/ld.so.conf.d/000_cuda.conf",
             "etc/cuda/more.conf",
+            "etc/more.conf",
+            "usr/local/lib/more.conf",
+            "etc/ld.so.conf.d/nvidia",
             "etc/ld-musl-x86_64.path",
             "opt/musl/etc/ld-musl-x86_64.path",
             "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
@@ -148,7 +153,12 @@ mod tests {
         ] {
             assert!(keeps(path), "{path}");
         }
-        for path in ["etc/passwd", "usr/lib/libc.so.6", "opt/ld-linux.txt"] {
+        for path in [
+            "etc/passwd",
+            "usr/lib/libc.so.6",
+            "opt/ld-linux.txt",
+            "opt/no-ld.so.conf.d/x",
+        ] {
             assert!(!keeps(path), "{path}");
         }
     }

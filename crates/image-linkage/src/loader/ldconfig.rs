@@ -7,7 +7,7 @@ mod configuration;
 mod glob;
 mod library_names;
 
-pub use configuration::{LdSoConf, directories};
+pub use configuration::LdSoConf;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -25,11 +25,6 @@ pub struct LdSoConf {
     files: usize,
 }
 
-/// The directories that `ldconfig` reads from `/etc/ld.so.conf` and what it includes, without those built in.
-pub fn directories(rootfs: &Rootfs) -> Vec<ByteString> {
-    LdSoConf::read(rootfs).directories
-}
-
 impl LdSoConf {
     /// Reads `/etc/ld.so.conf` and what it includes; without that file there are no directories.
     pub fn read(rootfs: &Rootfs) -> Self {
@@ -48,7 +43,7 @@ impl LdSoConf {
     fn read_file(&mut self, rootfs: &Rootfs, path: &[u8], depth: usize) {
         self.files += 1;
         if depth > DEPTH || self.files > FILES {
-            self.problems.push(format!(
+            self.tell_once(format!(
                 "the includes of /etc/ld.so.conf go deeper than {DEPTH} or are more than {FILES}"
             ));
             return;
@@ -64,14 +59,13 @@ impl LdSoConf {
             return;
         };
         for line in content.split(|&byte| byte == b'\n') {
-            // A comment ends a line of any kind, an `include` too.
-            let line = line.split(|&byte| byte == b'#').next();
-            let line = line.unwrap_or_default().trim_ascii();
+            // A comment ends a line of any kind, an `include` too, and so does a NUL, as the line is a C string.
+            let line = line.split(|byte| b"#\0".contains(byte)).next();
+            let line = trim_start(line.unwrap_or_default());
             if let Some(patterns) = word_after(line, b"include") {
-                for pattern in patterns
-                    .split(u8::is_ascii_whitespace)
-                    .filter(|pattern| !pattern.is_empty())
-                {
+                // `strsep` divides them at blanks alone: the `\r` of a line's end is part of the last one's name.
+                let patterns = patterns.split(is_blank);
+                for pattern in patterns.filter(|pattern| !pattern.is_empty()) {
                     self.include(rootfs, pattern, path, depth);
                 }
             } else if !is_hwcap_line(line) {
@@ -83,10 +77,7 @@ impl LdSoConf {
     /// A pattern that is no absolute path counts from the folder of the file that it stands in.
     fn include(&mut self, rootfs: &Rootfs, pattern: &[u8], from: &[u8], depth: usize) {
         if self.patterns.len() >= PATTERNS {
-            let problem = format!("/etc/ld.so.conf includes more than {PATTERNS} patterns");
-            if self.problems.last() != Some(&problem) {
-                self.problems.push(problem);
-            }
+            self.tell_once(format!("/etc/ld.so.conf includes more than {PATTERNS} patterns"));
             return;
         }
         // A relative pattern counts from the folder of the file that includes it (`parse_conf_include`).
@@ -100,10 +91,27 @@ impl LdSoConf {
         } else {
             [base, b"/", pattern].concat()
         };
-        let files = glob::expand_pattern(rootfs, &pattern);
+        // One more than can be read, so that the limit is told; beyond it no folder is walked any more.
+        let left = (FILES + 1).saturating_sub(self.files);
+        let files = if left > 0 {
+            glob::expand_pattern(rootfs, &pattern, left)
+        } else {
+            Vec::new()
+        };
         self.patterns.push(pattern);
         for file in files {
+            // The files included by those before may have used up what was left.
+            if self.files > FILES {
+                return;
+            }
             self.read_file(rootfs, &file, depth + 1);
+        }
+    }
+
+    /// A limit is exceeded by each further file, of which a hostile image has thousands.
+    fn tell_once(&mut self, problem: String) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
         }
     }
 }
@@ -111,16 +119,33 @@ impl LdSoConf {
 /// The directory of a line, which a `=` and the type of its libraries may follow (`add_dir_1`). A relative one counts
 /// from the root, where `ldconfig` runs.
 fn directory_of(line: &[u8]) -> Option<ByteString> {
-    let directory = line.split(|&byte| byte == b'=').next()?.trim_ascii_end();
+    let directory = line.split(|&byte| byte == b'=').next()?;
+    let end = directory.iter().rposition(|byte| !is_space(byte))?;
+    let directory = directory.get(..=end)?;
     let last = directory.iter().rposition(|&byte| byte != b'/')?;
     directory.get(..=last).map(Into::into)
 }
 
-/// What follows `word` and white space.
+/// What follows `word` and a blank.
 fn word_after<'l>(line: &'l [u8], word: &[u8]) -> Option<&'l [u8]> {
-    line.strip_prefix(word)
-        .filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))
-        .map(<[u8]>::trim_ascii_start)
+    let rest = line.strip_prefix(word)?;
+    rest.first().is_some_and(is_blank).then_some(rest)
+}
+
+/// The line without the white space at its start.
+fn trim_start(line: &[u8]) -> &[u8] {
+    let start = line.iter().position(|byte| !is_space(byte));
+    start.and_then(|start| line.get(start..)).unwrap_or_default()
+}
+
+/// C's `isspace`; Rust's white space lacks the vertical tab.
+fn is_space(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || *byte == b'\x0b'
+}
+
+/// C's `isblank`.
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// Whether a line is the `hwcap` directive, in any case of letters, which is ignored.

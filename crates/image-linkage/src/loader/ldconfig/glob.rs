@@ -8,12 +8,18 @@ const PATHS: usize = 4096;
 /// The longest name on Linux (`NAME_MAX`). An archive may hold a longer one, which nothing could look up.
 const NAME: usize = 255;
 
-/// The paths that an absolute pattern names, in the order of their bytes.
-pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8]) -> Vec<Vec<u8>> {
+/// Brackets of one pattern that nothing closes and that are looked behind, at most: each is read to the end.
+const OPEN_BRACKETS: usize = 4;
+
+/// The first `limit` paths that an absolute pattern names, in the order of their bytes.
+pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8], limit: usize) -> Vec<Vec<u8>> {
+    if names_folders(pattern) {
+        return Vec::new();
+    }
     let mut paths: Vec<Vec<u8>> = vec![Vec::new()];
     for part in split_components(pattern) {
         let mut next = Vec::new();
-        let is_pattern = part.iter().any(|byte| b"*?[".contains(byte));
+        let is_pattern = part.iter().any(|byte| b"*?[\\".contains(byte));
         let names = is_pattern.then(|| NamePattern::compile(part));
         for path in paths {
             match &names {
@@ -25,14 +31,22 @@ pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8]) -> Vec<Vec<u8>> {
         next.truncate(PATHS);
         paths = next;
     }
-    paths.retain(|path| rootfs.lookup(path).is_ok());
     // glob(3) sorts, and of two libraries with one soname the one in the earlier directory wins.
     paths.sort();
-    paths
+    let there = paths.into_iter().filter(|path| rootfs.lookup(path).is_ok());
+    there.take(limit).collect()
+}
+
+/// Whether a pattern takes directories alone, in which there is nothing to read: it has a slash at its end.
+fn names_folders(pattern: &[u8]) -> bool {
+    pattern.ends_with(b"/") || pattern.ends_with(b"/.")
 }
 
 /// Whether a pattern names this path, were it there. Neither is looked up, so that no link is followed.
 pub(super) fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
+    if names_folders(pattern) {
+        return false;
+    }
     let (mut parts, mut names) = (split_components(pattern), split_components(path));
     loop {
         match (parts.next(), names.next()) {
@@ -57,53 +71,60 @@ fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern) -> Vec<Vec<u
         .collect()
 }
 
-/// A pattern for one name, of `*`, `?` and classes such as `[a-z]` and `[!0]`.
+/// A pattern for one name, of `*`, `?`, `\\` and classes such as `[a-z]` and `[![:digit:]]`.
 struct NamePattern {
     elements: Vec<PatternElement>,
-    /// A name that begins with a dot fits only a pattern that does (glob(7)).
-    takes_hidden: bool,
 }
 
 enum PatternElement {
     AnyBytes,
     AnyByte,
     Byte(u8),
-    /// By the value of a byte, so that a class of any length is looked at once.
-    Class(Box<[bool; 256]>),
+    Class(ByteClass),
 }
 
 impl NamePattern {
     fn compile(pattern: &[u8]) -> Self {
         let mut elements = Vec::new();
         let mut rest = pattern;
-        // A `[` that nothing closes stands for itself. What closes the last class is looked for once: to look
-        // behind every `[` of a hostile pattern takes the square of its length.
-        let last_close = pattern.iter().rposition(|&byte| byte == b']');
+        let mut open = if pattern.contains(&b']') { 0 } else { OPEN_BRACKETS };
         while let Some((&first, tail)) = rest.split_first() {
             rest = tail;
-            let may_close = last_close.is_some_and(|at| at >= pattern.len() - tail.len());
-            let class = (first == b'[' && may_close).then(|| class(tail)).flatten();
-            match (first, class) {
-                (_, Some((class, behind))) => {
-                    elements.push(PatternElement::Class(Box::new(class_table(class))));
-                    rest = behind;
-                }
+            match first {
                 // Two stars in a row take what one does.
-                (b'*', None) if matches!(elements.last(), Some(PatternElement::AnyBytes)) => {}
-                (b'*', None) => elements.push(PatternElement::AnyBytes),
-                (b'?', None) => elements.push(PatternElement::AnyByte),
-                (byte, None) => elements.push(PatternElement::Byte(byte)),
+                b'*' if matches!(elements.last(), Some(PatternElement::AnyBytes)) => {}
+                b'*' => elements.push(PatternElement::AnyBytes),
+                b'?' => elements.push(PatternElement::AnyByte),
+                b'[' if open < OPEN_BRACKETS => match ByteClass::parse(tail) {
+                    Some((class, behind)) => {
+                        elements.push(PatternElement::Class(class));
+                        rest = behind;
+                    }
+                    // A `[` that nothing closes stands for itself.
+                    None => {
+                        open += 1;
+                        elements.push(PatternElement::Byte(first));
+                    }
+                },
+                b'\\' => match tail.split_first() {
+                    Some((&escaped, behind)) => {
+                        elements.push(PatternElement::Byte(escaped));
+                        rest = behind;
+                    }
+                    // With a `\` at its end fnmatch(3) takes nothing: no byte is in an empty class.
+                    None => elements.push(PatternElement::Class(ByteClass::default())),
+                },
+                byte => elements.push(PatternElement::Byte(byte)),
             }
         }
-        Self {
-            elements,
-            takes_hidden: pattern.starts_with(b"."),
-        }
+        Self { elements }
     }
 
     /// Whether the pattern takes all of `name`, in at most the square of the name's length.
     fn matches(&self, name: &[u8]) -> bool {
-        if name.starts_with(b".") && !self.takes_hidden {
+        // A name that begins with a dot fits only a pattern that does (glob(7)).
+        let takes_hidden = matches!(self.elements.first(), Some(PatternElement::Byte(b'.')));
+        if name.starts_with(b".") && !takes_hidden {
             return false;
         }
         let is_star = |element: &PatternElement| matches!(element, PatternElement::AnyBytes);
@@ -116,40 +137,101 @@ impl PatternElement {
         match self {
             Self::AnyBytes | Self::AnyByte => true,
             Self::Byte(own) => *own == byte,
-            Self::Class(table) => table.get(usize::from(byte)).is_some_and(|&takes| takes),
+            Self::Class(class) => class.takes(byte),
         }
     }
 }
 
-/// The inside of a class, and what follows it; a `]` at its start is one of its characters.
-fn class(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let negated = usize::from(matches!(text.first(), Some(b'!' | b'^')));
-    let behind = text.get(negated + 1..)?;
-    let end = behind.iter().position(|&byte| byte == b']')? + negated + 1;
-    Some((text.get(..end)?, text.get(end + 1..)?))
+/// The bytes that a class takes, a bit each, so that a class of any length is looked at once.
+#[derive(Default)]
+struct ByteClass {
+    bits: [u128; 2],
 }
 
-/// The bytes that a class takes.
-fn class_table(class: &[u8]) -> [bool; 256] {
-    let (negated, mut rest) = match class.split_first() {
-        Some((b'!' | b'^', rest)) => (true, rest),
-        _ => (false, class),
-    };
-    let mut table = [negated; 256];
-    while let Some((&first, tail)) = rest.split_first() {
-        // A `-` at the end of a class stands for itself.
-        let (last, behind) = match tail {
-            [b'-', last, behind @ ..] => (*last, behind),
-            _ => (first, tail),
-        };
-        for byte in first..=last {
-            if let Some(takes) = table.get_mut(usize::from(byte)) {
-                *takes = !negated;
+impl ByteClass {
+    /// Reads a class behind its `[`, in the C locale (glibc posix/fnmatch_loop.c), and gives what follows its `]`.
+    fn parse(text: &[u8]) -> Option<(Self, &[u8])> {
+        let negated = matches!(text.first(), Some(b'!' | b'^'));
+        let inside = text.get(usize::from(negated)..)?;
+        let mut rest = inside;
+        let (mut class, mut is_known) = (Self::default(), true);
+        loop {
+            // A `]` at the start is one of the characters.
+            if let Some(behind) = rest.strip_prefix(b"]").filter(|_| rest.len() < inside.len()) {
+                if negated {
+                    // A class of an unknown name takes nothing, and what it would leave is not known either.
+                    class.bits = class.bits.map(|half| if is_known { !half } else { 0 });
+                }
+                return Some((class, behind));
             }
+            if let Some((name, behind)) = class_name(rest) {
+                // What stands before an unknown name is compared before fnmatch(3) gives up.
+                is_known = is_known && class.add_named(name);
+                rest = behind;
+                continue;
+            }
+            let (first, behind) = class_byte(rest)?;
+            let range = behind.strip_prefix(b"-").filter(|end| !end.starts_with(b"]"));
+            // A `-` at the end of a class stands for itself.
+            let (last, behind) = range.map_or(Some((first, behind)), class_byte)?;
+            if is_known {
+                (first..=last).for_each(|byte| class.add(byte));
+            }
+            rest = behind;
         }
-        rest = behind;
     }
-    table
+
+    /// Adds the bytes of a POSIX class; false where there is none of this name.
+    fn add_named(&mut self, name: &[u8]) -> bool {
+        let belongs: fn(&u8) -> bool = match name {
+            b"alnum" => u8::is_ascii_alphanumeric,
+            b"alpha" => u8::is_ascii_alphabetic,
+            b"blank" => |byte| matches!(byte, b' ' | b'\t'),
+            b"cntrl" => u8::is_ascii_control,
+            b"digit" => u8::is_ascii_digit,
+            b"graph" => u8::is_ascii_graphic,
+            b"lower" => u8::is_ascii_lowercase,
+            b"print" => |byte| matches!(byte, b' '..=b'~'),
+            b"punct" => u8::is_ascii_punctuation,
+            b"space" => |byte| matches!(byte, b' ' | b'\t'..=b'\r'),
+            b"upper" => u8::is_ascii_uppercase,
+            b"xdigit" => u8::is_ascii_hexdigit,
+            _ => return false,
+        };
+        (0..=u8::MAX).filter(belongs).for_each(|byte| self.add(byte));
+        true
+    }
+
+    fn add(&mut self, byte: u8) {
+        if let Some(half) = self.bits.get_mut(usize::from(byte >> 7)) {
+            *half |= 1 << (byte & 127);
+        }
+    }
+
+    fn takes(&self, byte: u8) -> bool {
+        let half = self.bits.get(usize::from(byte >> 7));
+        half.is_some_and(|half| half >> (byte & 127) & 1 == 1)
+    }
+}
+
+/// The name of a POSIX class such as `[:alpha:]`, and what follows it.
+fn class_name(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let name = text.strip_prefix(b"[:")?;
+    // Anything but small letters makes it no name: the `[` stands for itself then.
+    let end = name.iter().position(|byte| !byte.is_ascii_lowercase())?;
+    let (name, behind) = name.split_at_checked(end)?;
+    Some((name, behind.strip_prefix(b":]")?))
+}
+
+/// One byte of a class, as it is, escaped, or as `[=x=]` or `[.x.]`, which in the C locale are the byte itself.
+fn class_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+    match text {
+        [b'\\', byte, behind @ ..]
+        | [b'[', b'=', byte, b'=', b']', behind @ ..]
+        | [b'[', b'.', byte, b'.', b']', behind @ ..]
+        | [byte, behind @ ..] => Some((*byte, behind)),
+        [] => None,
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +261,8 @@ mod tests {
         assert!(matches(&vec![b'*'; 1_000_000], &[b'a'; 255]));
         let open = vec![b'['; 1_000_000];
         assert!(!matches(&open, &[b'['; 255]));
+        let escaped = [vec![b'['; 100_000], b"\\]".to_vec()].concat();
+        assert!(!matches(&escaped, &[b'['; 255]));
         let long = [&b"*["[..], &vec![b'x'; 1_000_000], b"]y"].concat();
         assert!(!matches(&long, &[b'x'; 255]));
     }
@@ -190,5 +274,24 @@ mod tests {
         assert!(matches(b"[]x]", b"]"));
         assert!(matches(b"[", b"["));
         assert!(!matches(b"[a-]", b"b"));
+        assert!(matches(b"[[:alpha:]][![:digit:]]", b"xy"));
+        assert!(!matches(b"[[:alpha:]][![:digit:]]", b"x1"));
+        assert!(matches(b"[[:upper:]_-]", b"-"));
+        assert!(matches(b"[[=x=]][[.y.]]", b"xy"));
+        assert!(!matches(b"[[:foo:]x]", b"x"));
+        assert!(!matches(b"[![:foo:]]", b"x"));
+        assert!(!matches(b"[z-a]", b"m"));
+        assert!(!matches(b"[[:alpha:]]", b".") && !matches(b"[.]x", b".x"));
+    }
+
+    #[test]
+    fn escapes() {
+        assert!(matches(br"\*.conf", b"*.conf"));
+        assert!(!matches(br"\*.conf", b"x.conf"));
+        assert!(matches(br"\x\[a]", b"x[a]"));
+        assert!(matches(br"[\]\x]", b"]") && matches(br"[\]\x]", b"x"));
+        assert!(matches(br"\.x", b".x"));
+        assert!(!matches(b"x\\", b"x") && !matches(b"x\\", b"x\\"));
+        assert!(!super::matches_path(b"/etc/*/", b"/etc/x"));
     }
 }
