@@ -227,7 +227,7 @@ fn too_many_includes_leave_open_what_is_named() {
     let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
     let conf = "include /etc/more/*.conf\n".repeat(5000);
     let layer = (0..300).fold(Layer::new().file("etc/ld.so.conf", conf), |layer, number| {
-        layer.file(&format!("etc/more/{number}.conf"), "/opt\n")
+        layer.file(format!("etc/more/{number}.conf"), "/opt\n")
     });
     let image = base[0].clone().layer("COPY", &layer, Compression::None);
     let folder = tempfile::tempdir().unwrap();

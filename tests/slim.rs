@@ -247,8 +247,12 @@ fn loses_library(image: Image, layer: &Layer, folder: &str) -> (bool, String) {
     (plan.contains(&format!("{folder}/libnvperf_host.so")), plan)
 }
 
+/// A case: its name, the library's folder, the layer, what is changed of the image, and whether the library stays.
+type StayCase = (&'static str, &'static str, Layer, fn(Image) -> Image, bool);
+
 /// What a process may get stays, though it is not what this tool's processor, or a program that nobody knows, gets.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_library_stays_that_only_some_process_gets() {
     const DT_FILTER: u64 = 0x7fff_ffff;
     let sources = Sources::of_repository().unwrap();
@@ -261,8 +265,7 @@ fn a_library_stays_that_only_some_process_gets() {
     let program = |name: &str| Elf::executable().needed(name).build();
     let nothing = |image: Image| image;
     let preload = |image: Image| image.env("LD_PRELOAD", "/opt/$LIB/nv/libnvperf_host.so");
-    type Change = fn(Image) -> Image;
-    let cases: [(&str, &str, Layer, Change, bool); 6] = [
+    let cases: [StayCase; 6] = [
         (
             "$ORIGIN of a link to the asker",
             "opt/a/nv",

@@ -64,7 +64,7 @@ impl LdSoConf {
             let line = trim_start(line.unwrap_or_default());
             if let Some(patterns) = word_after(line, b"include") {
                 // `strsep` divides them at blanks alone: the `\r` of a line's end is part of the last one's name.
-                let patterns = patterns.split(is_blank);
+                let patterns = patterns.split(|&byte| is_blank(byte));
                 for pattern in patterns.filter(|pattern| !pattern.is_empty()) {
                     self.include(rootfs, pattern, path, depth);
                 }
@@ -120,7 +120,7 @@ impl LdSoConf {
 /// from the root, where `ldconfig` runs.
 fn directory_of(line: &[u8]) -> Option<ByteString> {
     let directory = line.split(|&byte| byte == b'=').next()?;
-    let end = directory.iter().rposition(|byte| !is_space(byte))?;
+    let end = directory.iter().rposition(|&byte| !is_space(byte))?;
     let directory = directory.get(..=end)?;
     let last = directory.iter().rposition(|&byte| byte != b'/')?;
     directory.get(..=last).map(Into::into)
@@ -129,22 +129,22 @@ fn directory_of(line: &[u8]) -> Option<ByteString> {
 /// What follows `word` and a blank.
 fn word_after<'l>(line: &'l [u8], word: &[u8]) -> Option<&'l [u8]> {
     let rest = line.strip_prefix(word)?;
-    rest.first().is_some_and(is_blank).then_some(rest)
+    rest.first().is_some_and(|&byte| is_blank(byte)).then_some(rest)
 }
 
 /// The line without the white space at its start.
 fn trim_start(line: &[u8]) -> &[u8] {
-    let start = line.iter().position(|byte| !is_space(byte));
+    let start = line.iter().position(|&byte| !is_space(byte));
     start.and_then(|start| line.get(start..)).unwrap_or_default()
 }
 
 /// C's `isspace`; Rust's white space lacks the vertical tab.
-fn is_space(byte: &u8) -> bool {
-    byte.is_ascii_whitespace() || *byte == b'\x0b'
+fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == b'\x0b'
 }
 
 /// C's `isblank`.
-fn is_blank(byte: &u8) -> bool {
+fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 

@@ -95,17 +95,16 @@ impl NamePattern {
                 b'*' if matches!(elements.last(), Some(PatternElement::AnyBytes)) => {}
                 b'*' => elements.push(PatternElement::AnyBytes),
                 b'?' => elements.push(PatternElement::AnyByte),
-                b'[' if open < OPEN_BRACKETS => match ByteClass::parse(tail) {
-                    Some((class, behind)) => {
+                b'[' if open < OPEN_BRACKETS => {
+                    if let Some((class, behind)) = ByteClass::parse(tail) {
                         elements.push(PatternElement::Class(class));
                         rest = behind;
-                    }
-                    // A `[` that nothing closes stands for itself.
-                    None => {
+                    } else {
+                        // A `[` that nothing closes stands for itself.
                         open += 1;
                         elements.push(PatternElement::Byte(first));
                     }
-                },
+                }
                 b'\\' => match tail.split_first() {
                     Some((&escaped, behind)) => {
                         elements.push(PatternElement::Byte(escaped));
@@ -149,7 +148,7 @@ struct ByteClass {
 }
 
 impl ByteClass {
-    /// Reads a class behind its `[`, in the C locale (glibc posix/fnmatch_loop.c), and gives what follows its `]`.
+    /// Reads a class behind its `[`, in the C locale (glibc `posix/fnmatch_loop.c`), and gives what follows its `]`.
     fn parse(text: &[u8]) -> Option<(Self, &[u8])> {
         let negated = matches!(text.first(), Some(b'!' | b'^'));
         let inside = text.get(usize::from(negated)..)?;
