@@ -131,18 +131,37 @@ pub(super) fn find_references(
     let links = links_to(&grounds.as_is.rootfs, files, inventory);
     let names = NameIndex::new(&grounds.as_is.rootfs, files, &links);
     let mut ties = of_settings(image, grounds, &names);
-    let reached = reached(&grounds.as_is, &names, inventory);
-    let by_link = reached_by_link(&grounds.as_is, &names, inventory);
+    // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
+    if !names.by_name.is_empty() {
+        ties.extend(of_objects(grounds, library, &names, inventory, consumers, profiles));
+    }
+    ties.sort();
+    ties.dedup();
+    (links, ties)
+}
+
+/// The ties of what the objects need, are filters for, and hold as strings.
+fn of_objects(
+    grounds: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
+    names: &NameIndex<'_>,
+    inventory: &ObjectInventory,
+    consumers: &[CuptiConsumer],
+    profiles: &[ConsumerProfile],
+) -> Vec<FileReference> {
+    let reached = reached(&grounds.as_is, names, inventory);
+    let by_link = reached_by_link(&grounds.as_is, names, inventory);
     let search = ReferenceSearch {
         grounds,
         library,
-        names: &names,
+        names,
         reached: &reached,
         by_link: &by_link,
         consumers,
         profiles,
     };
     let mut plain = BTreeMap::new();
+    let mut ties = Vec::new();
     for (path, facts) in &inventory.objects {
         let Some(elf) = &facts.elf else { continue };
         // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
@@ -154,9 +173,7 @@ pub(super) fn find_references(
             ties.extend(search.string_references(path, text));
         }
     }
-    ties.sort();
-    ties.dedup();
-    (links, ties)
+    ties
 }
 
 impl<'f> NameIndex<'f> {
