@@ -27,6 +27,10 @@ pub struct LibraryProfile {
     /// The same of the libraries beside it.
     #[serde(default)]
     pub companion_symbols: Vec<String>,
+    /// Functions that programs look up by name once they have opened it (dlsym(3)): an object with such a string opens it,
+    /// whatever the name.
+    #[serde(default)]
+    pub functions: Vec<String>,
     /// The libraries of its packages, itself among them.
     #[serde(default)]
     pub family: Vec<FamilyLibrary>,
@@ -155,6 +159,18 @@ impl LibraryProfile {
     pub fn is_name(&self, name: &[u8]) -> bool {
         name.strip_prefix(self.stem.as_bytes())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    }
+
+    /// Whether a text is the name of one of its functions.
+    pub fn is_function(&self, text: &[u8]) -> bool {
+        self.functions.iter().any(|function| function.as_bytes() == text)
+    }
+
+    /// Whether a file is one of its family by its name.
+    pub fn is_family(&self, name: &[u8]) -> bool {
+        self.family
+            .iter()
+            .any(|member| name.starts_with(member.stem.as_bytes()))
     }
 
     /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.

@@ -18,6 +18,7 @@ mod library_file;
 mod library_release;
 pub mod minimum_driver;
 mod name_pattern;
+mod opened_text;
 pub mod packages;
 mod phase;
 mod profiler;
@@ -36,6 +37,7 @@ pub use library::{
 };
 pub use library_release::{LibraryRelease, has_api, version_numbers};
 pub use name_pattern::matches_name_pattern;
+pub use opened_text::OpenedText;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead};
 pub use release_table::{ReleaseFile, ReleaseTable};

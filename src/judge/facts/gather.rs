@@ -44,7 +44,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
-    let consumers = consumers::find_consumers(&contexts, &found, knowledge, profiles, &wanted);
+    let (consumers, undecided) = consumers::find_consumers(&contexts, &found, knowledge, profiles, &wanted);
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
     let status = ByWorld {
@@ -72,6 +72,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         dangling: found.dangling,
         headers: found.headers,
         consumers,
+        undecided,
         apis,
         dead_weight: weight.files,
         dead_weight_uses: weight.uses,

@@ -71,6 +71,9 @@ pub(super) const UNSERVED: &[&str] = &[
     "others_served",
 ];
 
+// The objects, a few of many.
+pub(super) const UNDECIDED: &[&str] = &["names"];
+
 pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
 
 pub(super) const CONSUMER: &[&str] = &[
