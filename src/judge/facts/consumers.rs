@@ -10,9 +10,12 @@ use super::file_owner;
 use super::missing_symbols;
 use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
+use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::ByWorld;
-use crate::knowledge::{self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library};
+use crate::knowledge::{
+    self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
+};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{Arch, LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
@@ -45,6 +48,7 @@ pub(super) fn find_consumers(
     found: &CuptiFiles,
     knowledge: &Knowledge,
     profiles: &[ConsumerProfile],
+    distributions: &[PythonDistribution],
     wanted: &[CompanionRequest],
 ) -> (Vec<CuptiConsumer>, Vec<UndecidedOpener>) {
     // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
@@ -52,7 +56,9 @@ pub(super) fn find_consumers(
         |path: &&RootPath| opens_library(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
-    let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found);
+    // What the library's own files and the parts of known programs hold is no news.
+    let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
+    let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
     let (mut consumers, mut undecided) = (Vec::new(), Vec::new());
     for object in objects {
         let Some(elf) = elf_at(&contexts.as_is.rootfs, &object) else {
@@ -65,28 +71,22 @@ pub(super) fn find_consumers(
             Some(name) => (RequestKind::Needed, OpenedNames::from_needed(name)),
             None => (RequestKind::Dlopen, texts.find_opened_names(&object, elf, profile)),
         };
-        let consumer = opened
-            .known()
-            .map(|names| consumer(contexts, knowledge.library, &object, profile, asks, names, wanted));
+        let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, profile, asks, names, wanted);
+        let asked = opened.known().map(ask);
         let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
-        let may_get_other = || {
-            let other = opened.possible.as_slice();
-            !other.is_empty()
-                && is_served(&self::consumer(
-                    contexts,
-                    knowledge.library,
-                    &object,
-                    profile,
-                    asks,
-                    other,
-                    wanted,
-                ))
-        };
-        match consumer {
+        let may_get_other = || !opened.possible.is_empty() && is_served(&ask(&opened.possible));
+        match asked {
             // Whoever gets what its bytes name gets it; one that does not may open what comes of its other texts.
             Some(consumer) if is_served(&consumer) || !may_get_other() => consumers.push(consumer),
-            None if opened.hints.is_empty() || knowledge.library.is_family(object.name()) => {}
-            _ => undecided.push(opened.into_undecided(object)),
+            None if opened.hints.is_empty() || is_told_elsewhere(object.name()) => {}
+            _ => undecided.push(opened.into_undecided(object.clone())),
+        }
+        for variant in profile.iter().flat_map(|profile| &profile.variants) {
+            let beside = texts.library_beside(&object, &variant.beside);
+            consumers.extend(beside.map(|path| CuptiConsumer {
+                name: variant.name.clone(),
+                ..ask(&[path])
+            }));
         }
     }
     (consumers, undecided)
@@ -101,9 +101,6 @@ fn consumer(
     names: &[ByteString],
     wanted: &[CompanionRequest],
 ) -> CuptiConsumer {
-    // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
-    let bare = names.iter().find(|name| !name.contains(&b'/'));
-    let wants = bare.or(names.first()).cloned().unwrap_or_default();
     let program = program(&contexts.as_is.rootfs, object);
     let outcome = ByWorld::map(contexts, |context| {
         let asker = ConsumerRequest {
@@ -115,6 +112,10 @@ fn consumer(
         };
         gets(context, library, &asker, wanted)
     });
+    // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
+    let bare = names.iter().find(|name| !name.contains(&b'/'));
+    let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
+    let wants = bare.or_else(opened).or(names.first()).cloned().unwrap_or_default();
     let file_name = image_linkage::escape::escape_bytes(object.name());
     CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),

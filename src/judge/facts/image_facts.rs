@@ -24,9 +24,9 @@ use image_source::Image;
 pub enum CuptiStatus {
     /// It can, with everything that the library needs.
     Loadable,
-    /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
+    /// A copy is there and the loader does not get to it, or refuses it.
     Unloadable,
-    /// The headers are there, the library is not.
+    /// No file of the library is there: only its headers, or links that lead nowhere.
     HeadersOnly,
     /// Neither a copy nor a header is there.
     Absent,

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::cuda_runtime::site_packages_of;
 use super::cupti_files::CuptiFiles;
 use super::file_owner::contains_bytes;
+use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText};
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
@@ -37,6 +39,7 @@ pub(super) struct TextReader<'a> {
     rootfs: &'a Rootfs,
     library: &'a LibraryProfile,
     found: &'a CuptiFiles,
+    distributions: &'a [PythonDistribution],
     /// The numbers in the library's names, of all known releases and of the files of the image.
     numbers: BTreeSet<String>,
 }
@@ -56,7 +59,12 @@ pub(super) fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
 }
 
 impl<'a> TextReader<'a> {
-    pub(super) fn new(rootfs: &'a Rootfs, knowledge: &Knowledge, found: &'a CuptiFiles) -> Self {
+    pub(super) fn new(
+        rootfs: &'a Rootfs,
+        knowledge: &Knowledge,
+        found: &'a CuptiFiles,
+        distributions: &'a [PythonDistribution],
+    ) -> Self {
         let library = knowledge.library;
         let files = knowledge.tables.releases.by_hash.values();
         let versions: BTreeSet<&String> = files.flat_map(|file| &file.versions).collect();
@@ -66,6 +74,7 @@ impl<'a> TextReader<'a> {
             rootfs,
             library,
             found,
+            distributions,
             numbers: known.chain(found.numbers(library)).collect(),
         }
     }
@@ -80,15 +89,12 @@ impl<'a> TextReader<'a> {
         let Some(profile) = profile else {
             return self.held_names(elf);
         };
-        let folder = profile
+        // proton opens the file in its own wheel by path, where that wheel has one.
+        let beside = profile
             .beside
             .as_ref()
-            .map(|folder| object.parent().join(folder.as_bytes()));
-        // proton opens the file in its own wheel by path, where that wheel has one.
-        let beside = folder
-            .map(|folder| folder.join(self.library.stem.as_bytes()).absolute())
-            .filter(|path| self.rootfs.lookup(path).is_ok());
-        let mut exact: Vec<ByteString> = beside.map(Into::into).into_iter().collect();
+            .and_then(|folder| self.library_beside(object, folder));
+        let mut exact: Vec<ByteString> = beside.into_iter().collect();
         // A profile that knows the folder knows the names and their order as well.
         let held = match profile.beside {
             Some(_) => Vec::new(),
@@ -96,7 +102,11 @@ impl<'a> TextReader<'a> {
         };
         // What this very build holds comes before what the profile knows of all builds.
         if held.is_empty() {
-            exact.extend(profile.names.iter().map(|name| name.as_bytes().into()));
+            exact.extend(
+                self.known_names(object, profile)
+                    .iter()
+                    .map(|name| name.as_bytes().into()),
+            );
         } else {
             exact.extend(held);
         }
@@ -104,6 +114,28 @@ impl<'a> TextReader<'a> {
             exact,
             ..OpenedNames::default()
         }
+    }
+
+    /// The library in a folder, which is relative to that of an object; nothing where none lies there.
+    pub(super) fn library_beside(&self, object: &RootPath, folder: &str) -> Option<ByteString> {
+        let folder = object.parent().join(folder.as_bytes());
+        let path = folder.join(self.library.stem.as_bytes()).absolute();
+        self.rootfs.lookup(&path).is_ok().then(|| path.into())
+    }
+
+    /// The names that a profile knows of this build.
+    fn known_names<'p>(&self, object: &RootPath, profile: &'p ConsumerProfile) -> &'p [String] {
+        let site = site_packages_of(object);
+        let version_of = |name: &str| {
+            let mut near = self
+                .distributions
+                .iter()
+                .filter(|dist| site.as_ref() == Some(&dist.site));
+            near.find(|dist| dist.name == name).map(|dist| dist.version.as_str())
+        };
+        let path = object.to_string();
+        let build = profile.builds.iter().find(|build| build.fits(&path, version_of));
+        build.map_or(&profile.names, |build| &build.names)
     }
 
     /// The names that the texts of an object say.

@@ -3,6 +3,7 @@
 pub(super) const IMAGE: &[&str] = &[
     "status",
     "status_nvidia",
+    "has_headers",
     "import_broken",
     // Whether a copy, a link to none or a program that asks is there.
     "concerns_cupti",
