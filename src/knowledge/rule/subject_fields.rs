@@ -3,6 +3,7 @@
 pub(super) const IMAGE: &[&str] = &[
     "status",
     "status_nvidia",
+    "has_headers",
     "import_broken",
     // Whether a copy, a link to none or a program that asks is there.
     "concerns_cupti",
@@ -72,6 +73,9 @@ pub(super) const UNSERVED: &[&str] = &[
     // Whether another program of the same Python environment gets one.
     "others_served",
 ];
+
+// The objects, a few of many.
+pub(super) const UNDECIDED: &[&str] = &["names"];
 
 pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
 
