@@ -295,8 +295,8 @@ const SUPPRESSED: &str = "suppress:\n  - rule: headers-only-cupti\n    image: 'o
 
 /// The moment of noon on a day, as `SOURCE_DATE_EPOCH`.
 fn on(day: &str) -> [(&'static str, String); 1] {
-    let noon: jiff::Timestamp = format!("{day}T12:00:00Z").parse().unwrap();
-    [("SOURCE_DATE_EPOCH", noon.as_second().to_string())]
+    let noon: chrono::DateTime<chrono::Utc> = format!("{day}T12:00:00Z").parse().unwrap();
+    [("SOURCE_DATE_EPOCH", noon.timestamp().to_string())]
 }
 
 #[test]

@@ -44,10 +44,10 @@ fn rootfs_of_tar(tar: &Path) -> Rootfs {
 /// Compares every ELF file below `below`, and gives the paths.
 fn compare(root: &Path, below: &str, what: &str) -> Vec<String> {
     let facts = real_objects::read(&format!("rootfs:{}", root.display()), real_objects::cpu(root));
-    let ground = &facts.grounds.as_is;
+    let context = &facts.contexts.as_is;
     let paths = real_objects::elf_files(root, below);
-    let real = real_objects::real(root, ground, &paths);
-    let (agreed, different) = real_objects::compare(&real_objects::ours(ground, &paths), &real);
+    let real = real_objects::real(root, context, &paths);
+    let (agreed, different) = real_objects::compare(&real_objects::ours(context, &paths), &real);
     println!(
         "tree and the real ld.so agree on {agreed} of {} ELF files of {what}",
         paths.len()

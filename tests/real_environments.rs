@@ -127,10 +127,10 @@ fn compare(name: &str, what: &str, asks: &[&Asks]) {
 
 fn every_file(environment: &Environment, what: &str) {
     let facts = environment.facts(World::Installed);
-    let ground = &facts.grounds.as_is;
+    let context = &facts.contexts.as_is;
     let paths = real_objects::elf_files(&environment.root, "/opt/venv");
-    let real = real_objects::real(&environment.root, ground, &paths);
-    let (agreed, different) = real_objects::compare(&real_objects::ours(ground, &paths), &real);
+    let real = real_objects::real(&environment.root, context, &paths);
+    let (agreed, different) = real_objects::compare(&real_objects::ours(context, &paths), &real);
     let all = paths.len();
     println!("tree and the real ld.so agree on {agreed} of {all} ELF files of {what}");
     assert!(different.is_empty(), "{different}");
@@ -164,10 +164,10 @@ fn torch_resolves_the_same_in_the_layers_of_a_real_engine() {
     };
     build(&engine, &root);
     let facts = facts_of(&engine, real_objects::cpu(&root));
-    let ground = &facts.grounds.as_is;
+    let context = &facts.contexts.as_is;
     let paths = real_objects::elf_files(&root, "/opt/venv");
-    let real = real_objects::real(&root, ground, &paths);
-    let (agreed, different) = real_objects::compare(&real_objects::ours(ground, &paths), &real);
+    let real = real_objects::real(&root, context, &paths);
+    let (agreed, different) = real_objects::compare(&real_objects::ours(context, &paths), &real);
     println!(
         "tree of an image of a Docker Engine and the real ld.so agree on {agreed} of {} ELF files of PyTorch 2.5.1 in {} layers",
         paths.len(),

@@ -11,7 +11,7 @@ pub struct Profiler {
     /// The stem of its file.
     pub id: String,
     /// What the file says.
-    pub said: ProfilerFile,
+    pub profile: ProfilerFile,
 }
 
 /// The file of a profiling tool, as written.
@@ -164,7 +164,7 @@ impl Profiler {
         document.read_and(|said: ProfilerFile| {
             let mistakes = mistakes(document, &said, known);
             let id = id.to_owned();
-            (Self { id, said }, mistakes)
+            (Self { id, profile: said }, mistakes)
         })
     }
 }
@@ -249,7 +249,7 @@ impl Profiler {
 
     /// The names by which it can be asked for, its id first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(&*self.id).chain(self.said.aliases.iter().map(String::as_str))
+        std::iter::once(&*self.id).chain(self.profile.aliases.iter().map(String::as_str))
     }
 }
 

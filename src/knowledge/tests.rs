@@ -76,7 +76,7 @@ fn no_two_profilers_answer_to_one_name() {
             assert!(names.insert(name), "{name}: {}", profiler.id);
             assert!(profiler.answers_to(name));
         }
-        let said = &profiler.said;
+        let said = &profiler.profile;
         assert!(!said.fallbacks.contains(&profiler.id), "{}", profiler.id);
         assert!(!said.gives.ends_with('.') && !said.without.ends_with('.'));
     }

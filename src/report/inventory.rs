@@ -146,7 +146,7 @@ pub(super) fn write_layers_and_loader(out: &mut String, facts: &ImageFacts) {
         let _ = writeln!(out, "    {}", layer_words(facts, number));
     }
     let _ = writeln!(out, "\n{}", styled(BOLD, "dynamic loader"));
-    match &facts.grounds.as_is.linker {
+    match &facts.contexts.as_is.linker {
         None => out.push_str("  none\n"),
         Some(linker) => write_loader(out, linker),
     }

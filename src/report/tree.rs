@@ -25,7 +25,7 @@ pub(crate) struct ResolutionTree<'a> {
     /// What the loader did.
     pub resolution: &'a LoadResolution,
     /// The image in both worlds.
-    pub grounds: &'a ByWorld<ProcessContext>,
+    pub contexts: &'a ByWorld<ProcessContext>,
 }
 
 /// The tree in text; with `verbose`, each object with the search that led to it.
@@ -64,7 +64,7 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
     }
     if verbose {
-        out.push_str(&cache::cache_text(&CacheReport::of(tree.grounds, resolution)));
+        out.push_str(&cache::cache_text(&CacheReport::of(tree.contexts, resolution)));
     }
     let loaded = resolution.objects.len();
     let missing = facts::unresolved_objects(resolution).count();
@@ -264,6 +264,6 @@ pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String>
         unresolved: unresolved.collect(),
         loads: resolution.loads(),
         gaps: &resolution.unread,
-        cache: CacheReport::of(tree.grounds, resolution),
+        cache: CacheReport::of(tree.contexts, resolution),
     })
 }

@@ -40,7 +40,7 @@ pub struct Judge<'a> {
 impl Judge<'_> {
     /// Compares everything that the facts say of one world.
     pub fn compare(&self, facts: &ImageFacts, world: World, verdict: &mut Verdict) {
-        let ground = facts.grounds.get(world);
+        let context = facts.contexts.get(world);
         let mut ask = |what: String, ours: Answer, real: Answer| {
             verdict.questions += 1;
             if ours != real {
@@ -54,7 +54,7 @@ impl Judge<'_> {
             let text = text(&name);
             ask(
                 format!("dlopen {text}"),
-                ours(&ground.open_plain(&name)),
+                ours(&context.open_plain(&name)),
                 self.open("/probe", &text, None),
             );
         }
@@ -74,7 +74,7 @@ impl Judge<'_> {
         }
         for consumer in &facts.consumers {
             let what = format!("{} asks", consumer.object);
-            ask(what, consumer_gets(ground, consumer), self.consumer(consumer));
+            ask(what, consumer_gets(context, consumer), self.consumer(consumer));
             let what = format!("{} with every symbol bound", consumer.object);
             ask(what, symbols(consumer, world), self.symbols(consumer));
         }
@@ -187,8 +187,8 @@ pub fn objects(resolution: &LoadResolution) -> Vec<String> {
     paths.filter(|path| !is_of_every_process(path)).collect()
 }
 
-fn consumer_gets(ground: &ProcessContext, consumer: &CuptiConsumer) -> Answer {
-    let gets = consumer.outcome.get(ground.world);
+fn consumer_gets(context: &ProcessContext, consumer: &CuptiConsumer) -> Answer {
+    let gets = consumer.outcome.get(context.world);
     match (gets.outcome, gets.other_failures.first()) {
         (RequestOutcome::Loaded, None) => Answer::Opened {
             path: gets.path.as_deref().map(text).unwrap_or_default(),

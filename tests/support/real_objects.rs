@@ -98,9 +98,9 @@ const ASK: &str = "while read -r way path; do
 done";
 
 /// What the real loader says of each file.
-pub fn real(root: &Path, ground: &ProcessContext, paths: &[String]) -> Vec<Said> {
+pub fn real(root: &Path, context: &ProcessContext, paths: &[String]) -> Vec<Said> {
     let way = |path: &String| {
-        let elf = ground.rootfs.file(path.as_bytes()).unwrap().elf.as_ref();
+        let elf = context.rootfs.file(path.as_bytes()).unwrap().elf.as_ref();
         let mode = std::fs::metadata(root.join(path.trim_start_matches('/')));
         // The loader gives no trace of a program with more rights than its caller.
         let starts = mode.is_ok_and(|facts| facts.mode() & 0o6111 & !0o0011 == 0o0100);
@@ -143,10 +143,10 @@ fn real_line(path: &str, line: &str) -> Option<String> {
 }
 
 /// What we say of each file.
-pub fn ours(ground: &ProcessContext, paths: &[String]) -> Vec<Said> {
+pub fn ours(context: &ProcessContext, paths: &[String]) -> Vec<Said> {
     let said = |path: &String| Said {
         path: path.clone(),
-        lines: ground
+        lines: context
             .start_program(path.as_bytes())
             .map_or_else(Vec::new, |resolution| our_lines(&resolution)),
     };

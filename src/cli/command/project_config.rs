@@ -12,9 +12,7 @@ use crate::cli::shared_args::ConfigArgs;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::user_folders::UserFolders;
 use crate::knowledge::{FileMistake, Knowledge};
-use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::Offset;
+use chrono::{DateTime, NaiveDate};
 
 use super::terminal::report_error;
 
@@ -90,7 +88,7 @@ fn report_mistakes(mut mistakes: Vec<FileMistake>) -> RunExit {
 /// of the clock, both in UTC. No report holds it.
 ///
 /// Errors: The variable is not a number of seconds, in words.
-pub fn current_date() -> Result<Date, String> {
+pub fn current_date() -> Result<NaiveDate, String> {
     let written = std::env::var("SOURCE_DATE_EPOCH").unwrap_or_default();
     // Empty counts as not set, as for every variable of the command line.
     let seconds: i64 = if written.is_empty() {
@@ -104,6 +102,7 @@ pub fn current_date() -> Result<Date, String> {
             format!("SOURCE_DATE_EPOCH is {written:?}: expected the seconds since 1970")
         })?
     };
-    let time = Timestamp::from_second(seconds).map_err(|error| format!("SOURCE_DATE_EPOCH is {written:?}: {error}"))?;
-    Ok(Offset::UTC.to_datetime(time).date())
+    let time = DateTime::from_timestamp(seconds, 0);
+    time.map(|time| time.date_naive())
+        .ok_or_else(|| format!("SOURCE_DATE_EPOCH is {written:?}: no calendar reaches that far"))
 }

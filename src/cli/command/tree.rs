@@ -18,9 +18,9 @@ pub fn run_tree(mut args: TreeArgs) -> RunExit {
 }
 
 fn show(args: &TreeArgs, facts: &ImageFacts) -> RunExit {
-    let ground = facts.grounds.get(args.world.into());
+    let context = facts.contexts.get(args.world.into());
     // A path may be that of a static program, which needs no loader; a soname is a question to one.
-    if ground.linker.is_none() && !args.object.contains('/') {
+    if context.linker.is_none() && !args.object.contains('/') {
         return report_error(&format!(
             "{}: the image has no dynamic loader for {}",
             args.image_name, facts.image.platform
@@ -28,7 +28,7 @@ fn show(args: &TreeArgs, facts: &ImageFacts) -> RunExit {
     }
     // dlopen(3) takes a name with a slash for a path, and searches for any other.
     let resolution = if args.object.contains('/') {
-        let Some(resolution) = ground.start_program(args.object.as_bytes()) else {
+        let Some(resolution) = context.start_program(args.object.as_bytes()) else {
             return report_error(&format!(
                 "{}: there is no file {} that a loader of the image could load",
                 args.image_name, args.object
@@ -36,13 +36,13 @@ fn show(args: &TreeArgs, facts: &ImageFacts) -> RunExit {
         };
         resolution
     } else {
-        ground.open_plain(args.object.as_bytes())
+        context.open_plain(args.object.as_bytes())
     };
     let tree = report::tree::ResolutionTree {
         world: args.world.into(),
         root: &args.object,
         resolution: &resolution,
-        grounds: &facts.grounds,
+        contexts: &facts.contexts,
     };
     let text = match args.format {
         TreeFormat::Json => json_line(report::tree::tree_json(&tree)),

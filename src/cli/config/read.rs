@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use chrono::NaiveDate;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::Deserialize;
@@ -161,9 +162,10 @@ fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
     })
 }
 
-fn date(text: &str) -> Result<jiff::civil::Date, String> {
-    text.parse()
-        .map_err(|_malformed: jiff::Error| "expected a date, such as 2027-06-30".to_owned())
+fn date(text: &str) -> Result<NaiveDate, String> {
+    // chrono takes `2027-6-30` and `+2027-06-30` as well; a file that sorts and greps holds one form.
+    let date = text.parse().ok().filter(|date: &NaiveDate| date.to_string() == text);
+    date.ok_or_else(|| "expected a date, such as 2027-06-30".to_owned())
 }
 
 fn reason(text: &str) -> Result<String, String> {

@@ -68,7 +68,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
             image: Some(GlobPattern::new("docker-daemon:*").unwrap()),
             path: Some(GlobPattern::new("/usr/local/**").unwrap()),
             reason: "the build stage needs them".to_owned(),
-            until: Some(jiff::civil::date(2027, 6, 30)),
+            until: chrono::NaiveDate::from_ymd_opt(2027, 6, 30),
             line: 13,
         }],
     };

@@ -40,7 +40,7 @@ pub struct CuptiConsumer {
 
 /// Finds the consumers and what each gets.
 pub(super) fn find_consumers(
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
     knowledge: &Knowledge,
     profiles: &[ConsumerProfile],
@@ -55,19 +55,19 @@ pub(super) fn find_consumers(
         .into_iter()
         .filter_map(|object| {
             let profile = profiles.iter().find(|profile| profile.fits(object.name()));
-            consumer(grounds, knowledge.library, object, profile, wanted)
+            consumer(contexts, knowledge.library, object, profile, wanted)
         })
         .collect()
 }
 
 fn consumer(
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
     object: RootPath,
     profile: Option<&ConsumerProfile>,
     wanted: &[CompanionRequest],
 ) -> Option<CuptiConsumer> {
-    let rootfs = &grounds.as_is.rootfs;
+    let rootfs = &contexts.as_is.rootfs;
     let elf = elf_at(rootfs, &object)?;
     let needed = elf.needed.iter().find(|name| library.is_request(name));
     // A DT_NEEDED entry decides before any code runs, so that a string beside it adds nothing.
@@ -87,7 +87,7 @@ fn consumer(
         .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
         .clone();
     let program = program(rootfs, &object);
-    let outcome = ByWorld::map(grounds, |ground| {
+    let outcome = ByWorld::map(contexts, |context| {
         let asker = ConsumerRequest {
             object: &object,
             program: program.as_ref(),
@@ -95,7 +95,7 @@ fn consumer(
             names: &names,
             through: profile.and_then(|profile| profile.through.as_deref()),
         };
-        gets(ground, library, &asker, wanted)
+        gets(context, library, &asker, wanted)
     });
     let file_name = image_linkage::escape::escape_bytes(object.name());
     Some(CuptiConsumer {
@@ -214,7 +214,7 @@ fn load(process: &mut SimulatedProcess<'_>, object: &RootPath, program: Option<&
 }
 
 fn gets(
-    ground: &ProcessContext,
+    context: &ProcessContext,
     library: &LibraryProfile,
     asker: &ConsumerRequest<'_>,
     wanted: &[CompanionRequest],
@@ -232,10 +232,10 @@ fn gets(
         gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
         gets.with_other_failures(&loaded, names)
     };
-    let mut gets = ground
+    let mut gets = context
         .with_setup(run)
         .unwrap_or_else(|| ConsumerOutcome::not_found("the image has no dynamic loader".to_owned()));
-    gets.missing_symbols = missing_symbols::find_missing_symbols(&ground.rootfs, library, object, &gets);
+    gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets);
     gets
 }
 
@@ -249,9 +249,9 @@ pub(super) enum NeededLookup {
 }
 
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
-pub(super) fn follow_needed(ground: &ProcessContext, object: &RootPath, name: &ByteString) -> NeededLookup {
+pub(super) fn follow_needed(context: &ProcessContext, object: &RootPath, name: &ByteString) -> NeededLookup {
     let run = |setup: &ProcessSetup<'_>| {
-        let program = program(&ground.rootfs, object);
+        let program = program(&context.rootfs, object);
         let loaded = load(&mut SimulatedProcess::new(setup), object, program.as_ref());
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
@@ -261,7 +261,7 @@ pub(super) fn follow_needed(ground: &ProcessContext, object: &RootPath, name: &B
             _ => NeededLookup::Unknown,
         }
     };
-    ground.with_setup(run).unwrap_or(NeededLookup::Unknown)
+    context.with_setup(run).unwrap_or(NeededLookup::Unknown)
 }
 
 /// What became of the `DT_NEEDED` entry.

@@ -74,24 +74,25 @@ pub struct CuptiCopy {
 /// Describes the copies: version, owner, and who gets them.
 pub fn describe_copies(
     knowledge: &Knowledge,
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> Vec<CuptiCopy> {
-    let describe = |(path, layer): &(RootPath, usize)| describe_one(knowledge, grounds, path, *layer, plain, consumers);
+    let describe =
+        |(path, layer): &(RootPath, usize)| describe_one(knowledge, contexts, path, *layer, plain, consumers);
     found.files.iter().map(describe).collect()
 }
 
 fn describe_one(
     knowledge: &Knowledge,
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     path: &RootPath,
     layer: usize,
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> CuptiCopy {
-    let rootfs = &*grounds.as_is.rootfs;
+    let rootfs = &*contexts.as_is.rootfs;
     let absolute = path.absolute();
     let facts = rootfs.file(&absolute);
     let elf = facts.and_then(|facts| facts.elf.as_ref());
@@ -101,8 +102,8 @@ fn describe_one(
         .and_then(|facts| facts.sha256.as_deref())
         .and_then(|sha256| knowledge.tables.releases.by_hash.get(sha256));
     let owner = owner_of(knowledge, rootfs, path, known);
-    let opened = ByWorld::map(grounds, |ground| {
-        plain_for(ground, soname.as_ref(), plain.get(ground.world))
+    let opened = ByWorld::map(contexts, |context| {
+        plain_for(context, soname.as_ref(), plain.get(context.world))
     });
     let ends_here = ByWorld {
         as_is: ends_at(&opened.as_is, path),
@@ -111,7 +112,7 @@ fn describe_one(
     // The cache of the container runtime may lead to a copy that the image's own does not.
     let reached = ends_here.as_is.or(ends_here.nvidia);
     // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
-    let by_path = ByWorld::map(grounds, |ground| ground.open_plain(&absolute));
+    let by_path = ByWorld::map(contexts, |context| context.open_plain(&absolute));
     let mut problems: Vec<String> = elf
         .iter()
         .flat_map(|elf| &elf.problems)
@@ -145,9 +146,9 @@ fn describe_one(
 }
 
 /// What a plain dlopen of a copy's own soname gets; the one that was made already where the name is the same.
-fn plain_for(ground: &ProcessContext, soname: Option<&ByteString>, plain: &PlainOpen) -> LoadResolution {
+fn plain_for(context: &ProcessContext, soname: Option<&ByteString>, plain: &PlainOpen) -> LoadResolution {
     match soname {
-        Some(soname) if *soname != plain.name => ground.open_plain(soname),
+        Some(soname) if *soname != plain.name => context.open_plain(soname),
         _ => plain.resolution.clone(),
     }
 }

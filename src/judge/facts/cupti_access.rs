@@ -120,7 +120,7 @@ fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
 
 /// What each consumer, and a process without search paths, can use.
 pub(super) fn find_cupti_access(
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     apis: &'static [CuptiApi],
     consumers: &[CuptiConsumer],
     plain: &ByWorld<PlainOpen>,
@@ -128,14 +128,14 @@ pub(super) fn find_cupti_access(
 ) -> Vec<CuptiProcess> {
     let of_nobody = CuptiProcess {
         consumer: None,
-        reach: ByWorld::map(grounds, |ground| {
-            of_plain(ground, plain.get(ground.world), wanted).judged(&ground.rootfs, apis)
+        reach: ByWorld::map(contexts, |context| {
+            of_plain(context, plain.get(context.world), wanted).judged(&context.rootfs, apis)
         }),
     };
     let of_consumer = |(number, consumer): (usize, &CuptiConsumer)| CuptiProcess {
         consumer: Some(number),
-        reach: ByWorld::map(grounds, |ground| {
-            let gets = consumer.outcome.get(ground.world);
+        reach: ByWorld::map(contexts, |context| {
+            let gets = consumer.outcome.get(context.world);
             let reach = CuptiAccess {
                 cupti: gets
                     .real_path
@@ -145,7 +145,7 @@ pub(super) fn find_cupti_access(
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
-            reach.judged(&ground.rootfs, apis)
+            reach.judged(&context.rootfs, apis)
         }),
     };
     std::iter::once(of_nobody)
@@ -153,7 +153,7 @@ pub(super) fn find_cupti_access(
         .collect()
 }
 
-fn of_plain(ground: &ProcessContext, plain: &PlainOpen, wanted: &[CompanionRequest]) -> CuptiAccess {
+fn of_plain(context: &ProcessContext, plain: &PlainOpen, wanted: &[CompanionRequest]) -> CuptiAccess {
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
         // What is preloaded is mapped in every process, and a preloaded libcupti answers the dlopen.
@@ -168,5 +168,5 @@ fn of_plain(ground: &ProcessContext, plain: &PlainOpen, wanted: &[CompanionReque
             apis: BTreeMap::new(),
         }
     };
-    ground.with_setup(run).unwrap_or_default()
+    context.with_setup(run).unwrap_or_default()
 }

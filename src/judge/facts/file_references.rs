@@ -121,19 +121,19 @@ fn links_to(
 /// The links that lead to each file of baggage, and what else leads to it.
 pub(super) fn find_references(
     image: &Image,
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
     files: &[DeadWeightFile],
     inventory: &ObjectInventory,
     consumers: &[CuptiConsumer],
     profiles: &[ConsumerProfile],
 ) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
-    let links = links_to(&grounds.as_is.rootfs, files, inventory);
-    let names = NameIndex::new(&grounds.as_is.rootfs, files, &links);
-    let mut ties = of_settings(image, grounds, &names);
+    let links = links_to(&contexts.as_is.rootfs, files, inventory);
+    let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
+    let mut ties = of_settings(image, contexts, &names);
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
-        ties.extend(of_objects(grounds, library, &names, inventory, consumers, profiles));
+        ties.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
     }
     ties.sort();
     ties.dedup();
@@ -142,17 +142,17 @@ pub(super) fn find_references(
 
 /// The ties of what the objects need, are filters for, and hold as strings.
 fn of_objects(
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
     names: &NameIndex<'_>,
     inventory: &ObjectInventory,
     consumers: &[CuptiConsumer],
     profiles: &[ConsumerProfile],
 ) -> Vec<FileReference> {
-    let reached = reached(&grounds.as_is, names, inventory);
-    let by_link = reached_by_link(&grounds.as_is, names, inventory);
+    let reached = reached(&contexts.as_is, names, inventory);
+    let by_link = reached_by_link(&contexts.as_is, names, inventory);
     let search = ReferenceSearch {
-        grounds,
+        contexts,
         library,
         names,
         reached: &reached,
@@ -232,9 +232,9 @@ impl<'f> NameIndex<'f> {
 
 /// The files of baggage on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
 /// by which an object was opened, not from where the link leads (glibc elf/dl-object.c, `_dl_new_object`).
-fn reached_by_link(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
+fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let has_origin = |path: &RootPath| {
-        let elf = elf_at(&ground.rootfs, path);
+        let elf = elf_at(&context.rootfs, path);
         let paths = elf.into_iter().flat_map(|elf| [&elf.rpath, &elf.runpath]).flatten();
         let mut paths = paths.map(|path| contains_bytes(path, b"ORIGIN"));
         paths.any(|has| has)
@@ -242,24 +242,24 @@ fn reached_by_link(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &O
     let search = |setup: &ProcessSetup<'_>| {
         let mut reached = BTreeSet::new();
         for (link, _) in &inventory.links {
-            let found = ground.rootfs.lookup(&link.absolute());
+            let found = context.rootfs.lookup(&link.absolute());
             // A link beside its file, as every soname is, gives the same folder.
             let is_elsewhere = |path: &RootPath| path.parent() != link.parent() && has_origin(path);
             if !found.is_ok_and(|found| is_elsewhere(&found.path)) {
                 continue;
             }
             for (_, folder) in SimulatedProcess::search_path(setup, link) {
-                reached.extend(names.numbers_in(&ground.rootfs, setup, &folder));
+                reached.extend(names.numbers_in(&context.rootfs, setup, &folder));
             }
         }
         reached
     };
-    ground.with_setup(search).unwrap_or_default()
+    context.with_setup(search).unwrap_or_default()
 }
 
 /// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
-fn reached(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
-    let everywhere = ground.environment.library_directories();
+fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
+    let everywhere = context.environment.library_directories();
     let search = |setup: &ProcessSetup<'_>| {
         let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
         let mut reached = BTreeSet::new();
@@ -274,7 +274,7 @@ fn reached(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInv
                 // Thousands of objects share a few directories: each is looked up once.
                 let numbers = known
                     .entry(folder)
-                    .or_insert_with_key(|folder| names.numbers_in(&ground.rootfs, setup, folder));
+                    .or_insert_with_key(|folder| names.numbers_in(&context.rootfs, setup, folder));
                 // A kind stays or goes as a whole, so that only who is outside of it counts.
                 let others = numbers.iter().filter(|&&number| {
                     let file = names.files.get(number);
@@ -285,13 +285,13 @@ fn reached(ground: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInv
         }
         reached
     };
-    ground.with_setup(search).unwrap_or_default()
+    context.with_setup(search).unwrap_or_default()
 }
 
 /// What the search for a name has to work with.
 struct ReferenceSearch<'a> {
     library: &'a LibraryProfile,
-    grounds: &'a ByWorld<ProcessContext>,
+    contexts: &'a ByWorld<ProcessContext>,
     names: &'a NameIndex<'a>,
     reached: &'a BTreeSet<usize>,
     by_link: &'a BTreeSet<usize>,
@@ -328,7 +328,7 @@ impl ReferenceSearch<'_> {
         let mut ties = self.unforeseen(name, tie);
         // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
-        let found = if self.grounds.as_is.linker.is_none() {
+        let found = if self.contexts.as_is.linker.is_none() {
             None
         } else if by_path || name.contains(&b'/') {
             self.followed(path, name)
@@ -361,11 +361,11 @@ impl ReferenceSearch<'_> {
 
     /// Where a process without search paths gets to, in each world.
     fn plain(&self, name: &ByteString) -> Vec<RootPath> {
-        let open = |ground: &ProcessContext| {
-            let resolution = ground.open_plain(name);
+        let open = |context: &ProcessContext| {
+            let resolution = context.open_plain(name);
             opened_object(&resolution).map(|object| object.real_path.clone())
         };
-        let opened = ByWorld::map(self.grounds, open);
+        let opened = ByWorld::map(self.contexts, open);
         opened.as_is.into_iter().chain(opened.nvidia).collect()
     }
 
@@ -385,7 +385,7 @@ impl ReferenceSearch<'_> {
             // A request that fails does not tell which of the files was meant, so that all of them are kept.
             return (!found.is_empty()).then_some(found);
         }
-        let followed = ByWorld::map(self.grounds, |ground| consumers::follow_needed(ground, path, name));
+        let followed = ByWorld::map(self.contexts, |context| consumers::follow_needed(context, path, name));
         let mut found = Vec::new();
         for followed in [followed.as_is, followed.nvidia] {
             match followed {
@@ -453,8 +453,8 @@ pub fn retained_files(files: &[DeadWeightFile], ties: &[FileReference]) -> BTree
 }
 
 /// The ties of what is preloaded, of the variables of the environment, and of the command.
-fn of_settings(image: &Image, grounds: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
-    let rootfs = &grounds.as_is.rootfs;
+fn of_settings(image: &Image, contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
+    let rootfs = &contexts.as_is.rootfs;
     let tie = |file: &RootPath, by: &str, name: &[u8]| FileReference {
         file: file.clone(),
         by: FileReferrer::Setting(by.to_owned()),
@@ -492,16 +492,16 @@ fn of_settings(image: &Image, grounds: &ByWorld<ProcessContext>, names: &NameInd
     }
     // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
     let listed = rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
-    let preload = grounds.as_is.environment.preload.as_deref().unwrap_or_default();
+    let preload = contexts.as_is.environment.preload.as_deref().unwrap_or_default();
     let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
     let words = [preload, listed].into_iter().flat_map(|text| text.split(is_separator));
     for word in words.filter(|word| !word.is_empty()) {
         ties.extend(names.of(word).map(|file| tie(&file.path, "what is preloaded", word)));
     }
     // What is preloaded brings what it needs.
-    let started = ByWorld::map(grounds, |ground| {
+    let started = ByWorld::map(contexts, |context| {
         let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
-        ground.with_setup(start).unwrap_or_default()
+        context.with_setup(start).unwrap_or_default()
     });
     for object in [started.as_is, started.nvidia]
         .iter()

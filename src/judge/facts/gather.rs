@@ -31,7 +31,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let mut gaps: Vec<Gap> = unread.cloned().collect();
     let (rootfs, oddities) = merged(layers);
     let rootfs = Arc::new(rootfs);
-    let grounds = process_context::build_contexts(&image, &rootfs, tables, conditions);
+    let contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
     let profiles = knowledge.library_consumers();
     let profiles = profiles.as_slice();
@@ -44,19 +44,19 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
-    let consumers = consumers::find_consumers(&grounds, &found, knowledge, profiles, &wanted);
+    let consumers = consumers::find_consumers(&contexts, &found, knowledge, profiles, &wanted);
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
-    let plain = ByWorld::map(&grounds, |ground| open_first(ground, library, &expected));
+    let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
     let status = ByWorld {
         as_is: status_of(&plain.as_is, tables, &found),
         nvidia: status_of(&plain.nvidia, tables, &found),
     };
-    let copies = copies::describe_copies(knowledge, &grounds, &found, &plain, &consumers);
-    let apis = cupti_access::find_cupti_access(&grounds, knowledge.apis(), &consumers, &plain, &wanted);
+    let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
+    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &plain, &wanted);
     let files = &weight.files;
     let (links, ties) =
-        file_references::find_references(&image, &grounds, library, files, &inventory, &consumers, profiles);
-    gaps.extend(gaps_of(&grounds, &plain, &consumers, &oddities));
+        file_references::find_references(&image, &contexts, library, files, &inventory, &consumers, profiles);
+    gaps.extend(gaps_of(&contexts, &plain, &consumers, &oddities));
     // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();
@@ -65,7 +65,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         tables,
         image,
         layers: sizes,
-        grounds,
+        contexts,
         status,
         plain,
         copies,
@@ -73,11 +73,11 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         headers: found.headers,
         consumers,
         apis,
-        baggage: weight.files,
-        baggage_uses: weight.uses,
-        baggage_links: links,
-        ties,
-        around,
+        dead_weight: weight.files,
+        dead_weight_uses: weight.uses,
+        dead_weight_links: links,
+        references: ties,
+        related: around,
         gaps,
         oddities,
     }
@@ -152,7 +152,7 @@ fn status_of(plain: &PlainOpen, tables: &KnowledgeTables, found: &CuptiFiles) ->
 /// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
 /// could not be read.
 fn gaps_of(
-    grounds: &ByWorld<ProcessContext>,
+    contexts: &ByWorld<ProcessContext>,
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
     oddities: &[ApplyProblem],
@@ -161,10 +161,10 @@ fn gaps_of(
         what,
         why: why.to_owned(),
     };
-    let mut gaps: Vec<Gap> = grounds
+    let mut gaps: Vec<Gap> = contexts
         .as_is
         .problems()
-        .chain(grounds.nvidia.problems())
+        .chain(contexts.nvidia.problems())
         .map(|problem| gap("the dynamic loader".to_owned(), &problem))
         .collect();
     gaps.extend(

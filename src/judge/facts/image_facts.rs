@@ -63,7 +63,7 @@ pub struct ImageFacts {
     /// The digests and sizes of the layers as read.
     pub layers: Vec<LayerSize>,
     /// The loader's view, in each world.
-    pub grounds: ByWorld<ProcessContext>,
+    pub contexts: ByWorld<ProcessContext>,
     /// Whether CUPTI can be opened, in each world.
     pub status: ByWorld<CuptiStatus>,
     /// What a plain dlopen of the soname gets, in each world: of the first soname that can be opened, else
@@ -80,15 +80,15 @@ pub struct ImageFacts {
     /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
     pub apis: Vec<CuptiProcess>,
     /// The files that may be dead weight, by path.
-    pub baggage: Vec<DeadWeightFile>,
+    pub dead_weight: Vec<DeadWeightFile>,
     /// What uses such files without a table of an object showing it.
-    pub baggage_uses: Vec<DeadWeightUse>,
+    pub dead_weight_uses: Vec<DeadWeightUse>,
     /// The links that lead to such files, by file.
-    pub baggage_links: BTreeMap<RootPath, Vec<RootPath>>,
+    pub dead_weight_links: BTreeMap<RootPath, Vec<RootPath>>,
     /// What leads to such files and so keeps them.
-    pub ties: Vec<FileReference>,
+    pub references: Vec<FileReference>,
     /// What lies around CUPTI.
-    pub around: RelatedSoftware,
+    pub related: RelatedSoftware,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.

@@ -43,18 +43,18 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// Looks for what `profilers` name. `over` are the variables over those of the image config.
 pub fn find_installed_tools(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)]) -> InstalledTools {
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     let environment: BTreeMap<String, String> =
         // Later pairs win, as `--env` does over the config of the image.
         facts.image.config.env.iter().chain(over).cloned().collect();
     let conditions = || {
         profilers
             .iter()
-            .flat_map(|profiler| profiler.said.applies.iter().chain(&profiler.said.needs))
+            .flat_map(|profiler| profiler.profile.applies.iter().chain(&profiler.profile.needs))
     };
     let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
     let distributions = facts
-        .around
+        .related
         .distributions
         .iter()
         .map(|distribution| (distribution.name.clone(), distribution.version.clone()))

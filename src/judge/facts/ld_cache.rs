@@ -30,25 +30,28 @@ pub enum StaleReason {
 }
 
 /// The stale names of CUPTI's libraries, by name.
-pub fn find_stale_entries(library: &LibraryProfile, grounds: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
+pub fn find_stale_entries(library: &LibraryProfile, contexts: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
     let is_ours = |name: &&[u8]| {
         let mut family = library.family.iter().filter(|member| member.cached);
         family.any(|member| name.starts_with(member.stem.as_bytes()))
     };
     // What is gone stands in the image's own cache, what was never entered in the new one alone.
-    let caches = [&grounds.as_is, &grounds.nvidia]
+    let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
-        .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
+        .filter_map(|context| context.linker.as_ref()?.cache.as_ref());
     let names: BTreeSet<&[u8]> = caches
         .flat_map(|cache| cache.iter().map(|(name, _)| name))
         .filter(is_ours)
         .collect();
-    names.into_iter().filter_map(|name| stale_name(grounds, name)).collect()
+    names
+        .into_iter()
+        .filter_map(|name| stale_name(contexts, name))
+        .collect()
 }
 
-fn stale_name(grounds: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEntry> {
-    let now = found(&grounds.as_is, name);
-    let fresh = found(&grounds.nvidia, name);
+fn stale_name(contexts: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEntry> {
+    let now = found(&contexts.as_is, name);
+    let fresh = found(&contexts.nvidia, name);
     let entry = |path: &[u8], kind| StaleEntry {
         name: name.into(),
         path: path.into(),
@@ -60,20 +63,20 @@ fn stale_name(grounds: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEnt
     {
         return Some(entry(path, StaleReason::NotEntered));
     }
-    let cached = in_cache(&grounds.as_is, name)?;
-    let gone = grounds.as_is.rootfs.lookup(cached).is_err();
+    let cached = in_cache(&contexts.as_is, name)?;
+    let gone = contexts.as_is.rootfs.lookup(cached).is_err();
     // An entry without a file does no harm where another directory answers to the name.
     (gone && now.is_none()).then(|| entry(cached, StaleReason::Gone))
 }
 
 /// What a plain dlopen of `name` ends at, whether or not it has all it needs.
-fn found(ground: &ProcessContext, name: &[u8]) -> Option<(ByteString, RootPath)> {
-    let resolution = ground.open_plain(name);
+fn found(context: &ProcessContext, name: &[u8]) -> Option<(ByteString, RootPath)> {
+    let resolution = context.open_plain(name);
     opened_object(&resolution).map(|object| (object.path.clone(), object.real_path.clone()))
 }
 
-fn in_cache<'g>(ground: &'g ProcessContext, name: &[u8]) -> Option<&'g [u8]> {
-    let linker = ground.linker.as_ref()?;
+fn in_cache<'g>(context: &'g ProcessContext, name: &[u8]) -> Option<&'g [u8]> {
+    let linker = context.linker.as_ref()?;
     let cache = linker.cache.as_ref()?;
     cache.lookup(name, &linker.cache_criteria())
 }

@@ -16,10 +16,10 @@ pub struct PlainOpen {
 
 /// Opens the sonames one after the other, as a process without search paths would; the first that opens
 /// counts, else the first that is expected.
-pub(super) fn open_first(ground: &ProcessContext, library: &LibraryProfile, sonames: &[ByteString]) -> PlainOpen {
+pub(super) fn open_first(context: &ProcessContext, library: &LibraryProfile, sonames: &[ByteString]) -> PlainOpen {
     let open = |name: &ByteString| PlainOpen {
         name: name.clone(),
-        resolution: ground.open_plain(name),
+        resolution: context.open_plain(name),
     };
     // One after the other: each open maps a whole process, and the first mostly succeeds.
     let mut opened = sonames.iter().map(open);

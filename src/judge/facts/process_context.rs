@@ -1,4 +1,4 @@
-//! The ground that a process stands on in one world: file system, loader, environment.
+//! What a process in the image starts with in one world: file system, loader, environment.
 
 use std::sync::Arc;
 
@@ -69,21 +69,21 @@ pub fn build_contexts(
 
 /// The same image in another world; the links that `ldconfig` makes are of the layer with the number `layers`.
 fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessContext {
-    let mut ground = ProcessContext { world, ..as_is.clone() };
+    let mut context = ProcessContext { world, ..as_is.clone() };
     if world.remakes_cache()
-        && let Some(linker) = &mut ground.linker
+        && let Some(linker) = &mut context.linker
     {
         let made = ldconfig::run_ldconfig(&as_is.rootfs, linker);
         if made.relinked != LinkChanges::default() {
             // Without new links both worlds share one file system in memory.
-            ground.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
+            context.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
         }
         // What was wrong with the image's own cache is void once ldconfig has made another.
         linker.problems.clone_from(&made.problems);
-        ground.relinked = made.relinked;
+        context.relinked = made.relinked;
         linker.cache = Some(made.cache);
     }
-    ground
+    context
 }
 
 /// A variable of the image config, or what was asked for over it.
@@ -169,11 +169,11 @@ impl ProcessContext {
                 .is_none_or(|linker| linker.real_path != own.real_path)
         }) {
             Some(linker) => {
-                let ground = Self {
+                let context = Self {
                     linker: Some(linker),
                     ..self.clone()
                 };
-                ground.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
+                context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
             }
             None => self.with_setup(|setup| SimulatedProcess::new(setup).start(path, how)),
         }

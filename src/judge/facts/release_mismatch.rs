@@ -44,13 +44,13 @@ fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
 
 /// The copy that the program's own search path leads to, and its release.
 fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
-    let ground = &facts.grounds.as_is;
-    let directories = ground.with_setup(|setup| SimulatedProcess::search_path(setup, &consumer.object))?;
+    let context = &facts.contexts.as_is;
+    let directories = context.with_setup(|setup| SimulatedProcess::search_path(setup, &consumer.object))?;
     let own = directories
         .into_iter()
         .filter(|(stage, _)| matches!(stage, SearchStage::Rpath(_) | SearchStage::Runpath(_)));
     own.into_iter().find_map(|(_, directory)| {
-        let found = ground.rootfs.lookup(&[&*directory, &consumer.wants].concat()).ok()?;
+        let found = context.rootfs.lookup(&[&*directory, &consumer.wants].concat()).ok()?;
         let release = release(facts, &found.path)?;
         Some((found.path, release))
     })
@@ -66,7 +66,7 @@ fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, Str
         .split_components()
         .nth(site.split_components().count())?;
     let dist = facts
-        .around
+        .related
         .distributions
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;

@@ -24,12 +24,12 @@ pub struct EmptyElement {
 
 /// The search paths with an empty element: of the environment, of what asks for CUPTI and of the copies.
 pub fn find_empty_elements(
-    ground: &ProcessContext,
+    context: &ProcessContext,
     consumers: &[CuptiConsumer],
     copies: &[CuptiCopy],
 ) -> Vec<EmptyElement> {
     let mut found = Vec::new();
-    if let Some(value) = &ground.environment.library_path
+    if let Some(value) = &context.environment.library_path
         // ld.so splits LD_LIBRARY_PATH at both signs, and a DT_RPATH or DT_RUNPATH at `:` alone.
         && has_empty(value, b":;")
     {
@@ -43,7 +43,7 @@ pub fn find_empty_elements(
     // A tool's own copy is mapped by that tool alone and says nothing of the image's programs.
     let copies = copies.iter().filter(|copy| !copy.decoy);
     for object in objects.chain(copies.map(|copy| &copy.real_path)) {
-        found.extend(of_object(&ground.rootfs, object));
+        found.extend(of_object(&context.rootfs, object));
     }
     found
 }
@@ -91,27 +91,27 @@ pub enum StubSource {
 const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
 
 /// The stubs that the environment or the cache lead to.
-pub fn find_driver_stubs(grounds: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
-    let ground = &grounds.as_is;
-    let directories = ground.environment.library_directories();
+pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
+    let context = &contexts.as_is;
+    let directories = context.environment.library_directories();
     let on_path = directories
         .iter()
         // An empty element stands for the working directory, which is a finding of its own.
         .filter(|directory| !directory.is_empty())
         .flat_map(|directory| DRIVER.map(|name| [directory, name].concat()));
     let mut found: Vec<DriverStub> = on_path
-        .filter_map(|path| stub(&ground.rootfs, &path, StubSource::LdLibraryPath))
+        .filter_map(|path| stub(&context.rootfs, &path, StubSource::LdLibraryPath))
         .collect();
     // The image's own cache counts until the container runtime has run ldconfig, the one made anew after that.
-    let caches = [&grounds.as_is, &grounds.nvidia]
+    let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
-        .filter_map(|ground| ground.linker.as_ref()?.cache.as_ref());
+        .filter_map(|context| context.linker.as_ref()?.cache.as_ref());
     let entries = caches
         .flat_map(image_linkage::loader::ld_cache::LdCache::iter)
         .filter(|(name, _)| DRIVER.contains(name));
     for (_, entry) in entries {
         // The links that ldconfig makes stand in this file system alone.
-        let stub = stub(&grounds.nvidia.rootfs, &entry.path, StubSource::Cache);
+        let stub = stub(&contexts.nvidia.rootfs, &entry.path, StubSource::Cache);
         found.extend(stub.filter(|stub| !found.contains(stub)));
     }
     found
@@ -129,11 +129,11 @@ fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
 
 /// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` names a directory, or may name it: where a part of the
 /// configuration was not read, which is told as a gap, nobody can say that none of it does.
-pub fn search_path_names_directory(ground: &ProcessContext, directory: &[u8]) -> bool {
+pub fn search_path_names_directory(context: &ProcessContext, directory: &[u8]) -> bool {
     // Neither ldconfig nor the loader joins the slashes within a path, and yet they get to the same directory.
     let is_named = |path: &ByteString| path.starts_with(b"/") && split_components(path).eq(split_components(directory));
-    let on_path = ground.environment.library_directories();
-    let configured = LdSoConf::read(&ground.rootfs);
+    let on_path = context.environment.library_directories();
+    let configured = LdSoConf::read(&context.rootfs);
     !configured.problems.is_empty() || on_path.iter().any(is_named) || configured.directories.iter().any(is_named)
 }
 

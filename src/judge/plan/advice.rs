@@ -102,7 +102,7 @@ pub fn advise_on_tools<'p>(
 ) -> Result<ToolAdvice<'p>, String> {
     let chosen = choose(knowledge, cuda)?;
     // Tools that bring a CUPTI of their own, as Nsight does, leave nothing to install.
-    let needs = tools.iter().any(|tool| tool.said.cupti == CuptiNeed::InImage);
+    let needs = tools.iter().any(|tool| tool.profile.cupti == CuptiNeed::InImage);
     let (release, files, too_new, sources) = if needs {
         let (files, too_new) = files(knowledge, &tools, &chosen);
         let sources = sources(knowledge, &chosen);
@@ -201,8 +201,8 @@ fn files(
 /// The APIs of the tools that need CUPTI in the image, and whether they are for options alone.
 fn apis(knowledge: &Knowledge, tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
     let tables = knowledge.tables;
-    let needed = tools.iter().flat_map(|tool| &tool.said.apis);
-    let options = tools.iter().flat_map(|tool| &tool.said.optional_apis);
+    let needed = tools.iter().flat_map(|tool| &tool.profile.apis);
+    let options = tools.iter().flat_map(|tool| &tool.profile.optional_apis);
     let all = needed.map(|id| (id, false)).chain(options.map(|id| (id, true)));
     all.filter_map(|(id, optional)| Some((tables.find_api(id)?, optional)))
 }

@@ -24,7 +24,7 @@ pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> 
     let applicable = entries
         .iter()
         .filter(|entry| entry.here.as_is.state != ReadinessState::NotApplicable);
-    let asked: BTreeSet<&String> = applicable.flat_map(|entry| &entry.profiler.said.host).collect();
+    let asked: BTreeSet<&String> = applicable.flat_map(|entry| &entry.profiler.profile.host).collect();
     let conditions = facts.tables.host.iter();
     let cuda = cuda(facts);
     let mut drivers: Vec<MinimumDriver> = cuda

@@ -38,7 +38,7 @@ pub(super) struct RetentionSplit {
 pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
     let welcome = welcome_apis(facts, profilers, phase);
-    for file in &facts.baggage {
+    for file in &facts.dead_weight {
         // The first reason that holds is the one that reports show.
         let why = allowed(facts, phase, file).or_else(|| used(facts, file));
         if let Some(why) = why.or_else(|| asked_by_api(facts, &welcome, file)) {
@@ -50,7 +50,7 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
         keep: Vec::new(),
         drop: Vec::new(),
     };
-    for file in &facts.baggage {
+    for file in &facts.dead_weight {
         match stays.get(&file.path) {
             Some(why) if speaks_of(phase, file) => split.keep.push(item(facts, file, why.clone())),
             None if phase.baggage.forbids.iter().any(|kind| *kind == file.kind) => {
@@ -69,7 +69,7 @@ fn speaks_of(phase: &Phase, file: &DeadWeightFile) -> bool {
 }
 
 fn item(facts: &ImageFacts, file: &DeadWeightFile, because: String) -> PlanItem {
-    let links = facts.baggage_links.get(&file.path);
+    let links = facts.dead_weight_links.get(&file.path);
     PlanItem {
         path: file.path.clone(),
         kind: file.kind,
@@ -93,7 +93,7 @@ fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<S
 
 /// Whether something is known to execute it, or to open it by other means than a name in an object.
 fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
-    let used = facts.baggage_uses.iter().find(|used| used.kind == file.kind)?;
+    let used = facts.dead_weight_uses.iter().find(|used| used.kind == file.kind)?;
     Some(format!("{} ({})", used.why, used.by))
 }
 
@@ -102,7 +102,7 @@ fn welcome_apis<'p>(facts: &ImageFacts, profilers: &'p [Profiler], phase: &'p Ph
     let tools = profilers
         .iter()
         .filter(|tool| phase.profilers.accepted_ids().any(|id| id == tool.id));
-    let of_tools = tools.flat_map(|tool| &tool.said.apis).map(String::as_str);
+    let of_tools = tools.flat_map(|tool| &tool.profile.apis).map(String::as_str);
     let mut apis: Vec<&CuptiApi> = phase
         .apis
         .accepted_ids()
@@ -171,14 +171,14 @@ fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
 /// Keeps what is led to by an object or a setting that stays.
 fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) {
     let is_forbidden = |path: &RootPath| {
-        let at = facts.baggage.binary_search_by(|file| file.path.cmp(path));
-        let file = at.ok().and_then(|at| facts.baggage.get(at));
+        let at = facts.dead_weight.binary_search_by(|file| file.path.cmp(path));
+        let file = at.ok().and_then(|at| facts.dead_weight.get(at));
         file.is_some_and(|file| phase.baggage.forbids.iter().any(|kind| *kind == file.kind))
     };
     // A reference may stand before the one that keeps its referrer, so it takes rounds until nothing more stays.
     loop {
         let before = stays.len();
-        for tie in &facts.ties {
+        for tie in &facts.references {
             // What is not forbidden stays whatever else happens, and so does all that it leads to.
             let goes = match &tie.by {
                 FileReferrer::Object(path) => is_forbidden(path) && !stays.contains_key(path),

@@ -47,7 +47,7 @@ pub fn find_unmet_needs(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase:
         phase.profilers.forbids.contains(&entry.profiler.id) && entry.here.as_is.state == ReadinessState::Ready
     });
     let ready = ready.map(|entry| UnmetNeed {
-        what: entry.profiler.said.name.clone(),
+        what: entry.profiler.profile.name.clone(),
         words: "it is ready here".to_owned(),
         evidence: Vec::new(),
     });
@@ -136,7 +136,7 @@ fn no_tool(tools: &[ToolAssessment<'_>], wish: &IdChoice) -> Option<UnmetNeed> {
     // Of several that fail, the first in the order of the tools' files gives the reason.
     let entry = wished.first()?;
     Some(UnmetNeed {
-        what: entry.profiler.said.name.clone(),
+        what: entry.profiler.profile.name.clone(),
         words: entry.here.as_is.because.join("; "),
         evidence: Vec::new(),
     })

@@ -30,7 +30,7 @@ pub struct SuppressionMark {
     /// Why it does not count.
     pub reason: String,
     /// The last day on which it does not.
-    pub until: Option<jiff::civil::Date>,
+    pub until: Option<chrono::NaiveDate>,
 }
 
 /// A place in the image.

@@ -248,7 +248,7 @@ fn fresh(fresh: &RemovalPlan) -> RemovalPage {
 }
 
 fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     let linked = |it: &LinkedObject| {
         Ok(LinkedPage {
             name: it.name.clone(),

@@ -71,7 +71,7 @@ pub(super) fn check_without_install(
     let beside = needs
         .iter()
         .map(|need| need.stem)
-        .filter(|stem| *stem != CUPTI && target.grounds.as_is.open_plain(stem.as_bytes()).loads());
+        .filter(|stem| *stem != CUPTI && target.contexts.as_is.open_plain(stem.as_bytes()).loads());
     let names = std::iter::once(image_linkage::escape::escape_bytes(&opened.name)).chain(beside.map(str::to_owned));
     BuildCheck {
         loader: linker.path.clone(),
@@ -84,7 +84,7 @@ pub(super) fn check_without_install(
 
 fn libc(target: &ImageFacts) -> ByteString {
     // Any object would do to preload the names into; the C library is one that every glibc image has.
-    let opened = target.grounds.as_is.open_plain(b"libc.so.6");
+    let opened = target.contexts.as_is.open_plain(b"libc.so.6");
     let found = crate::judge::facts::opened_object(&opened).map(|object| object.path.clone());
     found.unwrap_or_else(|| ByteString::from(&b"/lib/libc.so.6"[..]))
 }

@@ -114,7 +114,7 @@ fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Resul
     if need.stem == CUPTI {
         return Ok(copy.real_path.clone());
     }
-    let rootfs = &source.grounds.as_is.rootfs;
+    let rootfs = &source.contexts.as_is.rootfs;
     // Libraries of one release belong together: one of another folder may be of another release.
     let folder = copy.real_path.parent();
     let found = rootfs.lookup(&folder.absolute()).ok();
@@ -159,7 +159,7 @@ fn dependencies(source: &ImageFacts, target: &ImageFacts, files: &[CopiedFile], 
             if found.contains_key(name) || has_library(target, name) {
                 continue;
             }
-            let there = source.grounds.as_is.open_plain(name);
+            let there = source.contexts.as_is.open_plain(name);
             // What the source does not have either is left to the check at the end, which names it.
             let Some(object) = opened_object(&there).filter(|_| there.loads()) else {
                 continue;
@@ -174,7 +174,7 @@ fn dependencies(source: &ImageFacts, target: &ImageFacts, files: &[CopiedFile], 
 }
 
 fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
-    let opened = target.grounds.as_is.open_plain(name);
+    let opened = target.contexts.as_is.open_plain(name);
     opened.loads()
         // libcuda.so.1 belongs to the driver: the container runtime mounts it, and no image holds it.
         || unresolved_objects(&opened)

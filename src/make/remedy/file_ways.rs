@@ -36,7 +36,7 @@ pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
 
 /// Whether other libraries lie beside what is needed.
 fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
-    let rootfs = &target.grounds.as_is.rootfs;
+    let rootfs = &target.contexts.as_is.rootfs;
     let folders: Vec<RootPath> = bring.files.iter().map(|file| file.from.parent()).collect();
     let Some(first) = folders.first() else {
         return false;

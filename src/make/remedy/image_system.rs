@@ -66,7 +66,7 @@ pub(crate) struct PythonEnvironment {
 const DNF: [PackageManager; 3] = [PackageManager::Dnf, PackageManager::Microdnf, PackageManager::Yum];
 
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     let release = rootfs.content(b"/etc/os-release").unwrap_or_default();
     let release = String::from_utf8_lossy(release);
     let value = |key: &str| {
@@ -144,7 +144,7 @@ fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
 /// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or where its pip
 /// installs into some other folder.
 pub(crate) fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
     let library = site.parent();

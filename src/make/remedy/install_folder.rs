@@ -43,7 +43,7 @@ pub(crate) enum FolderDiscovery {
 
 /// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
 pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader, means: CacheUpdate) -> InstallFolder {
-    let rootfs = &target.grounds.as_is.rootfs;
+    let rootfs = &target.contexts.as_is.rootfs;
     // RUN takes a shell, and without ldconfig no cache would ever name the folder.
     if means == CacheUpdate::Build && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh")) {
         return InstallFolder {

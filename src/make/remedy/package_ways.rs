@@ -23,7 +23,7 @@ pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMe
 }
 
 pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let distributions = question.target.around.distributions.iter();
+    let distributions = question.target.related.distributions.iter();
     let mut sites: Vec<&RootPath> = distributions.map(|dist| &dist.site).collect();
     sites.dedup();
     let python = sites
@@ -42,7 +42,7 @@ fn pip_into(question: &InstallContext<'_>, python: &PythonEnvironment) -> Result
     let wheel = wheels.find(|wheel| wheel.major == major);
     let wheel = wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
     // pip leaves alone what it finds listed, though its files may be gone.
-    let mut listed = question.target.around.distributions.iter();
+    let mut listed = question.target.related.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
         name: wheel.name.clone(),

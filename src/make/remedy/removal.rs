@@ -36,7 +36,7 @@ pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPla
     if plan.drop.is_empty() {
         return None;
     }
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     let gone: BTreeSet<RootPath> = plan.drop.iter().flat_map(paths_of).cloned().collect();
     let (whole, left) = whole_folders(rootfs, &gone);
     let mut groups: BTreeMap<(&'static str, &str), RemovalGroup> = BTreeMap::new();

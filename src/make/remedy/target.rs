@@ -12,7 +12,7 @@ use image_linkage::path::RootPath;
 /// Errors: A [`RemedyError`], where it has none, or musl's.
 pub(super) fn require_glibc_linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
     let image = || target.image.reference.clone();
-    match &target.grounds.as_is.linker {
+    match &target.contexts.as_is.linker {
         Some(linker) if linker.libc == Libc::Musl => Err(RemedyError::Musl { image: image() }),
         Some(linker) => Ok(linker),
         None => Err(RemedyError::NoLoader {
@@ -27,5 +27,5 @@ pub(super) fn elf_at<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s 
 }
 
 pub(super) fn file_facts_at<'s>(source: &'s ImageFacts, path: &RootPath) -> Option<&'s FileFacts> {
-    source.grounds.as_is.rootfs.file(&path.absolute())
+    source.contexts.as_is.rootfs.file(&path.absolute())
 }

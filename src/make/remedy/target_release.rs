@@ -56,7 +56,7 @@ pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
 /// The exact version that a distribution of Python's asks for.
 fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
     let wheel = target.library.wheels.pin.as_deref()?;
-    let distributions = target.around.distributions.iter();
+    let distributions = target.related.distributions.iter();
     let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
     let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with(wheel))?;
     Some(TargetRelease {
@@ -73,7 +73,7 @@ fn of_runtime(
     of: &impl Fn(CudaVersion) -> Option<String>,
 ) -> Option<TargetRelease> {
     let cuda = wanted.cuda?;
-    let mut runtimes = target.around.runtimes.iter();
+    let mut runtimes = target.related.runtimes.iter();
     let runtime = runtimes.find(|runtime| parse_cuda_version(&runtime.version) == Some(cuda));
     let exact = of(cuda);
     let because = runtime.map_or_else(

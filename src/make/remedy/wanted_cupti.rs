@@ -51,7 +51,7 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
 
 /// The one version of the CUDA runtimes in the image, else the one that its environment names.
 fn cuda_of(target: &ImageFacts) -> Option<cuda_runtime::CudaVersion> {
-    let versions = target.around.runtimes.iter();
+    let versions = target.related.runtimes.iter();
     let mut versions: Vec<_> = versions
         .filter_map(|runtime| cuda_runtime::parse_cuda_version(&runtime.version))
         .collect();

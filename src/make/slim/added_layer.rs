@@ -91,14 +91,14 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
 
 /// The loader whose cache has to be made anew: when something is brought, or what it names is gone.
 fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
-    let linker = making.facts.grounds.as_is.linker.as_ref()?;
+    let linker = making.facts.contexts.as_is.linker.as_ref()?;
     let gone = making.decision.removed_paths();
     let names_gone = || {
         let mut entries = linker
             .cache
             .iter()
             .flat_map(image_linkage::loader::ld_cache::LdCache::iter);
-        let rootfs = &making.facts.grounds.as_is.rootfs;
+        let rootfs = &making.facts.contexts.as_is.rootfs;
         // A cache names files by the folders of ld.so.conf, some of which are links, such as /lib.
         let real = |path: &[u8]| {
             let path = RootPath::new(path);

@@ -127,7 +127,7 @@ pub(crate) fn tool_list_json(tools: &[Profiler]) -> serde_json::Result<String> {
 }
 
 fn tool(tool: &Profiler) -> ToolReport<'_> {
-    let said = &tool.said;
+    let said = &tool.profile;
     ToolReport {
         id: &tool.id,
         name: &said.name,

@@ -13,8 +13,8 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
     let names: Vec<&str> = advice
         .tools
         .iter()
-        .filter(|tool| tool.said.cupti == CuptiNeed::InImage)
-        .map(|tool| &*tool.said.name)
+        .filter(|tool| tool.profile.cupti == CuptiNeed::InImage)
+        .map(|tool| &*tool.profile.name)
         .collect();
     if names.is_empty() {
         "CUPTI is not needed in the image".to_owned()
@@ -25,7 +25,7 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
 
 /// Why a tool needs CUPTI, or why not.
 fn why(tool: &Profiler) -> &'static str {
-    match tool.said.cupti {
+    match tool.profile.cupti {
         // What the runtime mounts are the driver's libraries (`driver-libraries.yaml`); CUPTI is one of the toolkit's.
         CuptiNeed::InImage => "it opens or links the libcupti of the image; the container runtime never brings one",
         CuptiNeed::BringsItsOwn => "it comes with a CUPTI of its own",
@@ -38,8 +38,8 @@ fn why(tool: &Profiler) -> &'static str {
 fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
     // A profile that names an unknown API is refused when it is read, so that the id alone is never shown.
     let name = |id: &String| tables.find_api(id).map_or_else(|| id.clone(), |api| api.name.clone());
-    let needed = tool.said.apis.iter().map(name);
-    let optional = tool.said.optional_apis.iter();
+    let needed = tool.profile.apis.iter().map(name);
+    let optional = tool.profile.optional_apis.iter();
     let optional = optional.map(|id| format!("({})", name(id)));
     needed.chain(optional).collect::<Vec<_>>().join("; ")
 }
@@ -95,8 +95,8 @@ fn too_new(advice: &ToolAdvice<'_>) -> Vec<String> {
 fn instead(advice: &ToolAdvice<'_>, tool: &Profiler) -> String {
     let name = |id: &String| {
         let known = advice.knowledge.profilers.iter().find(|profiler| profiler.id == *id);
-        known.map_or_else(|| id.clone(), |profiler| profiler.said.name.clone())
+        known.map_or_else(|| id.clone(), |profiler| profiler.profile.name.clone())
     };
-    let names: Vec<String> = tool.said.fallbacks.iter().map(name).collect();
+    let names: Vec<String> = tool.profile.fallbacks.iter().map(name).collect();
     names.join("; ")
 }

@@ -49,7 +49,7 @@ pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
 }
 
 fn tool(advice: &ToolAdvice<'_>, tool: &Profiler) -> TableRow {
-    let said = &tool.said;
+    let said = &tool.profile;
     let cupti = cupti_need_words(said.cupti);
     let (apis, cost, instead) = (
         apis(advice.knowledge.tables, tool),
@@ -94,7 +94,7 @@ fn files(files: &[FileNeed]) -> Vec<TableRow> {
 
 /// The conditions of the host that bear on one of the tools.
 fn host(advice: &ToolAdvice<'_>) -> Vec<&'static HostCondition> {
-    let asked = |id: &String| advice.tools.iter().any(|tool| tool.said.host.contains(id));
+    let asked = |id: &String| advice.tools.iter().any(|tool| tool.profile.host.contains(id));
     let conditions = advice.knowledge.tables.host.iter();
     conditions.filter(|condition| asked(&condition.id)).collect()
 }
@@ -105,7 +105,7 @@ pub(crate) fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
     // Here and below, 14 columns hold the longest need, `brings its own`.
     let head = format!("{:widest$}  {:14}  gives", "tool", "CUPTI");
     let row = |tool: &Profiler| {
-        let (id, cupti, gives) = (&*tool.id, cupti_need_words(tool.said.cupti), &*tool.said.gives);
+        let (id, cupti, gives) = (&*tool.id, cupti_need_words(tool.profile.cupti), &*tool.profile.gives);
         TableRow {
             labelled: vec![(format!("{id:widest$}  {cupti:14}  "), gives.to_owned())],
             cells: [id, cupti, gives].map(str::to_owned).into(),

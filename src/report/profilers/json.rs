@@ -106,7 +106,7 @@ struct MinimumDriverReport<'a> {
 }
 
 fn entry<'a>(entry: &'a ToolAssessment<'a>) -> ProfilerReport<'a> {
-    let Profiler { id, said } = entry.profiler;
+    let Profiler { id, profile: said } = entry.profiler;
     ProfilerReport {
         id,
         name: &said.name,
@@ -140,7 +140,7 @@ fn api(used: &ApiUse) -> ApiReport<'_> {
 
 fn needs(profiler: &Profiler) -> NeedsReport<'_> {
     // The contract names what could be installed or set; folders and objects are only how it is found.
-    let conditions = &profiler.said.needs;
+    let conditions = &profiler.profile.needs;
     let all = |of: fn(&ToolCondition) -> &Vec<String>| -> Vec<&str> {
         conditions.iter().flat_map(of).map(String::as_str).collect()
     };
@@ -148,8 +148,8 @@ fn needs(profiler: &Profiler) -> NeedsReport<'_> {
         distributions: all(|condition| &condition.distributions),
         executables: all(|condition| &condition.executables),
         environment: all(|condition| &condition.environment),
-        capabilities: &profiler.said.capabilities,
-        besides: &profiler.said.besides,
+        capabilities: &profiler.profile.capabilities,
+        besides: &profiler.profile.besides,
     }
 }
 

@@ -72,8 +72,8 @@ fn fallback_names(entry: &ToolAssessment<'_>) -> String {
     let names: Vec<String> = instead(entry)
         .into_iter()
         .map(|fallback| match fallback.state {
-            ReadinessState::Ready => fallback.profiler.said.name.clone(),
-            state => format!("{} ({})", fallback.profiler.said.name, words(state)),
+            ReadinessState::Ready => fallback.profiler.profile.name.clone(),
+            state => format!("{} ({})", fallback.profiler.profile.name, words(state)),
         })
         .collect();
     names.join("; ")
@@ -81,7 +81,7 @@ fn fallback_names(entry: &ToolAssessment<'_>) -> String {
 
 /// What a tool costs, in one line.
 pub(super) fn overhead_words(profiler: &crate::knowledge::Profiler) -> String {
-    let overhead = &profiler.said.overhead;
+    let overhead = &profiler.profile.overhead;
     format!(
         "{} ({}: {})",
         overhead.figure,

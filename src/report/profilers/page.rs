@@ -82,7 +82,7 @@ fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
 }
 
 fn row(entry: &ToolAssessment<'_>) -> TableRow {
-    let said = &entry.profiler.said;
+    let said = &entry.profiler.profile;
     let here = &entry.here.as_is;
     let mut because = here.because.join("; ");
     if let Some((other, why)) = under_runtime(entry) {
@@ -114,7 +114,7 @@ fn row(entry: &ToolAssessment<'_>) -> TableRow {
 
 /// The line of a tool in text.
 fn line(entry: &ToolAssessment<'_>) -> String {
-    let said = &entry.profiler.said;
+    let said = &entry.profiler.profile;
     let state = entry.here.as_is.state;
     let (mark, style) = match state {
         ReadinessState::Ready => ("✓", GOOD),
@@ -136,7 +136,7 @@ fn labelled(entry: &ToolAssessment<'_>) -> Vec<(String, String)> {
     let runtime = under_runtime(entry).map(|(other, why)| ("at run", format!("{other}; {why}")));
     let rest = [
         ("APIs", apis(&entry.apis)),
-        ("besides", entry.profiler.said.besides.join("; ")),
+        ("besides", entry.profiler.profile.besides.join("; ")),
         ("cost", overhead_words(entry.profiler)),
         ("instead", fallback_names(entry)),
     ];

@@ -54,8 +54,8 @@ struct LinkReport {
 
 impl CacheReport {
     /// That of the image in which the object was resolved.
-    pub(super) fn of(grounds: &ByWorld<ProcessContext>, resolution: &LoadResolution) -> Self {
-        let (as_is, fresh) = (&grounds.as_is, &grounds.nvidia);
+    pub(super) fn of(contexts: &ByWorld<ProcessContext>, resolution: &LoadResolution) -> Self {
+        let (as_is, fresh) = (&contexts.as_is, &contexts.nvidia);
         let own = cache(as_is);
         // Not the entries of all names: a cache of a toolkit has hundreds, and one object asks for a few.
         let objects = resolution.objects.iter().map(|object| &object.name);
@@ -97,8 +97,8 @@ impl LdconfigReport {
     }
 }
 
-fn cache(ground: &ProcessContext) -> Option<&LdCache> {
-    ground.linker.as_ref()?.cache.as_ref()
+fn cache(context: &ProcessContext) -> Option<&LdCache> {
+    context.linker.as_ref()?.cache.as_ref()
 }
 
 fn entries(cache: Option<&LdCache>, is_wanted: impl Fn(&[u8], &CacheEntry) -> bool) -> Vec<CacheEntryReport> {

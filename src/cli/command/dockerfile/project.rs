@@ -54,7 +54,7 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
 /// The sources of the PyTorch that is in the image, else of the one that is known.
 fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
     let known = &asked.facts.tables.packages.pytorch;
-    let mut installed = asked.facts.around.distributions.iter();
+    let mut installed = asked.facts.related.distributions.iter();
     let installed = installed.find(|dist| dist.name == "torch");
     // It is written into a Dockerfile and comes from the image: digits and dots alone get through.
     let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');

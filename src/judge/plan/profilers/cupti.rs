@@ -68,7 +68,7 @@ fn failure(gets: &ConsumerOutcome) -> Option<String> {
 
 /// Judges what a tool gets of CUPTI.
 pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, world: World) {
-    let Some(program) = &profiler.said.consumer else {
+    let Some(program) = &profiler.profile.consumer else {
         return of_plain(verdict, facts, profiler, world);
     };
     let judged: Vec<ToolReasons> = askers(facts, program)
@@ -153,13 +153,13 @@ fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> 
 
 /// Adds what becomes of the APIs: those that have to be there, and those that only some options need.
 fn of_apis(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, reach: &CuptiAccess) {
-    for id in &profiler.said.apis {
+    for id in &profiler.profile.apis {
         if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.missing.push(words);
         }
     }
     // An option that cannot be used does not keep the tool from working.
-    for id in &profiler.said.optional_apis {
+    for id in &profiler.profile.optional_apis {
         if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.found.push(format!("without {words}"));
         }
@@ -181,7 +181,7 @@ fn lacks(reach: &CuptiAccess, api: &CuptiApi) -> Option<String> {
 }
 
 pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
-    let said = &profiler.said;
+    let said = &profiler.profile;
     let reaches: Vec<&ByWorld<CuptiAccess>> = said.consumer.as_ref().map_or_else(
         || of_nobody(facts).collect(),
         |program| askers(facts, program).map(|(_, reach)| reach).collect(),

@@ -62,7 +62,7 @@ pub fn assess_tools<'p>(
                 as_is: readiness(World::AsIs, profiler),
                 nvidia: readiness(World::Nvidia, profiler),
             };
-            let instead = profiler.said.fallbacks.iter().filter_map(|id| {
+            let instead = profiler.profile.fallbacks.iter().filter_map(|id| {
                 let profiler = profilers.iter().find(|other| other.id == *id)?;
                 let state = readiness(World::AsIs, profiler).state;
                 Some(FallbackTool { profiler, state })
@@ -89,7 +89,7 @@ fn states<'p>(
     // No tool reads what a reader of traces writes, so that two groups are enough.
     let (first, second): (Vec<&Profiler>, Vec<&Profiler>) = profilers
         .iter()
-        .partition(|profiler| profiler.said.traces_of.is_empty());
+        .partition(|profiler| profiler.profile.traces_of.is_empty());
     for profiler in first.into_iter().chain(second) {
         let traces = traces(profiler, &states, profilers);
         let judged = judge_one(facts, tools, profiler, world, traces);
@@ -105,7 +105,7 @@ fn judge_one(
     world: World,
     traces: ToolReasons,
 ) -> ToolReadiness {
-    let said = &profiler.said;
+    let said = &profiler.profile;
     let mut verdict = traces;
     for exclusion in &said.excludes {
         let mut names = exclusion.distributions.iter();
@@ -190,8 +190,8 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
 
 fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler) {
     // The variable is of the image's config, the same in both worlds.
-    let granted = facts.grounds.as_is.capabilities.as_deref();
-    for capability in &profiler.said.capabilities {
+    let granted = facts.contexts.as_is.capabilities.as_deref();
+    for capability in &profiler.profile.capabilities {
         if crate::knowledge::driver_libraries::grants_capability(capability, granted) {
             continue;
         }
@@ -207,7 +207,7 @@ fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profil
 fn traces(profiler: &Profiler, states: &BTreeMap<&str, ToolReadiness>, profilers: &[Profiler]) -> ToolReasons {
     let mut verdict = ToolReasons::default();
     let writers: Vec<(&Profiler, ReadinessState)> = profiler
-        .said
+        .profile
         .traces_of
         .iter()
         .filter_map(|id| {
@@ -220,7 +220,7 @@ fn traces(profiler: &Profiler, states: &BTreeMap<&str, ToolReadiness>, profilers
     }
     let named = |wanted: ReadinessState| -> Vec<&str> {
         let found = writers.iter().filter(|(_, state)| *state == wanted);
-        found.map(|(writer, _)| &*writer.said.name).collect()
+        found.map(|(writer, _)| &*writer.profile.name).collect()
     };
     let (ready, unknown, broken) = (
         named(ReadinessState::Ready),

@@ -6,8 +6,8 @@ use crate::knowledge::rule::SubjectKind;
 
 /// What the environment of the image leaves out.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let ground = &facts.grounds.as_is;
-    let capabilities = ground.capabilities.as_deref();
+    let context = &facts.contexts.as_is;
+    let capabilities = context.capabilities.as_deref();
     let visible = facts.image.config.env("NVIDIA_VISIBLE_DEVICES");
     let mut found = Vec::new();
     if let Some(value) = visible.filter(|value| hides_devices(value)) {

@@ -20,12 +20,12 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
         ("decoy", flag(copy.decoy)),
         ("image_status", text(facts.status.as_is.name())),
         ("image_serves", flag(facts.provides_cupti())),
-        ("has_loader", flag(facts.grounds.as_is.linker.is_some())),
+        ("has_loader", flag(facts.contexts.as_is.linker.is_some())),
     ]);
     all.extend(identity(copy));
     all.extend(state(facts, copy));
     all.extend(machine(facts, copy));
-    all.extend(runtime(copy, &facts.around.runtimes));
+    all.extend(runtime(copy, &facts.related.runtimes));
     RuleSubject {
         kind: SubjectKind::Copy,
         fields: all,
@@ -69,7 +69,7 @@ fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<7> {
 
 /// Whether the search of a plain dlopen, or of a program that asks, is refused at the file.
 fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     // glibc goes on past a file of another machine or class, and gives up at one that is damaged.
     let here = |step: &SearchStep| match step {
         SearchStep::Tried {
@@ -94,7 +94,7 @@ fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
 /// What processor the copy is for, and whether the image's loader passes it over.
 fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
     let arch = Arch::of_platform(&facts.image.platform.architecture);
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     let elf = rootfs
         .file(&copy.real_path.absolute())
         .and_then(|file| file.elf.as_ref());

@@ -47,7 +47,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             ("newer_than_required", flag(newer)),
             (
                 "names_nvidia_directory",
-                flag(search_path::search_path_names_directory(&facts.grounds.as_is, NVIDIA)),
+                flag(search_path::search_path_names_directory(&facts.contexts.as_is, NVIDIA)),
             ),
         ]),
         locations: Vec::new(),
@@ -62,7 +62,7 @@ fn words((major, minor): CudaVersion) -> String {
 /// The newest CUDA version of the image, and what says it.
 fn newest(facts: &ImageFacts) -> Option<(String, String)> {
     let runtimes = facts
-        .around
+        .related
         .runtimes
         .iter()
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));

@@ -11,7 +11,7 @@ use crate::size::format_size;
 
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let used = facts::retained_files(&facts.baggage, &facts.ties);
+    let used = facts::retained_files(&facts.dead_weight, &facts.references);
     // Apart: a phase that profiles keeps the one and has no use for the other.
     [WeightPurpose::Profiling, WeightPurpose::Toolkit]
         .into_iter()
@@ -23,10 +23,10 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
                     .find_kind(file.kind)
                     .is_some_and(|kind| kind.weight == weight)
                     // One use keeps the whole kind: a tool opens its own files by paths that no table shows.
-                    && !facts.baggage_uses.iter().any(|by| by.kind == file.kind)
+                    && !facts.dead_weight_uses.iter().any(|by| by.kind == file.kind)
                     && !used.contains(&file.path)
             };
-            let files: Vec<&DeadWeightFile> = facts.baggage.iter().filter(of_weight).collect();
+            let files: Vec<&DeadWeightFile> = facts.dead_weight.iter().filter(of_weight).collect();
             (!files.is_empty()).then(|| subject(&facts.tables.dead_weight, weight, &files))
         })
         .collect()

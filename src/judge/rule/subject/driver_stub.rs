@@ -9,7 +9,7 @@ use image_linkage::escape;
 
 /// The stubs that are found.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let stubs = search_path::find_driver_stubs(&facts.grounds);
+    let stubs = search_path::find_driver_stubs(&facts.contexts);
     stubs.into_iter().map(subject).collect()
 }
 

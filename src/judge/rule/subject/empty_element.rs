@@ -9,10 +9,10 @@ use image_linkage::escape;
 
 /// The paths with an empty element.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let ground = &facts.grounds.as_is;
-    let found = search_path::find_empty_elements(ground, &facts.consumers, &facts.copies);
+    let context = &facts.contexts.as_is;
+    let found = search_path::find_empty_elements(context, &facts.consumers, &facts.copies);
     // ld.so(8) takes an empty element for the working directory, here the one that the image proposes.
-    let working_dir = escape::escape_bytes(&ground.environment.working_dir);
+    let working_dir = escape::escape_bytes(&context.environment.working_dir);
     found
         .into_iter()
         .map(|element| subject(element, &working_dir))

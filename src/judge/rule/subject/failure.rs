@@ -158,7 +158,7 @@ fn unserved(
 
 /// The name of the image's C library, and the version of glibc.
 pub(super) fn c_library(facts: &ImageFacts) -> (&'static str, String) {
-    match facts.grounds.as_is.linker.as_ref().map(|linker| linker.libc) {
+    match facts.contexts.as_is.linker.as_ref().map(|linker| linker.libc) {
         Some(Libc::Glibc(version)) => {
             let unknown = || "an older one".to_owned();
             ("glibc", version.map_or_else(unknown, number))

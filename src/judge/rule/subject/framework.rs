@@ -31,14 +31,14 @@ const KNOWN: [KnownFramework; 2] = [
 
 /// The frameworks of each Python environment.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let all = &facts.around.distributions;
+    let all = &facts.related.distributions;
     let known = |dist: &PythonDistribution| KNOWN.iter().find(|known| known.names.contains(&dist.name.as_str()));
     let frameworks = all.iter().filter_map(|dist| Some((dist, known(dist)?)));
     frameworks.map(|(dist, known)| subject(facts, dist, known)).collect()
 }
 
 fn subject(facts: &ImageFacts, framework: &PythonDistribution, known: &KnownFramework) -> RuleSubject {
-    let all = &facts.around.distributions;
+    let all = &facts.related.distributions;
     // TensorBoard finds only the plugins of its own environment.
     let has = |name: &str| all.iter().any(|dist| dist.site == framework.site && dist.name == name);
     let asks = facts.consumers.iter().any(|consumer| consumer.name == known.program);

@@ -11,7 +11,7 @@ use image_linkage::path::RootPath;
 
 /// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let stale = ld_cache::find_stale_entries(facts.library, &facts.grounds);
+    let stale = ld_cache::find_stale_entries(facts.library, &facts.contexts);
     [StaleReason::Gone, StaleReason::NotEntered]
         .into_iter()
         .filter_map(|kind| {
@@ -36,7 +36,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
     };
     let line = |entry: &&StaleEntry| Evidence::Words(format!("{} {shown}", escape::escape_bytes(&entry.path)));
     let cache = RootPath::from("etc/ld.so.cache");
-    let rootfs = &facts.grounds.as_is.rootfs;
+    let rootfs = &facts.contexts.as_is.rootfs;
     // The topmost cache hides those below it, so that its layer is the one to mend.
     let layer = rootfs
         .lookup(&cache.absolute())

@@ -10,7 +10,7 @@ use image_linkage::escape;
 
 /// The names that are not true.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    facts.around.misnamed.iter().map(subject).collect()
+    facts.related.misnamed.iter().map(subject).collect()
 }
 
 fn subject(name: &MisnamedLibrary) -> RuleSubject {

@@ -40,7 +40,7 @@ fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup
     let consumer = asker.consumer.and_then(|number| facts.consumers.get(number));
     let name = consumer.map_or("a process that opens it by its soname", |consumer| &consumer.name);
     let files: Vec<_> = facts
-        .baggage
+        .dead_weight
         .iter()
         // The exact name: a file with a number behind it does not answer a bare request.
         .filter(|file| file.path.name() == HOST.as_bytes())

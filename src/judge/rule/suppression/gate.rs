@@ -1,6 +1,6 @@
 //! What counts: the suppressions of a project over all images of a run.
 
-use jiff::civil::Date;
+use chrono::NaiveDate;
 
 use super::Suppression;
 use crate::judge::rule::{Finding, RuleSubject};
@@ -8,7 +8,7 @@ use crate::judge::rule::{Finding, RuleSubject};
 /// The suppressions, and what became of each so far.
 pub struct SuppressionGate<'a> {
     suppressions: Vec<SuppressionState<'a>>,
-    today: Date,
+    today: NaiveDate,
 }
 
 struct SuppressionState<'a> {
@@ -21,7 +21,7 @@ struct SuppressionState<'a> {
 
 impl<'a> SuppressionGate<'a> {
     /// A run on the day `today`.
-    pub fn new(suppressions: &'a [Suppression], today: Date) -> Self {
+    pub fn new(suppressions: &'a [Suppression], today: NaiveDate) -> Self {
         let state = |suppression| SuppressionState {
             suppression,
             asked: false,

@@ -6,8 +6,8 @@ use std::fmt;
 
 pub use gate::SuppressionGate;
 
+use chrono::NaiveDate;
 use globset::{GlobBuilder, GlobMatcher};
-use jiff::civil::Date;
 
 use crate::judge::rule::{Finding, SuppressionMark};
 
@@ -26,7 +26,7 @@ pub struct Suppression {
     /// Why the project lives with it; every report shows it.
     pub reason: String,
     /// The last day on which it holds.
-    pub until: Option<Date>,
+    pub until: Option<NaiveDate>,
     /// The line of the config on which it names its rule.
     pub line: u32,
 }
@@ -74,7 +74,7 @@ impl Suppression {
     }
 
     /// Whether its last day is over on the day `today`.
-    pub fn is_over(&self, today: Date) -> bool {
+    pub fn is_over(&self, today: NaiveDate) -> bool {
         // The last day itself still counts.
         self.until.is_some_and(|until| until < today)
     }
