@@ -23,7 +23,10 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
         (None, _, Some(number)) => (number, 0),
         (None, name, None) => return Err(unknown(&format!("user {name}"), "passwd")),
     };
-    let name = account.as_ref().map(|account| account.name).filter(|name| !name.is_empty());
+    let name = account
+        .as_ref()
+        .map(|account| account.name)
+        .filter(|name| !name.is_empty());
     let (gid, groups) = if group_part.is_empty() {
         (own_group, name.map(|name| groups_of(name, group)).unwrap_or_default())
     } else {
@@ -63,7 +66,9 @@ impl<'f> Account<'f> {
 
 /// The lines of a file without blanks at their ends, and without empty ones.
 fn lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
-    file.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
+    file.split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty())
 }
 
 /// The groups in whose lists a user stands.
@@ -88,7 +93,10 @@ fn named_group(asked: &str, group: &[u8]) -> Option<i64> {
 }
 
 fn group_number(line: &[u8]) -> i64 {
-    line.split(|&byte| byte == b':').nth(2).map(field_number).unwrap_or_default()
+    line.split(|&byte| byte == b':')
+        .nth(2)
+        .map(field_number)
+        .unwrap_or_default()
 }
 
 /// The number in a field; what is none counts as 0 (`parseParts`).
@@ -138,7 +146,10 @@ mod tests {
     fn who_is_not_there_starts_no_container() {
         let unknown = "unable to find user nobody: no matching entries in passwd file";
         check("nobody", Err(unknown));
-        check("app:none", Err("unable to find group none: no matching entries in group file"));
+        check(
+            "app:none",
+            Err("unable to find group none: no matching entries in group file"),
+        );
         check("-1", Err("uids and gids must be in range 0-2147483647"));
         check("99999999999", Err("uids and gids must be in range 0-2147483647"));
         assert_eq!(find_user("nobody", b"", b""), Err(unknown.to_owned()));

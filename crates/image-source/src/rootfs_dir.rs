@@ -14,7 +14,9 @@ use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
-use image_linkage::layer::{FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind, read_file_facts};
+use image_linkage::layer::{
+    FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind, read_file_facts,
+};
 use image_linkage::path::RootPath;
 
 /// A root file system in a folder. Links are recorded and never followed; file systems of the kernel at

@@ -11,7 +11,7 @@ use crate::knowledge::{Knowledge, ReleaseFile};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
 
 /// Where a version is known from, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +67,8 @@ pub struct CuptiCopy {
     pub by_path: ByWorld<LoadResolution>,
     /// The consumers that get it, by number.
     pub used_by: Vec<usize>,
+    /// What keeps the user of the image from the file.
+    pub denial: Option<AccessDenial>,
     /// What is wrong with the file.
     pub problems: Vec<String>,
 }
@@ -141,7 +143,17 @@ fn describe_one(
         how: reached.map(|(_, how)| how),
         by_path,
         used_by: users(consumers, path),
+        denial: denial_of(&contexts.as_is, &absolute),
         problems,
+    }
+}
+
+/// What keeps the user of the image from a file.
+fn denial_of(context: &ProcessContext, path: &[u8]) -> Option<AccessDenial> {
+    let user = &context.user.credentials;
+    match context.rootfs.open_as(path, user, FileUse::Read) {
+        Err(LookupError::Denied(denial)) => Some(*denial),
+        _ => None,
     }
 }
 

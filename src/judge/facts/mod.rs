@@ -6,6 +6,7 @@ mod companions;
 mod consumer_outcome;
 mod consumers;
 mod copies;
+mod credentials;
 pub mod cuda_runtime;
 mod cupti_access;
 mod cupti_files;

@@ -283,11 +283,7 @@ mod tests {
             ("a", link("b")),
         ]);
         assert_eq!(paths(&found), ["/a", "/a-b"]);
-        let back = changeset(&[
-            ("a", link("b")),
-            ("a", FOLDER),
-            ("a/x", LayerEntry::Special),
-        ]);
+        let back = changeset(&[("a", link("b")), ("a", FOLDER), ("a/x", LayerEntry::Special)]);
         assert_eq!(paths(&back), ["/a", "/a/x"]);
     }
 

@@ -23,7 +23,8 @@ pub(super) fn number_objects(
     let renumber = |step: &mut SearchStep| {
         if let SearchStep::Tried { how: found, .. }
         | SearchStep::NoDirectory { how: found, .. }
-        | SearchStep::OriginIgnored { how: found, .. } = step {
+        | SearchStep::OriginIgnored { how: found, .. } = step
+        {
             *found = how(*found);
         }
     };

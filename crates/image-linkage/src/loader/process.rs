@@ -230,11 +230,13 @@ impl<'a> SimulatedProcess<'a> {
         let mut maps = Vec::new();
         let requester = self.search.preload_requester(&self.maps);
         let ignored = self.search.ignored_preloads(&self.maps);
-        resolution.preload_warnings.extend(ignored.into_iter().map(|(name, why)| {
-            let outcome = RequestOutcome::Refused;
-            let message = format!("{}: ignored: {why}", escape::escape_bytes(&name));
-            unresolved(&name, None, SearchMiss { outcome, message }, Vec::new())
-        }));
+        resolution
+            .preload_warnings
+            .extend(ignored.into_iter().map(|(name, why)| {
+                let outcome = RequestOutcome::Refused;
+                let message = format!("{}: ignored: {why}", escape::escape_bytes(&name));
+                unresolved(&name, None, SearchMiss { outcome, message }, Vec::new())
+            }));
         self.phase = LoadPhase::Preload;
         for name in self.search.preload_names(&self.maps) {
             let mut trace = Vec::new();

@@ -21,10 +21,7 @@ pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> 
         },
         TriedFile::Missing(error) => SearchMiss {
             outcome: RequestOutcome::NotFound,
-            message: format!(
-                "{path}: cannot open shared object file: {}",
-                system_words(error, phase)
-            ),
+            message: format!("{path}: cannot open shared object file: {}", system_words(error, phase)),
         },
         TriedFile::WrongClass => SearchMiss {
             outcome: RequestOutcome::Refused,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::elf::ByteString;
 use super::process_identity::SecureExecution;
+use crate::elf::ByteString;
 use crate::rootfs::{AccessDenial, LookupError};
 
 /// The part of the search that led to an object.

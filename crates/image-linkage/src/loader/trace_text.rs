@@ -83,7 +83,7 @@ pub fn stage_text(how: SearchStage, objects: &[LoadedObject]) -> String {
 pub(crate) fn tried_text(tried: &TriedFile) -> String {
     match tried {
         TriedFile::Found => "found".to_owned(),
-        TriedFile::Missing(LookupError::Denied(denial)) => denial.to_string(),
+        TriedFile::Missing(LookupError::Denied(denial)) => format!("permission denied: {denial}"),
         TriedFile::Missing(error) => error.to_string(),
         TriedFile::Untrusted => "skipped: it has no set-user-ID bit, and the execution is secure".to_owned(),
         TriedFile::WrongClass => "skipped: wrong ELF class".to_owned(),

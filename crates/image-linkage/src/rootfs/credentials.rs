@@ -100,10 +100,7 @@ impl fmt::Display for AccessDenial {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NodeAccess { mode, uid, gid } = self.access;
         let Self { path, who, .. } = self;
-        write!(
-            to,
-            "permission denied: {path} is {mode:04o} of {uid}:{gid}, and the process runs as {who}"
-        )
+        write!(to, "{path} is {mode:04o} of {uid}:{gid}, and the process runs as {who}")
     }
 }
 
@@ -128,7 +125,11 @@ mod tests {
             let access = NodeAccess { mode, uid, gid };
             let may = |usage| app().may(usage, access);
             let all = [(FileUse::Read, 'r'), (FileUse::Execute, 'x')];
-            let found: String = all.iter().filter(|(usage, _)| may(*usage)).map(|(_, sign)| *sign).collect();
+            let found: String = all
+                .iter()
+                .filter(|(usage, _)| may(*usage))
+                .map(|(_, sign)| *sign)
+                .collect();
             assert_eq!(found, expected, "{mode:o} of {uid}:{gid}");
             assert_eq!(may(FileUse::Pass), may(FileUse::Execute));
         };
@@ -162,7 +163,11 @@ mod tests {
             ..app()
         };
         let shown = [app(), many, FileCredentials::default()].map(|who| who.to_string());
-        let expected = ["1000:100 in the group 44", "app (1000:100) in the group 44 and others", "root (0:0)"];
+        let expected = [
+            "1000:100 in the group 44",
+            "app (1000:100) in the group 44 and others",
+            "root (0:0)",
+        ];
         assert_eq!(shown, expected);
     }
 }

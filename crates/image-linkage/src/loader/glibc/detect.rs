@@ -34,7 +34,9 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
             linker.problems.push(format!("{what}: {bytes} bytes"));
         // A link leads to a file of a name by which nobody could know that it would matter.
         } else if preload.kept.is_none() {
-            linker.problems.push("what /etc/ld.so.preload holds is not known".to_owned());
+            linker
+                .problems
+                .push("what /etc/ld.so.preload holds is not known".to_owned());
         }
     }
     // Nothing marks in the file what `$LIB` stands for; it is the first default directory without its outer slashes.

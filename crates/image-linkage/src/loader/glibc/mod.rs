@@ -74,10 +74,7 @@ impl LibrarySearch for GlibcSearch {
         let has_token = maps.identity.secure.is_some() && dynamic_tokens::has_token(name);
         has_token.then(|| SearchMiss {
             outcome: RequestOutcome::Refused,
-            message: format!(
-                "{}: DST not allowed in SUID/SGID programs",
-                escape::escape_bytes(name)
-            ),
+            message: format!("{}: DST not allowed in SUID/SGID programs", escape::escape_bytes(name)),
         })
     }
 

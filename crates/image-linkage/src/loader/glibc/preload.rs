@@ -32,7 +32,7 @@ pub(super) fn ignored_preloads(maps: &LinkMaps<'_>) -> Vec<(ByteString, String)>
         names.map(|name| (name, why.clone()))
     });
     let denied = match open_file(maps) {
-        Err(LookupError::Denied(denial)) => Some((FILE.into(), denial.to_string())),
+        Err(LookupError::Denied(denial)) => Some((FILE.into(), format!("permission denied: {denial}"))),
         _ => None,
     };
     names.chain(denied).collect()

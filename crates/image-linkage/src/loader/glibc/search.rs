@@ -98,19 +98,28 @@ impl RunningSearch<'_, '_> {
 
     fn cache(&mut self, own: Option<&LinkMap>) -> SearchFlow {
         let linker = self.maps.setup.linker;
-        if let Some(why) = self.maps.identity.secure.filter(|_| self.request.phase == LoadPhase::Preload) {
+        if let Some(why) = self
+            .maps
+            .identity
+            .secure
+            .filter(|_| self.request.phase == LoadPhase::Preload)
+        {
             self.trace.push(SearchStep::CacheIgnored(why));
             return SearchFlow::Continue(());
         }
         let opened = self.open_cache();
-        let Some(cache) = linker.cache.as_ref().filter(|_| opened.is_ok()) else {
-            self.trace.push(match &opened {
-                Err(error @ LookupError::Denied(_)) => SearchStep::Tried {
+        let denied = opened
+            .as_ref()
+            .err()
+            .filter(|error| matches!(error, LookupError::Denied(_)));
+        let Some(cache) = linker.cache.as_ref().filter(|_| denied.is_none()) else {
+            self.trace.push(match denied {
+                Some(error) => SearchStep::Tried {
                     how: SearchStage::Cache,
                     path: CACHE.into(),
                     tried: TriedFile::Missing(error.clone()),
                 },
-                _ => SearchStep::NoCache,
+                None => SearchStep::NoCache,
             });
             // Only the first search makes an error of the system, which a later one does not repeat.
             if !std::mem::replace(&mut self.memory.cache_was_missing, true)
@@ -294,8 +303,16 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
     };
     let (number, path) = match how {
         SearchStage::LdLibraryPath => {
-            let is_set = maps.setup.environment.library_path.as_ref().is_some_and(|path| !path.is_empty());
-            return is_set.then_some(SearchStep::LibraryPathIgnored(why)).into_iter().collect();
+            let is_set = maps
+                .setup
+                .environment
+                .library_path
+                .as_ref()
+                .is_some_and(|path| !path.is_empty());
+            return is_set
+                .then_some(SearchStep::LibraryPathIgnored(why))
+                .into_iter()
+                .collect();
         }
         SearchStage::Rpath(number) => (number, maps.get(number).and_then(|map| map.elf().rpath.as_ref())),
         SearchStage::Runpath(number) => (number, maps.get(number).and_then(|map| map.elf().runpath.as_ref())),
@@ -307,7 +324,11 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
     let tokens = maps.tokens(map);
     let elements = path.split(|&byte| byte == b':');
     let ignored = elements.filter(|element| dynamic_tokens::expand_tokens(element, &tokens).is_none());
-    let step = |path: &[u8]| SearchStep::OriginIgnored { how, path: path.into(), why };
+    let step = |path: &[u8]| SearchStep::OriginIgnored {
+        how,
+        path: path.into(),
+        why,
+    };
     ignored.map(step).collect()
 }
 

@@ -44,7 +44,12 @@ impl LibrarySearch for MuslSearch {
 
     fn ignored_preloads(&self, maps: &LinkMaps<'_>) -> Vec<(ByteString, String)> {
         let why = maps.identity.secure.map(|why| why.to_string());
-        let names = |why: &String| variable_names(maps).into_iter().map(|name| (name, why.clone())).collect();
+        let names = |why: &String| {
+            variable_names(maps)
+                .into_iter()
+                .map(|name| (name, why.clone()))
+                .collect()
+        };
         why.as_ref().map_or_else(Vec::new, names)
     }
 

@@ -104,7 +104,10 @@ fn search_directories(
 /// path comes behind `LD_LIBRARY_PATH` and is inherited, `DT_RUNPATH` too (`load_library`).
 pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
     let environment = maps.setup.environment;
-    let library_path = environment.library_path.as_deref().filter(|_| maps.identity.secure.is_none());
+    let library_path = environment
+        .library_path
+        .as_deref()
+        .filter(|_| maps.identity.secure.is_none());
     let mut lists = vec![(SearchStage::LdLibraryPath, split_path(library_path.unwrap_or_default()))];
     let mut next = requester;
     while let Some((number, map)) = next.and_then(|at| Some((at, maps.get(at)?))) {
@@ -141,7 +144,9 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Option<SearchStep> {
     let (number, path) = match how {
         SearchStage::LdLibraryPath => {
             let path = maps.setup.environment.library_path.as_ref();
-            return path.filter(|path| !path.is_empty()).map(|_| SearchStep::LibraryPathIgnored(why));
+            return path
+                .filter(|path| !path.is_empty())
+                .map(|_| SearchStep::LibraryPathIgnored(why));
         }
         SearchStage::Rpath(number) => (number, maps.get(number)?.elf().rpath.as_ref()?),
         SearchStage::Runpath(number) => (number, maps.get(number)?.elf().runpath.as_ref()?),
