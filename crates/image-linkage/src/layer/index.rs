@@ -91,7 +91,7 @@ pub struct FileFacts {
     /// The group that owns it.
     pub gid: u32,
     /// What it gives the process that it is executed as.
-    pub capabilities: FileCapabilities,
+    pub capabilities: Option<FileCapabilities>,
     /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
     pub elf: Option<Box<ElfFacts>>,
     /// The whole content of a small file that a later stage reads.

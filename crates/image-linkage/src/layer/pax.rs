@@ -20,7 +20,7 @@ pub(crate) struct PaxRecords {
     /// `gid`: the number of the owner's group.
     pub gid: Option<u32>,
     /// `SCHILY.xattr.security.capability`, by which engines take the attribute from a tar and put it there.
-    pub capabilities: FileCapabilities,
+    pub capabilities: Option<FileCapabilities>,
     /// Whether there is a `GNU.sparse.` record.
     pub sparse: bool,
     /// `GNU.sparse.major` and `GNU.sparse.minor`: the sparse format.

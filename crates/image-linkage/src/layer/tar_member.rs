@@ -32,7 +32,7 @@ pub(super) struct TarMember {
     pub link: Vec<u8>,
     pub access: NodeAccess,
     /// What its attribute `security.capability` says.
-    pub capabilities: FileCapabilities,
+    pub capabilities: Option<FileCapabilities>,
     /// The bytes of content in the stream.
     pub stored: u64,
     /// Where they lie in a sparse file, and its size.

@@ -47,20 +47,24 @@ pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> Pr
         effective.gid = program.gid;
     }
     let is_root = user.uid == 0;
+    let capabilities = program.capabilities;
     let secure = if effective.uid != user.uid {
         Some(SecureExecution::SetUser(effective.uid))
     } else if effective.gid != user.gid {
         Some(SecureExecution::SetGroup(effective.gid))
-    } else if !is_root && program.capabilities.raises {
+    } else if !is_root && capabilities.is_some_and(|file| file.raises) {
         Some(SecureExecution::Capabilities)
     } else {
         None
     };
-    effective.reads_all = match effective.uid {
+    effective.reads_all = match (is_root, effective.uid, capabilities) {
+        (true, 0, _) => user.reads_all,
+        // Root has all capabilities, and as another user those of them that the file makes effective.
+        (true, _, Some(file)) => file.effective,
         // A program with both is given the capabilities of its file alone (`handle_privileged_root`).
-        0 if !is_root && program.capabilities.raises => program.capabilities.reads_all,
-        0 => !is_root || user.reads_all,
-        _ => program.capabilities.reads_all,
+        (false, _, Some(file)) => file.reads_all,
+        (false, 0, None) => true,
+        (_, _, None) => false,
     };
     if effective.uid != user.uid {
         effective.name = (effective.uid == 0).then(|| "root".to_owned());
@@ -76,14 +80,22 @@ mod tests {
 
     const APP: u32 = 1000;
 
-    fn program(mode: u16, uid: u32, gid: u32, (raises, reads_all): (bool, bool)) -> FileFacts {
+    fn program(mode: u16, uid: u32, gid: u32, capabilities: Option<FileCapabilities>) -> FileFacts {
         FileFacts {
             mode,
             uid,
             gid,
-            capabilities: FileCapabilities { raises, reads_all },
+            capabilities,
             ..FileFacts::default()
         }
+    }
+
+    fn file(effective: bool, raises: bool, reads_all: bool) -> Option<FileCapabilities> {
+        Some(FileCapabilities {
+            effective,
+            raises,
+            reads_all,
+        })
     }
 
     fn check(user: u32, program: &FileFacts, secure: Option<SecureExecution>, reads_all: bool) {
@@ -105,20 +117,30 @@ mod tests {
     #[test]
     fn only_what_changes_who_it_is_makes_an_execution_secure() {
         use SecureExecution::{Capabilities, SetGroup, SetUser};
-        let none = (false, false);
-        check(APP, &program(0o755, 0, 0, none), None, false);
-        check(APP, &program(0o4755, 0, 0, none), Some(SetUser(0)), true);
-        check(APP, &program(0o4755, 7, 0, none), Some(SetUser(7)), false);
-        check(APP, &program(0o4755, APP, 0, none), None, false);
-        check(APP, &program(0o2755, 0, 44, none), Some(SetGroup(44)), false);
-        check(APP, &program(0o2755, 0, APP, none), None, false);
-        check(APP, &program(0o2745, 0, 44, none), None, false);
-        check(APP, &program(0o755, 0, 0, (true, false)), Some(Capabilities), false);
-        check(APP, &program(0o755, 0, 0, (true, true)), Some(Capabilities), true);
-        check(APP, &program(0o4755, 0, 0, (true, false)), Some(SetUser(0)), false);
-        check(0, &program(0o4755, 0, 0, none), None, true);
-        check(0, &program(0o755, 0, 0, (true, false)), None, true);
-        check(0, &program(0o4755, 7, 0, none), Some(SetUser(7)), false);
-        check(0, &program(0o2755, 0, 44, none), Some(SetGroup(44)), true);
+        let net_raw = file(true, true, false);
+        let inherited = file(false, false, false);
+        check(APP, &program(0o755, 0, 0, None), None, false);
+        check(APP, &program(0o4755, 0, 0, None), Some(SetUser(0)), true);
+        check(APP, &program(0o4755, 7, 0, None), Some(SetUser(7)), false);
+        check(APP, &program(0o4755, APP, 0, None), None, false);
+        check(APP, &program(0o2755, 0, 44, None), Some(SetGroup(44)), false);
+        check(APP, &program(0o2755, 0, APP, None), None, false);
+        check(APP, &program(0o2745, 0, 44, None), None, false);
+        check(APP, &program(0o755, 0, 0, net_raw), Some(Capabilities), false);
+        check(APP, &program(0o755, 0, 0, inherited), None, false);
+        check(
+            APP,
+            &program(0o755, 0, 0, file(true, true, true)),
+            Some(Capabilities),
+            true,
+        );
+        check(APP, &program(0o4755, 0, 0, net_raw), Some(SetUser(0)), false);
+        check(APP, &program(0o4755, 0, 0, inherited), Some(SetUser(0)), false);
+        check(0, &program(0o4755, 0, 0, None), None, true);
+        check(0, &program(0o755, 0, 0, net_raw), None, true);
+        check(0, &program(0o4755, 7, 0, None), Some(SetUser(7)), false);
+        check(0, &program(0o4755, 7, 0, inherited), Some(SetUser(7)), false);
+        check(0, &program(0o4755, 7, 0, net_raw), Some(SetUser(7)), true);
+        check(0, &program(0o2755, 0, 44, None), Some(SetGroup(44)), true);
     }
 }

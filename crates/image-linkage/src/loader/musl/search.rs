@@ -4,7 +4,7 @@ use super::detect::{path_file_name, split_path};
 use super::verify::{NO_OBJECT, verify_object};
 use crate::elf::ByteString;
 use crate::escape;
-use crate::loader::link_map::{LinkMap, LinkMaps, SearchHit, SearchLists, SearchMiss};
+use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss};
 use crate::loader::object_check::open_object;
 use crate::loader::resolution::RequestOutcome;
 use crate::loader::search::LibraryRequest;
@@ -15,6 +15,8 @@ use crate::rootfs::{LookupError, NodeKind};
 const PATH: usize = 512;
 /// The longest name that is searched for.
 const NAME: usize = 255;
+/// What is said where no call has failed.
+const NO_ERROR: &str = "No error information";
 /// What is said of a directory, which can be opened but not read.
 const DIRECTORY: &str = "Is a directory";
 
@@ -25,13 +27,16 @@ pub(super) struct SearchMemory {
     error: &'static str,
     /// Whether the file with the default directories was asked for.
     asked_for_defaults: bool,
+    /// Whether the program has begun, before which `errno` is cleared (`__dls3`).
+    has_begun: bool,
 }
 
 impl Default for SearchMemory {
     fn default() -> Self {
         Self {
-            error: "No error information",
+            error: NO_ERROR,
             asked_for_defaults: false,
+            has_begun: false,
         }
     }
 }
@@ -44,6 +49,9 @@ pub(super) fn search_library(
     trace: &mut Vec<SearchStep>,
 ) -> Result<SearchHit, SearchMiss> {
     let name = request.name;
+    if request.phase == LoadPhase::Open && !std::mem::replace(&mut memory.has_begun, true) {
+        memory.error = NO_ERROR;
+    }
     let found = if name.is_empty() {
         memory.error = "Invalid argument";
         None
