@@ -30,6 +30,9 @@ pub(super) const COPY: &[&str] = &[
     "damage",
     // Whether a search ends at it because it is damaged.
     "stops_search",
+    // Whether the user of the image may not read it, and what keeps him from it.
+    "denied",
+    "denial",
     "machine",
     "image_machine",
     "wrong_machine",
