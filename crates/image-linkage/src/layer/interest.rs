@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// Raised when the same bytes and the same interest give another [`LayerIndex`](super::index::LayerIndex) than before.
-const INDEX_VERSION: u32 = 2;
+const INDEX_VERSION: u32 = 3;
 
 /// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.
 #[derive(Clone, Default)]

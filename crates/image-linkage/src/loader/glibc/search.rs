@@ -7,7 +7,7 @@ use super::verify;
 use crate::elf::ByteString;
 use crate::escape;
 use crate::loader::dynamic_tokens;
-use crate::loader::link_map::{LinkMap, LinkMaps, SearchHit, SearchLists, SearchMiss, with_slash};
+use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss, with_slash};
 use crate::loader::object_check::{ObjectRole, open_object};
 use crate::loader::refusal_text::{refusal_miss, system_words};
 use crate::loader::resolution::RequestOutcome;
@@ -171,8 +171,12 @@ impl RunningSearch<'_, '_> {
     fn candidate(&mut self, path: Vec<u8>, how: SearchStage) -> SearchFlow {
         let setup = self.maps.setup;
         let absolute = self.maps.absolute(&path);
+        let role = match self.request.phase {
+            LoadPhase::Start => ObjectRole::Library,
+            LoadPhase::Open => ObjectRole::Opened,
+        };
         let (tried, opened) = open_object(setup.rootfs, &absolute, |facts| {
-            verify::verify_object(facts, setup.linker, ObjectRole::Library)
+            verify::verify_object(facts, setup.linker, role)
         });
         self.last_error = match tried {
             TriedFile::Missing(error) => Some(error),
