@@ -30,6 +30,22 @@ pub enum Kind {
     FalsePass,
 }
 
+impl Kind {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FalseGets => "does-not-get",
+            Self::OtherFile => "gets-another-file",
+            Self::FalseNot => "gets-after-all",
+            Self::Unseen => "gets-unseen",
+            Self::UnseenFailure => "fails-unseen",
+            Self::Status => "status",
+            Self::Copy => "copy",
+            Self::FalsePass => "false-pass",
+        }
+    }
+}
+
 /// A claim that a run refutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
@@ -194,7 +210,11 @@ impl Case<'_> {
     fn copies(&self, world: &World, comparison: &mut Comparison) {
         let copies = self.report["cupti"]["copies"].as_array().unwrap();
         let sonames = copies.iter().filter_map(|copy| copy["soname"].as_str());
-        let sonames: BTreeSet<&str> = sonames.chain(["libcupti.so.12"]).collect();
+        // A program that asks by a bare name shows by which one CUPTI is expected.
+        let consumers = self.report["consumers"].as_array().into_iter().flatten();
+        let wanted = consumers.filter_map(|consumer| consumer["for"].as_str());
+        let wanted = wanted.filter(|name| !name.contains('/'));
+        let sonames: BTreeSet<&str> = sonames.chain(["libcupti.so.12"]).chain(wanted).collect();
         let sonames: Vec<&str> = sonames.into_iter().collect();
         let ask = |name: &&str| vec!["/judge".to_owned(), (*name).to_owned()];
         let commands: Vec<_> = sonames.iter().map(ask).collect();

@@ -22,7 +22,7 @@ pub const SONAMES: [(usize, &str); 4] = [
 ];
 
 /// Every feature, each as often as its weight says.
-pub const FEATURES: [(usize, Feature); 30] = [
+pub const FEATURES: [(usize, Feature); 31] = [
     (3, Feature::Plain),
     (4, Feature::Layers),
     (4, Feature::Cache),
@@ -45,6 +45,7 @@ pub const FEATURES: [(usize, Feature); 30] = [
     (2, Feature::Namespace),
     (1, Feature::Static),
     (1, Feature::StaticPie),
+    (3, Feature::Damage),
     (1, Feature::PythonSystem),
     (2, Feature::PythonVenv),
     (2, Feature::PythonUser),

@@ -37,11 +37,15 @@ pub fn keep(world: &World, spec: &ImageSpec, kind: Kind) -> String {
             .into_iter()
             .find(|difference| difference.kind == kind)
     };
+    let names: Vec<String> = spec.features.iter().map(|feature| feature.name()).collect();
+    let name = format!("{}-{}", names.join("-"), kind.name());
+    let file = folder().join(&name).with_extension("json");
+    if file.exists() {
+        return format!("{name} is kept already");
+    }
     let mut small = shrink::shrink(spec.clone(), |spec| find(spec).is_some());
     let text = find(&small).map_or_else(String::new, |difference| difference.text);
-    small.about = format!("seed {}: {kind:?}", spec.seed);
-    let name = format!("seed-{}-{kind:?}", spec.seed).to_lowercase();
-    let file = folder().join(&name).with_extension("json");
+    small.about = format!("once: {text}");
     fs::write(&file, small.to_string()).unwrap();
     format!("{small}{text}\nkept as {}", file.display())
 }

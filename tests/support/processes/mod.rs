@@ -11,6 +11,7 @@
 pub mod audit;
 pub mod base;
 pub mod compare;
+pub mod damaged;
 pub mod engine_images;
 pub mod features;
 pub mod generate;

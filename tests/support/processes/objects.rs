@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
+use super::damaged;
 use super::spec::{Build, ObjectSpec};
 use crate::support;
 
@@ -58,6 +59,9 @@ impl Compiler {
         let mut bytes = self.template(spec.build, tag);
         write_into(&mut bytes, NAME, &spec.name);
         write_into(&mut bytes, PATH, path);
+        if let Some(damage) = spec.damage {
+            damaged::apply(&mut bytes, damage);
+        }
         bytes
     }
 

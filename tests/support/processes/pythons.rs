@@ -177,14 +177,14 @@ fn torch(draft: &mut Draft, site: &Site, init: &str, rpath: Option<String>) -> S
         build: Build::LibraryLinks,
         name: "libcupti.so.12".to_owned(),
         rpath,
-        runpath: None,
+        ..ObjectSpec::default()
     };
     draft.put(1, &library, Content::Object(object));
     let module = ObjectSpec {
         build: Build::ModuleUsesLibrary,
         name: "libtorch_cpu.so".to_owned(),
         rpath: Some("$ORIGIN/lib".to_owned()),
-        runpath: None,
+        ..ObjectSpec::default()
     };
     draft.put(
         1,

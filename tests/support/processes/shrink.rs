@@ -39,11 +39,15 @@ fn smaller(spec: &ImageSpec) -> Vec<ImageSpec> {
     for nth in 0..spec.processes.len() {
         if spec.processes.len() > 1 {
             push(&|spec| {
-                let gone = spec.processes.remove(nth);
+                let kept = spec.processes.remove(nth);
                 // A program that nobody starts is in nobody's way.
-                for layer in &mut spec.layers {
-                    layer.shift_remove(&gone.object);
+                for gone in std::mem::replace(&mut spec.processes, vec![kept]) {
+                    remove(spec, &gone.object);
                 }
+            });
+            push(&|spec| {
+                let gone = spec.processes.remove(nth);
+                remove(spec, &gone.object);
             });
         }
     }
@@ -68,6 +72,12 @@ fn smaller(spec: &ImageSpec) -> Vec<ImageSpec> {
         }
     }
     all
+}
+
+fn remove(spec: &mut ImageSpec, path: &str) {
+    for layer in &mut spec.layers {
+        layer.shift_remove(path);
+    }
 }
 
 /// What is left out as a whole.
@@ -120,6 +130,11 @@ fn less_of(entry: &EntrySpec) -> Vec<EntrySpec> {
     push(&|entry| {
         if let Content::Object(object) = &mut entry.is {
             object.runpath = None;
+        }
+    });
+    push(&|entry| {
+        if let Content::Object(object) = &mut entry.is {
+            object.damage = None;
         }
     });
     all

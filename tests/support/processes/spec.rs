@@ -109,6 +109,43 @@ pub struct ObjectSpec {
     /// `DT_RUNPATH`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub runpath: Option<String>,
+    /// What is wrong with it, if anything.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub damage: Option<Damage>,
+}
+
+/// What is wrong with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Damage {
+    /// It ends after this many of a thousand bytes.
+    Cut(usize),
+    /// The alignment of a segment is no power of two.
+    LoadAlignment,
+    /// The address and the place of a segment do not fit each other.
+    LoadAddress,
+    /// A segment is of another kind: there is one less to load.
+    LoadKind,
+    /// There is no dynamic section.
+    NoDynamic,
+    /// An entry of the dynamic section has another tag: the entry is not there.
+    NoEntry(u64),
+    /// An entry of the dynamic section has this value.
+    Entry(u64, u64),
+    /// The first record of needed versions says that the next is this far.
+    VersionNext(u32),
+    /// The first needed version says that the next is this far.
+    VersionNameNext(u32),
+    /// The type of the object.
+    Type(u16),
+    /// The processor.
+    Machine(u16),
+    /// The number of program headers.
+    HeaderCount(u16),
+    /// The version in the identification.
+    Version(u8),
+    /// The ABI in the identification.
+    Abi(u8),
 }
 
 /// What an object does; see `probe.c`.
@@ -198,6 +235,8 @@ pub enum Feature {
     Static,
     /// A static program that can lie anywhere opens CUPTI.
     StaticPie,
+    /// A copy of CUPTI is damaged.
+    Damage,
     /// Python packages of the system.
     PythonSystem,
     /// Python packages of a virtual environment.
