@@ -187,7 +187,9 @@ impl Case<'_> {
         };
         let outcome = consumer["outcome"]["as-is"].as_str().unwrap();
         let words = consumer["message"].as_str().unwrap_or_default().to_owned();
+        let lacks = consumer["missing_symbols"].as_array();
         match outcome {
+            "loaded" if lacks.is_some_and(|symbols| !symbols.is_empty()) => Said::Not("it lacks symbols".to_owned()),
             "loaded" => {
                 let path = consumer["path"].as_str().unwrap_or_default();
                 // The loader's path may begin at the working directory.

@@ -1,6 +1,6 @@
 //! Python environments of every kind, with modules that get CUPTI when they are imported.
 
-use super::generate::{Draft, cupti};
+use super::generate::{Draft, cupti, object};
 use super::spec::{Build, Content, Feature, ObjectSpec};
 
 /// What ends the name of a module of Debian's Python.
@@ -170,9 +170,9 @@ fn module(draft: &mut Draft, site: &Site, number: usize) {
     draft.process(&path, import(site, &format!("tool{number}.probe_ext")));
 }
 
-/// A torch whose library has a search path, or none.
-fn torch(draft: &mut Draft, site: &Site, init: &str, rpath: Option<String>) -> String {
-    let library = format!("{}/torch/lib/libtorch_cpu.so", site.folder);
+/// A package whose module needs a library that links CUPTI.
+fn package(draft: &mut Draft, site: &Site, name: &str, init: &str, rpath: Option<String>) {
+    let library = format!("{}/{name}/lib/lib{name}_cpu.so", site.folder);
     let object = ObjectSpec {
         build: Build::LibraryLinks,
         name: "libcupti.so.12".to_owned(),
@@ -182,21 +182,17 @@ fn torch(draft: &mut Draft, site: &Site, init: &str, rpath: Option<String>) -> S
     draft.put(1, &library, Content::Object(object));
     let module = ObjectSpec {
         build: Build::ModuleUsesLibrary,
-        name: "libtorch_cpu.so".to_owned(),
+        name: format!("lib{name}_cpu.so"),
         rpath: Some("$ORIGIN/lib".to_owned()),
         ..ObjectSpec::default()
     };
-    draft.put(
-        1,
-        &format!("{}/torch/probe_ext{EXT}", site.folder),
-        Content::Object(module),
-    );
-    let text = format!("{init}from . import probe_ext\n");
-    draft.put(1, &format!("{}/torch/__init__.py", site.folder), Content::Text(text));
-    draft.process(&library, import(site, "torch"));
-    library
+    draft.put(1, &format!("{}/{name}/_C{EXT}", site.folder), Content::Object(module));
+    let text = format!("{init}from . import _C\n");
+    draft.put(1, &format!("{}/{name}/__init__.py", site.folder), Content::Text(text));
+    draft.process(&library, import(site, name));
 }
 
+/// A package whose code opens CUPTI by its path.
 fn preload(draft: &mut Draft, site: &Site) {
     let mode = draft
         .random
@@ -206,18 +202,28 @@ fn preload(draft: &mut Draft, site: &Site) {
         "import ctypes, os\nroot = os.path.dirname(os.path.dirname(__file__))\n\
          ctypes.CDLL(os.path.join(root, 'nvidia', 'cuda_cupti', 'lib', 'libcupti.so.12'), mode={mode})\n"
     );
-    torch(draft, site, &init, None);
+    package(draft, site, "tracer", &init, None);
 }
 
+/// PyTorch as its wheels were up to 2.9, and a module that works once it is imported.
 fn after(draft: &mut Draft, site: &Site) {
     let rpath = "$ORIGIN/../../nvidia/cuda_cupti/lib".to_owned();
-    torch(draft, site, "", Some(rpath));
+    let init = "import ctypes, os\ndeps = os.path.join(os.path.dirname(__file__), 'lib', 'libtorch_global_deps.so')\n\
+                ctypes.CDLL(deps, mode=ctypes.RTLD_GLOBAL)\n";
+    package(draft, site, "torch", init, Some(rpath));
+    let deps = "libtorch_global_deps.so";
+    draft.put(
+        1,
+        &format!("{}/torch/lib/{deps}", site.folder),
+        object(Build::Empty, deps),
+    );
+    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.8.0\n".to_owned();
+    draft.put(
+        1,
+        &format!("{}/torch-2.8.0.dist-info/METADATA", site.folder),
+        Content::Text(metadata),
+    );
     let path = format!("{}/nvrx_cupti_module{EXT}", site.folder);
-    let object = ObjectSpec {
-        build: Build::ModuleLinks,
-        name: "libcupti.so.12".to_owned(),
-        ..ObjectSpec::default()
-    };
-    draft.put(1, &path, Content::Object(object));
+    draft.put(1, &path, object(Build::ModuleLinks, "libcupti.so.12"));
     draft.process(&path, import(site, "torch, nvrx_cupti_module"));
 }
