@@ -55,7 +55,7 @@ impl Root {
         self.folder.path()
     }
 
-    /// A path of the image without links; `None` where it leads nowhere.
+    /// A path of the image without links; what is not there stands for itself. `None` where links lead in a circle.
     pub fn real_path(&self, path: &str) -> Option<String> {
         let mut pending: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         let mut at: Vec<String> = Vec::new();
@@ -67,8 +67,7 @@ impl Root {
                 name => {
                     at.push(name.to_owned());
                     let here = self.folder.path().join(at.join("/"));
-                    let facts = fs::symlink_metadata(&here).ok()?;
-                    if facts.is_symlink() {
+                    if fs::symlink_metadata(&here).is_ok_and(|facts| facts.is_symlink()) {
                         links += 1;
                         let target = fs::read_link(&here).ok()?.into_os_string().into_string().ok()?;
                         at.pop();
@@ -94,6 +93,10 @@ impl Root {
                 .map(|_| Outcome::Not("there is no such user".to_owned()))
                 .collect();
         };
+        // An engine makes the working directory where there is none (moby, `Container.SetupWorkingDirectory`).
+        if let Some(dir) = self.real_path(spec.working_dir.as_deref().unwrap_or("/")) {
+            fs::create_dir_all(self.path().join(dir.trim_start_matches('/'))).unwrap();
+        }
         let mut child = Command::new(tool)
             .arg(self.path())
             .stdin(Stdio::piped())
