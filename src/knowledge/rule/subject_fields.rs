@@ -3,6 +3,7 @@
 pub(super) const IMAGE: &[&str] = &[
     "status",
     "status_nvidia",
+    "has_headers",
     "import_broken",
     // Whether a copy, a link to none or a program that asks is there.
     "concerns_cupti",
@@ -29,6 +30,9 @@ pub(super) const COPY: &[&str] = &[
     "damage",
     // Whether a search ends at it because it is damaged.
     "stops_search",
+    // Whether the user of the image may not read it, and what keeps him from it.
+    "denied",
+    "denial",
     "machine",
     "image_machine",
     "wrong_machine",
@@ -72,6 +76,9 @@ pub(super) const UNSERVED: &[&str] = &[
     // Whether another program of the same Python environment gets one.
     "others_served",
 ];
+
+// The objects, a few of many.
+pub(super) const UNDECIDED: &[&str] = &["names"];
 
 pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
 

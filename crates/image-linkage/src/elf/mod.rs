@@ -13,6 +13,7 @@ mod held_ranges;
 mod load_check;
 mod load_fault;
 pub mod mentions;
+mod operands;
 mod range;
 pub(crate) mod stream;
 mod string_table;

@@ -95,6 +95,7 @@ fn expected() -> ElfFacts {
             bytes("could not open libcupti.so.%d"),
             bytes("libnvperf_host.so"),
         ],
+        fragments: vec![],
         problems: vec![],
     }
 }

@@ -22,6 +22,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         kind: SubjectKind::Image,
         fields: fields([
             ("status", text(facts.status.as_is.name())),
+            ("has_headers", flag(!facts.headers.is_empty())),
             ("status_nvidia", text(facts.status.nvidia.name())),
             ("import_broken", flag(broken)),
             ("concerns_cupti", flag(facts.concerns_cupti())),
