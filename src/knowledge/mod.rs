@@ -21,6 +21,7 @@ mod name_pattern;
 pub mod packages;
 mod phase;
 mod profiler;
+mod python_import;
 mod release_table;
 pub mod rule;
 mod tables;
@@ -38,6 +39,7 @@ pub use library_release::{LibraryRelease, has_api, version_numbers};
 pub use name_pattern::matches_name_pattern;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead};
+pub use python_import::{ImportStep, LibraryRow, PythonImport};
 pub use release_table::{ReleaseFile, ReleaseTable};
 pub use tables::{BundleFolder, KnowledgeTables};
 

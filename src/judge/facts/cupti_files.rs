@@ -82,7 +82,7 @@ pub(super) fn add_cupti_node(
                         .mentions
                         .iter()
                         .any(|text| contains_bytes(text, library.stem.as_bytes()))
-                    || opens_library(profiles, path.name()))
+                    || opens_library(profiles, path))
             {
                 found.askers.push(path.clone());
             }

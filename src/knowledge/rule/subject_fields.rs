@@ -69,6 +69,8 @@ pub(super) const UNSERVED: &[&str] = &[
     "words",
     // Whether another program of the same Python environment gets one.
     "others_served",
+    // Whether it is a package that no Python of the image has on its path.
+    "unreachable",
 ];
 
 pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
