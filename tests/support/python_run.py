@@ -1,5 +1,5 @@
-"""Imports what a case names and says what the loader made of it: JSON on one line."""
-import ctypes, glob, json, os, sys
+"""Imports what a case names and says what the loader made of it: a line of JSON for each."""
+import ctypes, glob, importlib.util, json, os, sys
 
 
 class Map(ctypes.Structure):
@@ -54,21 +54,44 @@ def pathfinder(names, folders):
     raise words
 
 
-said = {"error": None, "missing": False, "module": None, "cupti": None, "nvperf": None}
-try:
-    for name in sys.argv[1].split(","):
-        module = __import__(name, fromlist=["x"])
-    said["module"] = os.path.realpath(module.__file__)
-    if hasattr(module, "first_call"):
-        module.first_call(pathfinder)
-except ModuleNotFoundError as error:
-    said["missing"], said["error"] = True, str(error)
-except (ImportError, OSError, ValueError) as error:
-    said["error"] = str(error)
-cupti = [path for path in mapped() if "/libcupti.so" in path]
-if cupti:
-    said["cupti"] = os.path.realpath(cupti[0])
-    library = ctypes.CDLL(cupti[0])
-    library.open_nvperf.restype = ctypes.c_char_p
-    said["nvperf"] = library.open_nvperf().decode()
-print(json.dumps(said))
+def place_of(name):
+    """The file or folder that Python takes for the first part of a name."""
+    try:
+        spec = importlib.util.find_spec(name.split(".")[0])
+    except ValueError:
+        return None
+    if spec is None:
+        return None
+    folders = list(spec.submodule_search_locations or [])
+    return os.path.realpath(folders[0] if folders else spec.origin)
+
+
+def answer(names):
+    said = {"error": None, "kind": None, "place": place_of(names[-1]), "module": None, "cupti": None, "nvperf": None}
+    try:
+        for name in names:
+            # The one that is asked about may be there without what is imported before it.
+            if name != names[-1] and place_of(name) is None:
+                continue
+            module = __import__(name, fromlist=["x"])
+        said["module"] = os.path.realpath(module.__file__)
+        if hasattr(module, "first_call"):
+            module.first_call(pathfinder)
+    except (ImportError, OSError, ValueError) as error:
+        said["kind"], said["error"] = type(error).__name__, str(error)
+    cupti = [path for path in mapped() if "/libcupti.so" in path]
+    if cupti and not said["error"]:
+        said["cupti"] = os.path.realpath(cupti[0])
+        library = ctypes.CDLL(cupti[0])
+        library.open_nvperf.restype = ctypes.c_char_p
+        said["nvperf"] = library.open_nvperf().decode()
+    return said
+
+
+for names in sys.argv[1:]:
+    # In a process of its own: what one import maps is there for the next.
+    child = os.fork()
+    if child == 0:
+        print(json.dumps(answer(names.split(","))), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)

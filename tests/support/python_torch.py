@@ -22,6 +22,6 @@ try:
     except Exception:
         pass
 except OSError as error:
-    libraries(False)
+    libraries(True)
     ctypes.CDLL(deps, mode=ctypes.RTLD_GLOBAL)
 from torch._C import *

@@ -153,11 +153,17 @@ impl PythonEnvironment {
 
     fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {
         let folders: Vec<&SearchedFolder> = self.folders(interpreter).collect();
+        let site = self.site_of(object);
         let found = folders.iter().enumerate().find_map(|(number, folder)| {
+            // What lies in a folder of packages within this one is found by no name.
+            let inner = site.as_ref().filter(|site| **site != folder.real_path);
+            if inner.is_some_and(|site| below(&folder.real_path, site).is_some()) {
+                return None;
+            }
             let rest = below_folder(rootfs, folder, object)?;
-            // Much lies in a working directory that no Python loads.
-            (self.start.as_ref() != Some(*folder) || self.is_package(&folder.real_path, object))
-                .then_some((number, *folder, rest))
+            // Much lies in other folders that no Python loads.
+            let may_be = folder.is_site || self.is_package(rootfs, folder, &rest);
+            may_be.then_some((number, *folder, rest))
         });
         let Some((number, folder, rest)) = found else {
             return ObjectSearch::NotThere;
@@ -176,9 +182,15 @@ impl PythonEnvironment {
         })
     }
 
-    /// Whether an object is Python's by its name, or lies where distributions are installed.
-    fn is_package(&self, folder: &RootPath, object: &RootPath) -> bool {
-        module_tag(object.name()).is_some() || self.has_distributions(folder)
+    /// Whether an object below a folder is installed there, or is part of a package or a module by what lies there.
+    fn is_package(&self, rootfs: &Rootfs, folder: &SearchedFolder, rest: &RootPath) -> bool {
+        let mut parts = rest.split_components();
+        let first = parts.next().unwrap_or_default();
+        let package = folder.real_path.join(first).join(b"__init__.py").absolute();
+        let is_module = parts.next().is_none() || rootfs.file(&package).is_some();
+        // In a working directory a name tells, too: who is started there need not be a Python.
+        let is_named = self.start.as_ref() != Some(folder) || module_tag(rest.name()).is_some();
+        self.has_distributions(&folder.real_path) || (is_module && is_named)
     }
 
     fn has_distributions(&self, folder: &RootPath) -> bool {
@@ -203,12 +215,16 @@ impl PythonEnvironment {
     }
 }
 
+/// The path behind a folder, of what lies below it.
+fn below(folder: &RootPath, path: &RootPath) -> Option<RootPath> {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes())?;
+    rest.starts_with(b"/").then(|| RootPath::new(rest))
+}
+
 /// The path of an object below a folder, also where links in the folder lead to it, as those of uv's cache do.
 fn below_folder(rootfs: &Rootfs, folder: &SearchedFolder, object: &RootPath) -> Option<RootPath> {
-    if let Some(rest) = object.as_bytes().strip_prefix(folder.real_path.as_bytes())
-        && rest.starts_with(b"/")
-    {
-        return Some(RootPath::new(rest));
+    if let Some(rest) = below(&folder.real_path, object) {
+        return Some(rest);
     }
     let parts: Vec<&[u8]> = object.split_components().collect();
     let deepest = parts.len().saturating_sub(DEPTH);
