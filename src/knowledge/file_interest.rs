@@ -6,7 +6,10 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 23] = [
+const KEPT: [&str; 24] = [
+    // Who the user of the image is, and what it may read.
+    "etc/passwd",
+    "etc/group",
     "etc/os-release",
     "usr/lib/os-release",
     // Where apt has packages from: a remedy sets up no repository that is there.
@@ -34,11 +37,12 @@ const KEPT: [&str; 23] = [
     "**/python*/site.py",
     "**/site-packages/*.pth",
     "**/dist-packages/*.pth",
-    // The home of the image's user.
-    "etc/passwd",
     // A toolkit that no package manager knows says its versions here alone.
     "usr/local/cuda*/**/version.json",
 ];
+
+/// The functions of the C library that open a library (dlopen(3)).
+pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
 
 /// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
 pub fn cupti_options() -> IndexOptions {
@@ -52,22 +56,30 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let of_library = [
         format!("var/lib/dpkg/info/*{word}*.list"),
         format!("*/**/conda-meta/*{word}*.json"),
+        // Of several wheels whose files lie in one folder, it tells whose a file is.
+        format!("**/*{word}*.dist-info/RECORD"),
     ];
     let header = library.header_version.iter().map(|header| header.file.clone());
     let kept = KEPT.iter().map(|text| (*text).to_owned());
     let hashed = library.family.iter().filter_map(|member| member.hashed.as_ref());
     let names = library.family.iter().filter_map(|member| member.mentioned.clone());
+    let own_version = library.own_version.iter().map(|own| own.begin.clone());
     // An empty prefix would keep every symbol of every object.
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
-    let symbols = own.into_iter().chain(&library.companion_symbols);
+    let symbols = own.into_iter().chain(&library.companion_symbols).cloned();
+    // Who imports none of these opens nothing, whatever texts it holds.
+    let openers = LIBRARY_OPENERS.iter().map(|name| (*name).to_owned());
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
-            names: names.collect(),
-            symbol_prefixes: symbols.cloned().collect(),
+            names: names
+                .chain(library.functions.iter().cloned())
+                .chain(own_version)
+                .collect(),
+            symbol_prefixes: symbols.chain(openers).collect(),
         }),
     }
 }
@@ -93,6 +105,7 @@ mod tests {
     fn files_that_later_stages_read_are_kept_and_others_are_not() {
         for path in [
             "etc/os-release",
+            "etc/passwd",
             "var/lib/dpkg/info/cuda-cupti-12-4.list",
             "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/METADATA",
             "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
@@ -108,6 +121,7 @@ mod tests {
         }
         for path in [
             "models/checkpoint.pth",
+            "etc/shadow",
             "etc/apt/trusted.gpg",
             "var/lib/dpkg/info/bash.list",
             "x/RECORD",

@@ -17,7 +17,8 @@ def mapped():
     while at:
         names.append(os.fsdecode(at.contents.name))
         at = at.contents.next
-    return [name for name in names if name.startswith("/")]
+    # What was opened by a relative path, as one of a working directory in sys.path is, has it as its name.
+    return [name for name in names if "/" in name]
 
 
 def open_in(folders, patterns, mode=ctypes.DEFAULT_MODE):

@@ -1,6 +1,7 @@
 //! The copies of the library: version, owner, how each is found and who gets it.
 
 use super::consumers::CuptiConsumer;
+use super::copy_version::{self, VersionHeaders, VersionSource};
 use super::cupti_files::CuptiFiles;
 use super::file_owner::{self, FileOwner, OwnerKind};
 use super::plain_open::PlainOpen;
@@ -8,35 +9,10 @@ use super::process_context::ProcessContext;
 use super::resolved_objects::opened_object;
 use super::world::ByWorld;
 use crate::knowledge::{Knowledge, ReleaseFile};
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfProblem};
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
-
-/// Where a version is known from, the surest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum VersionSource {
-    /// The file's SHA-256 is that of a known release.
-    Hash,
-    /// The package that owns the file.
-    Package,
-    /// The release in the file's name, as in `libcupti.so.2024.1.1`.
-    FileName,
-    /// The header beside it.
-    Header,
-}
-
-impl VersionSource {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hash => "hash",
-            Self::Package => "package",
-            Self::FileName => "file-name",
-            Self::Header => "header",
-        }
-    }
-}
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
 
 /// A copy of libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +43,8 @@ pub struct CuptiCopy {
     pub by_path: ByWorld<LoadResolution>,
     /// The consumers that get it, by number.
     pub used_by: Vec<usize>,
+    /// What keeps the user of the image from the file.
+    pub denial: Option<AccessDenial>,
     /// What is wrong with the file.
     pub problems: Vec<String>,
 }
@@ -79,16 +57,16 @@ pub fn describe_copies(
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> Vec<CuptiCopy> {
-    let describe =
-        |(path, layer): &(RootPath, usize)| describe_one(knowledge, contexts, path, *layer, plain, consumers);
+    let headers = VersionHeaders::find(knowledge.library, &contexts.as_is.rootfs, found);
+    let describe = |file: &(RootPath, usize)| describe_one(knowledge, contexts, &headers, file, plain, consumers);
     found.files.iter().map(describe).collect()
 }
 
 fn describe_one(
     knowledge: &Knowledge,
     contexts: &ByWorld<ProcessContext>,
-    path: &RootPath,
-    layer: usize,
+    headers: &VersionHeaders,
+    (path, layer): &(RootPath, usize),
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> CuptiCopy {
@@ -113,9 +91,12 @@ fn describe_one(
     let reached = ends_here.as_is.or(ends_here.nvidia);
     // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
     let by_path = ByWorld::map(contexts, |context| context.open_plain(&absolute));
+    // Some damage is nothing to the loader of the image: a file that it loads is not called damaged for that.
+    let loads = by_path.as_is.loads();
+    let told = |problem: &&ElfProblem| !(loads && matches!(problem, ElfProblem::Unloadable(_)));
     let mut problems: Vec<String> = elf
         .iter()
-        .flat_map(|elf| &elf.problems)
+        .flat_map(|elf| elf.problems.iter().filter(told))
         .map(ToString::to_string)
         .collect();
     // A text file in its place is what a pointer of Git LFS or a broken download leaves.
@@ -125,8 +106,8 @@ fn describe_one(
     CuptiCopy {
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),
-        layer,
-        version: version(knowledge, rootfs, path, known, &owner),
+        layer: *layer,
+        version: copy_version::find_version(knowledge, rootfs, headers, path, known, &owner),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
         machine: elf.map(|elf| trace_text::object_machine(elf)),
@@ -141,7 +122,17 @@ fn describe_one(
         how: reached.map(|(_, how)| how),
         by_path,
         used_by: users(consumers, path),
+        denial: denial_of(&contexts.as_is, &absolute),
         problems,
+    }
+}
+
+/// What keeps the user of the image from a file.
+fn denial_of(context: &ProcessContext, path: &[u8]) -> Option<AccessDenial> {
+    let user = &context.user.credentials;
+    match context.rootfs.open_as(path, user, FileUse::Read) {
+        Err(LookupError::Denied(denial)) => Some(*denial),
+        _ => None,
     }
 }
 
@@ -182,49 +173,4 @@ fn owner_of(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath, known: Opti
         },
         None => file_owner::find_owner(knowledge, rootfs, path),
     }
-}
-
-fn version(
-    knowledge: &Knowledge,
-    rootfs: &Rootfs,
-    path: &RootPath,
-    known: Option<&ReleaseFile>,
-    owner: &FileOwner,
-) -> Option<(String, VersionSource)> {
-    let library = knowledge.library;
-    let by_hash = known.and_then(|release| match release.versions.as_slice() {
-        [] => None,
-        // One file can be part of several releases, as libpcsamplingutil.so is of 12.0 and 12.1.
-        versions => Some((versions.join(" or "), VersionSource::Hash)),
-    });
-    let by_package = || {
-        let version = owner
-            .version
-            .as_ref()
-            // A package that bundles CUPTI, such as one of PyTorch, has a version of its own.
-            .filter(|_| owner.name.contains(&library.package_word))?;
-        // Debian writes `12.4.127~12.4.1-2`: the release of the library stands in front.
-        let upstream = version.split(['~', '-']).next().unwrap_or(version);
-        Some((upstream.to_owned(), VersionSource::Package))
-    };
-    let by_name = || {
-        let version = library.version_by_name(&knowledge.tables.releases, path.name());
-        version.map(|version| (version, VersionSource::FileName))
-    };
-    let by_header = || {
-        let file = &library.header_version.as_ref()?.file;
-        // From the folder of the library up: of a wheel, of a toolkit's lib64, of its targets/*/lib, of extras/CUPTI.
-        let places = ["include", "../include", "../../include", "../../../include"];
-        let header = places.iter().find_map(|place| {
-            let folder = path.parent().absolute();
-            rootfs.content(&[&folder, format!("/{place}/{file}").as_bytes()].concat())
-        })?;
-        let version = library.version_by_header(header);
-        version.map(|version| (version, VersionSource::Header))
-    };
-    by_hash
-        .or_else(by_package)
-        .or_else(by_name)
-        // Last, as the header of another release may lie in a folder near by.
-        .or_else(by_header)
 }

@@ -154,6 +154,7 @@ fn unserved(
             ("object", text(consumer.object.to_string())),
             ("wants", text(escape::escape_bytes(&consumer.wants))),
             ("words", text(gets.message.clone())),
+            ("breaks", text(consumer.required.name())),
             ("others_served", flag(others_served)),
             ("unreachable", flag(consumer.unreachable().is_some())),
         ]),
