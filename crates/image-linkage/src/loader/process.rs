@@ -196,6 +196,11 @@ impl<'a> SimulatedProcess<'a> {
         self.maps.position(|map| map.real_path == *real_path)
     }
 
+    /// Whether an object is mapped whose path without links fits.
+    pub fn has_mapped(&self, mut fits: impl FnMut(&RootPath) -> bool) -> bool {
+        self.maps.iter().any(|map| fits(&map.real_path))
+    }
+
     /// The directories that are searched before the cache and the default ones for what the object at this path
     /// needs once it is started: absolute, with a final `/`, tokens expanded, in order, each with the part of the search.
     /// In each of them the loader looks into its [`DynamicLoader::subdirectories`] first.
