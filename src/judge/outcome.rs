@@ -112,7 +112,14 @@ impl AuditedImage {
                 )
             }
             CuptiStatus::Unloadable => format!("{name} is in the image and cannot be loaded"),
-            CuptiStatus::HeadersOnly => format!("{name} is not in the image: only its headers are"),
+            CuptiStatus::HeadersOnly => {
+                let what = match (facts.headers.is_empty(), facts.dangling.is_empty()) {
+                    (true, _) => "links to none",
+                    (_, true) => "its headers",
+                    _ => "its headers and links to none",
+                };
+                format!("{name} is not in the image: only {what} are")
+            }
             CuptiStatus::Absent => format!("{name} is not in the image"),
         }
     }

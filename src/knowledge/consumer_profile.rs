@@ -22,6 +22,8 @@ pub enum RequestKind {
 pub enum FailureImpact {
     /// The program cannot be started or imported.
     Import,
+    /// The program runs on the CPU alone: it asks for the library before it uses a GPU.
+    Gpu,
     /// The program runs, and its profiling does not.
     Profiling,
 }
@@ -37,10 +39,16 @@ impl RequestKind {
 }
 
 impl FailureImpact {
+    /// Whether the program does not do its own work without the library, profiled or not.
+    pub fn breaks_program(self) -> bool {
+        matches!(self, Self::Import | Self::Gpu)
+    }
+
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Import => "import",
+            Self::Gpu => "gpu",
             Self::Profiling => "profiling",
         }
     }
@@ -62,6 +70,9 @@ pub struct ConsumerProfile {
     /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
+    /// Folders of the same kind that it takes in place of the first on some GPUs, where they are there.
+    #[serde(default)]
+    pub variants: Vec<ConsumerVariant>,
     /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
     /// stands for any rest. Its search paths are those that count.
     #[serde(default)]
@@ -69,11 +80,62 @@ pub struct ConsumerProfile {
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
+    /// Builds that open other names; the first that fits counts.
+    #[serde(default)]
+    pub builds: Vec<ConsumerBuild>,
+    /// The file names of other objects of the program that open it as this one does; a final `*` stands for any rest.
+    #[serde(default)]
+    pub parts: Vec<String>,
     /// What breaks without it.
     pub required: FailureImpact,
     /// The library that it asks for, by id.
     #[serde(default = "default_library")]
     pub library: String,
+}
+
+/// A folder that a program takes in the place of another one.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerVariant {
+    /// What the program is called that does.
+    pub name: String,
+    /// The folder, relative to the object's.
+    pub beside: String,
+}
+
+/// A build of a program that opens names of its own.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerBuild {
+    /// A part of the object's path.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// A distribution of Python beside it, in normal form.
+    #[serde(default)]
+    pub distribution: Option<String>,
+    /// The first version of the distribution.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// The names it opens, in order.
+    pub names: Vec<String>,
+}
+
+impl ConsumerBuild {
+    /// Whether the build is that of an object at `path`, with `versions` of the distributions beside it, by name.
+    pub fn fits<'v>(&self, path: &str, version_of: impl Fn(&str) -> Option<&'v str>) -> bool {
+        let on_path = self.path.as_ref().is_none_or(|part| path.contains(part));
+        let new_enough = self.distribution.as_ref().is_none_or(|name| {
+            let from = self.from.as_deref().unwrap_or_default();
+            version_of(name).is_some_and(|version| leading_numbers(version) >= leading_numbers(from))
+        });
+        on_path && new_enough
+    }
+}
+
+/// The numbers that a version begins with: 2, 17 and 0 of `2.17.0+nv24.10` (PEP 440, local versions).
+fn leading_numbers(version: &str) -> Vec<u32> {
+    let parts = version.split(|letter: char| !letter.is_ascii_digit());
+    parts.map_while(|part| part.parse().ok()).take(3).collect()
 }
 
 fn default_library() -> String {
@@ -116,4 +178,12 @@ pub(crate) fn opens_library(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
         .iter()
         // Who is linked says so in `DT_NEEDED`; no table of an object tells of a dlopen.
         .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(name))
+}
+
+/// Whether an object of this file name is a part of a known program that asks for the library by another object.
+pub(crate) fn is_known_part(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
+    let mut parts = profiles
+        .iter()
+        .flat_map(|profile| profile.parts.iter().chain(&profile.through));
+    parts.any(|part| matches_name_pattern(name, part))
 }

@@ -35,6 +35,9 @@ const KEPT: [&str; 20] = [
     "usr/local/cuda*/**/version.json",
 ];
 
+/// The functions of the C library that open a library (dlopen(3)).
+pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
+
 /// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
 pub fn cupti_options() -> IndexOptions {
     library_options(Knowledge::built_in().library)
@@ -47,22 +50,30 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let of_library = [
         format!("var/lib/dpkg/info/*{word}*.list"),
         format!("*/**/conda-meta/*{word}*.json"),
+        // Of several wheels whose files lie in one folder, it tells whose a file is.
+        format!("**/*{word}*.dist-info/RECORD"),
     ];
     let header = library.header_version.iter().map(|header| header.file.clone());
     let kept = KEPT.iter().map(|text| (*text).to_owned());
     let hashed = library.family.iter().filter_map(|member| member.hashed.as_ref());
     let names = library.family.iter().filter_map(|member| member.mentioned.clone());
+    let own_version = library.own_version.iter().map(|own| own.begin.clone());
     // An empty prefix would keep every symbol of every object.
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
-    let symbols = own.into_iter().chain(&library.companion_symbols);
+    let symbols = own.into_iter().chain(&library.companion_symbols).cloned();
+    // Who imports none of these opens nothing, whatever texts it holds.
+    let openers = LIBRARY_OPENERS.iter().map(|name| (*name).to_owned());
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
-            names: names.collect(),
-            symbol_prefixes: symbols.cloned().collect(),
+            names: names
+                .chain(library.functions.iter().cloned())
+                .chain(own_version)
+                .collect(),
+            symbol_prefixes: symbols.chain(openers).collect(),
         }),
     }
 }

@@ -27,6 +27,10 @@ pub struct LibraryProfile {
     /// The same of the libraries beside it.
     #[serde(default)]
     pub companion_symbols: Vec<String>,
+    /// Functions that programs look up by name once they have opened it (dlsym(3)): an object with such a string opens it,
+    /// whatever the name.
+    #[serde(default)]
+    pub functions: Vec<String>,
     /// The libraries of its packages, itself among them.
     #[serde(default)]
     pub family: Vec<FamilyLibrary>,
@@ -38,6 +42,9 @@ pub struct LibraryProfile {
     /// The header that says its version.
     #[serde(default)]
     pub header_version: Option<HeaderVersion>,
+    /// Where a file of it says its version itself.
+    #[serde(default)]
+    pub own_version: Option<OwnVersion>,
     /// The soname by version, the newest rule first.
     pub soname: Vec<SonameRule>,
     /// Its Python packages, as pip and their metadata name them.
@@ -93,6 +100,16 @@ pub struct HeaderVersion {
     /// From this number on it is `major * 10000 + minor * 100` and the rest.
     #[serde(default)]
     pub decimal_from: Option<u32>,
+}
+
+/// A text within the files of a library that holds the version.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnVersion {
+    /// What stands before the version.
+    pub begin: String,
+    /// What stands behind it.
+    pub end: String,
 }
 
 /// The soname from a major version on.
@@ -157,6 +174,18 @@ impl LibraryProfile {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
     }
 
+    /// Whether a text is the name of one of its functions.
+    pub fn is_function(&self, text: &[u8]) -> bool {
+        self.functions.iter().any(|function| function.as_bytes() == text)
+    }
+
+    /// Whether a file is one of its family by its name.
+    pub fn is_family(&self, name: &[u8]) -> bool {
+        self.family
+            .iter()
+            .any(|member| name.starts_with(member.stem.as_bytes()))
+    }
+
     /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.
     pub fn is_request(&self, name: &[u8]) -> bool {
         // ld.so takes a name with a slash for a path; it asks for the library all the same.
@@ -189,6 +218,29 @@ impl LibraryProfile {
         let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
         let version = (parts.next()??, parts.next()??);
         Some(self.release(version, None).soname)
+    }
+
+    /// Whether a file with this soname cannot be of a version: the number in the soname is another one.
+    pub fn contradicts(&self, version: &str, soname: Option<&[u8]>) -> bool {
+        let of_version = self.soname_of(version);
+        // A soname without a number, or a lone major version, says too little.
+        let numbered = soname.filter(|name| self.number_of(name).is_some());
+        numbered
+            .zip(of_version)
+            .is_some_and(|(soname, of_version)| of_version.as_bytes() != soname)
+    }
+
+    /// The version that a text of the library itself says, as compilers put it into GPU code.
+    pub fn version_by_text<'t>(&self, texts: impl IntoIterator<Item = &'t [u8]>) -> Option<String> {
+        let (begin, end) = self.own_version.as_ref().map(|own| (&own.begin, &own.end))?;
+        let mut found = texts.into_iter().filter_map(|text| {
+            let text = std::str::from_utf8(text).ok()?;
+            let (_, rest) = text.split_once(begin.as_str())?;
+            Some(rest.split_once(end.as_str())?.0.to_owned())
+        });
+        let first = found.next()?;
+        // Code of several releases in one file says nothing of the file.
+        found.all(|other| other == first).then_some(first)
     }
 
     /// The version that a file name carries, as far as it says more than a soname.

@@ -18,6 +18,7 @@ mod library_file;
 mod library_release;
 pub mod minimum_driver;
 mod name_pattern;
+mod opened_text;
 pub mod packages;
 mod phase;
 mod profiler;
@@ -27,15 +28,16 @@ mod tables;
 pub mod user_folders;
 
 pub use catalog::{DataFile, DataKind, FileMistake};
-pub(crate) use consumer_profile::opens_library;
-pub use consumer_profile::{ConsumerProfile, FailureImpact, RequestKind};
+pub use consumer_profile::{ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, RequestKind};
+pub(crate) use consumer_profile::{is_known_part, opens_library};
 pub use knowledge_base::Knowledge;
 pub use library::{
-    DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, LibraryProfile, SonameRule, WheelNames, WheelOwner, WheelPackage,
-    fill_version,
+    DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, LibraryProfile, OwnVersion, SonameRule, WheelNames, WheelOwner,
+    WheelPackage, fill_version,
 };
 pub use library_release::{LibraryRelease, has_api, version_numbers};
 pub use name_pattern::matches_name_pattern;
+pub use opened_text::OpenedText;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead};
 pub use release_table::{ReleaseFile, ReleaseTable};

@@ -7,12 +7,16 @@ use super::companions::{self, CompanionRequest};
 use super::consumer_outcome::ConsumerOutcome;
 use super::credentials;
 use super::cupti_files::CuptiFiles;
-use super::file_owner::{self, contains_bytes};
+use super::file_owner;
 use super::missing_symbols;
+use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
+use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::ByWorld;
-use crate::knowledge::{self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, opens_library};
+use crate::knowledge::{
+    self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
+};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{Arch, LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
@@ -39,67 +43,82 @@ pub struct CuptiConsumer {
     pub outcome: ByWorld<ConsumerOutcome>,
 }
 
-/// Finds the consumers and what each gets.
+/// Finds the consumers and what each gets, and the objects of which only a run could tell what they open.
 pub(super) fn find_consumers(
     contexts: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
     knowledge: &Knowledge,
     profiles: &[ConsumerProfile],
+    distributions: &[PythonDistribution],
     wanted: &[CompanionRequest],
-) -> Vec<CuptiConsumer> {
+) -> (Vec<CuptiConsumer>, Vec<UndecidedOpener>) {
     // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
     let is_asker =
         |path: &&RootPath| opens_library(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
-    objects
-        .into_iter()
-        .filter_map(|object| {
-            let profile = profiles.iter().find(|profile| profile.fits(object.name()));
-            consumer(contexts, knowledge.library, object, profile, wanted)
-        })
-        .collect()
+    // What the library's own files and the parts of known programs hold is no news.
+    let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
+    let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
+    let (mut consumers, mut undecided) = (Vec::new(), Vec::new());
+    for object in objects {
+        let Some(elf) = elf_at(&contexts.as_is.rootfs, &object) else {
+            continue;
+        };
+        let profile = profiles.iter().find(|profile| profile.fits(object.name()));
+        let needed = elf.needed.iter().find(|name| knowledge.library.is_request(name));
+        // A DT_NEEDED entry decides before any code runs, so that a string beside it adds nothing.
+        let (asks, opened) = match needed {
+            Some(name) => (RequestKind::Needed, OpenedNames::from_needed(name)),
+            None => (RequestKind::Dlopen, texts.find_opened_names(&object, elf, profile)),
+        };
+        let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, profile, asks, names, wanted);
+        let asked = opened.known().map(ask);
+        let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+        let may_get_other = || !opened.possible.is_empty() && is_served(&ask(&opened.possible));
+        match asked {
+            // Whoever gets what its bytes name gets it; one that does not may open what comes of its other texts.
+            Some(consumer) if is_served(&consumer) || !may_get_other() => consumers.push(consumer),
+            None if opened.hints.is_empty() || is_told_elsewhere(object.name()) => {}
+            _ => undecided.push(opened.into_undecided(object.clone())),
+        }
+        for variant in profile.iter().flat_map(|profile| &profile.variants) {
+            let beside = texts.library_beside(&object, &variant.beside);
+            consumers.extend(beside.map(|path| CuptiConsumer {
+                name: variant.name.clone(),
+                ..ask(&[path])
+            }));
+        }
+    }
+    (consumers, undecided)
 }
 
 fn consumer(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
-    object: RootPath,
+    object: &RootPath,
     profile: Option<&ConsumerProfile>,
+    asks: RequestKind,
+    names: &[ByteString],
     wanted: &[CompanionRequest],
-) -> Option<CuptiConsumer> {
-    let rootfs = &contexts.as_is.rootfs;
-    let elf = elf_at(rootfs, &object)?;
-    let needed = elf.needed.iter().find(|name| library.is_request(name));
-    // A DT_NEEDED entry decides before any code runs, so that a string beside it adds nothing.
-    let asks = if needed.is_some() {
-        RequestKind::Needed
-    } else {
-        RequestKind::Dlopen
-    };
-    let names = match needed {
-        Some(name) => vec![name.clone()],
-        None => opened_names(rootfs, library, &object, profile),
-    };
-    // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
-    let wants = names
-        .last()
-        .filter(|_| names.len() == 1)
-        .or_else(|| names.iter().find(|name| !name.contains(&b'/')))?
-        .clone();
-    let program = program(rootfs, &object);
+) -> CuptiConsumer {
+    let program = program(&contexts.as_is.rootfs, object);
     let outcome = ByWorld::map(contexts, |context| {
         let asker = ConsumerRequest {
-            object: &object,
+            object,
             program: program.as_ref(),
             asks,
-            names: &names,
+            names,
             through: profile.and_then(|profile| profile.through.as_deref()),
         };
         gets(context, library, &asker, wanted)
     });
+    // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
+    let bare = names.iter().find(|name| !name.contains(&b'/'));
+    let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
+    let wants = bare.or_else(opened).or(names.first()).cloned().unwrap_or_default();
     let file_name = image_linkage::escape::escape_bytes(object.name());
-    Some(CuptiConsumer {
+    CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
         // Without a profile: a missing DT_NEEDED entry stops the program, a dlopen that fails can be caught.
@@ -108,53 +127,12 @@ fn consumer(
             (None, RequestKind::Needed) => FailureImpact::Import,
             (None, RequestKind::Dlopen) => FailureImpact::Profiling,
         },
-        object,
+        object: object.clone(),
         asks,
         wants,
         program,
         outcome,
-    })
-}
-
-/// The names that an object opens: what its profile says, else the exact names that it holds.
-fn opened_names(
-    rootfs: &Rootfs,
-    library: &LibraryProfile,
-    object: &RootPath,
-    profile: Option<&ConsumerProfile>,
-) -> Vec<ByteString> {
-    let held = || {
-        let elf = elf_at(rootfs, object);
-        let mentions = elf.map(|elf| elf.mentions.as_slice()).unwrap_or_default();
-        // `libcupti.so.%d` is a pattern and a text with spaces is a message: dlopen gets neither of them.
-        let exact =
-            |text: &&ByteString| library.is_name(text) && !contains_bytes(text, b"%") && !contains_bytes(text, b" ");
-        let mut names: Vec<ByteString> = mentions.iter().filter(exact).cloned().collect();
-        // The most exact name is tried first, as dlopen callers do.
-        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
-        names
-    };
-    let Some(profile) = profile else {
-        return held();
-    };
-    let folder = profile
-        .beside
-        .as_ref()
-        .map(|folder| object.parent().join(folder.as_bytes()));
-    // proton opens the file in its own wheel by path, where that wheel has one.
-    let beside = folder
-        .map(|folder| folder.join(library.stem.as_bytes()).absolute())
-        .filter(|path| rootfs.lookup(path).is_ok());
-    let mut names: Vec<ByteString> = beside.map(Into::into).into_iter().collect();
-    // A profile that knows the folder knows the names and their order as well.
-    let held = if profile.beside.is_some() { Vec::new() } else { held() };
-    // What this very build holds comes before what the profile knows of all builds.
-    names.extend(if held.is_empty() {
-        profile.names.iter().map(|name| name.as_bytes().into()).collect()
-    } else {
-        held
-    });
-    names
+    }
 }
 
 /// The program of the process that loads an object: itself if it is one, else the interpreter of its environment.

@@ -1,6 +1,7 @@
 //! The copies of the library: version, owner, how each is found and who gets it.
 
 use super::consumers::CuptiConsumer;
+use super::copy_version::{self, VersionHeaders, VersionSource};
 use super::cupti_files::CuptiFiles;
 use super::file_owner::{self, FileOwner, OwnerKind};
 use super::plain_open::PlainOpen;
@@ -12,31 +13,6 @@ use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
-
-/// Where a version is known from, the surest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum VersionSource {
-    /// The file's SHA-256 is that of a known release.
-    Hash,
-    /// The package that owns the file.
-    Package,
-    /// The release in the file's name, as in `libcupti.so.2024.1.1`.
-    FileName,
-    /// The header beside it.
-    Header,
-}
-
-impl VersionSource {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hash => "hash",
-            Self::Package => "package",
-            Self::FileName => "file-name",
-            Self::Header => "header",
-        }
-    }
-}
 
 /// A copy of libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,16 +57,16 @@ pub fn describe_copies(
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> Vec<CuptiCopy> {
-    let describe =
-        |(path, layer): &(RootPath, usize)| describe_one(knowledge, contexts, path, *layer, plain, consumers);
+    let headers = VersionHeaders::find(knowledge.library, &contexts.as_is.rootfs, found);
+    let describe = |file: &(RootPath, usize)| describe_one(knowledge, contexts, &headers, file, plain, consumers);
     found.files.iter().map(describe).collect()
 }
 
 fn describe_one(
     knowledge: &Knowledge,
     contexts: &ByWorld<ProcessContext>,
-    path: &RootPath,
-    layer: usize,
+    headers: &VersionHeaders,
+    (path, layer): &(RootPath, usize),
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> CuptiCopy {
@@ -127,8 +103,8 @@ fn describe_one(
     CuptiCopy {
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),
-        layer,
-        version: version(knowledge, rootfs, path, known, &owner),
+        layer: *layer,
+        version: copy_version::find_version(knowledge, rootfs, headers, path, known, &owner),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
         machine: elf.map(|elf| trace_text::object_machine(elf)),
@@ -194,49 +170,4 @@ fn owner_of(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath, known: Opti
         },
         None => file_owner::find_owner(knowledge, rootfs, path),
     }
-}
-
-fn version(
-    knowledge: &Knowledge,
-    rootfs: &Rootfs,
-    path: &RootPath,
-    known: Option<&ReleaseFile>,
-    owner: &FileOwner,
-) -> Option<(String, VersionSource)> {
-    let library = knowledge.library;
-    let by_hash = known.and_then(|release| match release.versions.as_slice() {
-        [] => None,
-        // One file can be part of several releases, as libpcsamplingutil.so is of 12.0 and 12.1.
-        versions => Some((versions.join(" or "), VersionSource::Hash)),
-    });
-    let by_package = || {
-        let version = owner
-            .version
-            .as_ref()
-            // A package that bundles CUPTI, such as one of PyTorch, has a version of its own.
-            .filter(|_| owner.name.contains(&library.package_word))?;
-        // Debian writes `12.4.127~12.4.1-2`: the release of the library stands in front.
-        let upstream = version.split(['~', '-']).next().unwrap_or(version);
-        Some((upstream.to_owned(), VersionSource::Package))
-    };
-    let by_name = || {
-        let version = library.version_by_name(&knowledge.tables.releases, path.name());
-        version.map(|version| (version, VersionSource::FileName))
-    };
-    let by_header = || {
-        let file = &library.header_version.as_ref()?.file;
-        // From the folder of the library up: of a wheel, of a toolkit's lib64, of its targets/*/lib, of extras/CUPTI.
-        let places = ["include", "../include", "../../include", "../../../include"];
-        let header = places.iter().find_map(|place| {
-            let folder = path.parent().absolute();
-            rootfs.content(&[&folder, format!("/{place}/{file}").as_bytes()].concat())
-        })?;
-        let version = library.version_by_header(header);
-        version.map(|version| (version, VersionSource::Header))
-    };
-    by_hash
-        .or_else(by_package)
-        .or_else(by_name)
-        // Last, as the header of another release may lie in a folder near by.
-        .or_else(by_header)
 }

@@ -1,6 +1,8 @@
 //! The files that bear on the library: those of its name, links to none, headers, and objects that may ask for it.
 
-use super::file_owner::{self, contains_bytes};
+use std::collections::BTreeSet;
+
+use super::{file_owner, opened_names};
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -30,7 +32,12 @@ pub struct CuptiFiles {
     pub headers: Vec<(RootPath, usize)>,
     /// Objects that need CUPTI, hold its name or are known to open it, the copies left out.
     pub askers: Vec<RootPath>,
+    /// The absolute paths of the files and links of its name, each from its last byte to its first.
+    names: BTreeSet<Vec<u8>>,
 }
+
+/// The paths that are looked at of those that end alike.
+const ALIKE: usize = 8;
 
 impl CuptiFiles {
     /// The files that are for everybody, not for one tool alone.
@@ -39,6 +46,29 @@ impl CuptiFiles {
             .iter()
             .map(|(path, _)| path)
             .filter(|path| !file_owner::is_private_copy(tables, path))
+    }
+
+    /// The numbers in the names of files and links.
+    pub fn numbers(&self, library: &LibraryProfile) -> BTreeSet<String> {
+        let names = self.names.iter().map(|path| {
+            let name = path.split(|&byte| byte == b'/').next().unwrap_or_default();
+            name.iter().rev().copied().collect::<Vec<u8>>()
+        });
+        names
+            .filter_map(|name| library.number_of(&name).map(str::to_owned))
+            .collect()
+    }
+
+    /// The files and links of its name that lie at this path below some folder; a few of many.
+    pub fn ending_with(&self, path: &[u8]) -> Vec<ByteString> {
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        let end: Vec<u8> = path.iter().rev().chain(b"/").copied().collect();
+        let alike = self
+            .names
+            .range(end.clone()..)
+            .take_while(|name| name.starts_with(&end));
+        let forward = |name: &Vec<u8>| name.iter().rev().copied().collect();
+        alike.take(ALIKE).map(forward).collect()
     }
 }
 
@@ -51,6 +81,9 @@ pub(super) fn add_cupti_node(
     path: &RootPath,
     node: &RootfsNode,
 ) {
+    if library.is_name(path.name()) && !matches!(node.kind, NodeKind::Directory(_)) {
+        found.names.insert(path.absolute().into_iter().rev().collect());
+    }
     match &node.kind {
         NodeKind::Symlink(target) if library.is_name(path.name()) => {
             if let Err(why) = rootfs.lookup(&path.absolute())
@@ -78,10 +111,7 @@ pub(super) fn add_cupti_node(
             // A string may hold the name within a path or a message: what is opened by it is found out later.
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
-                    || elf
-                        .mentions
-                        .iter()
-                        .any(|text| contains_bytes(text, library.stem.as_bytes()))
+                    || opened_names::speaks_of(library, elf)
                     || opens_library(profiles, path.name()))
             {
                 found.askers.push(path.clone());

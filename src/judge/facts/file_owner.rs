@@ -111,6 +111,42 @@ fn deb_version(rootfs: &Rootfs, name: &str) -> Option<String> {
     field(paragraph, "Version").map(str::to_owned)
 }
 
+/// What the list of files of a Python distribution says of a file, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum RecordEntry {
+    /// It is listed, with the size that it has.
+    Same,
+    /// There is no list.
+    NoList,
+    /// It is listed with another size: it was replaced.
+    Replaced,
+    /// The list has no such file.
+    Unlisted,
+}
+
+/// Looks a file up in the `RECORD` of a distribution (PyPA, "Recording installed projects"): lines of a path relative
+/// to the folder of packages, a hash and a size.
+fn record_entry(record: Option<&[u8]>, inside: &[u8], bytes: Option<u64>) -> RecordEntry {
+    let Some(record) = record else {
+        return RecordEntry::NoList;
+    };
+    let mut lines = record.split(|&byte| byte == b'\n');
+    let rest = lines.find_map(|line| line.strip_prefix(inside)?.strip_prefix(b","));
+    let Some(rest) = rest else {
+        return RecordEntry::Unlisted;
+    };
+    // Installers may leave the size out, and a line then ends with the comma.
+    let size = text(rest)
+        .trim()
+        .rsplit(',')
+        .next()
+        .and_then(|size| size.parse::<u64>().ok());
+    match (size, bytes) {
+        (Some(size), Some(bytes)) if size != bytes => RecordEntry::Replaced,
+        _ => RecordEntry::Same,
+    }
+}
+
 /// The Python distribution whose folder holds the file: NVIDIA's wheels put CUPTI below `nvidia/`.
 fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let absolute = path.absolute();
@@ -124,21 +160,28 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
     let (site, inside) = absolute.split_at(at);
     let directory = rootfs.lookup(site).ok()?;
     let wanted = wanted_distribution(library, inside)?;
-    rootfs
-        .children(directory.node)
-        .filter(|(name, _)| name.ends_with(b".dist-info"))
-        .find_map(|(name, _)| {
-            if !wanted.iter().any(|stem| name.starts_with(stem.as_bytes())) {
-                return None;
-            }
-            let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
-            let name = field(&metadata, "Name")?.to_owned();
-            Some(FileOwner {
-                kind: OwnerKind::Pip,
-                name,
-                version: field(&metadata, "Version").map(str::to_owned),
-            })
-        })
+    let file = rootfs.file(&absolute);
+    let soname = file.and_then(|file| file.elf.as_ref()?.soname.as_deref());
+    let candidates = rootfs.children(directory.node).filter(|(name, _)| {
+        name.ends_with(b".dist-info") && wanted.iter().any(|stem| name.starts_with(stem.as_bytes()))
+    });
+    let owners = candidates.filter_map(|(name, _)| {
+        let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
+        let record = rootfs.content(&[site, name, b"/RECORD"].concat());
+        let entry = record_entry(record, inside, file.map(|file| file.bytes));
+        let version = field(&metadata, "Version").map(str::to_owned);
+        let is_other = version
+            .as_deref()
+            .is_some_and(|version| library.contradicts(version, soname));
+        let owner = FileOwner {
+            kind: OwnerKind::Pip,
+            name: field(&metadata, "Name")?.to_owned(),
+            // What lies in the place of a file of the package is of no version of it.
+            version: version.filter(|_| entry != RecordEntry::Replaced),
+        };
+        (entry != RecordEntry::Unlisted && !is_other).then_some((entry, owner))
+    });
+    owners.min_by_key(|(entry, _)| *entry).map(|(_, owner)| owner)
 }
 
 /// The stems of the distributions that a path below `site-packages` can be from.
@@ -154,7 +197,7 @@ fn wanted_distribution(library: &LibraryProfile, inside: &[u8]) -> Option<Vec<St
     Some(owner.begins.clone())
 }
 
-/// The conda package of the environment the file lies in. Its file list is not read: CUPTI is in one package.
+/// The conda package of the environment the file lies in, whose metadata lists the file.
 fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let begin = format!("{}-", library.conda.as_ref()?);
     let mut prefix = path.parent();
@@ -162,7 +205,14 @@ fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<F
         if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {
             let package = |name: &[u8]| text(name.strip_suffix(b".json").unwrap_or(name));
             let names: Vec<String> = rootfs.children(found.node).map(|(name, _)| package(name)).collect();
-            let name = names.iter().find(|name| name.starts_with(&begin))?;
+            let listed = |name: &&String| {
+                let list =
+                    rootfs.content(&[&prefix.absolute(), format!("/conda-meta/{name}.json").as_bytes()].concat());
+                // Its own list decides, but for a package whose list was not kept.
+                let inside = path.as_bytes().get(prefix.as_bytes().len() + 1..).unwrap_or_default();
+                list.is_none_or(|list| contains_bytes(list, &[b"\"", inside, b"\""].concat()))
+            };
+            let name = names.iter().filter(|name| name.starts_with(&begin)).find(listed)?;
             // In `cuda-cupti-12.4.127-h59595ed_0` only the last two hyphens part: the name has one of its own.
             let mut parts = name.rsplitn(3, '-');
             let (_, version) = (parts.next()?, parts.next()?);

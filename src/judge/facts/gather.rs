@@ -44,7 +44,8 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
-    let consumers = consumers::find_consumers(&contexts, &found, knowledge, profiles, &wanted);
+    let (consumers, undecided) =
+        consumers::find_consumers(&contexts, &found, knowledge, profiles, &around.distributions, &wanted);
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
     let status = ByWorld {
@@ -72,6 +73,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         dangling: found.dangling,
         headers: found.headers,
         consumers,
+        undecided,
         apis,
         dead_weight: weight.files,
         dead_weight_uses: weight.uses,
@@ -143,8 +145,9 @@ fn status_of(plain: &PlainOpen, tables: &KnowledgeTables, found: &CuptiFiles) ->
     match () {
         () if plain.resolution.loads() => CuptiStatus::Loadable,
         // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
-        () if found.own(tables).next().is_some() || !found.dangling.is_empty() => CuptiStatus::Unloadable,
-        () if !found.headers.is_empty() => CuptiStatus::HeadersOnly,
+        () if found.own(tables).next().is_some() => CuptiStatus::Unloadable,
+        // Neither a header nor a link is anything that a loader could map.
+        () if !found.headers.is_empty() || !found.dangling.is_empty() => CuptiStatus::HeadersOnly,
         () => CuptiStatus::Absent,
     }
 }

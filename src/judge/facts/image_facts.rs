@@ -8,6 +8,7 @@ use super::cupti_access::CuptiProcess;
 use super::cupti_files::DanglingLink;
 use super::dead_weight::{DeadWeightFile, DeadWeightUse};
 use super::file_references::FileReference;
+use super::opened_names::UndecidedOpener;
 use super::plain_open::PlainOpen;
 use super::process_context::ProcessContext;
 use super::related_software::RelatedSoftware;
@@ -23,9 +24,9 @@ use image_source::Image;
 pub enum CuptiStatus {
     /// It can, with everything that the library needs.
     Loadable,
-    /// A copy, or a link to none, is there and the loader does not get to it, or refuses it.
+    /// A copy is there and the loader does not get to it, or refuses it.
     Unloadable,
-    /// The headers are there, the library is not.
+    /// No file of the library is there: only its headers, or links that lead nowhere.
     HeadersOnly,
     /// Neither a copy nor a header is there.
     Absent,
@@ -77,6 +78,8 @@ pub struct ImageFacts {
     pub headers: Vec<(RootPath, usize)>,
     /// Who asks for CUPTI.
     pub consumers: Vec<CuptiConsumer>,
+    /// Objects that may open CUPTI by names that their bytes do not hold as a whole.
+    pub undecided: Vec<UndecidedOpener>,
     /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
     pub apis: Vec<CuptiProcess>,
     /// The files that may be dead weight, by path.

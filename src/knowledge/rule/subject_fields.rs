@@ -3,6 +3,7 @@
 pub(super) const IMAGE: &[&str] = &[
     "status",
     "status_nvidia",
+    "has_headers",
     "import_broken",
     // Whether a copy, a link to none or a program that asks is there.
     "concerns_cupti",
@@ -54,7 +55,7 @@ pub(super) const MISNAMED: &[&str] = &["path", "says", "soname"];
 
 pub(super) const FAILURE: &[&str] = &[
     "object",
-    // What that breaks: `cupti`, or `import` or `profiling` of a program.
+    // What that breaks: `cupti`, or `import`, `gpu` or `profiling` of a program.
     "breaks",
     "words",
     // Whether all that is missing is a newer glibc, which one is needed and which one is there.
@@ -70,9 +71,14 @@ pub(super) const UNSERVED: &[&str] = &[
     "object",
     "wants",
     "words",
+    // What breaks without it: `gpu` or `profiling`.
+    "breaks",
     // Whether another program of the same Python environment gets one.
     "others_served",
 ];
+
+// The objects, a few of many.
+pub(super) const UNDECIDED: &[&str] = &["names"];
 
 pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
 
@@ -82,7 +88,7 @@ pub(super) const CONSUMER: &[&str] = &[
     // `needed` or `dlopen`.
     "asks",
     "wants",
-    // What breaks without it: `import` or `profiling`.
+    // What breaks without it: `import`, `gpu` or `profiling`.
     "required",
     "path",
     // Whether it imports symbols that the copy does not export, and which.

@@ -26,6 +26,8 @@ pub enum SubjectKind {
     Failure,
     /// A program that opens libcupti at run time and does not get it.
     Unserved,
+    /// The programs of which only a run could tell by what name they open libcupti.
+    Undecided,
     /// Something that a phase needs, wants or forbids, and that is not so.
     Need,
     /// A program that gets libcupti.
@@ -52,7 +54,7 @@ pub enum SubjectKind {
 
 impl SubjectKind {
     /// All kinds, for who wants to see that each is in use.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -60,6 +62,7 @@ impl SubjectKind {
         Self::Misnamed,
         Self::Failure,
         Self::Unserved,
+        Self::Undecided,
         Self::Need,
         Self::Consumer,
         Self::LdCache,
@@ -83,6 +86,7 @@ impl SubjectKind {
             Self::Misnamed => "misnamed",
             Self::Failure => "failure",
             Self::Unserved => "unserved",
+            Self::Undecided => "undecided",
             Self::Need => "need",
             Self::Consumer => "consumer",
             Self::LdCache => "ld-cache",
@@ -107,6 +111,7 @@ impl SubjectKind {
             Self::Misnamed => subject_fields::MISNAMED,
             Self::Failure => subject_fields::FAILURE,
             Self::Unserved => subject_fields::UNSERVED,
+            Self::Undecided => subject_fields::UNDECIDED,
             Self::Need => subject_fields::NEED,
             Self::Consumer => subject_fields::CONSUMER,
             Self::LdCache => subject_fields::LD_CACHE,

@@ -46,8 +46,11 @@ pub struct ElfFacts {
     pub dlopen_notes: Vec<ByteString>,
     /// The dynamic symbols whose names begin with a prefix that was asked for.
     pub symbols: Vec<DynamicSymbol>,
-    /// Strings outside the dynamic string table that hold a name that was asked for.
+    /// Strings with a final NUL, outside the dynamic string table, that hold a name that was asked for.
     pub mentions: Vec<ByteString>,
+    /// Texts that hold one and are no such string: parts of longer texts, strings of languages without a NUL, and
+    /// operands of instructions, which may be no more than the first eight bytes of the name.
+    pub fragments: Vec<ByteString>,
     /// What could not be read.
     pub problems: Vec<ElfProblem>,
 }
@@ -162,7 +165,13 @@ impl ElfFacts {
     pub(crate) fn text_bytes(&self) -> usize {
         // What a layer holds in memory is bounded by this sum: one may hold a million objects that are full of names.
         let one = [&self.interp, &self.soname, &self.rpath, &self.runpath];
-        let many = [&self.needed, &self.verdef, &self.dlopen_notes, &self.mentions];
+        let many = [
+            &self.needed,
+            &self.verdef,
+            &self.dlopen_notes,
+            &self.mentions,
+            &self.fragments,
+        ];
         let needs = self.verneed.iter().flat_map(|need| {
             let versions = need.versions.iter().map(|version| &version.name);
             versions.chain([&need.file])

@@ -1,18 +1,26 @@
 //! Strings in an object that hold a name somebody asked for: the evidence of a dlopen.
 //!
-//! A name that is opened at run time stands in the file as a string. The scanner sees every byte once, at
-//! the speed of a vectorised search, and keeps the whole string around each hit.
+//! A name that is opened at run time stands in the file as a string, or, where a compiler builds a short string in
+//! place, as operands of instructions. The scanner sees every byte once, at the speed of a vectorised search, and
+//! keeps the whole string around each hit.
+
+use std::collections::BTreeMap;
 
 use aho_corasick::AhoCorasick;
 
 use super::facts::ByteString;
+use super::operands;
 
 /// What to look for in objects.
 #[derive(Clone)]
 pub struct NameMatcher {
-    /// The names, then the prefixes: what is searched in every byte of an object.
+    /// The names, the words of eight bytes that they begin with, and the prefixes: what is searched in every byte of
+    /// an object.
     needles: AhoCorasick,
     names: usize,
+    words: usize,
+    /// The names that hold a prefix: a hit of one hides a symbol.
+    symbol_names: Vec<usize>,
     /// The prefixes alone: what is searched in its string table.
     prefixes: AhoCorasick,
 }
@@ -23,15 +31,34 @@ impl NameMatcher {
         names: impl IntoIterator<Item = S>,
         symbol_prefixes: impl IntoIterator<Item = S>,
     ) -> Self {
-        let mut needles: Vec<S> = names.into_iter().collect();
-        let names = needles.len();
-        // One automaton serves both, so that each byte of a large library is looked at once.
-        needles.extend(symbol_prefixes);
+        let names: Vec<S> = names.into_iter().collect();
+        let prefixes: Vec<S> = symbol_prefixes.into_iter().collect();
+        let prefixes: Vec<&[u8]> = prefixes.iter().map(AsRef::as_ref).collect();
+        let mut needles: Vec<&[u8]> = names.iter().map(AsRef::as_ref).collect();
+        // An instruction holds no more of a name than its first eight bytes.
+        let words: Vec<&[u8]> = needles.iter().filter_map(|name| name.get(..operands::WORD)).collect();
+        needles.extend(&words);
+        let before_prefixes = needles.len();
+        // One automaton serves all, so that each byte of a large library is looked at once.
+        needles.extend(&prefixes);
+        let prefix_searcher = searcher(&prefixes);
+        let holds_prefix = |number: &usize| {
+            names
+                .get(*number)
+                .is_some_and(|name| prefix_searcher.is_match(name.as_ref()))
+        };
         Self {
             needles: searcher(&needles),
-            names,
-            prefixes: searcher(needles.get(names..).unwrap_or_default()),
+            names: names.len(),
+            words: before_prefixes,
+            symbol_names: (0..names.len()).filter(holds_prefix).collect(),
+            prefixes: prefix_searcher,
         }
+    }
+
+    /// Whether a symbol that was asked for may stand where this needle was found.
+    fn may_be_symbol(&self, needle: usize) -> bool {
+        needle >= self.words || self.symbol_names.contains(&needle)
     }
 
     /// Where in `bytes` a symbol may begin that was asked for.
@@ -55,10 +82,24 @@ fn searcher(needles: &[impl AsRef<[u8]>]) -> AhoCorasick {
         .expect("a handful of short needles always builds")
 }
 
-/// The bytes kept around a hit, in each direction: a longer string is cut.
+/// The bytes kept around a hit, in each direction: a longer string is a part of one.
 const REACH: usize = 256;
-/// The strings kept of one object.
+/// The strings kept of one object, and the parts of strings.
 const STRINGS: usize = 512;
+/// The hits that are looked at in one object.
+const HITS: usize = 1 << 16;
+
+/// What a scan has found, each text with the offset of its hit, in the order of the file.
+#[derive(Default)]
+pub(crate) struct FoundMentions {
+    /// Strings with a final NUL, as dlopen(3) takes them.
+    pub(crate) strings: Vec<(u64, ByteString)>,
+    /// Parts of longer or of other texts, and what instructions put together.
+    pub(crate) parts: Vec<(u64, ByteString)>,
+    /// How often each text is in the lists.
+    same: BTreeMap<ByteString, usize>,
+    hits: usize,
+}
 
 /// Scans an object chunk by chunk.
 pub(crate) struct MentionScanner<'a> {
@@ -69,7 +110,7 @@ pub(crate) struct MentionScanner<'a> {
     start: u64,
     /// The offset up to which hits have been taken.
     done: u64,
-    found: Vec<(u64, ByteString)>,
+    found: FoundMentions,
     symbols: bool,
 }
 
@@ -81,7 +122,7 @@ impl<'a> MentionScanner<'a> {
             window: Vec::new(),
             start: 0,
             done: 0,
-            found: Vec::new(),
+            found: FoundMentions::default(),
             symbols: false,
         }
     }
@@ -102,8 +143,8 @@ impl<'a> MentionScanner<'a> {
         self.symbols
     }
 
-    /// The strings found, each with the offset of its hit, in the order of the file.
-    pub(crate) fn finish(mut self) -> Vec<(u64, ByteString)> {
+    /// What was found.
+    pub(crate) fn finish(mut self) -> FoundMentions {
         // Nothing follows the last byte, so that hits near the end need not wait any longer.
         self.scan(0);
         self.found
@@ -114,48 +155,82 @@ impl<'a> MentionScanner<'a> {
         let limit = self.window.len().saturating_sub(margin);
         for hit in self.interest.needles.find_iter(&self.window) {
             let offset = self.start + hit.start() as u64;
+            let needle = hit.pattern().as_usize();
             // Set by a hit near the edge as well, which is seen again with the next bytes.
-            self.symbols = true;
+            self.symbols |= self.interest.may_be_symbol(needle);
             if offset < self.done || hit.start() >= limit {
                 continue;
             }
-            if hit.pattern().as_usize() < self.interest.names && self.found.len() < STRINGS {
-                self.found.push((offset, string_around(&self.window, hit.start())));
+            if needle < self.interest.words {
+                let is_name = needle < self.interest.names;
+                self.found.add(offset, &self.window, hit.start(), is_name);
             }
         }
         self.done = self.done.max(self.start + limit as u64);
     }
 }
 
-/// The printable string that holds the byte at `at`.
-fn string_around(bytes: &[u8], at: usize) -> ByteString {
+impl FoundMentions {
+    /// Takes the text around a hit: of a name, or of the word that one begins with.
+    fn add(&mut self, offset: u64, window: &[u8], at: usize, is_name: bool) {
+        self.hits += 1;
+        if self.hits > HITS {
+            return;
+        }
+        let (list, text) = if let Some(text) = operands::joined_text(window, at) {
+            (&mut self.parts, text)
+        } else if is_name {
+            let (text, is_whole) = string_around(window, at);
+            (if is_whole { &mut self.strings } else { &mut self.parts }, text)
+        } else {
+            return;
+        };
+        // Code for GPUs says its compiler in each of its thousands of parts, which would leave no room for a name. One
+        // of two may stand in the string table, which is taken out of the list once its place is known.
+        let same = self.same.get(&text).copied().unwrap_or_default();
+        if list.len() < STRINGS && same < 2 {
+            self.same.insert(text.clone(), same + 1);
+            list.push((offset, text));
+        }
+    }
+}
+
+/// The text that holds the byte at `at`, and whether it is a whole string: one that ends with a NUL.
+fn string_around(bytes: &[u8], at: usize) -> (ByteString, bool) {
     let (before, after) = bytes.split_at(at.min(bytes.len()));
-    // Not to the next NUL: compilers put a name into an instruction, with other bytes close around it.
     let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
-    let left = before.iter().rev().take(REACH).take_while(printable).count();
+    let in_text = |byte: &&u8| printable(byte) || !byte.is_ascii();
+    let left = before.iter().rev().take(REACH).take_while(in_text).count();
     let right = after.iter().take(REACH).take_while(printable).count();
-    bytes.get(at - left..at + right).unwrap_or_default().into()
+    let run = bytes.get(at - left..at + right).unwrap_or_default();
+    // Folders have names in any language. Other bytes are the end of what lies before the string, even where they
+    // happen to be a letter in front of it.
+    let text = run.utf8_chunks().last().map_or("", |chunk| chunk.valid());
+    let text = text.trim_start_matches(|letter: char| !letter.is_ascii());
+    let is_whole = left < REACH && after.get(right) == Some(&0);
+    (text.as_bytes().into(), is_whole)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{MentionScanner, NameMatcher};
 
-    fn found(chunks: &[&[u8]]) -> (Vec<String>, bool) {
+    /// The strings, the parts of others, and whether a symbol was seen.
+    fn found(chunks: &[&[u8]]) -> (Vec<String>, Vec<String>, bool) {
         let interest = NameMatcher::new(["libcupti.so"], ["cupti"]);
         let mut scanner = MentionScanner::new(&interest);
         for chunk in chunks {
             scanner.push(chunk);
         }
         let symbols = scanner.saw_symbols();
-        (
-            scanner
-                .finish()
-                .into_iter()
+        let found = scanner.finish();
+        let texts = |list: Vec<(u64, super::ByteString)>| {
+            let texts = list.into_iter();
+            texts
                 .map(|(_, text)| String::from_utf8(text.to_vec()).unwrap())
-                .collect(),
-            symbols,
-        )
+                .collect()
+        };
+        (texts(found.strings), texts(found.parts), symbols)
     }
 
     #[test]
@@ -164,26 +239,43 @@ mod tests {
             &[0_u8; 700][..],
             b"\0cannot load libcupti.so.%d\0",
             &[1; 700],
-            b"\0libcupti.so\0",
+            b"\0libcupti.so\0\x48\xb8libcupti\xc7\x00i.so",
+            &[0; 700],
+            b"/opt/\xc3\xa9/libcupti.so.12\0\xff/opt/libcupti.so.13\0libcupti.so.14\nlibcupti.so.15",
         ]
         .concat();
-        let whole = found(&[&bytes]).0;
-        assert_eq!(whole, ["cannot load libcupti.so.%d", "libcupti.so"]);
-        for size in [1, 7, 13, 300, 701, 710] {
-            assert_eq!(
-                found(&bytes.chunks(size).collect::<Vec<_>>()).0,
-                whole,
-                "chunks of {size}"
-            );
+        let (whole, parts, _) = found(&[&bytes]);
+        let strings = [
+            "cannot load libcupti.so.%d",
+            "libcupti.so",
+            "/opt/é/libcupti.so.12",
+            "/opt/libcupti.so.13",
+        ];
+        assert_eq!(whole, strings);
+        assert_eq!(parts, ["libcupti.so", "libcupti.so.14", "libcupti.so.15"]);
+        for size in [1, 7, 13, 300, 701, 710, 1024] {
+            let chunks = found(&bytes.chunks(size).collect::<Vec<_>>());
+            assert_eq!((&chunks.0, &chunks.1), (&whole, &parts), "chunks of {size}");
         }
+    }
+
+    #[test]
+    fn a_string_longer_than_the_reach_is_a_part_of_one() {
+        let long = [&b"/".repeat(super::REACH)[..], b"libcupti.so\0"].concat();
+        let (strings, parts, _) = found(&[&long]);
+        assert_eq!((strings.len(), parts.len()), (0, 1));
+        let (strings, parts, _) = found(&[&long[1..]]);
+        assert_eq!((strings.len(), parts.len()), (1, 0));
     }
 
     #[test]
     fn a_symbol_prefix_alone_is_no_mention() {
         assert_eq!(
             found(&[&[b"\0cuptiSubscribe\0".as_slice(), &[0; 600]].concat()]),
-            (vec![], true)
+            (vec![], vec![], true)
         );
-        assert_eq!(found(&[&[0; 2000]]), (vec![], false));
+        // An eight-byte word of a name is nothing where no instruction holds it.
+        assert_eq!(found(&[b"\0libcupti_static.a\0"]), (vec![], vec![], false));
+        assert_eq!(found(&[&[0; 2000]]), (vec![], vec![], false));
     }
 }

@@ -9,6 +9,7 @@ mod byte_store;
 mod facts;
 mod held_ranges;
 pub mod mentions;
+mod operands;
 mod range;
 pub(crate) mod stream;
 mod string_table;

@@ -7,13 +7,15 @@
 //! is caught when it comes. Some patchelf put the string table right before the dynamic section, at the end of a
 //! library of 200 MB: behind the start, the rest of the segment with the dynamic section is caught unasked.
 
+use std::collections::BTreeSet;
+
 use elf::abi;
 use elf::endian::AnyEndian;
 use elf::file::{Class, FileHeader};
 use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
-use super::facts::{ElfFacts, ElfProblem};
+use super::facts::{ByteString, ElfFacts, ElfProblem};
 use super::held_ranges::{HeldRanges, STEP, to_usize};
 use super::mentions::{MentionScanner, NameMatcher};
 use super::range::{ElfEncoding, ElfRange};
@@ -289,19 +291,18 @@ impl<'a> ElfStream<'a> {
         self.mention_facts(strings);
     }
 
-    /// The strings found, but for those of the dynamic string table, which are read as what they are.
+    /// The texts found, but for those of the dynamic string table, which are read as what they are.
     fn mention_facts(&mut self, names: Option<ElfRange>) {
         let scanner = std::mem::replace(&mut self.scanner, MentionScanner::new(self.interest));
         let in_table = |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
-        let mut mentions: Vec<_> = scanner
-            .finish()
-            .into_iter()
-            .filter(|(offset, _)| !in_table(*offset))
-            .map(|(_, text)| text)
-            .collect();
-        mentions.sort();
-        mentions.dedup();
-        self.facts.mentions = mentions;
+        let outside = |texts: Vec<(u64, ByteString)>| {
+            let outside = texts.into_iter().filter(|(offset, _)| !in_table(*offset));
+            let texts: BTreeSet<ByteString> = outside.map(|(_, text)| text).collect();
+            texts.into_iter().collect()
+        };
+        let found = scanner.finish();
+        self.facts.mentions = outside(found.strings);
+        self.facts.fragments = outside(found.parts);
     }
 }
 

@@ -18,9 +18,12 @@ fn small() -> Elf {
 
 /// How much the facts hold: what an object must not blow up.
 fn weight(facts: &ElfFacts) -> usize {
-    let lists = [&facts.needed, &facts.verdef, &facts.dlopen_notes, &facts.mentions];
+    let texts = [&facts.mentions, &facts.fragments];
+    let lists = [&facts.needed, &facts.verdef, &facts.dlopen_notes]
+        .into_iter()
+        .chain(texts);
     let filters = facts.filters.iter().map(|(name, _)| name);
-    let names = lists.into_iter().flatten().chain(filters).map(|text| text.len());
+    let names = lists.flatten().chain(filters).map(|text| text.len());
     let needs = facts
         .verneed
         .iter()

@@ -92,6 +92,7 @@ fn expected() -> ElfFacts {
             bytes("could not open libcupti.so.%d"),
             bytes("libnvperf_host.so"),
         ],
+        fragments: vec![],
         problems: vec![],
     }
 }

@@ -20,6 +20,7 @@ mod misnamed;
 mod nvperf;
 mod rule_subject;
 mod suppression;
+mod undecided;
 mod unmet_need;
 
 pub use evidence::Evidence;
@@ -45,6 +46,7 @@ pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         container_runtime::subjects,
         cuda_driver::subjects,
         framework::subjects,
+        undecided::subjects,
         nvperf::subjects,
         dead_weight::subjects,
     ];

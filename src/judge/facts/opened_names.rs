@@ -1,0 +1,232 @@
+//! The names by which an object opens the library: what its profile says, else what its own bytes hold.
+
+use std::collections::BTreeSet;
+
+use super::cuda_runtime::site_packages_of;
+use super::cupti_files::CuptiFiles;
+use super::file_owner::contains_bytes;
+use super::python_distributions::PythonDistribution;
+use crate::knowledge::file_interest::LIBRARY_OPENERS;
+use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText};
+use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// An object that opens the library, or may do so, by a name that its bytes do not hold as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndecidedOpener {
+    /// The object, without links.
+    pub object: RootPath,
+    /// What it holds of the name, or of the library's functions; a few of several.
+    pub holds: Vec<ByteString>,
+}
+
+/// What is known of the names that an object opens.
+#[derive(Debug, Default)]
+pub(super) struct OpenedNames {
+    /// Those that it opens as they stand, in the order in which it tries them.
+    exact: Vec<ByteString>,
+    /// Texts of which the program makes a name, by a folder or a number.
+    patterns: Vec<ByteString>,
+    /// The names of the image that may come of what it holds.
+    pub possible: Vec<ByteString>,
+    /// What tells that it may open the library by a name that is not known.
+    pub hints: Vec<ByteString>,
+}
+
+/// Reads the texts of objects.
+pub(super) struct TextReader<'a> {
+    rootfs: &'a Rootfs,
+    library: &'a LibraryProfile,
+    found: &'a CuptiFiles,
+    distributions: &'a [PythonDistribution],
+    /// The numbers in the library's names, of all known releases and of the files of the image.
+    numbers: BTreeSet<String>,
+}
+
+/// The texts that are shown of one object, and the names that are tried that may come of them.
+const SHOWN: usize = 3;
+const TRIED: usize = 64;
+
+/// Whether an object holds anything that speaks of the library.
+pub(super) fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
+    let word = library.stem.as_bytes();
+    // Instructions hold no more of a name than eight bytes at once.
+    let word = word.get(..8).unwrap_or(word);
+    let mut texts = elf.mentions.iter().chain(&elf.fragments);
+    let is_noted = || elf.dlopen_notes.iter().any(|note| contains_bytes(note, word));
+    texts.any(|text| contains_bytes(text, word) || library.is_function(text)) || is_noted()
+}
+
+impl<'a> TextReader<'a> {
+    pub(super) fn new(
+        rootfs: &'a Rootfs,
+        knowledge: &Knowledge,
+        found: &'a CuptiFiles,
+        distributions: &'a [PythonDistribution],
+    ) -> Self {
+        let library = knowledge.library;
+        let files = knowledge.tables.releases.by_hash.values();
+        let versions: BTreeSet<&String> = files.flat_map(|file| &file.versions).collect();
+        let sonames = versions.into_iter().filter_map(|version| library.soname_of(version));
+        let known = sonames.filter_map(|name| library.number_of(name.as_bytes()).map(str::to_owned));
+        Self {
+            rootfs,
+            library,
+            found,
+            distributions,
+            numbers: known.chain(found.numbers(library)).collect(),
+        }
+    }
+
+    /// The names that an object opens: what its profile says, else what it holds.
+    pub(super) fn find_opened_names(
+        &self,
+        object: &RootPath,
+        elf: &ElfFacts,
+        profile: Option<&ConsumerProfile>,
+    ) -> OpenedNames {
+        let Some(profile) = profile else {
+            return self.held_names(elf);
+        };
+        // proton opens the file in its own wheel by path, where that wheel has one.
+        let beside = profile
+            .beside
+            .as_ref()
+            .and_then(|folder| self.library_beside(object, folder));
+        let mut exact: Vec<ByteString> = beside.into_iter().collect();
+        // A profile that knows the folder knows the names and their order as well.
+        let held = match profile.beside {
+            Some(_) => Vec::new(),
+            None => self.held_names(elf).exact,
+        };
+        // What this very build holds comes before what the profile knows of all builds.
+        if held.is_empty() {
+            exact.extend(
+                self.known_names(object, profile)
+                    .iter()
+                    .map(|name| name.as_bytes().into()),
+            );
+        } else {
+            exact.extend(held);
+        }
+        OpenedNames {
+            exact,
+            ..OpenedNames::default()
+        }
+    }
+
+    /// The library in a folder, which is relative to that of an object; nothing where none lies there.
+    pub(super) fn library_beside(&self, object: &RootPath, folder: &str) -> Option<ByteString> {
+        let folder = object.parent().join(folder.as_bytes());
+        let path = folder.join(self.library.stem.as_bytes()).absolute();
+        self.rootfs.lookup(&path).is_ok().then(|| path.into())
+    }
+
+    /// The names that a profile knows of this build.
+    fn known_names<'p>(&self, object: &RootPath, profile: &'p ConsumerProfile) -> &'p [String] {
+        let site = site_packages_of(object);
+        let version_of = |name: &str| {
+            let mut near = self
+                .distributions
+                .iter()
+                .filter(|dist| site.as_ref() == Some(&dist.site));
+            near.find(|dist| dist.name == name).map(|dist| dist.version.as_str())
+        };
+        let path = object.to_string();
+        let build = profile.builds.iter().find(|build| build.fits(&path, version_of));
+        build.map_or(&profile.names, |build| &build.names)
+    }
+
+    /// The names that the texts of an object say.
+    fn held_names(&self, elf: &ElfFacts) -> OpenedNames {
+        let opens = imports_opener(elf);
+        let mut names = OpenedNames::default();
+        for text in &elf.mentions {
+            self.read_string(text, opens, &mut names);
+        }
+        for text in elf.fragments.iter().filter(|_| opens) {
+            // A string that is a constant of sixteen bytes has no NUL, nor has what instructions put together.
+            let list = if self.library.is_exact_name(text) {
+                &mut names.exact
+            } else {
+                &mut names.hints
+            };
+            list.push(text.clone());
+        }
+        // What a program says of itself for packagers, in JSON (UAPI group, "ELF dlopen metadata").
+        let noted = elf
+            .dlopen_notes
+            .iter()
+            .flat_map(|note| note.split(|&byte| byte == b'"'));
+        names
+            .exact
+            .extend(noted.filter(|word| self.library.is_exact_name(word)).map(Into::into));
+        // The most exact name is tried first, as dlopen callers do.
+        names
+            .exact
+            .sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        names.exact.dedup();
+        names.possible.truncate(TRIED);
+        names
+    }
+
+    fn read_string(&self, text: &ByteString, opens: bool, names: &mut OpenedNames) {
+        // Linkers put a string that another one ends with into that one: the path may be a message and a path.
+        let tail = self.library.tail_of(text).filter(|tail| tail.len() < text.len());
+        match self
+            .library
+            .read_opened_text(text, self.numbers.iter().map(String::as_str))
+        {
+            OpenedText::Exact => {
+                names.exact.push(text.clone());
+                if text.contains(&b'/') && self.rootfs.lookup(text).is_err() {
+                    names.possible.extend(self.found.ending_with(text));
+                }
+            }
+            OpenedText::Numbered(filled) if opens => {
+                names.patterns.push(text.clone());
+                names.possible.extend(filled);
+            }
+            OpenedText::Ending(ending) if opens => {
+                names.patterns.push(text.clone());
+                names.possible.extend(self.found.ending_with(&ending));
+            }
+            _ if opens || self.library.is_function(text) => names.hints.push(text.clone()),
+            // Without dlopen, such a text is a message or a list.
+            _ => return,
+        }
+        names.possible.extend(tail.map(Into::into));
+    }
+}
+
+impl OpenedNames {
+    /// The name of a `DT_NEEDED` entry.
+    pub(super) fn from_needed(name: &ByteString) -> Self {
+        Self {
+            exact: vec![name.clone()],
+            ..Self::default()
+        }
+    }
+
+    /// The names that are followed: those that are opened as they stand, else those that it makes names of.
+    pub(super) fn known(&self) -> Option<&[ByteString]> {
+        let known = [&self.exact, &self.patterns];
+        known.into_iter().find(|names| !names.is_empty()).map(Vec::as_slice)
+    }
+
+    /// What is told of an object whose names are not known.
+    pub(super) fn into_undecided(self, object: RootPath) -> UndecidedOpener {
+        let texts = [self.exact, self.patterns, self.hints].into_iter().flatten();
+        UndecidedOpener {
+            object,
+            holds: texts.take(SHOWN).collect(),
+        }
+    }
+}
+
+/// Whether an object imports a function that opens a library.
+fn imports_opener(elf: &ElfFacts) -> bool {
+    let mut imports = elf.symbols.iter().filter(|symbol| symbol.role != SymbolRole::Export);
+    imports.any(|symbol| LIBRARY_OPENERS.iter().any(|opener| opener.as_bytes() == &*symbol.name))
+}
