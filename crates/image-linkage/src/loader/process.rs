@@ -423,5 +423,12 @@ fn unresolved(name: &[u8], requested_by: Option<usize>, miss: SearchMiss, trace:
 
 fn refusal(path: &[u8], tried: &TriedFile) -> UnresolvedRequest {
     let miss = refusal_miss(path, tried, LoadPhase::Start);
-    unresolved(path, None, miss, Vec::new())
+    let step = SearchStep::Tried {
+        how: SearchStage::Start,
+        path: path.into(),
+        tried: tried.clone(),
+    };
+    // Of all that can be amiss with it, only this is not in the words.
+    let trace = step.denial().is_some().then_some(step);
+    unresolved(path, None, miss, trace.into_iter().collect())
 }
