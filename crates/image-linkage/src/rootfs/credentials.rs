@@ -1,4 +1,4 @@
-//! Who opens a file, and whether the kernel lets him (path_resolution(7), "Permissions").
+//! Who opens a file, and whether the kernel lets him (`path_resolution(7)`, "Permissions").
 
 use std::fmt;
 
