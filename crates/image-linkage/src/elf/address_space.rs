@@ -59,12 +59,20 @@ impl AddressSpace {
         segments.rfind(|segment| (segment.start..segment.end).contains(&address))
     }
 
-    /// The place in the file of what lies at an address, with the bytes from there on that its segment has of the
-    /// file; `None` where nothing of the segment lies.
+    /// The place in the file of what lies at an address, with the bytes of the file that are mapped from there on as
+    /// they follow each other in it; `None` where none is.
     pub(crate) fn file_place(&self, address: u64) -> Option<(u64, u64)> {
         let segment = self.segment(address)?;
-        let rest = segment.data_end.checked_sub(address).filter(|rest| *rest > 0)?;
-        Some((segment.offset.checked_add(address - segment.start)?, rest))
+        let shift = |segment: &MappedSegment| segment.start.wrapping_sub(segment.offset);
+        let mut end = Some(segment.data_end).filter(|end| *end > address)?;
+        // patchelf moves the string table of a program in front of its first segment, and on into it.
+        while let Some(next) = self.segment(end).filter(|next| shift(next) == shift(segment)) {
+            if next.data_end <= end {
+                break;
+            }
+            end = next.data_end;
+        }
+        Some((segment.offset.checked_add(address - segment.start)?, end - address))
     }
 
     /// Whether all of a part can be used so.
