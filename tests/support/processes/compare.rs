@@ -66,8 +66,8 @@ pub struct Comparison {
     pub claims: usize,
     /// The processes of which the report says that it cannot be known.
     pub open: usize,
-    /// Phases that fail although every process gets CUPTI.
-    pub alarms: usize,
+    /// The rules by which phases fail although every process gets CUPTI, once for each phase.
+    pub alarms: Vec<String>,
     /// Phases that pass.
     pub passes: usize,
     /// The claims that a run refuted.
@@ -298,7 +298,7 @@ impl Case<'_> {
                         });
                     }
                 }
-                "fail" if failing.is_empty() => comparison.alarms += 1,
+                "fail" if failing.is_empty() => comparison.alarms.push(verdict["because"].to_string()),
                 _ => {}
             }
         }
