@@ -147,6 +147,12 @@ impl<'a> SimulatedProcess<'a> {
             unresolved(path, None, SearchMiss { outcome, message }, vec![step])
         })?;
         if let Some(facts) = facts {
+            if facts.capabilities.is_some_and(|file| file.withheld) {
+                let why = "Operation not permitted: it has file capabilities that no container has by default";
+                let message = format!("{}: {why}", escape::escape_bytes(path));
+                let outcome = RequestOutcome::Refused;
+                return Err(unresolved(path, None, SearchMiss { outcome, message }, Vec::new()));
+            }
             self.maps.identity = process_identity::execute_program(setup.user, facts);
         }
         Ok(())

@@ -95,6 +95,7 @@ mod tests {
             effective,
             raises,
             reads_all,
+            withheld: false,
         }
     }
 
