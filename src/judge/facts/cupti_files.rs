@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{file_owner, opened_names};
+use super::file_owner::{self, contains_bytes};
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 
@@ -111,7 +111,7 @@ pub(super) fn add_cupti_node(
             // A string may hold the name within a path or a message: what is opened by it is found out later.
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
-                    || opened_names::speaks_of(library, elf)
+                    || speaks_of(library, elf)
                     || opens_library(profiles, path.name()))
             {
                 found.askers.push(path.clone());
@@ -119,6 +119,16 @@ pub(super) fn add_cupti_node(
         }
         _ => {}
     }
+}
+
+/// Whether an object holds anything that speaks of the library.
+fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
+    let word = library.stem.as_bytes();
+    // Instructions hold no more of a name than eight bytes at once.
+    let word = word.get(..8).unwrap_or(word);
+    let mut texts = elf.mentions.iter().chain(&elf.fragments);
+    let is_noted = || elf.dlopen_notes.iter().any(|note| contains_bytes(note, word));
+    texts.any(|text| contains_bytes(text, word) || library.is_function(text)) || is_noted()
 }
 
 /// Whether the target of a link is a link itself: that one is then the broken one.

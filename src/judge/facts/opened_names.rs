@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cuda_runtime::site_packages_of;
 use super::cupti_files::CuptiFiles;
-use super::file_owner::contains_bytes;
 use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText};
@@ -47,16 +45,6 @@ pub(super) struct TextReader<'a> {
 /// The texts that are shown of one object, and the names that are tried that may come of them.
 const SHOWN: usize = 3;
 const TRIED: usize = 64;
-
-/// Whether an object holds anything that speaks of the library.
-pub(super) fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
-    let word = library.stem.as_bytes();
-    // Instructions hold no more of a name than eight bytes at once.
-    let word = word.get(..8).unwrap_or(word);
-    let mut texts = elf.mentions.iter().chain(&elf.fragments);
-    let is_noted = || elf.dlopen_notes.iter().any(|note| contains_bytes(note, word));
-    texts.any(|text| contains_bytes(text, word) || library.is_function(text)) || is_noted()
-}
 
 impl<'a> TextReader<'a> {
     pub(super) fn new(
@@ -125,13 +113,13 @@ impl<'a> TextReader<'a> {
 
     /// The names that a profile knows of this build.
     fn known_names<'p>(&self, object: &RootPath, profile: &'p ConsumerProfile) -> &'p [String] {
-        let site = site_packages_of(object);
+        let is_beside = |dist: &&PythonDistribution| {
+            let below = object.as_bytes().strip_prefix(dist.site.as_bytes());
+            below.is_some_and(|below| below.starts_with(b"/"))
+        };
         let version_of = |name: &str| {
-            let mut near = self
-                .distributions
-                .iter()
-                .filter(|dist| site.as_ref() == Some(&dist.site));
-            near.find(|dist| dist.name == name).map(|dist| dist.version.as_str())
+            let mut beside = self.distributions.iter().filter(is_beside);
+            beside.find(|dist| dist.name == name).map(|dist| dist.version.as_str())
         };
         let path = object.to_string();
         let build = profile.builds.iter().find(|build| build.fits(&path, version_of));
