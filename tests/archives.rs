@@ -15,9 +15,8 @@ use std::path::Path;
 use image_archive::{Archive, blobs, classic, config, entry, index, layer, layout, named, sha256};
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
-use image_source::DockerArchive;
+use image_source::ArchiveFile;
 use image_source::NoProgress;
-use image_source::OciArchive;
 use image_source::OciLayout;
 use image_source::PathKind;
 use image_source::path_kind;
@@ -93,25 +92,18 @@ fn from_file(bytes: &[u8], ask: Ask<'_>) -> String {
     std::fs::write(&path, bytes).unwrap();
     let reference = "the reference".to_owned();
     let (file, name) = (path.clone(), ask.name.map(str::to_owned));
-    let found = with_request(ask, &Limits::default(), |request| {
-        words(if ask.oci {
-            let (file, tag) = (file.clone(), name.clone());
-            OciArchive {
-                reference: reference.clone(),
-                file,
-                tag,
-            }
-            .open(request)
-        } else {
-            let (file, name) = (file.clone(), name.clone());
-            DockerArchive {
-                reference: reference.clone(),
-                file,
-                name,
-            }
-            .open(request)
-        })
-    });
+    let first = if ask.oci {
+        PreferredDocument::OciIndex
+    } else {
+        PreferredDocument::DockerManifest
+    };
+    let archive = ArchiveFile {
+        reference,
+        file,
+        name,
+        first,
+    };
+    let found = with_request(ask, &Limits::default(), |request| words(archive.open(request)));
     found.replace(path.to_str().unwrap(), "saved")
 }
 

@@ -21,9 +21,8 @@ use std::process::Command;
 use docker::{Dockerd, Podman};
 use image_archive::{Archive, classic, layer};
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_source::DockerArchive;
+use image_source::ArchiveFile;
 use image_source::NoProgress;
-use image_source::OciArchive;
 use image_source::OciLayout;
 use image_source::PathKind;
 use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
@@ -91,11 +90,12 @@ fn daemon(engine: &Dockerd, name: &str) -> EngineImage {
     }
 }
 
-fn archive(file: &Path, name: Option<&str>) -> DockerArchive {
-    DockerArchive {
+fn archive(file: &Path, name: Option<&str>) -> ArchiveFile {
+    ArchiveFile {
         reference: file.display().to_string(),
         file: file.to_owned(),
         name: name.map(str::to_owned),
+        first: PreferredDocument::DockerManifest,
     }
 }
 
@@ -192,10 +192,11 @@ fn copied_by_skopeo(saved: &Path, engine: &Dockerd, expected: &[String]) {
         tag: Some("v1".to_owned()),
     };
     assert_eq!(layers(open(&layout)), expected);
-    let oci = OciArchive {
+    let oci = ArchiveFile {
         reference: "oci-archive:oci.tar".to_owned(),
         file: at("oci.tar"),
-        tag: None,
+        name: None,
+        first: PreferredDocument::OciIndex,
     };
     assert_eq!(layers(open(&oci)), expected);
     assert_eq!(layers(stream(&at("oci.tar"))), expected);

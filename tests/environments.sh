@@ -16,7 +16,7 @@ say() { printf 'environments: %s\n' "$*"; }
 
 # The wheels are those for the Debian's Python and C library, whatever this machine runs.
 platforms=()
-for glibc in 36 35 34 31 28 27 17 12 5; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
+for glibc in $(seq 36 -1 5); do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
 for name in manylinux2014 manylinux2010 manylinux1; do platforms+=(--platform "${name}_x86_64"); done
 
 # NAME REQUIREMENT…
@@ -42,3 +42,10 @@ mkdir -p "$cache"
 environment torch torch==2.5.1 setuptools
 environment jax 'jax[cuda12]==0.4.35' nvidia-cuda-nvcc-cu12==12.8.93
 environment tensorflow 'tensorflow[and-cuda]==2.17.1'
+# The newest of each when this was written, and torch 2.8, whose triton has CUPTI in one folder; NVIDIA's packages that use it.
+environment torch-2.8 torch==2.8.0 nvidia-resiliency-ext==0.4.1 cupti-python==12.8.0 setuptools
+environment torch-2.15 torch==2.15.0 cupti-python==13.0.1 setuptools
+environment jax-cuda12 'jax[cuda12]==0.10.2'
+environment jax-cuda13 'jax[cuda13]==0.10.2'
+environment tensorflow-2.21 'tensorflow[and-cuda]==2.21.0'
+environment paddle paddlepaddle-gpu==2.6.2 setuptools

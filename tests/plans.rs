@@ -64,3 +64,13 @@ fn headers_alone_serve_no_phase_that_profiles() {
 fn what_an_own_tool_links_stays_in_every_phase() {
     insta::assert_snapshot!(plans("oci:testdata/images/tool-for-newer-cupti"));
 }
+
+#[test]
+fn jax_keeps_the_cupti_without_which_it_uses_no_gpu() {
+    insta::assert_snapshot!(plans("oci:testdata/images/pip-jax"));
+}
+
+#[test]
+fn jax_without_cupti_serves_no_phase() {
+    insta::assert_snapshot!(plans("oci:testdata/images/jax-without-cupti"));
+}

@@ -21,7 +21,7 @@ use cupti_parts::{cupti_11, object, pip};
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
-use image_linkage::rootfs::{self, Rootfs};
+use image_linkage::rootfs::{self, FileCredentials, Rootfs};
 use testkit::layer::Layer;
 
 const SITE: &str = "opt/venv/lib/python3.11/site-packages";
@@ -127,6 +127,7 @@ fn ours(rootfs: &Rootfs) -> Answer {
         rootfs,
         linker: &linker,
         environment: &environment,
+        user: &FileCredentials::default(),
         cpu: CpuLevel::V3,
         from_driver: &|_| false,
     };

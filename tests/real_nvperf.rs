@@ -24,7 +24,7 @@ use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{self, Rootfs};
+use image_linkage::rootfs::{self, FileCredentials, Rootfs};
 use judge::Judge;
 use testkit::layer::Layer;
 
@@ -187,6 +187,7 @@ fn ours(row: &Row, rootfs: &Rootfs) -> Answer {
         rootfs,
         linker: &linker,
         environment: &environment,
+        user: &FileCredentials::default(),
         cpu: CpuLevel::V3,
         from_driver: &|_| false,
     };

@@ -22,6 +22,8 @@ pub enum RequestKind {
 pub enum FailureImpact {
     /// The program cannot be started or imported.
     Import,
+    /// The program runs on the CPU alone: it asks for the library before it uses a GPU.
+    Gpu,
     /// The program runs, and its profiling does not.
     Profiling,
 }
@@ -37,10 +39,16 @@ impl RequestKind {
 }
 
 impl FailureImpact {
+    /// Whether the program does not do its own work without the library, profiled or not.
+    pub fn breaks_program(self) -> bool {
+        matches!(self, Self::Import | Self::Gpu)
+    }
+
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Import => "import",
+            Self::Gpu => "gpu",
             Self::Profiling => "profiling",
         }
     }

@@ -6,7 +6,10 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 18] = [
+const KEPT: [&str; 20] = [
+    // Who the user of the image is, and what it may read.
+    "etc/passwd",
+    "etc/group",
     "etc/os-release",
     "usr/lib/os-release",
     // Where apt has packages from: a remedy sets up no repository that is there.
@@ -96,6 +99,7 @@ mod tests {
     fn files_that_later_stages_read_are_kept_and_others_are_not() {
         for path in [
             "etc/os-release",
+            "etc/passwd",
             "var/lib/dpkg/info/cuda-cupti-12-4.list",
             "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/METADATA",
             "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
@@ -106,7 +110,7 @@ mod tests {
             assert!(read(path).0, "{path}");
         }
         for path in [
-            "etc/passwd",
+            "etc/shadow",
             "etc/apt/trusted.gpg",
             "var/lib/dpkg/info/bash.list",
             "x/RECORD",

@@ -52,6 +52,9 @@ fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts) {
     for problem in &copy.problems {
         let _ = writeln!(out, "    {}", styled(DOUBTFUL, problem));
     }
+    if let Some(denial) = &copy.denial {
+        let _ = writeln!(out, "    {}", styled(BAD, format!("permission denied: {denial}")));
+    }
 }
 
 /// Who gets to a copy, in words.

@@ -283,8 +283,14 @@ fn copy(copy: &CuptiCopy) -> CopyReport {
         decoy: copy.decoy,
         loadable: map_worlds(&copy.loadable, |loads| *loads),
         how: copy.how.map(image_linkage::loader::SearchStage::name),
-        problems: copy.problems.clone(),
+        problems: copy_problems(copy),
     }
+}
+
+/// What is wrong with the file, and what keeps the user of the image from it.
+fn copy_problems(copy: &CuptiCopy) -> Vec<String> {
+    let denial = copy.denial.iter().map(|denial| format!("permission denied: {denial}"));
+    copy.problems.iter().cloned().chain(denial).collect()
 }
 
 fn consumer(consumer: &CuptiConsumer) -> ConsumerReport {

@@ -23,7 +23,7 @@ use image_linkage::loader::trace_text::stage_text;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
-use image_linkage::rootfs::{Rootfs, merge_layers};
+use image_linkage::rootfs::{FileCredentials, Rootfs, merge_layers};
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -78,6 +78,7 @@ fn resolve_object(rootfs: &Rootfs, object: &[u8]) -> Result<Vec<String>, &'stati
         rootfs,
         linker: &linker.ok_or("the image has no dynamic loader for it")?,
         environment: &LoaderEnvironment::default(),
+        user: &FileCredentials::default(),
         cpu,
         from_driver: &|_| false,
     };

@@ -37,6 +37,7 @@ use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
+use image_linkage::rootfs::FileCredentials;
 use loader_random::Random;
 use loader_seeds::{each_seed, report};
 use loader_tools::{Ran, Tools};
@@ -125,6 +126,7 @@ impl World {
             rootfs: &rootfs,
             linker: &linker,
             environment: &environment,
+            user: &FileCredentials::default(),
             cpu: self.cpu,
             from_driver: &|_| false,
         };

@@ -43,7 +43,7 @@ use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, Libc, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{FileCredentials, Rootfs};
 use loader_seeds::{each_seed, report};
 use loader_tools::{Ran, Tools};
 use musl_case::{Case, LOADER};
@@ -127,6 +127,7 @@ fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut SimulatedProce
         rootfs,
         linker: &linker,
         environment: &environment,
+        user: &FileCredentials::default(),
         cpu: CpuLevel::V1,
         from_driver: &|_| false,
     };

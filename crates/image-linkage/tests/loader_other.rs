@@ -34,7 +34,7 @@ use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SearchStage, SimulatedProcess,
     StartMode,
 };
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{FileCredentials, Rootfs};
 use testkit::parts as support;
 
 /// Lists a program as an argument of the loader of `platform`.
@@ -51,6 +51,7 @@ fn ours(rootfs: &Rootfs, platform: &str, program: &str, library_path: Option<&st
         rootfs,
         linker: &linker,
         environment: &environment,
+        user: &FileCredentials::default(),
         cpu: CpuLevel::V1,
         from_driver: &|_| false,
     };

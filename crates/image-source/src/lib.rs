@@ -4,15 +4,15 @@
 //! the source can be read only once, layers that were indexed while they passed.
 
 mod archive;
+mod archive_file;
 mod config;
-mod docker_archive;
 pub mod engine;
 mod host_path_kind;
 mod http_client;
 mod image;
 mod image_error;
+mod image_user;
 mod manifest;
-mod oci_archive;
 mod oci_layout;
 mod open_image;
 mod platform;
@@ -26,13 +26,13 @@ mod source_kind;
 mod verify;
 
 pub use archive::{PreferredDocument, WantedImage, open_stream};
+pub use archive_file::ArchiveFile;
 pub use config::{ContainerSettings, Healthcheck, ImageConfig, read_image_config, split_env};
-pub use docker_archive::DockerArchive;
 pub use host_path_kind::path_kind;
 pub use image::{Image, LayerDescriptor};
 pub use image_error::ImageError;
 pub use image_linkage::digest::Digest;
-pub use oci_archive::OciArchive;
+pub use image_user::find_user;
 pub use oci_layout::OciLayout;
 pub use open_image::{list_platforms, open_image, open_reopenable_image};
 pub use platform::Platform;

@@ -1,10 +1,10 @@
 //! From a reference to the source that it names: the one place that knows all sources.
 
-use crate::docker_archive::{DockerArchive, StdinArchive};
+use crate::archive::PreferredDocument;
+use crate::archive_file::{ArchiveFile, StdinArchive};
 use crate::engine::{EngineEnvironment, EngineImage, EngineKind};
 use crate::host_path_kind::path_kind;
 use crate::image_error::ImageError;
-use crate::oci_archive::OciArchive;
 use crate::oci_layout::OciLayout;
 use crate::platform::Platform;
 use crate::reference::{ImageReference, parse_reference};
@@ -63,14 +63,24 @@ fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn Imag
         brand,
         environment: EngineEnvironment::from_env(),
     };
+    let archive = |file, name, first| -> Box<dyn ImageSource> {
+        Box::new(ArchiveFile {
+            reference: written.to_owned(),
+            file,
+            name,
+            first,
+        })
+    };
     Ok(match parse_reference(written, path_kind)? {
         ImageReference::Registry(name) => Box::new(RegistrySource::new(name, reference, registry.clone())),
         ImageReference::DockerDaemon(name) => Box::new(engine(EngineKind::Docker, name)),
         ImageReference::Podman(name) => Box::new(engine(EngineKind::Podman, name)),
-        ImageReference::DockerArchive { file, reference: name } => Box::new(DockerArchive { reference, file, name }),
+        ImageReference::DockerArchive { file, reference: name } => {
+            archive(file, name, PreferredDocument::DockerManifest)
+        }
         ImageReference::Stdin => Box::new(StdinArchive),
         ImageReference::Oci { dir, tag } => Box::new(OciLayout { reference, dir, tag }),
-        ImageReference::OciArchive { file, tag } => Box::new(OciArchive { reference, file, tag }),
+        ImageReference::OciArchive { file, tag } => archive(file, tag, PreferredDocument::OciIndex),
         ImageReference::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
     })
 }

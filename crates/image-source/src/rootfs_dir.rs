@@ -1,7 +1,7 @@
 //! An unpacked root file system in a folder of the host, read as one layer.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, DirEntry, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,9 @@ use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
-use image_linkage::layer::{FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts};
+use image_linkage::layer::{
+    FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind, read_file_facts,
+};
 use image_linkage::path::RootPath;
 
 /// A root file system in a folder. Links are recorded and never followed; file systems of the kernel at
@@ -142,16 +144,13 @@ impl FolderWalk<'_> {
                 return Ok(());
             }
             self.pending.push((entry.path(), path.clone()));
-            LayerEntry::Directory
+            LayerEntry::Directory(access(&metadata))
         } else if kind.is_symlink() {
             let target = fs::read_link(entry.path())?;
             LayerEntry::Symlink(target.as_os_str().as_bytes().into())
         } else if kind.is_file() {
-            // With the setuid and setgid bits, by which the loader ignores
-            // LD_LIBRARY_PATH (ld.so(8), "secure-execution").
-            let mode = u16::try_from(metadata.mode() & 0o7777).unwrap_or_default();
             let file = File::open(entry.path())?;
-            LayerEntry::File(Arc::new(self.file(path, mode, file)?))
+            LayerEntry::File(Arc::new(self.file(path, access(&metadata), file)?))
         } else {
             // It is not opened: a FIFO would wait for its writer for ever, and a device has no end.
             LayerEntry::Special
@@ -160,9 +159,10 @@ impl FolderWalk<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: &RootPath, mode: u16, mut file: File) -> io::Result<FileFacts> {
+    fn file(&mut self, path: &RootPath, access: NodeAccess, mut file: File) -> io::Result<FileFacts> {
         let limits = self.request.limits();
-        let (mut facts, too_large) = read_file_facts(path, mode, &mut file, self.request.index)?;
+        let (mut facts, too_large) = read_file_facts(path, access.mode, &mut file, self.request.index)?;
+        (facts.uid, facts.gid) = (access.uid, access.gid);
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
         self.request.progress.advance(0, facts.bytes);
         if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {
@@ -195,6 +195,16 @@ impl FolderWalk<'_> {
             });
         }
         self.index
+    }
+}
+
+/// The owner and the mode, with the setuid and setgid bits, by which the loader ignores
+/// `LD_LIBRARY_PATH` (ld.so(8), "secure-execution").
+fn access(metadata: &Metadata) -> NodeAccess {
+    NodeAccess {
+        mode: u16::try_from(metadata.mode() & 0o7777).unwrap_or_default(),
+        uid: metadata.uid(),
+        gid: metadata.gid(),
     }
 }
 
@@ -237,7 +247,7 @@ mod tests {
 
     fn shown(index: &LayerIndex) -> Vec<String> {
         let entry = |entry: &LayerEntry| match entry {
-            LayerEntry::Directory => "directory".to_owned(),
+            LayerEntry::Directory(_) => "directory".to_owned(),
             LayerEntry::File(facts) => format!("{} bytes {:o}, kept {}", facts.bytes, facts.mode, facts.kept.is_some()),
             LayerEntry::Symlink(target) => format!("-> {}", String::from_utf8_lossy(target)),
             other => format!("{other:?}"),

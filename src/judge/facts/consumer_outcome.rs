@@ -17,7 +17,7 @@ pub struct ConsumerOutcome {
     pub real_path: Option<RootPath>,
     /// How it was found.
     pub how: Option<SearchStage>,
-    /// The loader's words, when it was not.
+    /// The loader's words, when it was not, with what the process may not use or trust.
     pub message: String,
     /// The steps of the search, in the loader's order.
     pub trace: Vec<SearchStep>,
@@ -73,6 +73,18 @@ impl ConsumerOutcome {
             objects: objects.to_vec(),
             ..Self::not_found(String::new())
         }
+    }
+
+    /// The same with what stood in the way of the search, which the loader does not say.
+    pub(super) fn with_obstacle(mut self, obstacle: Option<String>) -> Self {
+        if let Some(obstacle) = obstacle {
+            // The loader may have said half of it.
+            let said = obstacle
+                .strip_prefix("permission denied: ")
+                .filter(|_| self.message.ends_with("Permission denied"));
+            self.message = format!("{} ({})", self.message, said.unwrap_or(&obstacle));
+        }
+        self
     }
 
     /// What else keeps the object from being loaded.

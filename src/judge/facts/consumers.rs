@@ -5,6 +5,7 @@
 
 use super::companions::{self, CompanionRequest};
 use super::consumer_outcome::ConsumerOutcome;
+use super::credentials;
 use super::cupti_files::CuptiFiles;
 use super::file_owner;
 use super::missing_symbols;
@@ -183,7 +184,8 @@ fn load(process: &mut SimulatedProcess<'_>, object: &RootPath, program: Option<&
         Some(program) => process.start(&program.absolute(), StartMode::Executed),
         None => process.start_unknown(),
     };
-    if program == Some(object) {
+    // What may not be executed opens nothing.
+    if program == Some(object) || (program.is_some() && started.root.is_none()) {
         started
     } else {
         // An interpreter opens an extension by its path: the object itself is not searched for.
@@ -201,9 +203,10 @@ fn gets(
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
         let loaded = load(&mut process, object, asker.program);
-        let mut gets = match asker.asks {
-            RequestKind::Needed => of_need(&loaded, names),
-            RequestKind::Dlopen => of_open(&mut process, caller(asker, &loaded), names),
+        let mut gets = match (asker.asks, loaded.root) {
+            // An object that is not mapped asks for nothing: what keeps it away is the outcome.
+            (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
+            (RequestKind::Dlopen, _) => of_open(&mut process, caller(asker, &loaded), names),
         };
         let cupti = gets.real_path.as_ref();
         // Asked for in this very process: what is mapped by now answers, and its search paths count.
@@ -213,6 +216,10 @@ fn gets(
     let mut gets = context
         .with_setup(run)
         .unwrap_or_else(|| ConsumerOutcome::not_found("the image has no dynamic loader".to_owned()));
+    if gets.outcome != RequestOutcome::Loaded {
+        let obstacle = credentials::search_obstacle(&context.rootfs, names, &gets.trace);
+        gets = gets.with_obstacle(obstacle);
+    }
     gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets);
     gets
 }

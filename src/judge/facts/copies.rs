@@ -12,7 +12,7 @@ use crate::knowledge::{Knowledge, ReleaseFile};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
 
 /// A copy of libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct CuptiCopy {
     pub by_path: ByWorld<LoadResolution>,
     /// The consumers that get it, by number.
     pub used_by: Vec<usize>,
+    /// What keeps the user of the image from the file.
+    pub denial: Option<AccessDenial>,
     /// What is wrong with the file.
     pub problems: Vec<String>,
 }
@@ -117,7 +119,17 @@ fn describe_one(
         how: reached.map(|(_, how)| how),
         by_path,
         used_by: users(consumers, path),
+        denial: denial_of(&contexts.as_is, &absolute),
         problems,
+    }
+}
+
+/// What keeps the user of the image from a file.
+fn denial_of(context: &ProcessContext, path: &[u8]) -> Option<AccessDenial> {
+    let user = &context.user.credentials;
+    match context.rootfs.open_as(path, user, FileUse::Read) {
+        Err(LookupError::Denied(denial)) => Some(*denial),
+        _ => None,
     }
 }
 

@@ -13,7 +13,7 @@ use super::file_owner::contains_bytes;
 use super::process_context::ProcessContext;
 use super::resolved_objects::{elf_at, opened_object};
 use super::world::ByWorld;
-use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
+use crate::knowledge::{ConsumerProfile, FailureImpact, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
@@ -48,6 +48,8 @@ pub enum FileReferrer {
 pub enum ReferenceKind {
     /// The loader gets to it from a `DT_NEEDED` entry.
     Needs,
+    /// A program opens it before it uses a GPU, and runs on the CPU alone where it is missing.
+    Opens,
     /// A `DT_NEEDED` entry has its name, and where the loader gets to is not known.
     MayNeed,
     /// The object holds its name, and no profile says what for.
@@ -134,10 +136,28 @@ pub(super) fn find_references(
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
         ties.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
+        ties.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
     }
     ties.sort();
     ties.dedup();
     (links, ties)
+}
+
+/// The files that a program opens in either world and has no GPU without.
+fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileReference> {
+    if consumer.required != FailureImpact::Gpu {
+        return Vec::new();
+    }
+    let got = [&consumer.outcome.as_is, &consumer.outcome.nvidia].map(|gets| gets.real_path.as_ref());
+    let files = got.into_iter().flatten().filter_map(|path| names.at(path));
+    files
+        .map(|file| FileReference {
+            file: file.path.clone(),
+            by: FileReferrer::Object(consumer.object.clone()),
+            name: consumer.wants.clone(),
+            how: ReferenceKind::Opens,
+        })
+        .collect()
 }
 
 /// The ties of what the objects need, are filters for, and hold as strings.

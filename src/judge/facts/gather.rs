@@ -170,6 +170,8 @@ fn gaps_of(
         .chain(contexts.nvidia.problems())
         .map(|problem| gap("the dynamic loader".to_owned(), &problem))
         .collect();
+    let of_user = contexts.as_is.user.problem.iter();
+    gaps.extend(of_user.map(|problem| gap("the user of the image".to_owned(), problem)));
     gaps.extend(
         oddities
             .iter()

@@ -7,6 +7,7 @@ mod consumer_outcome;
 mod consumers;
 mod copies;
 mod copy_version;
+mod credentials;
 pub mod cuda_runtime;
 mod cupti_access;
 mod cupti_files;

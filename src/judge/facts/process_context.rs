@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::credentials::{ImageUser, image_user};
 use super::resolved_objects::unresolved_objects;
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
@@ -35,6 +36,8 @@ pub struct ProcessContext {
     pub relinked: LinkChanges,
     /// What the loader reads of the environment.
     pub environment: LoaderEnvironment,
+    /// The user that the processes are started as.
+    pub(super) user: ImageUser,
     /// The level of the processor, which decides on glibc-hwcaps.
     pub cpu: CpuLevel,
     /// `NVIDIA_DRIVER_CAPABILITIES`; `None` where nothing sets it.
@@ -59,6 +62,7 @@ pub fn build_contexts(
         linker,
         relinked: LinkChanges::default(),
         environment: process_environment(image, conditions),
+        user: image_user(&image.config, rootfs),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
         tables,
@@ -82,6 +86,7 @@ fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessConte
         linker.problems.clone_from(&made.problems);
         context.relinked = made.relinked;
         linker.cache = Some(made.cache);
+        linker.cache_is_new = true;
     }
     context
 }
@@ -121,6 +126,7 @@ impl ProcessContext {
                 rootfs: &self.rootfs,
                 linker,
                 environment: &self.environment,
+                user: &self.user.credentials,
                 cpu: self.cpu,
                 from_driver: &from_driver,
             })

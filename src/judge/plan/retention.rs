@@ -203,6 +203,7 @@ fn words(tie: &FileReference) -> String {
     let name = escape::escape_bytes(&tie.name);
     match tie.how {
         ReferenceKind::Needs => format!("{by} needs {name}"),
+        ReferenceKind::Opens => format!("{by} opens {name} and uses no GPU without it"),
         ReferenceKind::MayNeed => format!("{by} needs {name}, and may get this one"),
         ReferenceKind::Holds => format!("{by} holds the name {name} and may open it"),
         ReferenceKind::Names => format!("{by} names it"),

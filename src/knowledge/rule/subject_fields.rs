@@ -30,6 +30,9 @@ pub(super) const COPY: &[&str] = &[
     "damage",
     // Whether a search ends at it because it is damaged.
     "stops_search",
+    // Whether the user of the image may not read it, and what keeps him from it.
+    "denied",
+    "denial",
     "machine",
     "image_machine",
     "wrong_machine",
@@ -52,7 +55,7 @@ pub(super) const MISNAMED: &[&str] = &["path", "says", "soname"];
 
 pub(super) const FAILURE: &[&str] = &[
     "object",
-    // What that breaks: `cupti`, or `import` or `profiling` of a program.
+    // What that breaks: `cupti`, or `import`, `gpu` or `profiling` of a program.
     "breaks",
     "words",
     // Whether all that is missing is a newer glibc, which one is needed and which one is there.
@@ -68,6 +71,8 @@ pub(super) const UNSERVED: &[&str] = &[
     "object",
     "wants",
     "words",
+    // What breaks without it: `gpu` or `profiling`.
+    "breaks",
     // Whether another program of the same Python environment gets one.
     "others_served",
 ];
@@ -83,7 +88,7 @@ pub(super) const CONSUMER: &[&str] = &[
     // `needed` or `dlopen`.
     "asks",
     "wants",
-    // What breaks without it: `import` or `profiling`.
+    // What breaks without it: `import`, `gpu` or `profiling`.
     "required",
     "path",
     // Whether it imports symbols that the copy does not export, and which.

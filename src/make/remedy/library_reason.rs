@@ -11,6 +11,8 @@ pub(crate) enum LibraryReason {
     Api(String),
     /// A program that is linked with it, and cannot be started without.
     LinkedBy(String),
+    /// A program that uses no GPU without it.
+    GpuOf(String),
     /// A file that is brought names it in `DT_NEEDED`.
     NeededBy(ByteString),
 }
@@ -41,6 +43,7 @@ impl Display for LibraryReasons {
             match reason {
                 LibraryReason::Api(name) => apis.push(name),
                 LibraryReason::LinkedBy(program) => others.push(format!("{program} links it")),
+                LibraryReason::GpuOf(program) => others.push(format!("{program} uses no GPU without it")),
                 LibraryReason::NeededBy(file) => {
                     others.push(format!("{} needs it", escape::escape_bytes(file)));
                 }

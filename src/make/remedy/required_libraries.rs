@@ -41,9 +41,13 @@ pub(crate) fn list_required_libraries(
             add(name, because.clone());
         }
     }
-    let breaks = |consumer: &&CuptiConsumer| consumer.required == FailureImpact::Import;
-    for consumer in consumers.iter().filter(breaks) {
-        add((CUPTI, false), LibraryReason::LinkedBy(consumer.name.clone()));
+    for consumer in consumers.iter().filter(|consumer| consumer.required.breaks_program()) {
+        let name = consumer.name.clone();
+        let reason = match consumer.required {
+            FailureImpact::Gpu => LibraryReason::GpuOf(name),
+            _ => LibraryReason::LinkedBy(name),
+        };
+        add((CUPTI, false), reason);
     }
     let mut needs: Vec<RequiredLibrary> = found
         .into_iter()

@@ -74,6 +74,10 @@ fn parents(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn add(layer: Layer, name: &[u8], spec: &EntrySpec, context: &mut Context<'_>) -> Result<Layer, String> {
     Ok(match spec {
         EntrySpec::Dir => layer.dir(name),
+        EntrySpec::ClosedDir => {
+            let (name, mode, kind) = (name.to_vec(), 0o700, Kind::Directory);
+            layer.entry(Entry { name, mode, kind })
+        }
         EntrySpec::Whiteout => layer.whiteout(name),
         EntrySpec::Opaque => layer.opaque(name),
         EntrySpec::Fifo => {

@@ -147,6 +147,8 @@ pub struct LayerSpec {
 pub enum EntrySpec {
     /// A directory.
     Dir,
+    /// A directory that root alone may pass.
+    ClosedDir,
     /// The path is deleted from the layers below.
     Whiteout,
     /// What the layers below have in this directory is hidden.

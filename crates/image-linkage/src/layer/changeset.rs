@@ -126,7 +126,7 @@ impl Changeset {
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             return self.add_whiteout(&path, hidden);
         }
-        let is_directory = entry == LayerEntry::Directory;
+        let is_directory = matches!(entry, LayerEntry::Directory(_));
         if path == RootPath::default() {
             if !is_directory {
                 self.problem(&path, "an entry that is no directory stands at the root; it is ignored");
@@ -231,15 +231,17 @@ fn weight(entry: &LayerEntry) -> usize {
         LayerEntry::Hardlink(target) => target.as_bytes().len(),
         // The content of kept files has a bound of its own, `KeptBudget`.
         LayerEntry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
-        LayerEntry::Directory | LayerEntry::Special => 0,
+        LayerEntry::Directory(_) | LayerEntry::Special => 0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Changeset;
-    use crate::layer::LayerEntry;
+    use crate::layer::{LayerEntry, NodeAccess};
     use crate::path::RootPath;
+
+    const FOLDER: LayerEntry = LayerEntry::Directory(NodeAccess::MADE);
 
     fn link(target: &str) -> LayerEntry {
         LayerEntry::Symlink(target.as_bytes().into())
@@ -262,7 +264,7 @@ mod tests {
     #[test]
     fn a_member_behind_a_link_of_its_layer_lies_at_the_target() {
         let found = changeset(&[
-            ("etc", LayerEntry::Directory),
+            ("etc", FOLDER),
             ("a", link("/etc")),
             ("b", link("a")),
             ("b/x", LayerEntry::Special),
@@ -277,15 +279,11 @@ mod tests {
         let found = changeset(&[
             ("a/x", LayerEntry::Special),
             ("a/y/z", LayerEntry::Special),
-            ("a-b", LayerEntry::Directory),
+            ("a-b", FOLDER),
             ("a", link("b")),
         ]);
         assert_eq!(paths(&found), ["/a", "/a-b"]);
-        let back = changeset(&[
-            ("a", link("b")),
-            ("a", LayerEntry::Directory),
-            ("a/x", LayerEntry::Special),
-        ]);
+        let back = changeset(&[("a", link("b")), ("a", FOLDER), ("a/x", LayerEntry::Special)]);
         assert_eq!(paths(&back), ["/a", "/a/x"]);
     }
 
@@ -308,7 +306,7 @@ mod tests {
     fn the_root_cannot_be_replaced_and_loops_end() {
         let found = changeset(&[
             ("/.", link("/tmp")),
-            ("./", LayerEntry::Directory),
+            ("./", FOLDER),
             ("l", link("l")),
             ("l/x", LayerEntry::Special),
         ]);

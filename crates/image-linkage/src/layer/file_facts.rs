@@ -99,6 +99,8 @@ impl<'a> FileReader<'a> {
             elf,
             kept: self.kept.filter(|_| !too_large).map(Vec::into_boxed_slice),
             sha256: self.hasher.map(|hasher| to_hex(&hasher.finalize()).into_boxed_str()),
+            // Who reads the headers knows the owner.
+            ..FileFacts::default()
         };
         (facts, too_large)
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::node_access::{FileCapabilities, NodeAccess};
 use crate::digest::{Digest, DigestHasher};
 use crate::elf::ElfFacts;
 use crate::path::RootPath;
@@ -66,8 +67,8 @@ const HARDLINK_DEPTH: usize = 40;
 /// What lies at one path of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LayerEntry {
-    /// A directory; its mode and owner are nothing to the loader.
-    Directory,
+    /// A directory, and who may pass it.
+    Directory(NodeAccess),
     /// A regular file, and what was read from it.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
@@ -85,12 +86,26 @@ pub struct FileFacts {
     pub bytes: u64,
     /// The permission bits, with set-user-ID and set-group-ID.
     pub mode: u16,
+    /// The user that owns it.
+    pub uid: u32,
+    /// The group that owns it.
+    pub gid: u32,
+    /// What it gives the process that it is executed as.
+    pub capabilities: Option<FileCapabilities>,
     /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
     pub elf: Option<Box<ElfFacts>>,
     /// The whole content of a small file that a later stage reads.
     pub kept: Option<Box<[u8]>>,
     /// The SHA-256 in hexadecimal, of files whose identity matters.
     pub sha256: Option<Box<str>>,
+}
+
+impl FileFacts {
+    /// Its owner and permission bits.
+    pub fn access(&self) -> NodeAccess {
+        let Self { mode, uid, gid, .. } = *self;
+        NodeAccess { mode, uid, gid }
+    }
 }
 
 /// Damage or an oddity in a layer that does not stop the audit.

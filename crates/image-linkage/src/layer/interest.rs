@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// Raised when the same bytes and the same interest give another [`LayerIndex`](super::index::LayerIndex) than before.
-const INDEX_VERSION: u32 = 2;
+const INDEX_VERSION: u32 = 3;
 
 /// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.
 #[derive(Clone, Default)]
@@ -101,8 +101,9 @@ fn loader_reads(path: &RootPath) -> bool {
     let parent = parent.as_bytes();
     let folder = parent.rsplit(|&byte| byte == b'/').next();
     is_loader(name)
-        || (parent == b"etc"
-            && [&b"ld.so.cache"[..], b"ld.so.conf", b"ld.so.preload"].contains(&name))
+        || (parent == b"etc" && [&b"ld.so.cache"[..], b"ld.so.conf"].contains(&name))
+        // In /etc it may be a link to a file elsewhere, which mostly has the same name.
+        || name == b"ld.so.preload"
         // musl's directories; a loader elsewhere has its own `etc` beside its folder.
         || (folder == Some(b"etc") && is_musl_path(name))
         // `ld.so.conf` may include files of any folder and any name; in practice they have one of these.
@@ -141,6 +142,7 @@ mod tests {
         let keeps = |path: &str| FileInterest::default().keeps_content(&RootPath::from(path));
         for path in [
             "etc/ld.so.cache",
+            "usr/share/site/ld.so.preload",
             "etc/ld.so.conf.d/000_cuda.conf",
             "etc/cuda/more.conf",
             "etc/more.conf",

@@ -4,6 +4,8 @@
 //! read with half of its records is another member than the one an engine unpacks, so what it overlooks is
 //! an error here. What no fact is taken from, such as owners and times, may be as odd as it likes.
 
+use super::node_access::FileCapabilities;
+
 /// What the records of one member say, beyond what `tar-core` takes from them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PaxRecords {
@@ -13,6 +15,12 @@ pub(crate) struct PaxRecords {
     pub path: bool,
     /// Whether there is a `linkpath`.
     pub linkpath: bool,
+    /// `uid`: the number of the owner.
+    pub uid: Option<u32>,
+    /// `gid`: the number of the owner's group.
+    pub gid: Option<u32>,
+    /// `SCHILY.xattr.security.capability`, by which engines take the attribute from a tar and put it there.
+    pub capabilities: Option<FileCapabilities>,
     /// Whether there is a `GNU.sparse.` record.
     pub sparse: bool,
     /// `GNU.sparse.major` and `GNU.sparse.minor`: the sparse format.
@@ -86,6 +94,10 @@ impl PaxRecords {
         let sized = || number(value).ok_or("a size that is no number");
         match key {
             b"size" => self.size = Some(sized()?),
+            // An owner that is no number stops nobody; it is the one in the header then.
+            b"uid" => self.uid = number(value).and_then(|uid| u32::try_from(uid).ok()),
+            b"gid" => self.gid = number(value).and_then(|gid| u32::try_from(gid).ok()),
+            b"SCHILY.xattr.security.capability" => self.capabilities = FileCapabilities::read(value),
             // An empty value takes back the record; readers differ in what stands then.
             b"path" | b"linkpath" | b"GNU.sparse.name" if value.is_empty() => {
                 return Err("an empty path");

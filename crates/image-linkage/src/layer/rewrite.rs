@@ -36,7 +36,7 @@ impl LayerCut {
                 && layer
                     .entries
                     .get(path)
-                    .is_some_and(|entry| *entry != LayerEntry::Directory)
+                    .is_some_and(|entry| !matches!(entry, LayerEntry::Directory(_)))
         };
         let mut cut = Self {
             gone: layer.entries.keys().filter(|path| goes(path)).cloned().collect(),

@@ -1,8 +1,8 @@
 //! Tar headers made plain before `tar-core` reads them.
 //!
-//! Where readers differ, what counts is the reader of the engines, Go's archive/tar. Fields that no fact is
-//! taken from are blanked, so that an odd owner, time or device number stops nobody; a size is read as Go
-//! reads it; what readers take for different members is an error.
+//! Where readers differ, what counts is the reader of the engines, Go's archive/tar. Fields that
+//! `tar-core` need not read are blanked, so that an odd owner, time or device number stops nobody; a size is read
+//! as Go reads it; what readers take for different members is an error.
 
 /// The size of a tar block.
 pub(super) const BLOCK: usize = 512;
@@ -20,6 +20,8 @@ pub(crate) struct HeaderScan {
     pub long_name: bool,
     /// Whether there was a GNU long link target.
     pub long_link: bool,
+    /// The owner and its group in the entry's own header; 0 where they are no numbers.
+    pub owner: (u32, u32),
 }
 
 impl HeaderScan {
@@ -78,6 +80,7 @@ impl HeaderScan {
             }
             _ => {
                 self.complete = true;
+                self.owner = (owner_number(block, USER), owner_number(block, GROUP));
                 blank(block);
             }
         }
@@ -90,7 +93,8 @@ impl HeaderScan {
 /// A field of a header, by its first byte and the first behind it (POSIX.1-2017, pax, "ustar Interchange Format").
 pub(super) type FieldRange = std::ops::Range<usize>;
 pub(super) const NAME: FieldRange = 0..100;
-const OWNER: FieldRange = 108..124;
+const USER: FieldRange = 108..116;
+const GROUP: FieldRange = 116..124;
 pub(super) const SIZE: FieldRange = 124..136;
 const TIME: FieldRange = 136..148;
 pub(super) const SUM: FieldRange = 148..156;
@@ -163,13 +167,25 @@ fn check_sum(block: &[u8; BLOCK]) -> Result<(), String> {
 /// The size, octal or as a big-endian number behind a set first bit; at most 63 bits.
 pub(super) fn member_size(block: &[u8; BLOCK]) -> Option<u64> {
     let bytes: [u8; 12] = field(block, SIZE);
-    let [first, rest @ ..] = bytes;
+    header_number(&bytes)
+}
+
+/// The number of an owner; 0, which is root, where there is none.
+fn owner_number(block: &[u8; BLOCK], place: FieldRange) -> u32 {
+    let bytes: [u8; 8] = field(block, place);
+    let number = header_number(&bytes).and_then(|number| u32::try_from(number).ok());
+    number.unwrap_or_default()
+}
+
+/// A number of a header: octal, or in base 256.
+fn header_number(bytes: &[u8]) -> Option<u64> {
+    let (first, rest) = bytes.split_first()?;
     if first & 0x80 == 0 {
-        return octal(&bytes).filter(|&size| i64::try_from(size).is_ok());
+        return octal(bytes).filter(|&number| i64::try_from(number).is_ok());
     }
     let high = u128::from(first & 0x7f);
     let value = rest.iter().fold(high, |value, &byte| value << 8 | u128::from(byte));
-    i64::try_from(value).ok().and_then(|size| u64::try_from(size).ok())
+    i64::try_from(value).ok().and_then(|number| u64::try_from(number).ok())
 }
 
 /// An octal number between blanks and NULs; nothing at all is 0.
@@ -197,9 +213,9 @@ fn put_size(block: &mut [u8; BLOCK], size: u64) {
     fill(block, SIZE.start..SIZE.start + 1, 0x80);
 }
 
-/// Clears the fields that no fact is taken from.
+/// Clears the fields that no fact is taken from any more.
 fn blank(block: &mut [u8; BLOCK]) {
-    for place in [OWNER, TIME, DEVICE] {
+    for place in [USER, GROUP, TIME, DEVICE] {
         fill(block, place, 0);
     }
 }

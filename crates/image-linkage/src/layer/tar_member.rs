@@ -3,6 +3,7 @@
 use tar_core::parse::{Limits as TarLimits, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
+use super::node_access::{FileCapabilities, NodeAccess};
 use super::pax::{self, PaxRecords};
 use super::tar_header::{HeaderScan, padding};
 use crate::limits::Limits;
@@ -29,7 +30,9 @@ pub(super) struct TarMember {
     pub kind: EntryType,
     /// The target of a link, as written.
     pub link: Vec<u8>,
-    pub mode: u16,
+    pub access: NodeAccess,
+    /// What its attribute `security.capability` says.
+    pub capabilities: Option<FileCapabilities>,
     /// The bytes of content in the stream.
     pub stored: u64,
     /// Where they lie in a sparse file, and its size.
@@ -60,7 +63,12 @@ impl TarMember {
             name: entry.path.to_vec(),
             kind,
             link: entry.link_target.as_deref().unwrap_or_default().to_vec(),
-            mode: u16::try_from(entry.mode & 0o7777).unwrap_or_default(),
+            access: NodeAccess {
+                mode: u16::try_from(entry.mode & 0o7777).unwrap_or_default(),
+                uid: records.uid.unwrap_or(headers.owner.0),
+                gid: records.gid.unwrap_or(headers.owner.1),
+            },
+            capabilities: records.capabilities,
             stored: stored(entry, kind, &records, own_map)?,
             sparse,
         })

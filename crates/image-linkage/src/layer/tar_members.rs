@@ -100,7 +100,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
     pub(crate) fn note(&mut self, path: RootPath, member: &TarMember) -> Result<(), String> {
         let entry = match member.kind {
             EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
-            EntryType::Directory => LayerEntry::Directory,
+            EntryType::Directory => LayerEntry::Directory(member.access),
             // Of all else only the place counts: what lay below it is gone.
             _ => LayerEntry::Special,
         };

@@ -131,7 +131,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             .place(&member.name, self.limits.path_bytes, self.limits.links)?;
         let stored = member.stored;
         let entry = match member.kind {
-            EntryType::Directory => LayerEntry::Directory,
+            EntryType::Directory => LayerEntry::Directory(member.access),
             EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
             EntryType::Link => self.hardlink(placed.as_ref(), &member.link),
             EntryType::Char | EntryType::Block | EntryType::Fifo => LayerEntry::Special,
@@ -166,12 +166,14 @@ impl<R: BufRead> TarWalk<'_, R> {
     }
 
     fn file(&mut self, path: &RootPath, member: &TarMember) -> Result<LayerEntry, String> {
-        let mut file = FileReader::new(path, member.mode, self.options);
+        let mut file = FileReader::new(path, member.access.mode, self.options);
         match &member.sparse {
             None => self.input.read(member.stored, |bytes| file.push(bytes))?,
             Some((regions, bytes)) => self.sparse(&mut file, member.stored, regions, *bytes)?,
         }
         let (mut facts, too_large) = file.finish();
+        (facts.uid, facts.gid) = (member.access.uid, member.access.gid);
+        facts.capabilities = member.capabilities;
         if let Some(why) = self.kept.admit(&mut facts, too_large, self.limits) {
             self.changeset.unread(path, why);
         }

@@ -40,6 +40,7 @@ impl DynamicLoader {
             lib: ByteString::default(),
             platform: arch.platform.as_bytes().into(),
             cache: None,
+            cache_is_new: false,
             problems: Vec::new(),
         };
         match libc {

@@ -35,6 +35,8 @@ pub struct DynamicLoader {
     pub platform: ByteString,
     /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
     pub cache: Option<LdCache>,
+    /// Whether `ldconfig` has made the cache when the container started, which everybody can read then.
+    pub cache_is_new: bool,
     /// What could not be read: the cache, or the default directories.
     pub problems: Vec<String>,
 }

@@ -1,5 +1,8 @@
 //! Dynamic string tokens: `$ORIGIN`, `$LIB`, `$PLATFORM` (glibc elf/dl-load.c, `_dl_dst_substitute`).
 
+use crate::elf::ByteString;
+use crate::path::RootPath;
+
 /// What the tokens stand for in one object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DynamicTokens<'a> {
@@ -9,6 +12,19 @@ pub(crate) struct DynamicTokens<'a> {
     pub lib: &'a [u8],
     /// The processor that `$PLATFORM` names.
     pub platform: &'a [u8],
+    /// What the loader takes of `$ORIGIN`.
+    pub trusted: OriginTrust<'a>,
+}
+
+/// Where `$ORIGIN` counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OriginTrust<'a> {
+    /// Everywhere.
+    All,
+    /// At the start of a path, as its whole first part: in the libraries of a secure execution.
+    AtStart,
+    /// The same, and only where it leads below one of these directories: in its program.
+    Below(&'a [ByteString]),
 }
 
 /// Expands the tokens of `text`. A token without a value drops the whole text: `None`. A `$` that begins no
@@ -16,6 +32,7 @@ pub(crate) struct DynamicTokens<'a> {
 pub(crate) fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
+    let mut has_origin = false;
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
         if byte != b'$' {
@@ -29,16 +46,41 @@ pub(crate) fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<V
         ];
         match known
             .into_iter()
-            .find_map(|(name, value)| token_length(tail, name).map(|length| (length, value)))
+            .find_map(|(name, value)| token_length(tail, name).map(|length| (name, length, value)))
         {
-            Some((length, value)) => {
-                out.extend_from_slice(value?);
+            Some((name, length, value)) => {
                 rest = tail.get(length..).unwrap_or_default();
+                if name == b"ORIGIN" {
+                    has_origin = true;
+                    let is_start = tail.len() + 1 == text.len() && matches!(rest.first(), None | Some(b'/'));
+                    if !is_start && !matches!(tokens.trusted, OriginTrust::All) {
+                        return None;
+                    }
+                }
+                out.extend_from_slice(value?);
             }
             None => out.push(b'$'),
         }
     }
-    Some(out)
+    match tokens.trusted {
+        OriginTrust::Below(directories) if has_origin && !is_below(&out, directories) => None,
+        _ => Some(out),
+    }
+}
+
+/// Whether there is a known token in `text`.
+pub(crate) fn has_token(text: &[u8]) -> bool {
+    let mut tails = (0..text.len()).filter_map(|at| text.get(at..)?.strip_prefix(b"$"));
+    tails.any(|tail| {
+        let names: [&[u8]; 3] = [b"ORIGIN", b"PLATFORM", b"LIB"];
+        names.iter().any(|name| token_length(tail, name).is_some())
+    })
+}
+
+/// Whether a path without its `.` and `..` begins with one of the directories (`is_trusted_path_normalize`).
+fn is_below(path: &[u8], directories: &[ByteString]) -> bool {
+    let path = [RootPath::new(path).absolute(), b"/".to_vec()].concat();
+    directories.iter().any(|directory| path.starts_with(directory))
 }
 
 /// The length of the token `name` at the start of `text`, braces included;
@@ -58,13 +100,14 @@ fn token_length(text: &[u8], name: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DynamicTokens, expand_tokens};
+    use super::{DynamicTokens, OriginTrust, expand_tokens};
 
     fn check(text: &str, expected: Option<&str>) {
         let tokens = DynamicTokens {
             origin: Some(b"/opt/app/lib"),
             lib: b"lib/x86_64-linux-gnu",
             platform: b"x86_64",
+            trusted: OriginTrust::All,
         };
         assert_eq!(
             expand_tokens(text.as_bytes(), &tokens)
@@ -92,8 +135,38 @@ mod tests {
             origin: None,
             lib: b"lib",
             platform: b"x",
+            trusted: OriginTrust::All,
         };
         assert_eq!(expand_tokens(b"$ORIGIN/x", &tokens), None);
         assert_eq!(expand_tokens(b"$LIB/x", &tokens).as_deref(), Some(b"lib/x".as_slice()));
+    }
+
+    #[test]
+    fn origin_of_a_secure_execution_counts_at_the_start_and_below_the_default_directories() {
+        let default = [b"/usr/lib/".as_slice().into(), b"/lib/".as_slice().into()];
+        let check = |origin: &str, text: &str, library: bool, program: bool| {
+            let counts = |trusted| {
+                let origin = Some(origin.as_bytes());
+                let tokens = DynamicTokens {
+                    origin,
+                    lib: b"lib",
+                    platform: b"x",
+                    trusted,
+                };
+                expand_tokens(text.as_bytes(), &tokens).is_some()
+            };
+            let found = (counts(OriginTrust::AtStart), counts(OriginTrust::Below(&default)));
+            assert_eq!(found, (library, program), "{origin} {text}");
+        };
+        check("/opt/app", "$ORIGIN/../lib", true, false);
+        check("/usr/bin", "$ORIGIN/../lib/app", true, true);
+        check("/usr/bin", "${ORIGIN}/../lib", true, true);
+        check("/usr/lib/app", "$ORIGIN", true, true);
+        check("/usr/lib/app", "$ORIGIN/../../local", true, false);
+        check("/usr/libexec", "$ORIGIN", true, false);
+        check("/usr/lib/app", "$ORIGIN.d", false, false);
+        check("/usr/lib/app", "/$ORIGIN", false, false);
+        check("/usr/lib/app", "$LIB/$ORIGIN", false, false);
+        check("/opt/app", "/opt/$LIB", true, true);
     }
 }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::dynamic_loader::DynamicLoader;
-use super::dynamic_tokens::DynamicTokens;
+use super::dynamic_tokens::{DynamicTokens, OriginTrust};
 use super::machine::CpuLevel;
 use super::object_check::OpenedObject;
+use super::process_identity::ProcessIdentity;
 use super::resolution::{LoadedObject, RequestOutcome};
 use super::trace::SearchStage;
 use crate::elf::{ByteString, ElfFacts};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
-use crate::rootfs::Rootfs;
+use crate::rootfs::{FileCredentials, FileUse, LookupError, ResolvedPath, Rootfs};
 
 /// What a process runs in.
 pub struct ProcessSetup<'a> {
@@ -21,6 +22,8 @@ pub struct ProcessSetup<'a> {
     pub linker: &'a DynamicLoader,
     /// What its environment says to the loader.
     pub environment: &'a LoaderEnvironment,
+    /// The user that starts its program.
+    pub user: &'a FileCredentials,
     /// The level of the processor that it runs on.
     pub cpu: CpuLevel,
     /// Whether a library of this name comes from the driver on the host.
@@ -60,6 +63,8 @@ impl LoaderEnvironment {
 pub(super) enum LoadPhase {
     /// The loader alone, which knows the words of few errors.
     Start,
+    /// The same, for what is preloaded: of that a secure execution trusts less (`__RTLD_SECURE`).
+    Preload,
     /// The C library, in dlopen.
     Open,
 }
@@ -121,6 +126,8 @@ pub(super) struct SearchMiss {
 #[derive(Clone)]
 pub(super) struct LinkMaps<'a> {
     pub setup: &'a ProcessSetup<'a>,
+    /// Who it is; the user that starts it as long as it has no program.
+    pub identity: ProcessIdentity,
     maps: Vec<LinkMap>,
 }
 
@@ -128,8 +135,17 @@ impl<'a> LinkMaps<'a> {
     pub(crate) fn new(setup: &'a ProcessSetup<'a>) -> Self {
         Self {
             setup,
+            identity: ProcessIdentity {
+                effective: setup.user.clone(),
+                secure: None,
+            },
             maps: Vec::new(),
         }
+    }
+
+    /// Where a path leads to which the process reads.
+    pub(crate) fn open(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
+        self.setup.rootfs.open_as(path, &self.identity.effective, FileUse::Read)
     }
 
     pub(crate) fn get(&self, number: usize) -> Option<&LinkMap> {
@@ -193,12 +209,23 @@ impl<'a> LinkMaps<'a> {
         }
     }
 
+    /// The directories below which `$ORIGIN` may lead, where the loader restricts it.
+    fn trusted<'m>(&'m self, map: &LinkMap) -> OriginTrust<'m> {
+        match self.identity.secure {
+            None => OriginTrust::All,
+            // Who executes a program can give it another path, by a link; nobody can do so with a library.
+            Some(_) if map.is_main() => OriginTrust::Below(&self.setup.linker.default_dirs),
+            Some(_) => OriginTrust::AtStart,
+        }
+    }
+
     pub(crate) fn tokens<'m>(&'m self, map: &'m LinkMap) -> DynamicTokens<'m> {
         let linker = self.setup.linker;
         DynamicTokens {
             origin: Some(&map.origin),
             lib: &linker.lib,
             platform: &linker.platform,
+            trusted: self.trusted(map),
         }
     }
 }

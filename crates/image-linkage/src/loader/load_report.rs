@@ -21,7 +21,10 @@ pub(super) fn number_objects(
         other => other,
     };
     let renumber = |step: &mut SearchStep| {
-        if let SearchStep::Tried { how: found, .. } | SearchStep::NoDirectory { how: found, .. } = step {
+        if let SearchStep::Tried { how: found, .. }
+        | SearchStep::NoDirectory { how: found, .. }
+        | SearchStep::OriginIgnored { how: found, .. } = step
+        {
             *found = how(*found);
         }
     };

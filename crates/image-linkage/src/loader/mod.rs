@@ -24,6 +24,7 @@ mod object_check;
 
 mod link_map;
 mod load_report;
+mod process_identity;
 mod refusal_text;
 mod search;
 
@@ -40,5 +41,6 @@ pub use legacy_hwcaps::LegacyHwcaps;
 pub use link_map::{LoaderEnvironment, ProcessSetup};
 pub use machine::{Arch, CpuLevel, Libc};
 pub use process::{SimulatedProcess, StartMode};
+pub use process_identity::SecureExecution;
 pub use resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
 pub use trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};

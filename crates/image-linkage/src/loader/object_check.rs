@@ -6,7 +6,7 @@ use super::trace::{LoadRefusal, TriedFile};
 use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
-use crate::rootfs::{LookupError, NodeKind, Rootfs};
+use crate::rootfs::{LookupError, NodeKind, ResolvedPath, Rootfs};
 
 /// A file that can be mapped.
 #[derive(Debug, Clone)]
@@ -29,13 +29,14 @@ pub(super) enum ObjectRole {
 /// The smallest page of all processors here.
 const PAGE: u64 = 4096;
 
-/// Opens `path`, and asks `verify` whether the loader would map the file.
+/// Opens `path`, which led to `found`, and asks `verify` whether the loader would map the file.
 pub(super) fn open_object(
     rootfs: &Rootfs,
     path: &[u8],
+    found: Result<ResolvedPath, LookupError>,
     verify: impl Fn(&FileFacts) -> TriedFile,
 ) -> (TriedFile, Option<OpenedObject>) {
-    let found = match rootfs.lookup(path) {
+    let found = match found {
         // To look up the empty path gives the root here; open(2) finds nothing.
         Ok(_) if path.is_empty() => return (TriedFile::Missing(LookupError::NotFound), None),
         Ok(found) => found,

@@ -9,13 +9,15 @@ use super::load_report;
 use super::machine::Libc;
 use super::musl::MuslSearch;
 use super::object_check::{self, ObjectRole, OpenedObject};
+use super::process_identity;
 use super::refusal_text::refusal_miss;
 use super::resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
 use super::search::{LibraryRequest, LibrarySearch};
 use super::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::elf::ByteString;
+use crate::escape;
 use crate::path::RootPath;
-use crate::rootfs::NodeKind;
+use crate::rootfs::{FileUse, LookupError, NodeKind};
 
 /// A process and what it has mapped.
 #[derive(Clone)]
@@ -71,7 +73,18 @@ impl<'a> SimulatedProcess<'a> {
     pub fn start(&mut self, path: &[u8], start: StartMode) -> LoadResolution {
         let mut resolution = LoadResolution::default();
         let setup = self.maps.setup;
-        let (tried, opened) = object_check::open_object(setup.rootfs, path, |facts| {
+        if start == StartMode::Executed
+            && let Err(denied) = self.execute(path)
+        {
+            resolution.unresolved.push(denied);
+            return resolution;
+        }
+        let found = match start {
+            // The kernel has mapped it, who need not let the process read it.
+            StartMode::Executed => setup.rootfs.lookup(path),
+            StartMode::Listed => self.maps.open(path),
+        };
+        let (tried, opened) = object_check::open_object(setup.rootfs, path, found, |facts| {
             self.search.verify_object(setup, facts, ObjectRole::Program)
         });
         let Some(opened) = opened else {
@@ -99,6 +112,44 @@ impl<'a> SimulatedProcess<'a> {
         roots.extend(self.preload(&mut resolution));
         self.load_needs(&roots, &mut resolution);
         self.finish(main, resolution)
+    }
+
+    /// Becomes who the kernel makes of the user by executing the program at `path`.
+    ///
+    /// Errors: Who is not let to the program, or to the interpreter that it names.
+    fn execute(&mut self, path: &[u8]) -> Result<(), UnresolvedRequest> {
+        let setup = self.maps.setup;
+        let open = |path: &[u8], how: SearchStage| match setup.rootfs.open_as(path, setup.user, FileUse::Execute) {
+            Err(error @ LookupError::Denied(_)) => Err((path.to_vec(), how, error)),
+            other => Ok(other.ok()),
+        };
+        let found = open(path, SearchStage::Start);
+        let facts = found.map(|found| match &setup.rootfs.node(found?.node).kind {
+            NodeKind::File(facts) => Some(facts),
+            _ => None,
+        });
+        let interpreted = facts.and_then(|facts| {
+            let elf = facts.and_then(|facts| facts.elf.as_ref());
+            // The kernel executes the interpreter too (fs/binfmt_elf.c, `open_exec`).
+            if elf.is_some_and(|elf| elf.interp.is_some()) {
+                open(&setup.linker.path, SearchStage::Interpreter)?;
+            }
+            Ok(facts)
+        });
+        let facts = interpreted.map_err(|(at, how, error)| {
+            let message = format!("{}: {error}", escape::escape_bytes(path));
+            let step = SearchStep::Tried {
+                how,
+                path: at.into(),
+                tried: TriedFile::Missing(error),
+            };
+            let outcome = RequestOutcome::Refused;
+            unresolved(path, None, SearchMiss { outcome, message }, vec![step])
+        })?;
+        if let Some(facts) = facts {
+            self.maps.identity = process_identity::execute_program(setup.user, facts);
+        }
+        Ok(())
     }
 
     /// Starts a program of which nothing is known but the environment: what is preloaded is loaded. It does
@@ -154,6 +205,10 @@ impl<'a> SimulatedProcess<'a> {
         let Some(main) = process.map_file(&path, SearchStage::Start) else {
             return Vec::new();
         };
+        // A library is mapped by a loader that trusts the environment.
+        if let Some(map) = process.maps.get(main).filter(|map| map.elf().interp.is_some()) {
+            process.maps.identity = process_identity::execute_program(setup.user, &map.facts);
+        }
         // As started: the chain of DT_RPATH and the tokens of LD_LIBRARY_PATH ask for the executable.
         process.list(main, None, &path, 0, Vec::new(), SearchStage::Start);
         let lists = process.search.search_path(&process.maps, Some(main));
@@ -174,7 +229,16 @@ impl<'a> SimulatedProcess<'a> {
     fn preload(&mut self, resolution: &mut LoadResolution) -> Vec<usize> {
         let mut maps = Vec::new();
         let requester = self.search.preload_requester(&self.maps);
-        for name in self.search.preload_names(self.maps.setup) {
+        let ignored = self.search.ignored_preloads(&self.maps);
+        resolution
+            .preload_warnings
+            .extend(ignored.into_iter().map(|(name, why)| {
+                let outcome = RequestOutcome::Refused;
+                let message = format!("{}: ignored: {why}", escape::escape_bytes(&name));
+                unresolved(&name, None, SearchMiss { outcome, message }, Vec::new())
+            }));
+        self.phase = LoadPhase::Preload;
+        for name in self.search.preload_names(&self.maps) {
             let mut trace = Vec::new();
             match self.request(&name, requester, &mut trace) {
                 Ok((map, _)) => {
@@ -191,6 +255,7 @@ impl<'a> SimulatedProcess<'a> {
                 Err(miss) => resolution.preload_warnings.push(unresolved(&name, None, miss, trace)),
             }
         }
+        self.phase = LoadPhase::Start;
         maps
     }
 
@@ -204,7 +269,11 @@ impl<'a> SimulatedProcess<'a> {
             }
             for (name, kind) in self.needs_of(map) {
                 let mut trace = Vec::new();
-                let answer = match self.request(&name, Some(map), &mut trace) {
+                let requested = match self.search.refuse_need(&self.maps, &name) {
+                    Some(miss) => Err(miss),
+                    None => self.request(&name, Some(map), &mut trace),
+                };
+                let answer = match requested {
                     Ok((found, how)) => {
                         self.list(found, Some(map), &name, depth + 1, trace, how);
                         match kind {

@@ -10,7 +10,7 @@ use crate::rootfs::LookupError;
 pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> SearchMiss {
     let path = escape::escape_bytes(path);
     match tried {
-        TriedFile::Refused(LoadRefusal::Directory) if phase == LoadPhase::Start => SearchMiss {
+        TriedFile::Refused(LoadRefusal::Directory) if phase != LoadPhase::Open => SearchMiss {
             outcome: RequestOutcome::Refused,
             // The loader alone has no words for EISDIR, as little as for those in `system_words`.
             message: format!("{path}: cannot read file data: Error 21"),
@@ -21,16 +21,13 @@ pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> 
         },
         TriedFile::Missing(error) => SearchMiss {
             outcome: RequestOutcome::NotFound,
-            message: format!(
-                "{path}: cannot open shared object file: {}",
-                system_words(*error, phase)
-            ),
+            message: format!("{path}: cannot open shared object file: {}", system_words(error, phase)),
         },
         TriedFile::WrongClass => SearchMiss {
             outcome: RequestOutcome::Refused,
             message: format!("{path}: wrong ELF class"),
         },
-        TriedFile::WrongMachine | TriedFile::Found => SearchMiss {
+        TriedFile::WrongMachine | TriedFile::Untrusted | TriedFile::Found => SearchMiss {
             outcome: RequestOutcome::Refused,
             message: format!("{path}: cannot open shared object file"),
         },
@@ -39,15 +36,15 @@ pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> 
 
 /// A system error in the words of its phase: the loader alone knows no more than
 /// five of them (glibc elf/dl-minimal.c, `__strerror_r`).
-pub(super) fn system_words(error: LookupError, phase: LoadPhase) -> String {
+pub(super) fn system_words(error: &LookupError, phase: LoadPhase) -> String {
     let number = match error {
-        LookupError::NotFound => return error.to_string(),
+        LookupError::NotFound | LookupError::Denied(_) => return error.to_string(),
         LookupError::NotDirectory => 20,
         LookupError::Loop => 40,
         LookupError::TooLong => 36,
     };
     match phase {
-        LoadPhase::Start => format!("Error {number}"),
+        LoadPhase::Start | LoadPhase::Preload => format!("Error {number}"),
         LoadPhase::Open => error.to_string(),
     }
 }

@@ -20,7 +20,10 @@ pub(super) struct LibraryRequest<'n> {
 /// The search of one C library; a value belongs to one process, and owns what a search remembers.
 pub(super) trait LibrarySearch {
     /// The names that are loaded before all others, in order.
-    fn preload_names(&self, setup: &ProcessSetup<'_>) -> Vec<ByteString>;
+    fn preload_names(&self, maps: &LinkMaps<'_>) -> Vec<ByteString>;
+
+    /// What is not loaded before all others though it is asked for, each with the reason.
+    fn ignored_preloads(&self, maps: &LinkMaps<'_>) -> Vec<(ByteString, String)>;
 
     /// The map whose search paths count for what is preloaded.
     fn preload_requester(&self, maps: &LinkMaps<'_>) -> Option<usize>;
@@ -33,6 +36,9 @@ pub(super) trait LibrarySearch {
 
     /// What a map needs, in order.
     fn dependencies(&self, maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)>;
+
+    /// Why a name that a map needs is not even searched for, if so.
+    fn refuse_need(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<SearchMiss>;
 
     /// The map that answers to a name without a search.
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize>;

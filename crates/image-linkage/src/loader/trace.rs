@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::process_identity::SecureExecution;
 use crate::elf::ByteString;
-use crate::rootfs::LookupError;
+use crate::rootfs::{AccessDenial, LookupError};
 
 /// The part of the search that led to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +64,19 @@ pub enum SearchStep {
         /// The directory, as the loader asks for it.
         path: ByteString,
     },
+    /// `LD_LIBRARY_PATH` counts for nothing in a secure execution.
+    LibraryPathIgnored(SecureExecution),
+    /// An element of a search path counts for nothing in a secure execution, because `$ORIGIN` in it could be forged.
+    OriginIgnored {
+        /// The part of the search.
+        how: SearchStage,
+        /// The element, or the whole path, as written.
+        path: ByteString,
+        /// Why it is a secure execution.
+        why: SecureExecution,
+    },
+    /// The cache is not read for what a secure execution preloads.
+    CacheIgnored(SecureExecution),
     /// `DT_RPATH` counts for nothing because the asking object has a `DT_RUNPATH`.
     RpathIgnored,
     /// The cache has no entry of this name.
@@ -74,6 +88,14 @@ pub enum SearchStep {
 }
 
 impl SearchStep {
+    /// Who kept the process from a file or a directory of the search, if somebody did.
+    pub fn denial(&self) -> Option<&AccessDenial> {
+        match self.tried()? {
+            TriedFile::Missing(LookupError::Denied(denial)) => Some(denial),
+            _ => None,
+        }
+    }
+
     /// What lay at the path, where the step tried one.
     pub(crate) fn tried(&self) -> Option<&TriedFile> {
         match self {
@@ -94,6 +116,8 @@ pub enum TriedFile {
     WrongClass,
     /// An object of another processor: the search goes on.
     WrongMachine,
+    /// A file without the set-user-ID bit, of which a secure execution preloads none: the search goes on.
+    Untrusted,
     /// Something that cannot be loaded: the search ends.
     Refused(LoadRefusal),
 }

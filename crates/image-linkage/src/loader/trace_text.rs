@@ -4,6 +4,7 @@ use super::machine;
 use super::resolution::LoadedObject;
 use super::trace::{SearchStage, SearchStep, TriedFile};
 use crate::escape;
+use crate::rootfs::LookupError;
 
 /// One step of a search as three columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,11 @@ fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
     match step {
         SearchStep::Tried { how, path, tried } => TraceLine::new(stage_text(*how, objects), path, tried_text(tried)),
         SearchStep::NoDirectory { how, path } => TraceLine::new(stage_text(*how, objects), path, "no such directory"),
+        SearchStep::LibraryPathIgnored(why) => TraceLine::new("LD_LIBRARY_PATH", b"", format!("ignored: {why}")),
+        SearchStep::OriginIgnored { how, path, why } => {
+            TraceLine::new(stage_text(*how, objects), path, format!("ignored: {why}"))
+        }
+        SearchStep::CacheIgnored(why) => TraceLine::new("ld.so.cache", b"", format!("not read: {why}")),
         SearchStep::RpathIgnored => TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
         SearchStep::NotInCache => TraceLine::new("ld.so.cache", b"", "no entry"),
         SearchStep::NoCache => TraceLine::new("ld.so.cache", b"", "there is none"),
@@ -77,7 +83,9 @@ pub fn stage_text(how: SearchStage, objects: &[LoadedObject]) -> String {
 pub(crate) fn tried_text(tried: &TriedFile) -> String {
     match tried {
         TriedFile::Found => "found".to_owned(),
+        TriedFile::Missing(LookupError::Denied(denial)) => format!("permission denied: {denial}"),
         TriedFile::Missing(error) => error.to_string(),
+        TriedFile::Untrusted => "skipped: it has no set-user-ID bit, and the execution is secure".to_owned(),
         TriedFile::WrongClass => "skipped: wrong ELF class".to_owned(),
         TriedFile::WrongMachine => "skipped: for another processor".to_owned(),
         TriedFile::Refused(refusal) => format!("{refusal}; the search stops here"),

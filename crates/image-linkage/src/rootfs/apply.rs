@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::tree::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
-use crate::layer::{LayerEntry, LayerIndex, ProblemKind};
+use crate::layer::{LayerEntry, LayerIndex, NodeAccess, ProblemKind};
 use crate::path::RootPath;
 
 /// Something in a layer that could not be applied.
@@ -67,7 +67,10 @@ impl Rootfs {
         }
         for (path, entry) in &layer.entries {
             let kind = match entry {
-                LayerEntry::Directory => NodeKind::Directory(BTreeMap::new()),
+                LayerEntry::Directory(access) => {
+                    self.place_directory(path, *access, number);
+                    continue;
+                }
                 LayerEntry::File(facts) => NodeKind::File(Arc::clone(facts)),
                 LayerEntry::Symlink(target) => NodeKind::Symlink(target.clone()),
                 LayerEntry::Special => NodeKind::Special,
@@ -88,7 +91,7 @@ impl Rootfs {
             Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
             Some(LayerEntry::Special) => return Some(NodeKind::Special),
             // link(2) refuses a directory, so that no engine could make the link.
-            Some(LayerEntry::Directory) => return None,
+            Some(LayerEntry::Directory(_)) => return None,
             // Not in this layer, or a circle of links: a layer below may have the file.
             Some(LayerEntry::Hardlink(_)) | None => {}
         }
@@ -121,20 +124,30 @@ impl Rootfs {
     }
 
     fn place(&mut self, path: &RootPath, kind: NodeKind, layer: usize) {
-        let mut parent = ROOT;
-        for name in path.parent().split_components() {
-            // A tar may leave out the directories on the way; engines make them.
-            parent = self.directory(parent, name, layer);
+        let parent = self.parent(path, layer);
+        self.insert(parent, path.name(), RootfsNode { kind, layer });
+    }
+
+    /// A directory over another one keeps its content; mode and owner are those of the upper layer.
+    fn place_directory(&mut self, path: &RootPath, access: NodeAccess, layer: usize) {
+        let parent = self.parent(path, layer);
+        let id = self.directory(parent, path.name(), layer);
+        if let Some(node) = self.nodes.get_mut(id.0) {
+            node.layer = layer;
         }
-        // A directory over another one keeps its content; mode and owner are those of the upper layer.
-        if matches!(kind, NodeKind::Directory(_)) {
-            let id = self.directory(parent, path.name(), layer);
-            if let Some(node) = self.nodes.get_mut(id.0) {
-                node.layer = layer;
-            }
+        if access.mode & 0o111 == 0o111 {
+            self.guarded.remove(&id);
         } else {
-            self.insert(parent, path.name(), RootfsNode { kind, layer });
+            self.guarded.insert(id, access);
         }
+    }
+
+    /// The directory of a path. A tar may leave out those on the way: engines make them, and keep what lower
+    /// layers say of their modes.
+    fn parent(&mut self, path: &RootPath, layer: usize) -> NodeId {
+        let parent = path.parent();
+        let names = parent.split_components();
+        names.fold(ROOT, |at, name| self.directory(at, name, layer))
     }
 
     /// The directory of this name; whatever else stands there makes way for it.

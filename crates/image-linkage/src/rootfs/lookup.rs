@@ -1,7 +1,8 @@
 //! Walks a path inside the root, component by component, as the kernel does (`path_resolution(7)`).
 
+use super::credentials::{AccessDenial, FileCredentials, FileUse};
 use super::tree::{NodeId, NodeKind, ROOT, Rootfs};
-use crate::layer::FileFacts;
+use crate::layer::{FileFacts, NodeAccess};
 use crate::path::{self, RootPath};
 
 /// The symbolic links followed in one lookup (`MAXSYMLINKS` of Linux).
@@ -23,7 +24,7 @@ pub struct ResolvedPath {
 }
 
 /// Why a path leads nowhere, in the system's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// A component is not there (`ENOENT`).
     #[error("No such file or directory")]
@@ -37,6 +38,9 @@ pub enum LookupError {
     /// A path or a name longer than Linux takes (`ENAMETOOLONG`).
     #[error("File name too long")]
     TooLong,
+    /// A directory may not be passed, or the file not be used (`EACCES`).
+    #[error("Permission denied")]
+    Denied(Box<AccessDenial>),
 }
 
 /// What happens to a link that is the last component.
@@ -49,12 +53,28 @@ enum FinalLink {
 impl Rootfs {
     /// Follows `path` from the root, links included, as `stat` does.
     pub fn lookup(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
-        self.walk(path, FinalLink::Follow)
+        self.walk(path, FinalLink::Follow, None)
+    }
+
+    /// Follows `path` as [`Rootfs::lookup`] does, for somebody who may not pass every directory.
+    pub fn lookup_as(&self, path: &[u8], who: &FileCredentials) -> Result<ResolvedPath, LookupError> {
+        self.walk(path, FinalLink::Follow, Some(who).filter(|who| !who.reads_all))
+    }
+
+    /// Follows `path` for somebody who is to use the file at its end.
+    pub fn open_as(&self, path: &[u8], who: &FileCredentials, usage: FileUse) -> Result<ResolvedPath, LookupError> {
+        let found = self.lookup_as(path, who)?;
+        match &self.node(found.node).kind {
+            NodeKind::File(facts) if !who.may(usage, facts.access()) => {
+                Err(denied(found.path, facts.access(), usage, who))
+            }
+            _ => Ok(found),
+        }
     }
 
     /// Follows `path` from the root but not a link at its end, as `lstat` does.
     pub fn lookup_link(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
-        self.walk(path, FinalLink::Stay)
+        self.walk(path, FinalLink::Stay, None)
     }
 
     /// The facts of the file at `path`, links followed; `None` when there is no regular file.
@@ -70,12 +90,13 @@ impl Rootfs {
         self.file(path)?.kept.as_deref()
     }
 
-    fn walk(&self, path: &[u8], last: FinalLink) -> Result<ResolvedPath, LookupError> {
+    fn walk(&self, path: &[u8], last: FinalLink, who: Option<&FileCredentials>) -> Result<ResolvedPath, LookupError> {
         if path.len() >= PATH {
             return Err(LookupError::TooLong);
         }
         let mut walk = PathWalk {
             rootfs: self,
+            who,
             trail: Vec::new(),
             links: Vec::new(),
         };
@@ -103,8 +124,20 @@ impl Rootfs {
     }
 }
 
+fn denied(path: RootPath, access: NodeAccess, usage: FileUse, who: &FileCredentials) -> LookupError {
+    let who = who.to_string();
+    LookupError::Denied(Box::new(AccessDenial {
+        path,
+        access,
+        usage,
+        who,
+    }))
+}
+
 struct PathWalk<'a> {
     rootfs: &'a Rootfs,
+    /// Who walks; nobody for root, who passes every directory.
+    who: Option<&'a FileCredentials>,
     /// The directories and the node from the root down, by name.
     trail: Vec<(&'a [u8], NodeId)>,
     links: Vec<RootPath>,
@@ -120,11 +153,22 @@ impl<'a> PathWalk<'a> {
         RootPath::new(&names.join(&b'/'))
     }
 
+    /// Whether the directory where the walk stands may be passed.
+    fn pass(&self) -> Result<(), LookupError> {
+        let Some(who) = self.who else { return Ok(()) };
+        match self.rootfs.guarded.get(&self.here()) {
+            Some(&access) if !who.may(FileUse::Pass, access) => Err(denied(self.path(), access, FileUse::Pass, who)),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes one component; returns the target of a link that has to be followed from here.
     fn step(&mut self, part: &[u8], stay: bool) -> Result<Option<&'a [u8]>, LookupError> {
         let NodeKind::Directory(children) = &self.rootfs.node(self.here()).kind else {
             return Err(LookupError::NotDirectory);
         };
+        // Before anything is looked for in it (fs/namei.c, `may_lookup`).
+        self.pass()?;
         // Up from where the links have led to, and never out of the root, as after chroot(2).
         if part == b".." {
             self.trail.pop();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::layer::FileFacts;
+use crate::layer::{FileFacts, NodeAccess};
 use crate::path::RootPath;
 
 /// The number of a node in its file system.
@@ -14,6 +14,8 @@ pub struct NodeId(pub(super) usize);
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
+    /// The directories that not everybody may pass: in most images there are few.
+    pub(super) guarded: BTreeMap<NodeId, NodeAccess>,
 }
 
 /// A node and the layer that brought it.
@@ -48,6 +50,7 @@ impl Default for Rootfs {
                 kind: NodeKind::Directory(BTreeMap::new()),
                 layer: 0,
             }],
+            guarded: BTreeMap::new(),
         }
     }
 }

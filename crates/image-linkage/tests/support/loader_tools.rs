@@ -42,6 +42,11 @@ impl Tools {
         to
     }
 
+    /// The path of what was compiled, or is to be.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
     /// A new folder for a root.
     pub fn folder(&self) -> tempfile::TempDir {
         let mut folder = tempfile::Builder::new();
@@ -57,7 +62,8 @@ impl Tools {
     }
 }
 
-fn ran(output: &Output) -> Ran {
+/// What came of a program, by its output.
+pub fn ran(output: &Output) -> Ran {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let signal = output.status.signal().map(|signal| -signal);
     Ran {

@@ -9,7 +9,7 @@ use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LegacyHwcaps, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess,
     StartMode,
 };
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{FileCredentials, Rootfs};
 use testkit::layer::Layer;
 
 use super::loader_case::{Case, Processor};
@@ -140,6 +140,7 @@ impl Machine {
             rootfs,
             linker,
             environment: &environment,
+            user: &FileCredentials::default(),
             cpu: self.cpu,
             from_driver: &|_| false,
         }))

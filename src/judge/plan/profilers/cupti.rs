@@ -34,9 +34,11 @@ pub(super) fn consumers_of_program<'f>(
 pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
     let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
-        (consumer.required == FailureImpact::Import)
-            .then(|| failure(gets))
-            .flatten()
+        match consumer.required {
+            FailureImpact::Import => failure(gets),
+            FailureImpact::Gpu => (gets.outcome != RequestOutcome::Loaded).then(|| gets.message.clone()),
+            FailureImpact::Profiling => None,
+        }
     };
     // One copy that can be imported is enough for the program not to be called broken.
     let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers_of_program(facts, program)
@@ -45,7 +47,10 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
     let failures = failures.unwrap_or_default();
     failures
         .into_iter()
-        .map(|(consumer, words)| format!("{} cannot be imported: {words}", consumer.name))
+        .map(|(consumer, words)| match consumer.required {
+            FailureImpact::Gpu => format!("{} uses no GPU: {words}", consumer.name),
+            _ => format!("{} cannot be imported: {words}", consumer.name),
+        })
         .collect()
 }
 

@@ -53,7 +53,7 @@ fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
     ]
 }
 
-fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<7> {
+fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<9> {
     // The search did end at it, but what it needs is missing: that is another finding.
     let reached = copy.how.is_some() && !copy.loadable.as_is && !copy.by_path.as_is.loads();
     [
@@ -64,6 +64,11 @@ fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<7> {
         ("damaged", flag(!copy.problems.is_empty())),
         ("damage", text(copy.problems.join("; "))),
         ("stops_search", flag(stops_search(facts, copy))),
+        ("denied", flag(copy.denial.is_some())),
+        (
+            "denial",
+            text(copy.denial.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ),
     ]
 }
 

@@ -149,6 +149,7 @@ fn unserved(
             ("object", text(consumer.object.to_string())),
             ("wants", text(escape::escape_bytes(&consumer.wants))),
             ("words", text(gets.message.clone())),
+            ("breaks", text(consumer.required.name())),
             ("others_served", flag(others_served)),
         ]),
         locations: vec![location],

@@ -3,7 +3,7 @@
 use super::evidence;
 use super::failure::{c_library, misses_cupti};
 use super::rule_subject::{RuleSubject, fields, flag, text};
-use crate::judge::facts::{CuptiStatus, FailureImpact, ImageFacts};
+use crate::judge::facts::{CuptiStatus, ImageFacts};
 use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 
@@ -11,7 +11,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let broken = facts
         .consumers
         .iter()
-        .any(|consumer| consumer.required == FailureImpact::Import && misses_cupti(consumer));
+        .any(|consumer| consumer.required.breaks_program() && misses_cupti(consumer));
     // Beside a library its headers are of no interest; alone they look like CUPTI and are none.
     let headers = if facts.status.as_is == CuptiStatus::HeadersOnly {
         facts.headers.as_slice()

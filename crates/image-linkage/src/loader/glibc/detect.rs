@@ -27,10 +27,17 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
             "{path} does not show its default directories; those of its processor are assumed"
         ));
     }
-    let preload = rootfs.file(b"/etc/ld.so.preload").map_or(0, |file| file.bytes);
-    if preload > preload::PRELOAD_FILE as u64 {
-        let what = "/etc/ld.so.preload is longer than what is read of it";
-        linker.problems.push(format!("{what}: {preload} bytes"));
+    if let Some(preload) = rootfs.file(b"/etc/ld.so.preload") {
+        let bytes = preload.bytes;
+        if bytes > preload::PRELOAD_FILE as u64 {
+            let what = "/etc/ld.so.preload is longer than what is read of it";
+            linker.problems.push(format!("{what}: {bytes} bytes"));
+        // A link leads to a file of a name by which nobody could know that it would matter.
+        } else if preload.kept.is_none() {
+            linker
+                .problems
+                .push("what /etc/ld.so.preload holds is not known".to_owned());
+        }
     }
     // Nothing marks in the file what `$LIB` stands for; it is the first default directory without its outer slashes.
     let first = linker.default_dirs.first().cloned().unwrap_or_default();
@@ -60,7 +67,7 @@ fn read_cache(linker: &mut DynamicLoader, rootfs: &Rootfs) {
     let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
         return;
     };
-    let read = file.kept.as_deref().ok_or_else(|| "it is too large".to_owned());
+    let read = file.kept.as_deref().ok_or_else(|| "it was not read".to_owned());
     let problem = match read.and_then(|bytes| ld_cache_file::read_cache(bytes, linker.arch.data)) {
         Ok(CacheFile { cache, damage }) => {
             linker.cache = Some(cache);

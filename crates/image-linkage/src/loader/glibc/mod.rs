@@ -12,10 +12,11 @@ use super::dynamic_tokens;
 use super::link_map::{LinkMap, LinkMaps, ProcessSetup, SearchHit, SearchLists, SearchMiss};
 use super::load_queue::DependencyKind;
 use super::object_check::{ObjectRole, OpenedObject};
-use super::resolution::UnresolvedRequest;
+use super::resolution::{RequestOutcome, UnresolvedRequest};
 use super::search::{LibraryRequest, LibrarySearch};
 use super::trace::{SearchStep, TriedFile};
 use crate::elf::{ByteString, FilterKind};
+use crate::escape;
 use crate::layer::FileFacts;
 
 /// The search of glibc in one process.
@@ -25,8 +26,12 @@ pub(super) struct GlibcSearch {
 }
 
 impl LibrarySearch for GlibcSearch {
-    fn preload_names(&self, setup: &ProcessSetup<'_>) -> Vec<ByteString> {
-        preload::preload_names(setup)
+    fn preload_names(&self, maps: &LinkMaps<'_>) -> Vec<ByteString> {
+        preload::preload_names(maps)
+    }
+
+    fn ignored_preloads(&self, maps: &LinkMaps<'_>) -> Vec<(ByteString, String)> {
+        preload::ignored_preloads(maps)
     }
 
     fn preload_requester(&self, maps: &LinkMaps<'_>) -> Option<usize> {
@@ -53,11 +58,24 @@ impl LibrarySearch for GlibcSearch {
         needed
             .chain(filters)
             .filter_map(|(name, kind)| {
+                // A secure execution refuses such a name as it is written.
+                if maps.identity.secure.is_some() {
+                    return Some((name.clone(), kind));
+                }
                 // Every token has a value here, so that none of them drops a name.
                 let name = dynamic_tokens::expand_tokens(name, &tokens)?;
                 Some((name.into_boxed_slice(), kind))
             })
             .collect()
+    }
+
+    /// elf/dl-deps.c, `expand_dst`.
+    fn refuse_need(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<SearchMiss> {
+        let has_token = maps.identity.secure.is_some() && dynamic_tokens::has_token(name);
+        has_token.then(|| SearchMiss {
+            outcome: RequestOutcome::Refused,
+            message: format!("{}: DST not allowed in SUID/SGID programs", escape::escape_bytes(name)),
+        })
     }
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {

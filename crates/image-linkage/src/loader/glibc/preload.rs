@@ -1,20 +1,58 @@
 //! The libraries that are loaded before all others (glibc elf/rtld.c, `dl_main`).
 
 use crate::elf::ByteString;
-use crate::loader::link_map::{ProcessSetup, split_names};
+use crate::loader::link_map::{LinkMaps, split_names};
+use crate::rootfs::{FileUse, LookupError, ResolvedPath};
 
 /// The bytes of `/etc/ld.so.preload` that are read; real ones hold a line or two.
 pub(super) const PRELOAD_FILE: usize = 16 << 10;
 
+/// The longest name of `LD_PRELOAD` that a secure execution looks at, its final NUL included (`SECURE_NAME_LIMIT`).
+const SECURE_NAME: usize = 255;
+const FILE: &[u8] = b"/etc/ld.so.preload";
+
 /// The names in `LD_PRELOAD`, divided by spaces and colons, then those in `/etc/ld.so.preload`, whose comments
 /// count as space (`handle_preload_list`).
-pub(super) fn preload_names(setup: &ProcessSetup<'_>) -> Vec<ByteString> {
-    let environment = setup.environment.preload.as_deref().unwrap_or_default();
-    let mut names = split_names(environment, b" :");
-    let file = setup.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
+pub(super) fn preload_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
+    let is_secure = maps.identity.secure.is_some();
+    let mut names = variable_names(maps);
+    names.retain(|name| !is_secure || is_trusted(name));
+    let file = open_file(maps).ok().and_then(|_| maps.setup.rootfs.content(FILE));
+    let file = file.unwrap_or_default();
     let file = without_comments(file.get(..PRELOAD_FILE).unwrap_or(file));
     names.extend(split_names(&file, b": \t\n"));
     names
+}
+
+/// What a secure execution ignores of `LD_PRELOAD`, and the file where it may not be read.
+pub(super) fn ignored_preloads(maps: &LinkMaps<'_>) -> Vec<(ByteString, String)> {
+    let why = maps.identity.secure.map(|why| why.to_string());
+    let names = why.iter().flat_map(|why| {
+        let names = variable_names(maps).into_iter().filter(|name| !is_trusted(name));
+        names.map(|name| (name, why.clone()))
+    });
+    let denied = match open_file(maps) {
+        Err(LookupError::Denied(denial)) => Some((FILE.into(), format!("permission denied: {denial}"))),
+        _ => None,
+    };
+    names.chain(denied).collect()
+}
+
+fn variable_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
+    let variable = maps.setup.environment.preload.as_deref().unwrap_or_default();
+    split_names(variable, b" :")
+}
+
+/// Whether a name is no path and not too long (`dso_name_valid_for_suid`).
+fn is_trusted(name: &[u8]) -> bool {
+    name.len() < SECURE_NAME && !name.contains(&b'/')
+}
+
+/// The loader asks access(2), which goes by who has started the program, and then opens the file as who it is.
+fn open_file(maps: &LinkMaps<'_>) -> Result<ResolvedPath, LookupError> {
+    let setup = maps.setup;
+    setup.rootfs.open_as(FILE, setup.user, FileUse::Read)?;
+    maps.open(FILE)
 }
 
 /// A preload file with its comments blanked. The loader looks for the next one from the start of the file, in

@@ -7,13 +7,15 @@ use super::verify;
 use crate::elf::ByteString;
 use crate::escape;
 use crate::loader::dynamic_tokens;
-use crate::loader::link_map::{LinkMap, LinkMaps, SearchHit, SearchLists, SearchMiss, with_slash};
-use crate::loader::object_check::{ObjectRole, open_object};
+use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss, with_slash};
+use crate::loader::object_check::{ObjectRole, OpenedObject, open_object};
 use crate::loader::refusal_text::{refusal_miss, system_words};
 use crate::loader::resolution::RequestOutcome;
 use crate::loader::search::LibraryRequest;
 use crate::loader::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
-use crate::rootfs::{LookupError, NodeKind};
+use crate::rootfs::{LookupError, NodeKind, ResolvedPath};
+
+const CACHE: &[u8] = b"/etc/ld.so.cache";
 
 /// What a process remembers between searches.
 #[derive(Clone, Default)]
@@ -69,6 +71,7 @@ impl RunningSearch<'_, '_> {
             self.trace.push(SearchStep::RpathIgnored);
         }
         for (how, directories) in search_path(maps, self.request.requester) {
+            self.trace.extend(ignored_paths(maps, how));
             self.directories(&directories, how)?;
         }
         self.cache(own)?;
@@ -95,11 +98,32 @@ impl RunningSearch<'_, '_> {
 
     fn cache(&mut self, own: Option<&LinkMap>) -> SearchFlow {
         let linker = self.maps.setup.linker;
-        let Some(cache) = &linker.cache else {
-            self.trace.push(SearchStep::NoCache);
+        if let Some(why) = self
+            .maps
+            .identity
+            .secure
+            .filter(|_| self.request.phase == LoadPhase::Preload)
+        {
+            self.trace.push(SearchStep::CacheIgnored(why));
+            return SearchFlow::Continue(());
+        }
+        let opened = self.open_cache();
+        let denied = opened
+            .as_ref()
+            .err()
+            .filter(|error| matches!(error, LookupError::Denied(_)));
+        let Some(cache) = linker.cache.as_ref().filter(|_| denied.is_none()) else {
+            self.trace.push(match denied {
+                Some(error) => SearchStep::Tried {
+                    how: SearchStage::Cache,
+                    path: CACHE.into(),
+                    tried: TriedFile::Missing(error.clone()),
+                },
+                None => SearchStep::NoCache,
+            });
             // Only the first search makes an error of the system, which a later one does not repeat.
             if !std::mem::replace(&mut self.memory.cache_was_missing, true)
-                && let Err(error) = self.maps.setup.rootfs.lookup(b"/etc/ld.so.cache")
+                && let Err(error) = opened
             {
                 self.last_error = Some(error);
             }
@@ -117,13 +141,27 @@ impl RunningSearch<'_, '_> {
         self.candidate(path.to_vec(), SearchStage::Cache)
     }
 
+    /// Opens the cache. One that `ldconfig` has made anew can be read by everybody.
+    fn open_cache(&self) -> Result<ResolvedPath, LookupError> {
+        let maps = self.maps;
+        if maps.setup.linker.cache_is_new {
+            return maps.setup.rootfs.lookup_as(b"/etc/.", &maps.identity.effective);
+        }
+        maps.open(CACHE)
+    }
+
     /// Tries the name in each directory, in its subdirectories for the processor first (`open_path`).
     fn directories(&mut self, directories: &[ByteString], how: SearchStage) -> SearchFlow {
         for directory in directories {
             if let Some(error) = self.no_directory(directory) {
-                self.trace.push(SearchStep::NoDirectory {
-                    how,
-                    path: directory.clone(),
+                let path = directory.clone();
+                self.trace.push(match &error {
+                    LookupError::Denied(_) => SearchStep::Tried {
+                        how,
+                        path,
+                        tried: TriedFile::Missing(error.clone()),
+                    },
+                    _ => SearchStep::NoDirectory { how, path },
                 });
                 if self.memory.absent.insert(directory.clone()) {
                     self.last_error = Some(error);
@@ -145,8 +183,9 @@ impl RunningSearch<'_, '_> {
                 self.last_error = Some(LookupError::NotFound);
             }
             // "The file exists and is readable, but something went wrong": this list ends here.
-            if self.last_error.is_some_and(|error| error != LookupError::NotFound) {
-                break;
+            match self.last_error {
+                None | Some(LookupError::NotFound | LookupError::Denied(_)) => {}
+                Some(_) => break,
             }
         }
         SearchFlow::Continue(())
@@ -161,7 +200,7 @@ impl RunningSearch<'_, '_> {
             return Some(LookupError::NotFound);
         }
         let rootfs = self.maps.setup.rootfs;
-        match rootfs.lookup(path) {
+        match rootfs.lookup_as(path, &self.maps.identity.effective) {
             Err(error) => Some(error),
             Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => None,
             Ok(_) => Some(LookupError::NotDirectory),
@@ -171,11 +210,22 @@ impl RunningSearch<'_, '_> {
     fn candidate(&mut self, path: Vec<u8>, how: SearchStage) -> SearchFlow {
         let setup = self.maps.setup;
         let absolute = self.maps.absolute(&path);
-        let (tried, opened) = open_object(setup.rootfs, &absolute, |facts| {
+        let found = self.maps.open(&absolute);
+        let (mut tried, opened) = open_object(setup.rootfs, &absolute, found, |facts| {
             verify::verify_object(facts, setup.linker, ObjectRole::Library)
         });
-        self.last_error = match tried {
-            TriedFile::Missing(error) => Some(error),
+        let is_trusted = |opened: &OpenedObject| opened.facts.mode & 0o4000 != 0;
+        // "an extra security effort to make sure nobody can preload broken shared objects which are in the
+        // trusted directories" (`open_path`)
+        if self.maps.identity.secure.is_some()
+            && self.request.phase == LoadPhase::Preload
+            && how != SearchStage::Direct
+            && opened.as_ref().is_some_and(|opened| !is_trusted(opened))
+        {
+            tried = TriedFile::Untrusted;
+        }
+        self.last_error = match &tried {
+            TriedFile::Missing(error) => Some(error.clone()),
             // `open_verify` leaves ENOENT for a file that it passes over.
             _ => Some(LookupError::NotFound),
         };
@@ -216,6 +266,7 @@ impl RunningSearch<'_, '_> {
         } else {
             let error = self
                 .last_error
+                .as_ref()
                 .map(|error| format!(": {}", system_words(error, self.request.phase)));
             format!("{name}: cannot open shared object file{}", error.unwrap_or_default())
         };
@@ -245,6 +296,42 @@ pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> Sear
     lists
 }
 
+/// What a secure execution leaves out of one part of the search path.
+fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
+    let Some(why) = maps.identity.secure else {
+        return Vec::new();
+    };
+    let (number, path) = match how {
+        SearchStage::LdLibraryPath => {
+            let is_set = maps
+                .setup
+                .environment
+                .library_path
+                .as_ref()
+                .is_some_and(|path| !path.is_empty());
+            return is_set
+                .then_some(SearchStep::LibraryPathIgnored(why))
+                .into_iter()
+                .collect();
+        }
+        SearchStage::Rpath(number) => (number, maps.get(number).and_then(|map| map.elf().rpath.as_ref())),
+        SearchStage::Runpath(number) => (number, maps.get(number).and_then(|map| map.elf().runpath.as_ref())),
+        _ => return Vec::new(),
+    };
+    let (Some(map), Some(path)) = (maps.get(number), path) else {
+        return Vec::new();
+    };
+    let tokens = maps.tokens(map);
+    let elements = path.split(|&byte| byte == b':');
+    let ignored = elements.filter(|element| dynamic_tokens::expand_tokens(element, &tokens).is_none());
+    let step = |path: &[u8]| SearchStep::OriginIgnored {
+        how,
+        path: path.into(),
+        why,
+    };
+    ignored.map(step).collect()
+}
+
 /// `DT_RPATH` of the asking object, of the one that loaded it, and so on up; then of the executable.
 fn rpath_chain(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
     let up = |number: &usize| maps.get(*number)?.requester;
@@ -264,6 +351,10 @@ fn rpath_chain(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
 
 /// The directories of `LD_LIBRARY_PATH`, whose tokens mean what they mean in the executable.
 fn library_path(maps: &LinkMaps<'_>) -> Vec<ByteString> {
+    // "ignored in secure-execution mode" (ld.so(8))
+    if maps.identity.secure.is_some() {
+        return Vec::new();
+    }
     let environment = maps.setup.environment;
     let main = maps.main().and_then(|main| maps.get(main));
     match (&environment.library_path, main) {

@@ -35,10 +35,22 @@ pub(super) struct MuslSearch {
 }
 
 impl LibrarySearch for MuslSearch {
-    fn preload_names(&self, setup: &ProcessSetup<'_>) -> Vec<ByteString> {
-        let environment = setup.environment.preload.as_deref().unwrap_or_default();
-        // `isspace` and colons; there is no file (`load_preload`).
-        split_names(environment, b": \t\n\x0b\x0c\r")
+    fn preload_names(&self, maps: &LinkMaps<'_>) -> Vec<ByteString> {
+        let mut names = variable_names(maps);
+        // "Only trust user/env if kernel says we're not suid/sgid" (`__dls3`)
+        names.retain(|_| maps.identity.secure.is_none());
+        names
+    }
+
+    fn ignored_preloads(&self, maps: &LinkMaps<'_>) -> Vec<(ByteString, String)> {
+        let why = maps.identity.secure.map(|why| why.to_string());
+        let names = |why: &String| {
+            variable_names(maps)
+                .into_iter()
+                .map(|name| (name, why.clone()))
+                .collect()
+        };
+        why.as_ref().map_or_else(Vec::new, names)
     }
 
     fn preload_requester(&self, _: &LinkMaps<'_>) -> Option<usize> {
@@ -59,6 +71,10 @@ impl LibrarySearch for MuslSearch {
     fn dependencies(&self, _: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)> {
         let needed = map.elf().needed.iter();
         needed.map(|name| (name.clone(), DependencyKind::Needed)).collect()
+    }
+
+    fn refuse_need(&self, _: &LinkMaps<'_>, _: &[u8]) -> Option<SearchMiss> {
+        None
     }
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
@@ -117,6 +133,12 @@ impl LibrarySearch for MuslSearch {
     fn boxed_clone(&self) -> Box<dyn LibrarySearch> {
         Box::new(self.clone())
     }
+}
+
+fn variable_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
+    let variable = maps.setup.environment.preload.as_deref().unwrap_or_default();
+    // `isspace` and colons; there is no file (`load_preload`).
+    split_names(variable, b": \t\n\x0b\x0c\r")
 }
 
 fn itself(maps: &LinkMaps<'_>) -> Option<usize> {

@@ -4,7 +4,7 @@ use super::detect::{path_file_name, split_path};
 use super::verify::{NO_OBJECT, verify_object};
 use crate::elf::ByteString;
 use crate::escape;
-use crate::loader::link_map::{LinkMap, LinkMaps, SearchHit, SearchLists, SearchMiss};
+use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss};
 use crate::loader::object_check::open_object;
 use crate::loader::resolution::RequestOutcome;
 use crate::loader::search::LibraryRequest;
@@ -15,6 +15,8 @@ use crate::rootfs::{LookupError, NodeKind};
 const PATH: usize = 512;
 /// The longest name that is searched for.
 const NAME: usize = 255;
+/// What is said where no call has failed.
+const NO_ERROR: &str = "No error information";
 /// What is said of a directory, which can be opened but not read.
 const DIRECTORY: &str = "Is a directory";
 
@@ -25,13 +27,16 @@ pub(super) struct SearchMemory {
     error: &'static str,
     /// Whether the file with the default directories was asked for.
     asked_for_defaults: bool,
+    /// Whether the program has begun, before which `errno` is cleared (`__dls3`).
+    has_begun: bool,
 }
 
 impl Default for SearchMemory {
     fn default() -> Self {
         Self {
-            error: "No error information",
+            error: NO_ERROR,
             asked_for_defaults: false,
+            has_begun: false,
         }
     }
 }
@@ -44,6 +49,9 @@ pub(super) fn search_library(
     trace: &mut Vec<SearchStep>,
 ) -> Result<SearchHit, SearchMiss> {
     let name = request.name;
+    if request.phase == LoadPhase::Open && !std::mem::replace(&mut memory.has_begun, true) {
+        memory.error = NO_ERROR;
+    }
     let found = if name.is_empty() {
         memory.error = "Invalid argument";
         None
@@ -78,8 +86,9 @@ fn search_directories(
     trace: &mut Vec<SearchStep>,
 ) -> Option<Result<SearchHit, SearchMiss>> {
     let mut lists = search_path(maps, request.requester);
-    lists.push((SearchStage::Default, maps.setup.linker.default_dirs.clone()));
+    lists.push((SearchStage::Default, default_dirs(maps)));
     for (how, directories) in lists {
+        trace.extend(ignored_paths(maps, how));
         if how == SearchStage::Default {
             // The path file is read by the first search that gets this far, and its error is remembered.
             ask_for_defaults(maps, memory);
@@ -102,7 +111,11 @@ fn search_directories(
 /// The lists of directories before the default ones, for what the map `requester` needs. Unlike glibc's, an object's own
 /// path comes behind `LD_LIBRARY_PATH` and is inherited, `DT_RUNPATH` too (`load_library`).
 pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
-    let library_path = maps.setup.environment.library_path.as_deref();
+    let environment = maps.setup.environment;
+    let library_path = environment
+        .library_path
+        .as_deref()
+        .filter(|_| maps.identity.secure.is_none());
     let mut lists = vec![(SearchStage::LdLibraryPath, split_path(library_path.unwrap_or_default()))];
     let mut next = requester;
     while let Some((number, map)) = next.and_then(|at| Some((at, maps.get(at)?))) {
@@ -119,7 +132,48 @@ fn own_path(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<(Search
         (Some(runpath), _) => (SearchStage::Runpath(number), runpath),
         (None, rpath) => (SearchStage::Rpath(number), rpath.as_ref()?),
     };
-    Some((how, split_path(&expand(path, &origin(maps, map))?)))
+    // "$ORIGIN searches cannot be performed for the main program when it is suid/sgid/AT_SECURE" (`fixup_rpath`)
+    let path = if is_forgeable(maps, map, path) {
+        Vec::new()
+    } else {
+        split_path(&expand(path, &origin(maps, map))?)
+    };
+    Some((how, path))
+}
+
+/// Whether a path asks for `$ORIGIN` of the program of a secure execution.
+fn is_forgeable(maps: &LinkMaps<'_>, map: &LinkMap, path: &[u8]) -> bool {
+    maps.identity.secure.is_some() && map.is_main() && path.contains(&b'$')
+}
+
+/// What a secure execution leaves out of one part of the search path.
+fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Option<SearchStep> {
+    let why = maps.identity.secure?;
+    let (number, path) = match how {
+        SearchStage::LdLibraryPath => {
+            let path = maps.setup.environment.library_path.as_ref();
+            return path
+                .filter(|path| !path.is_empty())
+                .map(|_| SearchStep::LibraryPathIgnored(why));
+        }
+        SearchStage::Rpath(number) => (number, maps.get(number)?.elf().rpath.as_ref()?),
+        SearchStage::Runpath(number) => (number, maps.get(number)?.elf().runpath.as_ref()?),
+        _ => return None,
+    };
+    is_forgeable(maps, maps.get(number)?, path).then(|| SearchStep::OriginIgnored {
+        how,
+        path: path.clone(),
+        why,
+    })
+}
+
+/// The default directories; none where the file that names them may not be read.
+fn default_dirs(maps: &LinkMaps<'_>) -> Vec<ByteString> {
+    let opened = maps.open(&path_file_name(maps.setup.linker));
+    match opened {
+        Err(LookupError::Denied(_)) => Vec::new(),
+        _ => maps.setup.linker.default_dirs.clone(),
+    }
 }
 
 /// The directory that `$ORIGIN` names: of the path by which the object was opened, as written.
@@ -154,11 +208,11 @@ fn expand(text: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
 /// Opens the file with the default directories, once: where it is there and cannot be read, there are none.
 fn ask_for_defaults(maps: &LinkMaps<'_>, memory: &mut SearchMemory) {
     let setup = maps.setup;
-    if std::mem::replace(&mut memory.asked_for_defaults, true) || !setup.linker.default_dirs.is_empty() {
+    if std::mem::replace(&mut memory.asked_for_defaults, true) || !default_dirs(maps).is_empty() {
         return;
     }
-    match setup.rootfs.lookup(&path_file_name(setup.linker)) {
-        Err(error) => memory.error = words(error),
+    match maps.open(&path_file_name(setup.linker)) {
+        Err(error) => memory.error = words(&error),
         Ok(found) if !matches!(setup.rootfs.node(found.node).kind, NodeKind::File(_)) => {
             memory.error = DIRECTORY;
         }
@@ -177,7 +231,10 @@ fn candidate(
 ) -> Option<Result<SearchHit, SearchMiss>> {
     let setup = maps.setup;
     let absolute = maps.absolute(&path);
-    let (tried, opened) = open_object(setup.rootfs, &absolute, |facts| verify_object(facts, setup.linker));
+    let found = maps.open(&absolute);
+    let (tried, opened) = open_object(setup.rootfs, &absolute, found, |facts| {
+        verify_object(facts, setup.linker)
+    });
     trace.push(SearchStep::Tried {
         how,
         path: path.as_slice().into(),
@@ -189,12 +246,12 @@ fn candidate(
     }
     // musl makes its message of `errno`, which the last call that failed has set.
     memory.error = match &tried {
-        TriedFile::Missing(error) => words(*error),
+        TriedFile::Missing(error) => words(error),
         TriedFile::Refused(LoadRefusal::Directory) => DIRECTORY,
         _ => NO_OBJECT,
     };
     let outcome = match tried {
-        // `path_open` goes on after ENOENT, ENOTDIR and ENAMETOOLONG; any other error ends the search.
+        // `path_open` goes on after ENOENT, ENOTDIR, EACCES and ENAMETOOLONG; any other error ends the search.
         TriedFile::Missing(LookupError::Loop) => RequestOutcome::NotFound,
         TriedFile::Missing(_) => return None,
         _ => RequestOutcome::Refused,
@@ -209,12 +266,13 @@ fn candidate(
 }
 
 /// A system error in musl's words (src/errno/__strerror.h).
-fn words(error: LookupError) -> &'static str {
+fn words(error: &LookupError) -> &'static str {
     match error {
         LookupError::NotFound => "No such file or directory",
         LookupError::NotDirectory => "Not a directory",
         LookupError::Loop => "Symbolic link loop",
         LookupError::TooLong => "Filename too long",
+        LookupError::Denied(_) => "Permission denied",
     }
 }
 

@@ -1,4 +1,4 @@
-//! The output of `docker save`: a file, or standard input.
+//! An archive of images: a file, or standard input.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,29 +9,32 @@ use crate::platform::Platform;
 use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 use crate::source_kind::SourceKind;
 
-/// An image in a file that `docker save`, `podman save`, skopeo or `docker buildx` wrote, compressed or not.
+/// An image in a tar archive, compressed or not: of `docker save`, `podman save`, skopeo or `docker buildx`, or of
+/// an OCI layout.
 #[derive(Debug, Clone)]
-pub struct DockerArchive {
+pub struct ArchiveFile {
     /// The reference as the user wrote it.
     pub reference: String,
     /// A path of the host.
     pub file: PathBuf,
-    /// The name or id of the image; needed only when there are several.
+    /// The name, tag, digest or id of the image; needed only when there are several.
     pub name: Option<String>,
+    /// Some tools write archives that are of both forms.
+    pub first: PreferredDocument,
 }
 
-impl DockerArchive {
+impl ArchiveFile {
     fn wanted(&self) -> WantedImage<'_> {
         WantedImage {
             reference: &self.reference,
             name: self.name.as_deref(),
             docker: SourceKind::DockerArchive,
-            first: PreferredDocument::DockerManifest,
+            first: self.first,
         }
     }
 }
 
-impl ImageSource for DockerArchive {
+impl ImageSource for ArchiveFile {
     /// Scans the file and opens layers where they lie; a compressed file is read in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         archive::open_file(&self.file, &self.wanted(), request)

@@ -1,0 +1,96 @@
+//! Who may use a file or a directory, and what a file gives the process that it is executed as (inode(7)).
+
+/// The owner and the permission bits of a file or a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeAccess {
+    /// The permission bits, with set-user-ID and set-group-ID.
+    pub mode: u16,
+    /// The user that owns it.
+    pub uid: u32,
+    /// The group that owns it.
+    pub gid: u32,
+}
+
+impl NodeAccess {
+    /// A directory that stands in no layer: engines make it so on the way to what lies below it.
+    pub const MADE: Self = Self {
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+    };
+}
+
+/// What the attribute `security.capability` of a file gives a process, as far as the loader can tell
+/// (capabilities(7), "File capabilities").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileCapabilities {
+    /// Whether what is permitted counts at once.
+    pub effective: bool,
+    /// Whether a user other than root gets capabilities by it, which makes the execution secure.
+    pub raises: bool,
+    /// Whether the process may read every file: `CAP_DAC_OVERRIDE` or `CAP_DAC_READ_SEARCH`.
+    pub reads_all: bool,
+}
+
+/// `VFS_CAP_FLAGS_EFFECTIVE` of the first word (linux/capability.h).
+const EFFECTIVE: u32 = 1;
+/// The bits of `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`.
+const READS_ALL: u32 = 1 << 1 | 1 << 2;
+
+impl FileCapabilities {
+    /// Reads the attribute (`struct vfs_cap_data`); nothing where no kernel would store such a value.
+    pub(crate) fn read(attribute: &[u8]) -> Option<Self> {
+        let word = |at: usize| {
+            let bytes = attribute.get(at..)?.first_chunk()?;
+            Some(u32::from_le_bytes(*bytes))
+        };
+        // Revisions 1, 2 and 3 tell themselves apart by the first word too; only these sizes belong to one.
+        let (Some(magic), Some(permitted), 12 | 20 | 24) = (word(0), word(4), attribute.len()) else {
+            return None;
+        };
+        let effective = magic & EFFECTIVE != 0;
+        // The permitted ones from the 32nd on stand behind the inheritable ones; revision 1 has none.
+        let high = word(12).unwrap_or_default();
+        Some(Self {
+            effective,
+            // "Check for privilege-elevated exec" (security/commoncap.c, `cap_bprm_creds_from_file`).
+            raises: effective || permitted != 0 || high != 0,
+            reads_all: effective && permitted & READS_ALL != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileCapabilities;
+
+    #[test]
+    fn what_setcap_writes_is_read() {
+        let check = |attribute: &[u8], expected: Option<(bool, bool, bool)>| {
+            let found = FileCapabilities::read(attribute);
+            let found = found.map(|found| (found.effective, found.raises, found.reads_all));
+            assert_eq!(found, expected, "{attribute:?}");
+        };
+        let written = |magic: u8, permitted: u8, inheritable: u8, high: u8| {
+            let mut attribute = [0; 20];
+            (attribute[0], attribute[3]) = (magic, 2);
+            (attribute[4], attribute[8], attribute[12]) = (permitted, inheritable, high);
+            attribute
+        };
+        // As `getfattr -e hex -n security.capability` shows them after setcap.
+        check(&written(1, 0, 0, 0x40), Some((true, true, false))); // cap_perfmon=ep
+        check(&written(0, 1 << 1, 0, 0), Some((false, true, false))); // cap_dac_override=p
+        check(&written(1, 1 << 1, 0, 0), Some((true, true, true))); // cap_dac_override=ep
+        check(&written(1, 1 << 2, 0, 0), Some((true, true, true))); // cap_dac_read_search=ep
+        check(&written(0, 0, 1 << 1, 0), Some((false, false, false))); // cap_dac_override=i
+        check(&written(1, 0, 1 << 1, 0), Some((true, true, false))); // cap_dac_override=ei
+        // Revision 3 has the root of a user namespace behind the rest.
+        check(
+            &[&written(1, 1 << 1, 0, 0)[..], &[0; 4]].concat(),
+            Some((true, true, true)),
+        );
+        check(b"", None);
+        check(&[1; 19], None);
+        check(&[1; 4096], None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Who a process is once the kernel has executed its program (execve(2), credentials(7)).
+
+use std::fmt;
+
+use crate::layer::FileFacts;
+use crate::rootfs::FileCredentials;
+
+/// Why the kernel tells the loader not to trust the environment: `AT_SECURE` (getauxval(3)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecureExecution {
+    /// The set-user-ID bit made another user of it, with this number.
+    SetUser(u32),
+    /// The set-group-ID bit made it one of another group, with this number.
+    SetGroup(u32),
+    /// The file gives capabilities to a user other than root.
+    Capabilities,
+}
+
+impl fmt::Display for SecureExecution {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SetUser(uid) => write!(to, "the program runs setuid as user {uid} (secure execution)"),
+            Self::SetGroup(gid) => write!(to, "the program runs setgid as group {gid} (secure execution)"),
+            Self::Capabilities => to.write_str("the program has file capabilities (secure execution)"),
+        }
+    }
+}
+
+/// What a process may open, and whether its loader trusts the environment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ProcessIdentity {
+    /// What counts when it opens a file.
+    pub effective: FileCredentials,
+    /// Why it is executed securely, if it is.
+    pub secure: Option<SecureExecution>,
+}
+
+/// Who `user` becomes by executing a program (Linux fs/exec.c, `bprm_fill_uid`; security/commoncap.c,
+/// `cap_bprm_creds_from_file`). What mounts, namespaces and engines add to it is no matter of an image.
+pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> ProcessIdentity {
+    let mut effective = user.clone();
+    if program.mode & 0o4000 != 0 {
+        effective.uid = program.uid;
+    }
+    // Without the bit for the group to execute it, set-group-ID is a mark of old lock files.
+    if program.mode & 0o2010 == 0o2010 {
+        effective.gid = program.gid;
+    }
+    let is_root = user.uid == 0;
+    let capabilities = program.capabilities;
+    let secure = if effective.uid != user.uid {
+        Some(SecureExecution::SetUser(effective.uid))
+    } else if effective.gid != user.gid {
+        Some(SecureExecution::SetGroup(effective.gid))
+    } else if !is_root && capabilities.is_some_and(|file| file.raises) {
+        Some(SecureExecution::Capabilities)
+    } else {
+        None
+    };
+    effective.reads_all = match (is_root, effective.uid, capabilities) {
+        (true, 0, _) => user.reads_all,
+        // Root has all capabilities, and as another user those of them that the file makes effective.
+        (true, _, Some(file)) => file.effective,
+        // A program with both is given the capabilities of its file alone (`handle_privileged_root`).
+        (false, _, Some(file)) => file.reads_all,
+        (false, 0, None) => true,
+        (_, _, None) => false,
+    };
+    if effective.uid != user.uid {
+        effective.name = (effective.uid == 0).then(|| "root".to_owned());
+    }
+    ProcessIdentity { effective, secure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SecureExecution, execute_program};
+    use crate::layer::{FileCapabilities, FileFacts};
+    use crate::rootfs::FileCredentials;
+
+    const APP: u32 = 1000;
+
+    fn program(mode: u16, uid: u32, gid: u32, capabilities: Option<FileCapabilities>) -> FileFacts {
+        FileFacts {
+            mode,
+            uid,
+            gid,
+            capabilities,
+            ..FileFacts::default()
+        }
+    }
+
+    fn file(effective: bool, raises: bool, reads_all: bool) -> Option<FileCapabilities> {
+        Some(FileCapabilities {
+            effective,
+            raises,
+            reads_all,
+        })
+    }
+
+    fn check(user: u32, program: &FileFacts, secure: Option<SecureExecution>, reads_all: bool) {
+        let user = FileCredentials {
+            uid: user,
+            gid: user,
+            groups: vec![44],
+            reads_all: user == 0,
+            name: None,
+        };
+        let identity = execute_program(&user, program);
+        assert_eq!(
+            (identity.secure, identity.effective.reads_all),
+            (secure, reads_all),
+            "{user} {program:?}"
+        );
+    }
+
+    #[test]
+    fn only_what_changes_who_it_is_makes_an_execution_secure() {
+        use SecureExecution::{Capabilities, SetGroup, SetUser};
+        let net_raw = file(true, true, false);
+        let inherited = file(false, false, false);
+        check(APP, &program(0o755, 0, 0, None), None, false);
+        check(APP, &program(0o4755, 0, 0, None), Some(SetUser(0)), true);
+        check(APP, &program(0o4755, 7, 0, None), Some(SetUser(7)), false);
+        check(APP, &program(0o4755, APP, 0, None), None, false);
+        check(APP, &program(0o2755, 0, 44, None), Some(SetGroup(44)), false);
+        check(APP, &program(0o2755, 0, APP, None), None, false);
+        check(APP, &program(0o2745, 0, 44, None), None, false);
+        check(APP, &program(0o755, 0, 0, net_raw), Some(Capabilities), false);
+        check(APP, &program(0o755, 0, 0, inherited), None, false);
+        check(
+            APP,
+            &program(0o755, 0, 0, file(true, true, true)),
+            Some(Capabilities),
+            true,
+        );
+        check(APP, &program(0o4755, 0, 0, net_raw), Some(SetUser(0)), false);
+        check(APP, &program(0o4755, 0, 0, inherited), Some(SetUser(0)), false);
+        check(0, &program(0o4755, 0, 0, None), None, true);
+        check(0, &program(0o755, 0, 0, net_raw), None, true);
+        check(0, &program(0o4755, 7, 0, None), Some(SetUser(7)), false);
+        check(0, &program(0o4755, 7, 0, inherited), Some(SetUser(7)), false);
+        check(0, &program(0o4755, 7, 0, net_raw), Some(SetUser(7)), true);
+        check(0, &program(0o2755, 0, 44, None), Some(SetGroup(44)), true);
+    }
+}

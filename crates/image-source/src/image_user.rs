@@ -1,0 +1,158 @@
+//! Who the process of a container is, from the `User` of the config and the image's own files, as engines find it
+//! (moby/sys/user, `GetExecUser`, which runc, Docker, Podman and containerd follow).
+
+use image_linkage::rootfs::FileCredentials;
+
+/// The user that `spec` names, as a name or a number, and `:group` behind it or not; nothing is root.
+///
+/// Errors: Why an engine would not start a container.
+pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredentials, String> {
+    let mut parts = spec.split(':');
+    let (user_part, group_part) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let number = decimal(user_part);
+    let mut accounts = lines(passwd).map(Account::read);
+    let account = accounts.find(|account| match (user_part, number) {
+        ("", _) => account.uid == 0,
+        (_, Some(number)) => account.uid == number,
+        (name, None) => account.name == name.as_bytes(),
+    });
+    let unknown = |what: &str, file: &str| format!("unable to find {what}: no matching entries in {file} file");
+    let (uid, own_group) = match (&account, user_part, number) {
+        (Some(account), _, _) => (account.uid, account.gid),
+        (None, "", _) => (0, 0),
+        (None, _, Some(number)) => (number, 0),
+        (None, name, None) => return Err(unknown(&format!("user {name}"), "passwd")),
+    };
+    let name = account
+        .as_ref()
+        .map(|account| account.name)
+        .filter(|name| !name.is_empty());
+    let (gid, groups) = if group_part.is_empty() {
+        (own_group, name.map(|name| groups_of(name, group)).unwrap_or_default())
+    } else {
+        let unknown = || unknown(&format!("group {group_part}"), "group");
+        (named_group(group_part, group).ok_or_else(unknown)?, Vec::new())
+    };
+    let identity = |number: i64| u32::try_from(number).map_err(|_| "uids and gids must be in range 0-2147483647");
+    Ok(FileCredentials {
+        uid: identity(uid)?,
+        gid: identity(gid)?,
+        groups: groups.into_iter().filter_map(|gid| identity(gid).ok()).collect(),
+        // Engines leave `CAP_DAC_OVERRIDE` to root, and nothing to others.
+        reads_all: uid == 0,
+        name: name.map(|name| String::from_utf8_lossy(name).into_owned()),
+    })
+}
+
+/// One line of `/etc/passwd`.
+struct Account<'f> {
+    name: &'f [u8],
+    uid: i64,
+    gid: i64,
+}
+
+impl<'f> Account<'f> {
+    fn read(line: &'f [u8]) -> Self {
+        let mut fields = line.split(|&byte| byte == b':');
+        let name = fields.next().unwrap_or_default();
+        let mut numbers = fields.skip(1).map(field_number);
+        Self {
+            name,
+            uid: numbers.next().unwrap_or_default(),
+            gid: numbers.next().unwrap_or_default(),
+        }
+    }
+}
+
+/// The lines of a file without blanks at their ends, and without empty ones.
+fn lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
+    file.split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty())
+}
+
+/// The groups in whose lists a user stands.
+fn groups_of(name: &[u8], group: &[u8]) -> Vec<i64> {
+    let member = |line: &&[u8]| {
+        let list = line.split(|&byte| byte == b':').nth(3).unwrap_or_default();
+        list.split(|&byte| byte == b',').any(|member| member == name)
+    };
+    lines(group).filter(member).map(group_number).take(GROUPS).collect()
+}
+
+/// The supplementary groups of a process (`NGROUPS_MAX` of Linux).
+const GROUPS: usize = 65_536;
+
+/// The group that is asked for, by its number or its name; a number needs no line.
+fn named_group(asked: &str, group: &[u8]) -> Option<i64> {
+    let number = decimal(asked);
+    number.or_else(|| {
+        let named = |line: &&[u8]| line.split(|&byte| byte == b':').next() == Some(asked.as_bytes());
+        lines(group).find(named).map(group_number)
+    })
+}
+
+fn group_number(line: &[u8]) -> i64 {
+    line.split(|&byte| byte == b':')
+        .nth(2)
+        .map(field_number)
+        .unwrap_or_default()
+}
+
+/// The number in a field; what is none counts as 0 (`parseParts`).
+fn field_number(field: &[u8]) -> i64 {
+    std::str::from_utf8(field).ok().and_then(decimal).unwrap_or_default()
+}
+
+/// A decimal number with or without a sign (Go's `strconv.Atoi`).
+fn decimal(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_user;
+
+    const PASSWD: &[u8] = b"root:x:0:0:root:/root:/bin/sh\n\n  app:x:1000:1001::/home/app:/bin/sh\napp:x:5:5::/:\n\
+        twin:x:1000:7::/:\nodd:x:x::/:\n77:x:78:79::/:";
+    const GROUP: &[u8] = b"root:x:0:\nvideo:x:44:app,other\nrender:x:45:other,app\nuser:x:1001:\nempty:x:46:\nodd:x";
+
+    fn check(spec: &str, expected: Result<&str, &str>) {
+        let found = find_user(spec, PASSWD, GROUP);
+        let found = found.map(|user| format!("{user} {:?} {}", user.groups, user.reads_all));
+        assert_eq!(found.as_deref().map_err(String::as_str), expected, "{spec}");
+    }
+
+    #[test]
+    fn names_and_numbers_are_found_as_engines_find_them() {
+        check("", Ok("root (0:0) [] true"));
+        check("root", Ok("root (0:0) [] true"));
+        check("app", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
+        check("1000", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
+        check("+1000", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
+        // With a group of its own there are no others.
+        check("app:video", Ok("app (1000:44) [] false"));
+        check("app:9", Ok("app (1000:9) [] false"));
+        check("app:", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
+        check(":video", Ok("root (0:44) [] true"));
+        check("2000", Ok("2000:0 [] false"));
+        check("2000:2000", Ok("2000:2000 [] false"));
+        // A number is never a name, and a field that is no number is 0.
+        check("77", Ok("77:0 [] false"));
+        check("odd", Ok("odd (0:0) [] true"));
+    }
+
+    #[test]
+    fn who_is_not_there_starts_no_container() {
+        let unknown = "unable to find user nobody: no matching entries in passwd file";
+        check("nobody", Err(unknown));
+        check(
+            "app:none",
+            Err("unable to find group none: no matching entries in group file"),
+        );
+        check("-1", Err("uids and gids must be in range 0-2147483647"));
+        check("99999999999", Err("uids and gids must be in range 0-2147483647"));
+        assert_eq!(find_user("nobody", b"", b""), Err(unknown.to_owned()));
+        assert_eq!(find_user("", b"", b"").map(|user| user.uid), Ok(0));
+    }
+}

@@ -1,0 +1,115 @@
+//! Who the processes of an image run as, and who is kept from a library by it.
+
+use image_linkage::elf::ByteString;
+use image_linkage::escape;
+use image_linkage::loader::SearchStep;
+use image_linkage::rootfs::{FileCredentials, Rootfs};
+use image_source::{ImageConfig, find_user};
+
+/// The user that an engine starts the image's processes as.
+#[derive(Debug, Clone)]
+pub(super) struct ImageUser {
+    /// Its numbers; root's where they are not known.
+    pub credentials: FileCredentials,
+    /// Why they are not known.
+    pub problem: Option<String>,
+}
+
+/// The user of the config, looked up in the image's own files.
+pub(super) fn image_user(config: &ImageConfig, rootfs: &Rootfs) -> ImageUser {
+    let spec = config.user.as_deref().unwrap_or_default();
+    let known = |problem: Option<String>, credentials| ImageUser { credentials, problem };
+    let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
+    let files: [&[u8]; 2] = [b"/etc/passwd", b"/etc/group"];
+    // Root is 0 in every image; for anybody else the files decide.
+    if let Some(path) = files.iter().find(|path| unread(path)).filter(|_| !spec.is_empty()) {
+        let path = escape::escape_bytes(path);
+        return known(
+            Some(format!("what {path} holds is not known")),
+            FileCredentials::default(),
+        );
+    }
+    let [passwd, group] = files.map(|path| rootfs.content(path).unwrap_or_default());
+    match find_user(spec, passwd, group) {
+        Ok(credentials) => known(None, credentials),
+        Err(why) => known(Some(format!("no container starts: {why}")), FileCredentials::default()),
+    }
+}
+
+/// What stood in the way of a search that failed, in words: a file that the user may not read, else a search path
+/// that does not count because the program is executed securely.
+pub(super) fn search_obstacle(rootfs: &Rootfs, names: &[ByteString], trace: &[SearchStep]) -> Option<String> {
+    let mut denials = trace.iter().filter_map(|step| step.denial().zip(tried_path(step)));
+    let decisive = denials.find(|(_, path)| {
+        // Where a whole directory is closed, nothing was tried in it.
+        let inside = |name: &ByteString| rootfs.file(&[path, &**name].concat()).is_some();
+        rootfs.file(path).is_some() || (path.ends_with(b"/") && names.iter().any(inside))
+    });
+    let ignored = || {
+        trace.iter().find_map(|step| match step {
+            SearchStep::LibraryPathIgnored(why) => Some(format!("LD_LIBRARY_PATH is ignored: {why}")),
+            SearchStep::OriginIgnored { path, why, .. } => {
+                Some(format!("{} is ignored: {why}", escape::escape_bytes(path)))
+            }
+            _ => None,
+        })
+    };
+    decisive
+        .map(|(denial, _)| format!("permission denied: {denial}"))
+        .or_else(ignored)
+}
+
+fn tried_path(step: &SearchStep) -> Option<&[u8]> {
+    match step {
+        SearchStep::Tried { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::image_user;
+    use image_linkage::layer::{ExpectedBlob, index_layer};
+    use image_linkage::limits::Limits;
+    use image_linkage::rootfs::merge_layers;
+    use image_source::ImageConfig;
+    use testkit::layer::Layer;
+
+    #[test]
+    fn the_user_is_looked_up_in_the_files_of_the_image() {
+        let check = |layer: Layer, user: Option<&str>, kept: u64, expected: (&str, Option<&str>)| {
+            let mut options = crate::knowledge::file_interest::cupti_options();
+            options.limits = Limits {
+                kept_file: kept,
+                ..Limits::default()
+            };
+            let index = index_layer("x", layer.tar().as_slice(), &ExpectedBlob::default(), &options).unwrap();
+            let config = ImageConfig {
+                user: user.map(str::to_owned),
+                ..ImageConfig::default()
+            };
+            let found = image_user(&config, &merge_layers([&index]).0);
+            assert_eq!(
+                (found.credentials.to_string().as_str(), found.problem.as_deref()),
+                expected
+            );
+        };
+        let files = || {
+            Layer::new()
+                .file("etc/passwd", b"app:x:1000:1000::/:/bin/sh\n")
+                .file("etc/group", b"video:x:44:app\n")
+        };
+        let large = 1 << 20;
+        check(files(), Some("app"), large, ("app (1000:1000) in the group 44", None));
+        check(files(), None, large, ("0:0", None));
+        let unknown = "no container starts: unable to find user who: no matching entries in passwd file";
+        check(files(), Some("who"), large, ("root (0:0)", Some(unknown)));
+        check(
+            files(),
+            Some("app"),
+            20,
+            ("root (0:0)", Some("what /etc/passwd holds is not known")),
+        );
+        check(files(), None, 20, ("0:0", None));
+    }
+}
