@@ -150,11 +150,9 @@ impl<'a> TextReader<'a> {
         names
             .exact
             .extend(noted.filter(|word| self.library.is_exact_name(word)).map(Into::into));
-        // The most exact name is tried first, as dlopen callers do.
-        names
-            .exact
-            .sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-        names.exact.dedup();
+        let mut seen = BTreeSet::new();
+        // In the order of the file, which is mostly that of the source.
+        names.exact.retain(|name| seen.insert(name.clone()));
         names.possible.truncate(TRIED);
         names
     }
