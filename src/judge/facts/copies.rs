@@ -9,7 +9,7 @@ use super::process_context::ProcessContext;
 use super::resolved_objects::opened_object;
 use super::world::ByWorld;
 use crate::knowledge::{Knowledge, ReleaseFile};
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfProblem};
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
@@ -91,9 +91,12 @@ fn describe_one(
     let reached = ends_here.as_is.or(ends_here.nvidia);
     // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
     let by_path = ByWorld::map(contexts, |context| context.open_plain(&absolute));
+    // Some damage is nothing to the loader of the image: a file that it loads is not called damaged for that.
+    let loads = by_path.as_is.loads();
+    let told = |problem: &&ElfProblem| !(loads && matches!(problem, ElfProblem::Unloadable(_)));
     let mut problems: Vec<String> = elf
         .iter()
-        .flat_map(|elf| &elf.problems)
+        .flat_map(|elf| elf.problems.iter().filter(told))
         .map(ToString::to_string)
         .collect();
     // A text file in its place is what a pointer of Git LFS or a broken download leaves.

@@ -2,6 +2,8 @@
 
 use elf::abi;
 
+use super::load_fault::LoadFault;
+
 /// A byte string of an image: a soname, a path, a symbol.
 pub type ByteString = Box<[u8]>;
 
@@ -38,8 +40,13 @@ pub struct ElfFacts {
     pub flags_1: u64,
     /// `DT_VERNEED`, one per file, in the order of its chain.
     pub verneed: Vec<VersionNeed>,
-    /// The names that `DT_VERDEF` defines, in order; the first is usually the soname.
+    /// The names that `DT_VERDEF` defines, in order; the first is usually the soname. One whose hash is not that
+    /// of its name is left out, as no loader finds it.
     pub verdef: Vec<ByteString>,
+    /// Whether there is a `DT_VERDEF`, without which every version that others need is taken for there.
+    pub has_verdef: bool,
+    /// Whether `PT_GNU_STACK` asks for a stack that code can run on, or is not there (glibc elf/dl-load.c).
+    pub executable_stack: bool,
     /// `GNU_PROPERTY_X86_ISA_1_NEEDED`: bit 0 is the baseline, bits 1 to 3 are x86-64-v2 to v4.
     pub isa_needed: u32,
     /// The JSON of each `.note.dlopen` (UAPI group, "ELF dlopen metadata").
@@ -72,6 +79,9 @@ pub struct NeededVersion {
     pub name: ByteString,
     /// `VER_FLG_WEAK`: its absence is only a warning.
     pub weak: bool,
+    /// Whether the hash beside it is that of the name. The loader compares hashes first (glibc elf/dl-version.c,
+    /// `match_symbol`), so that another one is never found.
+    pub hash_fits: bool,
 }
 
 /// How an object is a filter for another.
@@ -124,6 +134,9 @@ pub enum ElfProblem {
         /// What the table holds, in words.
         what: &'static str,
     },
+    /// Loaders do not map it, or do not survive it for sure.
+    #[error("{0}")]
+    Unloadable(LoadFault),
     /// A table lies between the part that is held and the point where its place becomes known.
     #[error("{what} at byte {offset} had passed before its place was known")]
     OutOfReach {
@@ -145,6 +158,14 @@ pub enum ElfProblem {
 }
 
 impl ElfFacts {
+    /// What loaders run into, in the order in which glibc does.
+    pub(crate) fn load_faults(&self) -> impl Iterator<Item = LoadFault> {
+        self.problems.iter().filter_map(|problem| match problem {
+            ElfProblem::Unloadable(fault) => Some(*fault),
+            _ => None,
+        })
+    }
+
     /// The class byte of the identification: 1 is 32-bit, 2 is 64-bit.
     pub fn class(&self) -> u8 {
         let [_, _, _, _, class, ..] = self.ident;

@@ -5,15 +5,21 @@
 //! [`tables`] reads them, [`mentions`] finds names that a program may dlopen. Damage is data: it stands in
 //! [`ElfFacts::problems`], and what could be read is kept.
 
+mod address_space;
 mod byte_store;
+mod content_check;
 mod facts;
 mod held_ranges;
+mod load_check;
+mod load_fault;
 pub mod mentions;
 mod operands;
 mod range;
 pub(crate) mod stream;
 mod string_table;
+mod symbol_versions;
 mod tables;
 
 pub use facts::{ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole, VersionNeed};
+pub use load_fault::LoadFault;
 pub use stream::ElfStream;

@@ -10,16 +10,21 @@
 use std::collections::BTreeSet;
 
 use elf::abi;
-use elf::endian::AnyEndian;
+use elf::endian::{AnyEndian, EndianParse as _};
 use elf::file::{Class, FileHeader};
 use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
+use super::address_space::AddressSpace;
+use super::content_check::HeldTables;
 use super::facts::{ByteString, ElfFacts, ElfProblem};
 use super::held_ranges::{HeldRanges, STEP, to_usize};
+use super::load_check;
+use super::load_fault::LoadFault;
 use super::mentions::{MentionScanner, NameMatcher};
 use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
+use super::symbol_versions;
 use super::tables::{self, DynamicSection, DynamicTable};
 
 /// Reads one object from a stream.
@@ -57,6 +62,9 @@ struct TableLayout {
 const SMALL_SEGMENTS: usize = 64;
 /// The problems kept of one object.
 const PROBLEMS: usize = 32;
+/// A dynamic section of fewer bytes has no room for what every one has; of it, this much is read all the same.
+const SMALLEST_DYNAMIC: u64 = 48;
+const DYNAMIC_BYTES: u64 = 1024;
 
 impl<'a> ElfStream<'a> {
     /// A stream at the start of an object. Its start is held in at most `limit` bytes of memory, and what lies
@@ -99,6 +107,7 @@ impl<'a> ElfStream<'a> {
             }
             ReadStage::Tables(layout) => {
                 self.segment_facts(layout.encoding, &layout.segments);
+                self.dynamic_faults(&layout);
                 self.table_facts(&layout);
             }
             ReadStage::Stopped => {}
@@ -150,8 +159,9 @@ impl<'a> ElfStream<'a> {
 
     fn read_header(&mut self) -> Result<ReadStage, ElfProblem> {
         let malformed = ElfProblem::Malformed { what: "ELF header" };
-        let head = &*self.held.head.get(0, 64);
+        let head = self.held.head.get(0, 64).into_owned();
         self.facts.ident = head.first_chunk().copied().ok_or(malformed.clone())?;
+        self.read_kind(&head);
         let ident = elf::file::parse_ident::<AnyEndian>(&self.facts.ident).map_err(|_unreadable| malformed.clone())?;
         let tail = match ident.1 {
             Class::ELF32 => head.get(16..52),
@@ -159,9 +169,6 @@ impl<'a> ElfStream<'a> {
         };
         let header =
             FileHeader::parse_tail(ident, tail.unwrap_or_default()).map_err(|_unreadable| malformed.clone())?;
-        self.facts.kind = header.e_type;
-        self.facts.machine = header.e_machine;
-        self.facts.version = header.version;
         self.facts.phentsize = header.e_phentsize;
         let segments = ElfRange {
             what: "the program headers",
@@ -180,6 +187,20 @@ impl<'a> ElfStream<'a> {
             },
             segments,
         }))
+    }
+
+    /// What comes before everything whose size the class decides; it is read also where the identification is odd.
+    fn read_kind(&mut self, head: &[u8]) {
+        let [_, _, _, _, _, data, ..] = self.facts.ident;
+        let endian = if data == abi::ELFDATA2MSB {
+            AnyEndian::Big
+        } else {
+            AnyEndian::Little
+        };
+        let half = |at: usize| endian.parse_u16_at(&mut at.clone(), head).unwrap_or_default();
+        self.facts.kind = half(16);
+        self.facts.machine = half(18);
+        self.facts.version = endian.parse_u32_at(&mut 20, head).unwrap_or_default();
     }
 
     fn read_segments(&mut self) -> ReadStage {
@@ -226,11 +247,15 @@ impl<'a> ElfStream<'a> {
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
             .unwrap_or_default();
-        let dynamic = tables::read_dynamic(header.encoding, &bytes, &segments);
+        let dynamic = tables::read_dynamic(header.encoding, &bytes, &AddressSpace::new(&segments));
         for range in dynamic.ranges() {
             if let Err(problem) = self.held.want(range) {
                 self.problem(problem);
             }
+        }
+        for range in dynamic.checked_ranges() {
+            // Nobody misses what is not held of these.
+            drop(self.held.want(range));
         }
         ReadStage::Tables(Box::new(TableLayout {
             encoding: header.encoding,
@@ -262,10 +287,44 @@ impl<'a> ElfStream<'a> {
             }
         }
         self.facts.dynamic = dynamic_range(segments).is_some();
+        let mut stacks = segments.iter().filter(|segment| segment.p_type == abi::PT_GNU_STACK);
+        let stack = stacks.next_back().map(|stack| stack.p_flags);
+        // Without the header the stack is as the processor's ABI supplement says (glibc sysdeps/*/stackinfo.h).
+        let unsaid = matches!(self.facts.machine, abi::EM_X86_64 | abi::EM_386);
+        self.facts.executable_stack = stack.map_or(unsaid, |flags| flags & abi::PF_X != 0);
+        self.faults(load_check::segment_faults(segments, &AddressSpace::new(segments)));
+    }
+
+    /// Records what a loader runs into; no bound keeps one out, as there are few kinds.
+    fn faults(&mut self, faults: impl IntoIterator<Item = LoadFault>) {
+        for fault in faults.into_iter().map(ElfProblem::Unloadable) {
+            if !self.facts.problems.contains(&fault) {
+                self.facts.problems.push(fault);
+            }
+        }
+    }
+
+    /// What is wrong with the dynamic section, where one was read.
+    fn dynamic_faults(&mut self, layout: &TableLayout) {
+        if !self.facts.dynamic {
+            return;
+        }
+        let TableLayout {
+            encoding,
+            segments,
+            dynamic,
+        } = layout;
+        let space = AddressSpace::new(segments);
+        self.faults(load_check::dynamic_faults(encoding.class, dynamic, &space));
+        if let Some(range) = dynamic.range(DynamicTable::Hash) {
+            let bytes = self.held.get(&range).into_owned();
+            self.faults(load_check::hash_fault(*encoding, dynamic, &space, &bytes));
+        }
     }
 
     fn table_facts(&mut self, layout: &TableLayout) {
         self.lost(layout.dynamic.ranges());
+        self.cut_tables(&layout.dynamic);
         // The symbol table of a large library takes longest to read; without a byte of a wanted name it holds none.
         let wants_symbols = self.scanner.saw_symbols();
         let get = |table: DynamicTable| {
@@ -281,14 +340,38 @@ impl<'a> ElfStream<'a> {
         let mut names = StringTable::new(store, start, length);
         let facts = &mut self.facts;
         tables::read_strings(&layout.dynamic, &mut names, facts);
-        tables::read_versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
+        symbol_versions::read_versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
         if wants_symbols {
             tables::read_symbols(layout.encoding, get, self.interest, &mut names, facts);
         }
+        let indexes = symbol_versions::version_indexes(layout.encoding, &layout.dynamic, &get);
+        let tables = HeldTables {
+            encoding: layout.encoding,
+            machine: facts.machine,
+            moves: facts.kind == abi::ET_DYN,
+            dynamic: &layout.dynamic,
+            space: &AddressSpace::new(&layout.segments),
+            get: &|table| get(table).into_owned(),
+        };
+        let faults = tables.faults(&mut names, indexes.as_ref());
         if let Some(problem) = names.problem() {
             self.problem(problem);
         }
+        self.faults(faults);
         self.mention_facts(strings);
+    }
+
+    /// Records the tables that every loader reads and that begin behind the end of the file.
+    fn cut_tables(&mut self, dynamic: &DynamicSection) {
+        let bytes = self.held.position;
+        for table in [DynamicTable::Strings, DynamicTable::Hash, DynamicTable::Relocations] {
+            let cut = dynamic
+                .range(table)
+                .filter(|range| range.bytes > 0 && range.offset >= bytes);
+            if let Some(range) = cut {
+                self.truncated(range.what, range.offset.saturating_add(1), bytes);
+            }
+        }
     }
 
     /// The texts found, but for those of the dynamic string table, which are read as what they are.
@@ -317,13 +400,25 @@ impl ElfFacts {
     }
 }
 
-/// The range of `PT_DYNAMIC`. The loader takes the last one (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
+/// Where the dynamic section is read: at its address in memory. The loader takes the last one that has bytes in the
+/// file (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
 fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
-    let segment = segments.iter().rfind(|segment| segment.p_type == abi::PT_DYNAMIC)?;
+    let mut dynamic = segments.iter().filter(|segment| segment.p_type == abi::PT_DYNAMIC);
+    let segment = dynamic
+        .clone()
+        .rfind(|segment| segment.p_filesz > 0)
+        .or(dynamic.next_back())?;
+    let place = AddressSpace::new(segments).file_place(segment.p_vaddr);
+    let (offset, rest) = place.unwrap_or((segment.p_offset, segment.p_filesz));
     Some(ElfRange {
         what: "the dynamic section",
-        offset: segment.p_offset,
-        bytes: segment.p_filesz,
+        offset,
+        // Its size is nothing to the loader, which reads on to DT_NULL.
+        bytes: match segment.p_filesz {
+            bytes if bytes < SMALLEST_DYNAMIC => DYNAMIC_BYTES,
+            bytes => bytes,
+        }
+        .min(rest),
     })
 }
 

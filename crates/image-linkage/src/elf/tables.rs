@@ -6,23 +6,22 @@ use elf::abi;
 use elf::dynamic::Dyn;
 use elf::endian::{AnyEndian, EndianParse};
 use elf::file::Class;
-use elf::gnu_symver::{VerDefIterator, VerNeedIterator, VersionIndex};
+use elf::gnu_symver::VersionIndex;
 use elf::note::{Note, NoteIterator};
 use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 use elf::symbol::Symbol as RawSymbol;
 
-use super::facts::{
-    ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole, VersionNeed,
-};
+use super::address_space::AddressSpace;
+use super::facts::{ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, SymbolRole};
+use super::load_fault::LoadFault;
 use super::mentions::NameMatcher;
 use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
+use super::symbol_versions;
 
 /// The entries of a dynamic section that are read; real objects have some forty.
 const DYNAMIC_ENTRIES: usize = 16_384;
-/// The version names of one object; libc, which has the most, has some fifty.
-const VERSIONS: usize = 8_192;
 /// The symbols kept of one object; libcupti exports some 220.
 const SYMBOLS: usize = 8_192;
 
@@ -34,6 +33,10 @@ pub(super) enum DynamicTable {
     VersionIndexes,
     VersionNeeds,
     VersionDefinitions,
+    Hash,
+    /// Of the relocations no more than the beginning.
+    Relocations,
+    FunctionRelocations,
 }
 
 /// The dynamic section: offsets into the string table, and the places of the tables.
@@ -44,13 +47,60 @@ pub(super) struct DynamicSection {
     soname: Option<u64>,
     rpath: Option<u64>,
     runpath: Option<u64>,
-    flags_1: u64,
-    need_count: u64,
-    definition_count: u64,
+    pub flags_1: u64,
+    /// Every entry that the loader looks at, in order.
+    values: Vec<(i64, u64)>,
+    /// Whether the section ends with `DT_NULL`, which is all that the loader stops at.
+    pub has_end: bool,
     tables: Vec<(DynamicTable, ElfRange)>,
 }
 
+impl DynamicTable {
+    fn is_checked(self) -> bool {
+        matches!(self, Self::Hash | Self::Relocations | Self::FunctionRelocations)
+    }
+
+    /// The table in words.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Strings => "the dynamic string table",
+            Self::Symbols => "the dynamic symbol table",
+            Self::VersionIndexes => "the symbol version table",
+            Self::VersionNeeds => "the table of needed versions",
+            Self::VersionDefinitions => "the table of defined versions",
+            Self::Hash => "the hash table",
+            Self::Relocations => "the relocations",
+            Self::FunctionRelocations => "the relocations of functions",
+        }
+    }
+}
+
 impl DynamicSection {
+    /// The value of a tag; of several entries the last, as in ld.so (glibc elf/get-dynamic-info.h).
+    pub(crate) fn value(&self, tag: i64) -> Option<u64> {
+        let mut values = self.values.iter();
+        values.rfind(|(known, _)| *known == tag).map(|(_, value)| *value)
+    }
+
+    /// Whether relocations may write to code: `DT_TEXTREL`.
+    pub(crate) fn writes_code(&self) -> bool {
+        let flags = self.value(abi::DT_FLAGS).unwrap_or_default();
+        self.value(abi::DT_TEXTREL).is_some() || flags & abi::DF_TEXTREL.cast_unsigned() != 0
+    }
+
+    /// The largest offset into the string table.
+    fn last_name(&self) -> u64 {
+        let filters = self.filters.iter().map(|(offset, _)| offset);
+        let one = [&self.soname, &self.rpath, &self.runpath].into_iter().flatten();
+        self.needed
+            .iter()
+            .chain(filters)
+            .chain(one)
+            .copied()
+            .max()
+            .unwrap_or_default()
+    }
+
     pub(crate) fn range(&self, table: DynamicTable) -> Option<ElfRange> {
         self.tables
             .iter()
@@ -58,8 +108,16 @@ impl DynamicSection {
             .map(|(_, range)| *range)
     }
 
+    /// The tables that facts are read from.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = ElfRange> {
-        self.tables.iter().map(|(_, range)| *range)
+        let tables = self.tables.iter().filter(|(table, _)| !table.is_checked());
+        tables.map(|(_, range)| *range)
+    }
+
+    /// The tables that are looked at only to see whether they are where they should be.
+    pub(crate) fn checked_ranges(&self) -> impl Iterator<Item = ElfRange> {
+        let tables = self.tables.iter().filter(|(table, _)| table.is_checked());
+        tables.map(|(_, range)| *range)
     }
 }
 
@@ -77,90 +135,143 @@ pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
 }
 
 /// Reads the dynamic section up to `DT_NULL` and maps the addresses in it to the file.
-pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], segments: &[ProgramHeader]) -> DynamicSection {
+pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], space: &AddressSpace) -> DynamicSection {
     let table = ParsingTable::<AnyEndian, Dyn>::new(encoding.endian, encoding.class, bytes);
     let mut dynamic = DynamicSection::default();
-    let mut places = Vec::new();
-    let mut bounds = Vec::new();
-    let mut string_bytes = None;
-    for entry in table
-        .iter()
-        .take(DYNAMIC_ENTRIES)
-        .take_while(|entry| entry.d_tag != abi::DT_NULL)
-    {
-        // As in ld.so, the last entry of a tag that may stand only once counts (glibc elf/get-dynamic-info.h).
+    for entry in table.iter().take(DYNAMIC_ENTRIES) {
         let value = entry.d_val();
         match entry.d_tag {
+            abi::DT_NULL => {
+                dynamic.has_end = true;
+                break;
+            }
             abi::DT_NEEDED => dynamic.needed.push(value),
             DT_AUXILIARY => dynamic.filters.push((value, FilterKind::Auxiliary)),
             DT_FILTER => dynamic.filters.push((value, FilterKind::Standard)),
-            abi::DT_SONAME => dynamic.soname = Some(value),
-            abi::DT_RPATH => dynamic.rpath = Some(value),
-            abi::DT_RUNPATH => dynamic.runpath = Some(value),
-            abi::DT_FLAGS_1 => dynamic.flags_1 = value,
-            abi::DT_VERNEEDNUM => dynamic.need_count = value,
-            abi::DT_VERDEFNUM => dynamic.definition_count = value,
-            abi::DT_STRSZ => string_bytes = Some(value),
-            abi::DT_STRTAB => places.push((DynamicTable::Strings, value)),
-            abi::DT_SYMTAB => places.push((DynamicTable::Symbols, value)),
-            abi::DT_VERSYM => places.push((DynamicTable::VersionIndexes, value)),
-            abi::DT_VERNEED => places.push((DynamicTable::VersionNeeds, value)),
-            abi::DT_VERDEF => places.push((DynamicTable::VersionDefinitions, value)),
-            // Not read: they only tell where the table in front of them has to end.
-            abi::DT_HASH | abi::DT_GNU_HASH | abi::DT_RELA | abi::DT_REL | abi::DT_JMPREL | DT_RELR => {
-                bounds.push(value);
+            tag if FOLLOWED.contains(&tag) => {
+                // One entry for each tag, or a section of nothing else would be searched again and again.
+                dynamic.values.retain(|(known, _)| *known != tag);
+                dynamic.values.push((tag, value));
             }
             _ => {}
         }
     }
-    bounds.extend(places.iter().map(|(_, address)| *address));
-    for (table, address) in places {
-        let next = bounds.iter().copied().filter(|&bound| bound > address).min();
-        let bytes = match table {
-            DynamicTable::Strings => string_bytes,
-            _ => next.map(|next| next - address),
-        };
-        if let Some(range) = place(table, address, bytes, segments) {
-            dynamic.tables.push((table, range));
-        }
-    }
+    dynamic.soname = dynamic.value(abi::DT_SONAME);
+    dynamic.rpath = dynamic.value(abi::DT_RPATH);
+    dynamic.runpath = dynamic.value(abi::DT_RUNPATH);
+    dynamic.flags_1 = dynamic.value(abi::DT_FLAGS_1).unwrap_or_default();
+    place_tables(&mut dynamic, space);
     dynamic
 }
 
+/// Finds the tables in the file.
+fn place_tables(dynamic: &mut DynamicSection, space: &AddressSpace) {
+    let bounds: Vec<u64> = ADDRESSES.iter().filter_map(|&tag| dynamic.value(tag)).collect();
+    for (table, tag) in TABLES {
+        let Some(address) = dynamic.value(tag) else { continue };
+        if dynamic.range(table).is_some() {
+            continue;
+        }
+        let next = bounds.iter().copied().filter(|&bound| bound > address).min();
+        let next = next.map(|next| next - address);
+        let bytes = match table {
+            // The loader knows no size: where it is too small for a name, the next table bounds it.
+            DynamicTable::Strings => dynamic
+                .value(abi::DT_STRSZ)
+                .filter(|bytes| *bytes > dynamic.last_name())
+                .or(next),
+            DynamicTable::Hash => next.map(|next| next.min(LOOKED_AT)),
+            DynamicTable::Relocations => dynamic.value(abi::DT_RELASZ).map(|bytes| bytes.min(LOOKED_AT)),
+            DynamicTable::FunctionRelocations => dynamic.value(abi::DT_PLTRELSZ).map(|bytes| bytes.min(LOOKED_AT)),
+            _ => next,
+        };
+        if let Some((offset, rest)) = space.file_place(address) {
+            let what = table.what();
+            // Whatever size the file gives, behind its segment there are other bytes, or none.
+            let bytes = bytes.unwrap_or(rest).min(rest);
+            dynamic.tables.push((table, ElfRange { what, offset, bytes }));
+        }
+    }
+}
+
+/// The tables with their tags, of a table with two tags the one that the loader prefers first.
+const TABLES: [(DynamicTable, i64); 9] = [
+    (DynamicTable::Strings, abi::DT_STRTAB),
+    (DynamicTable::Symbols, abi::DT_SYMTAB),
+    (DynamicTable::VersionIndexes, abi::DT_VERSYM),
+    (DynamicTable::VersionNeeds, abi::DT_VERNEED),
+    (DynamicTable::VersionDefinitions, abi::DT_VERDEF),
+    (DynamicTable::Hash, abi::DT_GNU_HASH),
+    (DynamicTable::Hash, abi::DT_HASH),
+    (DynamicTable::Relocations, abi::DT_RELA),
+    (DynamicTable::FunctionRelocations, abi::DT_JMPREL),
+];
+/// The tags whose values are addresses of tables.
+const ADDRESSES: [i64; 11] = [
+    abi::DT_STRTAB,
+    abi::DT_SYMTAB,
+    abi::DT_VERSYM,
+    abi::DT_VERNEED,
+    abi::DT_VERDEF,
+    abi::DT_HASH,
+    abi::DT_GNU_HASH,
+    abi::DT_RELA,
+    abi::DT_REL,
+    abi::DT_JMPREL,
+    DT_RELR,
+];
+/// The tags that are looked at and may stand once.
+const FOLLOWED: [i64; 33] = [
+    abi::DT_STRTAB,
+    abi::DT_SYMTAB,
+    abi::DT_VERSYM,
+    abi::DT_VERNEED,
+    abi::DT_VERDEF,
+    abi::DT_HASH,
+    abi::DT_GNU_HASH,
+    abi::DT_RELA,
+    abi::DT_REL,
+    abi::DT_JMPREL,
+    DT_RELR,
+    abi::DT_SONAME,
+    abi::DT_RPATH,
+    abi::DT_RUNPATH,
+    abi::DT_FLAGS_1,
+    abi::DT_STRSZ,
+    abi::DT_RELASZ,
+    abi::DT_RELAENT,
+    abi::DT_RELACOUNT,
+    abi::DT_RELSZ,
+    abi::DT_RELENT,
+    DT_RELRSZ,
+    abi::DT_PLTREL,
+    abi::DT_PLTRELSZ,
+    abi::DT_PLTGOT,
+    abi::DT_INIT,
+    abi::DT_FINI,
+    abi::DT_INIT_ARRAY,
+    abi::DT_INIT_ARRAYSZ,
+    abi::DT_FINI_ARRAY,
+    abi::DT_FINI_ARRAYSZ,
+    abi::DT_TEXTREL,
+    abi::DT_FLAGS,
+];
+
 // Tags that the `elf` crate does not name (glibc elf/elf.h).
-const DT_RELR: i64 = 36;
+pub(super) const DT_RELRSZ: i64 = 35;
+pub(super) const DT_RELR: i64 = 36;
 const DT_AUXILIARY: i64 = 0x7fff_fffd;
 const DT_FILTER: i64 = 0x7fff_ffff;
-
-/// The part of the file that is mapped at `address`: `bytes` long, or to the end of its segment. An object
-/// has no size for its symbol table but through its hash table; the next table bounds it from above.
-fn place(table: DynamicTable, address: u64, bytes: Option<u64>, segments: &[ProgramHeader]) -> Option<ElfRange> {
-    let segment = segments.iter().find(|segment| {
-        segment.p_type == abi::PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz
-    })?;
-    let into = address - segment.p_vaddr;
-    let rest = segment.p_filesz - into;
-    let what = match table {
-        DynamicTable::Strings => "the dynamic string table",
-        DynamicTable::Symbols => "the dynamic symbol table",
-        DynamicTable::VersionIndexes => "the symbol version table",
-        DynamicTable::VersionNeeds => "the table of needed versions",
-        DynamicTable::VersionDefinitions => "the table of defined versions",
-    };
-    Some(ElfRange {
-        what,
-        offset: segment.p_offset.checked_add(into)?,
-        // Whatever size the file gives, behind its segment there are other bytes, or none.
-        bytes: bytes.unwrap_or(rest).min(rest),
-    })
-}
+/// The bytes that are looked at of tables which only have to be in their place.
+pub(super) const LOOKED_AT: u64 = 1 << 20;
 
 /// The names and flags of the dynamic section.
 pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>, facts: &mut ElfFacts) {
-    let mut lost = false;
+    let (mut lost, mut wild) = (false, false);
     let mut read = |offset: u64| {
         let found = names.string(offset);
         lost |= found.is_none();
+        wild |= found.is_none() && names.lacks(offset);
         found
     };
     facts.soname = dynamic.soname.and_then(&mut read);
@@ -173,58 +284,13 @@ pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>
         .filter_map(|&(offset, kind)| Some((read(offset)?, kind)))
         .collect();
     facts.flags_1 = dynamic.flags_1;
-    if lost {
+    if wild {
+        facts
+            .problems
+            .push(ElfProblem::Unloadable(LoadFault::Wild("a name of the dynamic section")));
+    } else if lost {
         facts.problems.push(ElfProblem::Malformed {
             what: "dynamic string table",
-        });
-    }
-}
-
-/// The needed and the defined versions.
-pub(super) fn read_versions<'a>(
-    encoding: ElfEncoding,
-    dynamic: &DynamicSection,
-    get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
-    names: &mut StringTable<'_>,
-    facts: &mut ElfFacts,
-) {
-    let ElfEncoding { endian, class } = encoding;
-    // The loader follows the chain of a table to its end; the counts of `DT_VERNEEDNUM` are nothing to it
-    // (glibc elf/dl-version.c, `_dl_check_map_versions`).
-    let mut budget = VERSIONS;
-    let limit = VERSIONS as u64;
-    let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
-    for (need, versions) in VerNeedIterator::new(endian, class, limit, 0, &needs) {
-        let Some(file) = names.string(u64::from(need.vn_file)) else {
-            continue;
-        };
-        let versions: Vec<_> = versions
-            .take(budget)
-            .filter_map(|version| {
-                let weak = version.vna_flags & abi::VER_FLG_WEAK != 0;
-                Some(NeededVersion {
-                    name: names.string(u64::from(version.vna_name))?,
-                    weak,
-                })
-            })
-            .collect();
-        // A file counts as well: a chain of files without versions is as long to read.
-        budget = budget.saturating_sub(versions.len() + 1);
-        facts.verneed.push(VersionNeed { file, versions });
-        if budget == 0 {
-            break;
-        }
-    }
-    // Of the names of a definition the first is its own; the others are versions that it descends from.
-    for (_, mut defined) in VerDefIterator::new(endian, class, limit, 0, &definitions).take(budget) {
-        facts
-            .verdef
-            .extend(defined.next().and_then(|name| names.string(u64::from(name.vda_name))));
-    }
-    let found = (facts.verneed.len() as u64, facts.verdef.len() as u64);
-    if found < (dynamic.need_count, dynamic.definition_count) {
-        facts.problems.push(ElfProblem::Malformed {
-            what: "table of symbol versions",
         });
     }
 }
@@ -240,7 +306,7 @@ pub(super) fn read_symbols<'a>(
     let ElfEncoding { endian, class } = encoding;
     let (indexes, symbols) = (get(DynamicTable::VersionIndexes), get(DynamicTable::Symbols));
     let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
-    let versions = version_names(encoding, &get, names);
+    let versions = symbol_versions::version_names(encoding, &get, names);
     // By offset: a symbol then costs one look-up of a number, and its name is never read.
     let wanted = names.beginning_with(interest);
     let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &symbols);
@@ -273,27 +339,6 @@ fn role(symbol: &RawSymbol) -> SymbolRole {
         (true, _) => SymbolRole::Import,
         (false, _) => SymbolRole::Export,
     }
-}
-
-/// The names behind the version indexes of symbols: needed versions by `vna_other`, defined by `vd_ndx`.
-fn version_names<'a>(
-    encoding: ElfEncoding,
-    get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
-    names: &mut StringTable<'_>,
-) -> Vec<(u16, ByteString)> {
-    let ElfEncoding { endian, class } = encoding;
-    let limit = VERSIONS as u64;
-    let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
-    // The highest bit of an index says that a version is hidden; it is no part of the number.
-    let needed = VerNeedIterator::new(endian, class, limit, 0, &needs)
-        .flat_map(|(_, versions)| versions.map(|version| (version.vna_other & 0x7fff, version.vna_name)));
-    let defined = VerDefIterator::new(endian, class, limit, 0, &definitions)
-        .filter_map(|(definition, mut names)| Some((definition.vd_ndx & 0x7fff, names.next()?.vda_name)));
-    needed
-        .chain(defined)
-        .take(VERSIONS)
-        .filter_map(|(index, name)| Some((index, names.string(u64::from(name))?)))
-        .collect()
 }
 
 /// `GNU_PROPERTY_X86_ISA_1_NEEDED` (Linux Extensions to gABI), which the `elf` crate does not name.

@@ -51,9 +51,11 @@ pub(super) fn number_objects(
     resolution
 }
 
-/// What of an object's tables could not be read. A file that was cut short is refused, not unread.
+/// What of an object's tables could not be read. A file that was cut short is refused, not unread, and what loaders
+/// do not mind is read.
 fn unread(map: &LinkMap) -> impl Iterator<Item = String> {
     let problems = map.elf().problems.iter();
-    let unread = problems.filter(|problem| !matches!(problem, ElfProblem::Truncated { .. }));
+    let unread =
+        problems.filter(|problem| !matches!(problem, ElfProblem::Truncated { .. } | ElfProblem::Unloadable(_)));
     unread.map(|problem| format!("{}: {problem}", map.real_path))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::trace::{LoadRefusal, TriedFile};
-use crate::elf::{ElfFacts, ElfProblem};
+use crate::elf::{ElfFacts, ElfProblem, LoadFault};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
 use crate::rootfs::{LookupError, NodeKind, ResolvedPath, Rootfs};
@@ -22,8 +22,10 @@ pub(super) struct OpenedObject {
 pub(super) enum ObjectRole {
     /// The object that is started; musl makes no difference.
     Program,
-    /// An object that another needs, or that is opened.
+    /// An object that one of the program's needs.
     Library,
+    /// An object that dlopen opens, or that such an object needs.
+    Opened,
 }
 
 /// The smallest page of all processors here.
@@ -66,10 +68,32 @@ pub(super) fn refused(words: &str) -> TriedFile {
     TriedFile::Refused(LoadRefusal::Verify(words.to_owned()))
 }
 
-/// A cut that leaves a page without a byte of the file. Within its last page the rest reads as zero (mmap(2)).
-pub(super) fn truncation(elf: &ElfFacts) -> Option<&ElfProblem> {
-    elf.problems.iter().find(|problem| match problem {
-        ElfProblem::Truncated { end, bytes, .. } => end.div_ceil(PAGE) > bytes.div_ceil(PAGE),
-        _ => false,
+/// The end of a process at a cut that leaves a page without a byte of the file. Within its last page the rest reads
+/// as zero (mmap(2)).
+pub(super) fn truncation(elf: &ElfFacts) -> Option<LoadRefusal> {
+    let cuts = elf.problems.iter().filter_map(|problem| match problem {
+        ElfProblem::Truncated { what, end, bytes } if end.div_ceil(PAGE) > bytes.div_ceil(PAGE) => {
+            Some((*what, problem))
+        }
+        _ => None,
+    });
+    // Every loader reads the tables; of the rest of a segment, code may be cut that nobody runs.
+    let is_sure = |what: &str| what != "a loaded segment";
+    let cut = cuts
+        .clone()
+        .find(|(what, _)| is_sure(what))
+        .or_else(|| cuts.clone().next());
+    cut.map(|(what, cut)| {
+        if is_sure(what) {
+            LoadRefusal::Crash(format!("{cut}; the process would die of SIGBUS"))
+        } else {
+            LoadRefusal::Unforetold(cut.to_string())
+        }
     })
+}
+
+/// What comes of an object that leads where nothing is mapped. Neither C library looks before it follows.
+pub(super) fn unforetold(elf: &ElfFacts) -> Option<LoadRefusal> {
+    let wild = elf.load_faults().find(|fault| matches!(fault, LoadFault::Wild(_)))?;
+    Some(LoadRefusal::Unforetold(wild.to_string()))
 }

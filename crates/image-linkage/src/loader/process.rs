@@ -13,7 +13,7 @@ use super::process_identity;
 use super::refusal_text::refusal_miss;
 use super::resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
 use super::search::{LibraryRequest, LibrarySearch};
-use super::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
+use super::trace::{SearchStage, SearchStep, TriedFile};
 use crate::elf::ByteString;
 use crate::escape;
 use crate::path::RootPath;
@@ -402,7 +402,7 @@ impl<'a> SimulatedProcess<'a> {
 /// Whether a search ended at a file that no process survives.
 fn crashes(trace: &[SearchStep]) -> bool {
     let tried = trace.last().and_then(SearchStep::tried);
-    matches!(tried, Some(TriedFile::Refused(LoadRefusal::Crash(_))))
+    matches!(tried, Some(TriedFile::Refused(refusal)) if refusal.is_fatal())
 }
 
 fn unresolved(name: &[u8], requested_by: Option<usize>, miss: SearchMiss, trace: Vec<SearchStep>) -> UnresolvedRequest {

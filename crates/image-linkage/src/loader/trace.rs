@@ -131,16 +131,25 @@ pub enum LoadRefusal {
     Verify(String),
     /// It was accepted, and cannot be mapped.
     Mapping(String),
-    /// It is shorter than its segments say, and no process survives to use it.
+    /// It was accepted, and no process survives to use it: of what it dies.
     Crash(String),
+    /// It was accepted, and is damaged so that what comes of it cannot be told without running it.
+    Unforetold(String),
+}
+
+impl LoadRefusal {
+    /// Whether the process ends here, or may end.
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(self, Self::Crash(_) | Self::Unforetold(_))
+    }
 }
 
 impl fmt::Display for LoadRefusal {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory => to.write_str("cannot read file data: Is a directory"),
-            Self::Verify(words) | Self::Mapping(words) => to.write_str(words),
-            Self::Crash(cut) => write!(to, "{cut}; the process would die of SIGBUS"),
+            Self::Verify(words) | Self::Mapping(words) | Self::Crash(words) => to.write_str(words),
+            Self::Unforetold(what) => write!(to, "{what}; what comes of that cannot be foretold"),
         }
     }
 }

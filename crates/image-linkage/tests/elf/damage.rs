@@ -162,19 +162,13 @@ fn set_dynamic(bytes: &mut [u8], tag: u64, value: u64) {
 
 #[test]
 fn e03_sizes_and_counts_are_not_believed() {
-    // DT_STRSZ, DT_VERNEEDNUM, DT_VERDEFNUM.
-    for (tag, problem) in [
-        (10, None),
-        (0x6fff_ffff, Some("malformed table of symbol versions")),
-        (0x6fff_fffd, Some("malformed table of symbol versions")),
-    ] {
+    // DT_STRSZ, DT_VERNEEDNUM, DT_VERDEFNUM: all three are nothing to the loader.
+    let whole = facts(&small().build());
+    for tag in [10, 0x6fff_ffff, 0x6fff_fffd] {
         for value in [u64::MAX, 1 << 62, 100_000] {
             let mut bytes = small().build();
             set_dynamic(&mut bytes, tag, value);
-            let found = facts(&bytes);
-            let told = found.problems.first().map(ToString::to_string);
-            assert_eq!(told.as_deref(), problem, "{tag:#x} {value:#x}");
-            assert_eq!(text(found.soname.as_deref()).as_deref(), Some("libx.so.1"));
+            assert_eq!(facts(&bytes), whole, "{tag:#x} {value:#x}");
         }
     }
     for offset in [u64::MAX, u64::MAX - 100, 1 << 63] {

@@ -45,6 +45,7 @@ fn symbol(name: &str, version: Option<&str>, role: SymbolRole) -> DynamicSymbol 
 
 fn need(file: &str, versions: &[(&str, bool)]) -> VersionNeed {
     let versions = versions.iter().map(|&(name, weak)| NeededVersion {
+        hash_fits: true,
         name: bytes(name),
         weak,
     });
@@ -79,6 +80,8 @@ fn expected() -> ElfFacts {
             need("libc.so.6", &[("GLIBC_2.34", false), ("GLIBC_2.99", true)]),
         ],
         verdef: vec![bytes("libtorch_cuda.so"), bytes("TORCH_1")],
+        has_verdef: true,
+        executable_stack: false,
         isa_needed: 0b111,
         dlopen_notes: vec![bytes(r#"[{"soname":["libcupti.so.12"]}]"#)],
         symbols: vec![

@@ -133,3 +133,31 @@ fn the_libraries_of_this_machine_are_read_as_goblin_reads_them() {
     println!("{agreed} objects agreed on; {relocatable} relocatable ones left out");
     assert!(agreed > 0);
 }
+
+/// Objects of other linkers and processors: the roots and wheels of the parts, or what the variable names.
+#[test]
+fn nothing_is_amiss_with_real_objects() {
+    let asked = std::env::var_os("CUPTI_AUDIT_OBJECTS").map(PathBuf::from);
+    let folder = asked.unwrap_or_else(testkit::parts::parts);
+    if !folder.is_dir() {
+        testkit::parts::missing(&folder.display().to_string());
+        return;
+    }
+    let mut objects = 0;
+    let mut amiss = Vec::new();
+    for path in files(&folder) {
+        let mut start = [0; 18];
+        let read = File::open(&path).and_then(|mut file| file.read_exact(&mut start));
+        // Relocatable objects are no business of a loader.
+        if read.is_err() || !start.starts_with(b"\x7fELF") || start[16] == 1 {
+            continue;
+        }
+        let problems = streamed(&path).problems;
+        if !problems.is_empty() {
+            amiss.push(format!("{}: {problems:?}", path.display()));
+        }
+        objects += 1;
+    }
+    println!("{objects} objects, {} with something amiss", amiss.len());
+    assert_eq!(amiss, [] as [&str; 0]);
+}

@@ -210,9 +210,13 @@ impl RunningSearch<'_, '_> {
     fn candidate(&mut self, path: Vec<u8>, how: SearchStage) -> SearchFlow {
         let setup = self.maps.setup;
         let absolute = self.maps.absolute(&path);
+        let role = match self.request.phase {
+            LoadPhase::Start | LoadPhase::Preload => ObjectRole::Library,
+            LoadPhase::Open => ObjectRole::Opened,
+        };
         let found = self.maps.open(&absolute);
         let (mut tried, opened) = open_object(setup.rootfs, &absolute, found, |facts| {
-            verify::verify_object(facts, setup.linker, ObjectRole::Library)
+            verify::verify_object(facts, setup.linker, role)
         });
         let is_trusted = |opened: &OpenedObject| opened.facts.mode & 0o4000 != 0;
         // "an extra security effort to make sure nobody can preload broken shared objects which are in the

@@ -3,15 +3,18 @@
 
 use elf::abi::{ET_DYN, ET_EXEC};
 
-use crate::elf::ElfFacts;
+use crate::elf::{ElfFacts, ElfProblem, LoadFault};
 use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
-use crate::loader::machine::Arch;
+use crate::loader::machine::{Arch, Libc};
 use crate::loader::object_check::{ObjectRole, refused, truncation};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
 /// The size of an ELF header by class; a shorter file is "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
+
+/// What the program headers are called in a problem.
+const HEADERS: &str = "the program headers";
 
 /// Whether glibc maps a file with these facts.
 pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader, role: ObjectRole) -> TriedFile {
@@ -26,9 +29,14 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader, role: Obj
     if elf.class() != arch.class {
         return TriedFile::WrongClass;
     }
-    // Debian's and Ubuntu's loaders look at the processor first (unsubmitted-ldso-machine-mismatch.diff).
+    // Debian's and Ubuntu's loaders look at the processor first (unsubmitted-ldso-machine-mismatch.diff), in their own
+    // byte order.
     let [_, _, _, _, _, data, ..] = elf.ident;
-    if linker.is_debian && (elf.machine != arch.machine || data != arch.data) {
+    let machine = match data {
+        1 | 2 if data != arch.data => elf.machine.swap_bytes(),
+        _ => elf.machine,
+    };
+    if linker.is_debian && machine != arch.machine {
         return TriedFile::WrongMachine;
     }
     if let Some(words) = ident(elf, arch) {
@@ -37,7 +45,7 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader, role: Obj
     if elf.machine != arch.machine {
         return TriedFile::WrongMachine;
     }
-    mapping(elf, role).map_or(TriedFile::Found, TriedFile::Refused)
+    mapping(elf, linker, role).map_or(TriedFile::Found, TriedFile::Refused)
 }
 
 /// What `open_verify` says of the identification, and of the version.
@@ -59,19 +67,86 @@ fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
 
 /// What is said of an object that is for this processor and still cannot be mapped: first `open_verify`, then
 /// `_dl_map_object_from_fd`, which names the request where the former names the path.
-fn mapping(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
+fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
     let entry_size = if elf.class() == 1 { 32 } else { 56 };
     let verify = |words: &str| Some(LoadRefusal::Verify(words.to_owned()));
     let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
-    let is_library = role == ObjectRole::Library;
+    let is_library = role != ObjectRole::Program;
+    let first = |counts: fn(LoadFault) -> bool| {
+        let mut faults = elf.load_faults().filter(|fault| counts(*fault));
+        faults.find_map(|fault| fault_refusal(fault, linker, role))
+    };
     match () {
         () if !matches!(elf.kind, ET_EXEC | ET_DYN) => verify("only ET_DYN and ET_EXEC can be loaded"),
         () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
+        () if let Some(end) = cut_headers(elf) => match end {
+            // The sum wraps around, and the loader reads its own memory.
+            u64::MAX => Some(LoadRefusal::Unforetold(HEADERS.to_owned() + " lie behind every end")),
+            _ => verify("cannot read file data"),
+        },
+        () if let Some(words) = first(is_alignment) => Some(words),
         () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),
-        () if let Some(cut) = truncation(elf) => Some(LoadRefusal::Crash(cut.to_string())),
+        () if is_library && elf.loads == 0 => mapping("object file has no loadable segments"),
+        () if let Some(words) = first(is_of_mapping) => Some(words),
+        () if let Some(words) = first(is_segment) => Some(words),
+        () if let Some(cut) = truncation(elf) => Some(cut),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
         () if is_library && elf.is_pie() => mapping("cannot dynamically load position-independent executable"),
-        () => None,
+        () if elf.executable_stack && role == ObjectRole::Opened && keeps_stack(linker) => {
+            mapping("cannot enable executable stack as shared object requires: Invalid argument")
+        }
+        () => first(|_| true),
     }
+}
+
+/// Whether no dlopen makes the stack of a running process executable: since 2.41 (glibc bug 32653).
+fn keeps_stack(linker: &DynamicLoader) -> bool {
+    matches!(linker.libc, Libc::Glibc(Some(version)) if version >= (2, 41))
+}
+
+/// The end of the program headers, where they lie, all or some, behind the end of the file.
+fn cut_headers(elf: &ElfFacts) -> Option<u64> {
+    elf.problems.iter().find_map(|problem| match problem {
+        ElfProblem::Truncated { what, end, .. } if *what == HEADERS => Some(*end),
+        _ => None,
+    })
+}
+
+/// What is looked at while the program headers are read.
+fn is_alignment(fault: LoadFault) -> bool {
+    use LoadFault::{AddressAlignment, PageAlignment, SegmentAlignment};
+    matches!(fault, PageAlignment | SegmentAlignment | AddressAlignment)
+}
+
+/// What is looked at before and while the segments are mapped.
+fn is_of_mapping(fault: LoadFault) -> bool {
+    use LoadFault::{EmptyDynamic, NoAlignedRoom, NoRoom, Overlap};
+    matches!(fault, EmptyDynamic | NoRoom | NoAlignedRoom | Overlap)
+}
+
+/// A loaded segment that lies anywhere.
+fn is_segment(fault: LoadFault) -> bool {
+    fault == LoadFault::Wild("a loaded segment")
+}
+
+/// What this loader says of a fault; `None` where it does not mind, or says it later.
+fn fault_refusal(fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
+    // glibc 2.35 aligns segments to what they ask for, and no longer asks for whole pages (bug 28676).
+    let is_old = linker.libc.is_glibc_before((2, 35));
+    let words = fault.to_string();
+    let is_refused = match fault {
+        LoadFault::Wild(_) => return Some(LoadRefusal::Unforetold(words)),
+        LoadFault::Assertion(_) => return Some(LoadRefusal::Crash(format!("{words} and the process ends"))),
+        // What the kernel says of a program is another matter.
+        _ if role == ObjectRole::Program => false,
+        LoadFault::PageAlignment | LoadFault::SegmentAlignment => is_old,
+        LoadFault::AddressAlignment | LoadFault::EmptyDynamic | LoadFault::NoAlignedRoom => !is_old,
+        // Until 2.35 it closes memory from the end of the first to the start of the last, whichever comes first.
+        LoadFault::Overlap if linker.libc.is_glibc_before((2, 36)) => return Some(LoadRefusal::Unforetold(words)),
+        LoadFault::NoRoom | LoadFault::Overlap => true,
+        LoadFault::NoOpen => role == ObjectRole::Opened,
+        LoadFault::NeedVersion(_) | LoadFault::DefinitionVersion(_) => false,
+    };
+    is_refused.then_some(LoadRefusal::Mapping(words))
 }

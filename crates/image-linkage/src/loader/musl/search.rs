@@ -257,7 +257,7 @@ fn candidate(
         _ => RequestOutcome::Refused,
     };
     let message = match &tried {
-        TriedFile::Refused(refusal @ LoadRefusal::Crash(_)) => {
+        TriedFile::Refused(refusal) if refusal.is_fatal() => {
             format!("{}: {refusal}", escape::escape_bytes(&path))
         }
         _ => String::new(),

@@ -2,13 +2,13 @@
 
 use elf::abi::{ET_DYN, ET_EXEC};
 
-use crate::elf::ElfFacts;
+use crate::elf::{ElfFacts, LoadFault};
 use crate::escape;
 use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::link_map::LinkMaps;
 use crate::loader::machine;
-use crate::loader::object_check::truncation;
+use crate::loader::object_check::{truncation, unforetold};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
@@ -29,10 +29,17 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
         return no_object();
     }
     // musl never asks for the size of the file; the process dies at the first page that is missing.
-    match truncation(elf) {
-        Some(cut) => TriedFile::Refused(LoadRefusal::Crash(cut.to_string())),
-        None => TriedFile::Found,
-    }
+    let fatal = misplaced(elf).or_else(|| truncation(elf)).or_else(|| unforetold(elf));
+    fatal.map_or(TriedFile::Found, TriedFile::Refused)
+}
+
+/// What comes of segments that cannot be where their addresses are, and of tables that glibc would end the process for:
+/// musl follows them all the same.
+fn misplaced(elf: &ElfFacts) -> Option<LoadRefusal> {
+    use LoadFault::{AddressAlignment, Assertion, NoRoom};
+    let is_one = |fault: &LoadFault| matches!(fault, AddressAlignment | NoRoom | Assertion(_));
+    let fault = elf.load_faults().find(is_one)?;
+    Some(LoadRefusal::Unforetold(fault.to_string()))
 }
 
 /// The maps in `order` that are for another processor. musl finds out when it meets the first relocation.

@@ -1,0 +1,158 @@
+//! Where the bytes of an object lie once it is mapped (glibc elf/dl-map-segments.h, `_dl_map_segments`).
+
+use elf::abi;
+use elf::segment::ProgramHeader;
+
+/// The smallest page of all processors here.
+pub(crate) const PAGE: u64 = 4096;
+/// The loaded segments that are followed; linkers make four or five, patchelf adds one at each call.
+const SEGMENTS: usize = 256;
+
+/// The loaded segments of an object, as they lie in memory relative to its base.
+pub(super) struct AddressSpace {
+    segments: Vec<MappedSegment>,
+    /// Whether there were more than are followed.
+    pub is_cut: bool,
+}
+
+/// One `PT_LOAD` in whole pages.
+#[derive(Clone, Copy)]
+struct MappedSegment {
+    start: u64,
+    /// The end of the bytes of the file, and of the pages with them.
+    data_end: u64,
+    file_end: u64,
+    /// The end of the pages that are there in the end.
+    end: u64,
+    /// The end of the pages that `p_memsz` asks for, which is what room is reserved by.
+    memory_end: u64,
+    /// Where `start` lies in the file.
+    offset: u64,
+    flags: u32,
+}
+
+/// What is done with a part of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MemoryUse {
+    Read,
+    Write,
+    Run,
+}
+
+impl AddressSpace {
+    pub(crate) fn new(segments: &[ProgramHeader]) -> Self {
+        let loads = || segments.iter().filter(|segment| segment.p_type == abi::PT_LOAD);
+        let mut segments: Vec<MappedSegment> = loads().take(SEGMENTS).map(MappedSegment::new).collect();
+        // The first is mapped with all the room that is reserved, and not once more with its own size.
+        if let [only] = segments.as_mut_slice() {
+            only.end = only.memory_end;
+        }
+        Self {
+            segments,
+            is_cut: loads().nth(SEGMENTS).is_some(),
+        }
+    }
+
+    /// The segment that an address belongs to: of several, the one that was mapped last.
+    fn segment(&self, address: u64) -> Option<&MappedSegment> {
+        let mut segments = self.segments.iter();
+        segments.rfind(|segment| (segment.start..segment.end).contains(&address))
+    }
+
+    /// The place in the file of what lies at an address, with the bytes from there on that its segment has of the
+    /// file; `None` where nothing of the segment lies.
+    pub(crate) fn file_place(&self, address: u64) -> Option<(u64, u64)> {
+        let segment = self.segment(address)?;
+        let rest = segment.data_end.checked_sub(address).filter(|rest| *rest > 0)?;
+        Some((segment.offset.checked_add(address - segment.start)?, rest))
+    }
+
+    /// Whether all of a part can be used so.
+    pub(crate) fn holds(&self, address: u64, bytes: u64, usage: MemoryUse) -> bool {
+        let Some(end) = address.checked_add(bytes) else {
+            return false;
+        };
+        let mut at = address;
+        while at < end {
+            match self.segment(at).filter(|segment| segment.allows(usage)) {
+                // A later segment may begin within this one: only its own pages are sure.
+                Some(segment) => at = self.next_start(at).unwrap_or(u64::MAX).min(segment.end),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn next_start(&self, address: u64) -> Option<u64> {
+        let starts = self.segments.iter().map(|segment| segment.start);
+        starts.filter(|start| *start > address).min()
+    }
+
+    /// Whether the segments fit into the room that is reserved for them, from the first to the end of the last.
+    pub(crate) fn fits(&self) -> bool {
+        let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) else {
+            return true;
+        };
+        let inside = |segment: &MappedSegment| segment.start >= first.start && segment.end <= last.memory_end;
+        self.segments.iter().all(inside)
+    }
+
+    /// Whether what is closed to writing from `start` to `end` takes pages of zeros of a segment with it, and not all.
+    pub(crate) fn closes_zeros(&self, start: u64, end: u64) -> bool {
+        let segment = self.segment(start);
+        segment.is_some_and(|segment| end > segment.file_end && end < segment.memory_end)
+    }
+
+    /// The bytes from the first segment to the end of the last; `None` where the last ends before the first begins.
+    pub(crate) fn span(&self) -> Option<u64> {
+        let (first, last) = (self.segments.first()?, self.segments.last()?);
+        last.memory_end.checked_sub(first.start).filter(|span| *span > 0)
+    }
+
+    /// Whether there are holes between segments and the last begins before the end of the first.
+    pub(crate) fn overlaps(&self) -> bool {
+        let pairs = self.segments.windows(2);
+        let mut holes = pairs.filter(|pair| matches!(pair, [one, next] if one.file_end != next.start));
+        let ends = self.segments.first().zip(self.segments.last());
+        holes.next().is_some() && ends.is_some_and(|(first, last)| last.start < first.file_end)
+    }
+
+    /// The largest offset in the file that a mapping begins at.
+    pub(crate) fn last_offset(&self) -> u64 {
+        let offsets = self.segments.iter().map(|segment| segment.offset);
+        offsets.max().unwrap_or_default()
+    }
+}
+
+impl MappedSegment {
+    fn new(segment: &ProgramHeader) -> Self {
+        // Sums of damaged headers may pass 2^64; glibc's wrap, and lead to nowhere just the same.
+        let data_end = segment.p_vaddr.saturating_add(segment.p_filesz);
+        let file_end = page_up(data_end);
+        let alloc_end = segment.p_vaddr.saturating_add(segment.p_memsz);
+        Self {
+            start: segment.p_vaddr & !(PAGE - 1),
+            data_end,
+            file_end,
+            end: file_end.max(page_up(alloc_end)),
+            memory_end: page_up(alloc_end),
+            offset: segment.p_offset & !(PAGE - 1),
+            flags: segment.p_flags,
+        }
+    }
+
+    fn allows(&self, usage: MemoryUse) -> bool {
+        // The pages of x86 and Arm that may be written or run may be read, too.
+        let needed = match usage {
+            MemoryUse::Read => abi::PF_R | abi::PF_W | abi::PF_X,
+            MemoryUse::Write => abi::PF_W,
+            MemoryUse::Run => abi::PF_X,
+        };
+        self.flags & needed != 0
+    }
+}
+
+/// The end of the page of the last byte before `address`.
+fn page_up(address: u64) -> u64 {
+    address.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,275 @@
+//! The tables of symbol versions, followed as the loader follows them (glibc elf/dl-version.c): along their chains,
+//! whatever the counts beside them say.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use elf::abi;
+use elf::endian::EndianParse as _;
+
+use super::facts::{ByteString, ElfFacts, ElfProblem, NeededVersion, VersionNeed};
+use super::load_fault::LoadFault;
+use super::range::ElfEncoding;
+use super::string_table::StringTable;
+use super::tables::{DynamicSection, DynamicTable};
+
+/// The version names of one object; libc, which has the most, has some fifty.
+const VERSIONS: usize = 8_192;
+
+/// An entry of a chain; the words behind its first two are what differs between the tables.
+struct ChainEntry {
+    at: usize,
+    /// The first four half words, where they are ones.
+    halves: [u16; 4],
+    /// The words behind the first four bytes of `Verneed`, or the first eight of `Verdef`.
+    words: [u32; 3],
+}
+
+/// One table whose entries are read.
+struct VersionTable<'b> {
+    encoding: ElfEncoding,
+    bytes: &'b [u8],
+    /// Where the words of an entry begin: 4 in `Verneed`, 8 in `Verdef`.
+    words: usize,
+}
+
+impl VersionTable<'_> {
+    fn entry(&self, at: usize) -> Option<ChainEntry> {
+        let endian = self.encoding.endian;
+        let half = |nth: usize| endian.parse_u16_at(&mut at.checked_add(2 * nth)?, self.bytes).ok();
+        let word = |nth: usize| {
+            endian
+                .parse_u32_at(&mut at.checked_add(self.words + 4 * nth)?, self.bytes)
+                .ok()
+        };
+        Some(ChainEntry {
+            at,
+            halves: [half(0)?, half(1)?, half(2)?, half(3)?],
+            words: [word(0)?, word(1)?, word(2)?],
+        })
+    }
+
+    /// The entries up to the end of the chain, or up to one that lies outside of the table, which is the fault.
+    fn entries(&self, next: impl Fn(&ChainEntry) -> u32) -> (Vec<ChainEntry>, bool) {
+        let mut entries = Vec::new();
+        let mut at = Some(0_usize);
+        while let Some(place) = at {
+            let Some(entry) = self.entry(place).filter(|_| entries.len() < VERSIONS) else {
+                return (entries, true);
+            };
+            at = match next(&entry) {
+                0 => None,
+                step => place.checked_add(step as usize),
+            };
+            entries.push(entry);
+        }
+        (entries, false)
+    }
+}
+
+/// A version that is needed: hash, flags, index, name; it is read by itself, as its halves lie elsewhere.
+struct NeedAux {
+    hash: u32,
+    flags: u16,
+    index: u16,
+    name: u32,
+}
+
+/// The versions of one needed file, and whether their chain leaves the table.
+fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> (Vec<NeedAux>, bool) {
+    let endian = table.encoding.endian;
+    let [_, aux, _] = need.words;
+    let mut found = Vec::new();
+    let mut at = need.at.checked_add(aux as usize);
+    while let Some(place) = at {
+        let word = |nth: usize| endian.parse_u32_at(&mut place.checked_add(4 * nth)?, table.bytes).ok();
+        let half = |nth: usize| {
+            endian
+                .parse_u16_at(&mut place.checked_add(4 + 2 * nth)?, table.bytes)
+                .ok()
+        };
+        let read = || Some((word(0)?, half(0)?, half(1)?, word(2)?, word(3)?));
+        let Some((hash, flags, index, name, next)) = read().filter(|_| found.len() < room) else {
+            return (found, true);
+        };
+        found.push(NeedAux {
+            hash,
+            flags,
+            index,
+            name,
+        });
+        at = match next {
+            0 => return (found, false),
+            step => place.checked_add(step as usize),
+        };
+    }
+    (found, true)
+}
+
+const NEEDS: &str = "the table of needed versions";
+const DEFINITIONS: &str = "the table of defined versions";
+
+/// The needed and the defined versions.
+pub(super) fn read_versions<'a>(
+    encoding: ElfEncoding,
+    dynamic: &DynamicSection,
+    get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    names: &mut StringTable<'_>,
+    facts: &mut ElfFacts,
+) {
+    facts.has_verdef = dynamic.value(abi::DT_VERDEF).is_some();
+    if let Some(fault) = read_needs(encoding, dynamic, &get, names, facts) {
+        facts.problems.push(ElfProblem::Unloadable(fault));
+    }
+    if let Some(fault) = read_definitions(encoding, dynamic, &get, names, facts) {
+        facts.problems.push(ElfProblem::Unloadable(fault));
+    }
+}
+
+fn read_needs<'a>(
+    encoding: ElfEncoding,
+    dynamic: &DynamicSection,
+    get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    names: &mut StringTable<'_>,
+    facts: &mut ElfFacts,
+) -> Option<LoadFault> {
+    let range = dynamic.range(DynamicTable::VersionNeeds)?;
+    let bytes = get(DynamicTable::VersionNeeds);
+    let table = VersionTable {
+        encoding,
+        bytes: &bytes,
+        words: 4,
+    };
+    let (needs, mut is_wild) = table.entries(|need| need.words[2]);
+    // Of the first entry alone the loader asks the version (`_dl_check_map_versions`).
+    let [version, ..] = needs.first()?.halves;
+    if version != 1 {
+        return Some(LoadFault::NeedVersion(version));
+    }
+    let mut room = VERSIONS;
+    for need in &needs {
+        let (versions, left) = needed_versions(&table, need, room);
+        is_wild |= left;
+        let [file, ..] = need.words;
+        let Some(file) = names.string(u64::from(file)) else {
+            is_wild |= names.lacks(u64::from(file));
+            continue;
+        };
+        // A file counts as well: a chain of files without versions is as long to read.
+        room = room.saturating_sub(versions.len() + 1);
+        let read: Vec<NeededVersion> = versions
+            .iter()
+            .filter_map(|version| needed_version(version, names))
+            .collect();
+        let lost = |version: &NeedAux| names.lacks(u64::from(version.name));
+        is_wild |= read.len() < versions.len() && versions.iter().any(lost);
+        facts.verneed.push(VersionNeed { file, versions: read });
+    }
+    // What of a table is not held is told elsewhere, and leads nobody astray.
+    (is_wild && bytes.len() as u64 >= range.bytes).then_some(LoadFault::Wild(NEEDS))
+}
+
+fn needed_version(version: &NeedAux, names: &mut StringTable<'_>) -> Option<NeededVersion> {
+    let name = names.string(u64::from(version.name))?;
+    Some(NeededVersion {
+        weak: version.flags & abi::VER_FLG_WEAK != 0,
+        hash_fits: elf_hash(&name) == version.hash,
+        name,
+    })
+}
+
+fn read_definitions<'a>(
+    encoding: ElfEncoding,
+    dynamic: &DynamicSection,
+    get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    names: &mut StringTable<'_>,
+    facts: &mut ElfFacts,
+) -> Option<LoadFault> {
+    let range = dynamic.range(DynamicTable::VersionDefinitions)?;
+    let bytes = get(DynamicTable::VersionDefinitions);
+    let table = VersionTable {
+        encoding,
+        bytes: &bytes,
+        words: 8,
+    };
+    let (definitions, mut is_wild) = table.entries(|definition| definition.words[2]);
+    for definition in &definitions {
+        let [version, ..] = definition.halves;
+        let [hash, ..] = definition.words;
+        let Some(place) = first_name(&table, definition).map(u64::from) else {
+            is_wild = true;
+            continue;
+        };
+        match names.string(place) {
+            Some(name) if elf_hash(&name) == hash && version == 1 => facts.verdef.push(name),
+            // Only who needs a version of this object asks for that of the table.
+            Some(name) if elf_hash(&name) == hash => return Some(LoadFault::DefinitionVersion(version)),
+            // With neither right, it is no definition that stands here.
+            Some(_) => is_wild |= version != 1,
+            None => is_wild |= names.lacks(place),
+        }
+    }
+    (is_wild && bytes.len() as u64 >= range.bytes).then_some(LoadFault::Wild(DEFINITIONS))
+}
+
+/// Of the names of a definition the first is its own; the others are versions that it descends from.
+fn first_name(table: &VersionTable<'_>, definition: &ChainEntry) -> Option<u32> {
+    let [_, aux, _] = definition.words;
+    let mut at = definition.at.checked_add(aux as usize)?;
+    table.encoding.endian.parse_u32_at(&mut at, table.bytes).ok()
+}
+
+/// The version indexes of symbols with the places of their names: needed versions by `vna_other`, defined by `vd_ndx`.
+fn indexes<'a>(encoding: ElfEncoding, get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>) -> Vec<(u16, u32)> {
+    let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
+    let of = |bytes, words| VersionTable { encoding, bytes, words };
+    let (needs, definitions) = (of(&needs, 4), of(&definitions, 8));
+    let (files, _) = needs.entries(|need| need.words[2]);
+    let needed = files.iter().flat_map(|need| needed_versions(&needs, need, VERSIONS).0);
+    let (defined, _) = definitions.entries(|definition| definition.words[2]);
+    let defined = defined.iter().filter_map(|definition| {
+        let [_, _, index, _] = definition.halves;
+        Some((index, first_name(&definitions, definition)?))
+    });
+    // The highest bit of an index says that a version is hidden; it is no part of the number.
+    needed
+        .map(|version| (version.index, version.name))
+        .chain(defined)
+        .take(VERSIONS)
+        .map(|(index, name)| (index & 0x7fff, name))
+        .collect()
+}
+
+/// The names behind the version indexes of symbols.
+pub(super) fn version_names<'a>(
+    encoding: ElfEncoding,
+    get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    names: &mut StringTable<'_>,
+) -> Vec<(u16, ByteString)> {
+    let all = indexes(encoding, get).into_iter();
+    all.filter_map(|(index, name)| Some((index, names.string(u64::from(name))?)))
+        .collect()
+}
+
+/// The indexes of all versions; `None` where a table of them is not held.
+pub(super) fn version_indexes<'a>(
+    encoding: ElfEncoding,
+    dynamic: &DynamicSection,
+    get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+) -> Option<BTreeSet<u16>> {
+    let is_held = |table: DynamicTable| {
+        let range = dynamic.range(table);
+        range.is_none_or(|range| get(table).len() as u64 >= range.bytes)
+    };
+    let held = is_held(DynamicTable::VersionNeeds) && is_held(DynamicTable::VersionDefinitions);
+    held.then(|| indexes(encoding, get).into_iter().map(|(index, _)| index).collect())
+}
+
+/// The hash of the System V ABI ("Hash Table").
+pub(super) fn elf_hash(name: &[u8]) -> u32 {
+    name.iter().fold(0_u32, |hash, byte| {
+        let hash = (hash << 4).wrapping_add(u32::from(*byte));
+        let high = hash & 0xf000_0000;
+        (hash ^ high >> 24) & !high
+    })
+}
