@@ -312,3 +312,32 @@ fn a_name_that_merely_begins_alike_is_asked_for_by_nobody() {
     );
     assert_eq!(of(program().import("dlopen").string("libcupti.so.")), (1, 0));
 }
+
+#[test]
+fn a_file_of_the_name_of_a_link_to_libcupti_may_be_another_library() {
+    let program = Elf::executable()
+        .needed("libc.so.6")
+        .import("dlopen")
+        .string("libprof.so");
+    let layer = Layer::new()
+        .file("opt/cupti/libcupti.so.12", cupti("libcupti.so.12"))
+        .symlink("opt/cupti/libprof.so", "libcupti.so.12")
+        .executable("usr/bin/x", program.build());
+    let count = |layer: Layer| {
+        let facts = facts(&layer);
+        (facts.consumers.len(), facts.undecided.len())
+    };
+    assert_eq!(count(layer.clone()), (0, 0));
+    assert_eq!(
+        count(
+            layer
+                .clone()
+                .file("usr/lib/libprof.so", Elf::library("libprof.so").build())
+        ),
+        (0, 0)
+    );
+    assert_eq!(
+        count(layer.symlink("usr/lib/libprof.so", "/opt/cupti/libprof.so")),
+        (1, 0)
+    );
+}

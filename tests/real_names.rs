@@ -144,6 +144,9 @@ fn cases() -> Vec<Case> {
                 "\"/opt/cupti/lib64/libcupti.so.12\"",
             ],
         ),
+        // Links of names of their own that lead to it, one by another.
+        known("opt/bin/alias", &["\"/opt/prof/libprof.so\""]),
+        known("opt/bin/alias-by-name", &["\"libother.so.1\""]),
         known("opt/bin/toolkit", &["\"/usr/local/cuda/lib64/libcupti.so\""]),
         string("opt/bin/short", "libcupti.so", true),
         string("opt/bin/longer", "libcupti.so.12", true),
@@ -167,6 +170,9 @@ fn image(wide: bool) -> Root {
     let layer = Layer::new()
         .file(format!("opt/cupti/lib64/{LIB}"), cupti_12(LIB))
         .symlink("opt/cupti/lib64/libcupti.so", LIB)
+        .symlink("opt/prof/libprof.so", "libprof.so.1")
+        .symlink("opt/prof/libprof.so.1", "/opt/cupti/lib64/libcupti.so")
+        .symlink("usr/lib/libother.so.1", "/opt/prof/libprof.so")
         .symlink("usr/local/cuda", "/opt/cupti");
     root.add(&layer);
     if wide {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::file_owner::{self, contains_bytes};
+use super::file_owner;
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::path::RootPath;
@@ -32,6 +32,8 @@ pub struct CuptiFiles {
     pub headers: Vec<(RootPath, usize)>,
     /// Objects that need CUPTI, hold its name or are known to open it, the copies left out.
     pub askers: Vec<RootPath>,
+    /// The file names of links to it and of files that hold it, but for those of its own name.
+    pub aliases: BTreeSet<ByteString>,
     /// The absolute paths of the files and links of its name, each from its last byte to its first.
     names: BTreeSet<Vec<u8>>,
 }
@@ -123,12 +125,8 @@ pub(super) fn add_cupti_node(
 
 /// Whether an object holds anything that speaks of the library.
 fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
-    let word = library.stem.as_bytes();
-    // Instructions hold no more of a name than eight bytes at once.
-    let word = word.get(..8).unwrap_or(word);
-    let mut texts = elf.mentions.iter().chain(&elf.fragments);
-    let is_noted = || elf.dlopen_notes.iter().any(|note| contains_bytes(note, word));
-    texts.any(|text| contains_bytes(text, word) || library.is_function(text)) || is_noted()
+    let texts = [&elf.mentions, &elf.fragments, &elf.dlopen_notes];
+    texts.into_iter().flatten().any(|text| library.is_meant_in(text))
 }
 
 /// Whether the target of a link is a link itself: that one is then the broken one.

@@ -11,7 +11,7 @@ use super::plain_open::{PlainOpen, open_first};
 use super::process_context::{self, GatherOptions, ProcessContext};
 use super::related_software::RelatedSoftware;
 use super::world::ByWorld;
-use super::{companions, copies, cupti_access, expected_soname};
+use super::{companions, copies, cupti_access, expected_soname, library_aliases};
 use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
 use image_linkage::layer::{LayerIndex, ProblemKind};
 use image_linkage::rootfs::{ApplyProblem, Rootfs};
@@ -36,11 +36,14 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let profiles = knowledge.library_consumers();
     let profiles = profiles.as_slice();
     let RootfsScan {
-        found,
+        mut found,
         weight,
         inventory,
         around,
     } = walk(&rootfs, knowledge, profiles);
+    found.aliases = library_aliases::find_library_aliases(library, &found, &inventory);
+    let holders = library_aliases::alias_holders(&found.aliases, &found, &inventory);
+    found.askers.extend(holders);
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);

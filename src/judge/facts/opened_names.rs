@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cupti_files::CuptiFiles;
+use super::library_aliases::last_part;
 use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText};
@@ -24,6 +25,8 @@ pub struct UndecidedOpener {
 pub(super) struct OpenedNames {
     /// Those that it opens as they stand, in the order in which it tries them.
     exact: Vec<ByteString>,
+    /// Names of links to the library, or of files that hold it; others may have such names as well.
+    pub aliases: Vec<ByteString>,
     /// Texts of which the program makes a name, by a folder or a number.
     patterns: Vec<ByteString>,
     /// The names of the image that may come of what it holds.
@@ -131,9 +134,14 @@ impl<'a> TextReader<'a> {
         let opens = imports_opener(elf);
         let mut names = OpenedNames::default();
         for text in &elf.mentions {
-            self.read_string(text, opens, &mut names);
+            if self.library.is_meant_in(text) {
+                self.read_string(text, opens, &mut names);
+            } else if self.found.aliases.contains(last_part(text)) {
+                names.aliases.push(text.clone());
+            }
         }
-        for text in elf.fragments.iter().filter(|_| opens) {
+        let meant = |text: &&ByteString| opens && self.library.is_meant_in(text);
+        for text in elf.fragments.iter().filter(meant) {
             // A string that is a constant of sixteen bytes has no NUL, nor has what instructions put together.
             let list = if self.library.is_exact_name(text) {
                 &mut names.exact
@@ -199,6 +207,11 @@ impl OpenedNames {
     pub(super) fn known(&self) -> Option<&[ByteString]> {
         let known = [&self.exact, &self.patterns];
         known.into_iter().find(|names| !names.is_empty()).map(Vec::as_slice)
+    }
+
+    /// Whether nothing tells that it opens the library.
+    pub(super) fn is_silent(&self) -> bool {
+        self.known().is_none() && self.hints.is_empty()
     }
 
     /// What is told of an object whose names are not known.
