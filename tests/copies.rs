@@ -239,7 +239,7 @@ fn gets(object: &str, distribution: &str, version: &str, library: &str) -> Optio
         .real_path
         .as_ref()
         .filter(|_| gets.outcome == RequestOutcome::Loaded);
-    path.map(|path| path.to_string())
+    path.map(ToString::to_string)
 }
 
 #[test]
