@@ -69,6 +69,7 @@ pub(super) fn find_consumers(
         |path: &&RootPath| opens_library(profiles, path) || !file_owner::is_private_copy(knowledge.tables, path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
+    objects.dedup();
     // What the library's own files and the parts of known programs hold is no news.
     let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
     let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
@@ -94,14 +95,10 @@ pub(super) fn find_consumers(
             continue;
         }
         let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
-        let asked = opened.known().map(ask);
-        let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
-        let may_get_other = || !opened.possible.is_empty() && is_served(&ask(&opened.possible));
-        match asked {
-            // Whoever gets what its bytes name gets it; one that does not may open what comes of its other texts.
-            Some(consumer) if is_served(&consumer) || !may_get_other() => consumers.push(consumer),
-            None if opened.hints.is_empty() || is_told_elsewhere(object.name()) => {}
-            _ => undecided.push(opened.into_undecided(object.clone())),
+        match settle_names(&opened, found, &ask) {
+            Some(consumer) => consumers.push(consumer),
+            None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
+            None => undecided.push(opened.into_undecided(object.clone())),
         }
         for variant in profile.iter().flat_map(|profile| &profile.variants) {
             let beside = texts.library_beside(&object, &variant.beside);
@@ -112,6 +109,28 @@ pub(super) fn find_consumers(
         }
     }
     (consumers, undecided)
+}
+
+/// The consumer that an object is by the names that it opens; nothing where only a run could tell.
+fn settle_names(
+    opened: &OpenedNames,
+    found: &CuptiFiles,
+    ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
+) -> Option<CuptiConsumer> {
+    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+    let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
+    let known = opened.known().map(ask);
+    // Whoever gets what its bytes name gets it.
+    if known.as_ref().is_some_and(is_served) {
+        return known;
+    }
+    // A file of an alias' name that is another library is none of ours.
+    let is_copy = |path: &RootPath| found.files.iter().any(|(file, _)| file == path);
+    let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.real_path.as_ref().is_some_and(is_copy);
+    let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
+    // One that gets nothing by its name may open what comes of its other texts.
+    let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
+    aliased.or_else(|| known.filter(|_| !may_get_other()))
 }
 
 /// The profile of an object, and those of the packages that its own may import.

@@ -19,6 +19,7 @@ mod gather;
 mod image_facts;
 pub mod installed_tools;
 pub mod ld_cache;
+mod library_aliases;
 pub mod misnamed_libraries;
 mod missing_symbols;
 mod opened_names;
