@@ -18,7 +18,7 @@ use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
 };
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
 
@@ -116,6 +116,18 @@ struct KnownProfiles<'p> {
     all: &'p [ConsumerProfile],
 }
 
+impl<'p> KnownProfiles<'p> {
+    /// The profile of what is imported before an object: its own, else that of the package whose libraries it needs.
+    fn imported(&self, elf: Option<&ElfFacts>) -> Option<&'p ConsumerProfile> {
+        let needed = elf.map(|elf| elf.needed.as_slice()).unwrap_or_default();
+        let brings = |profile: &&ConsumerProfile| {
+            let mut names = profile.python.iter().flat_map(|python| &python.brings);
+            names.any(|name| needed.iter().any(|needed| **needed == *name.as_bytes()))
+        };
+        self.own.or_else(|| self.all.iter().find(brings))
+    }
+}
+
 fn consumer(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
@@ -198,13 +210,17 @@ struct ConsumerRequest<'a> {
 /// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
 fn load(
     process: &mut SimulatedProcess<'_>,
+    context: &ProcessContext,
     object: &RootPath,
     loader: &ObjectLoader<'_>,
     known: KnownProfiles<'_>,
 ) -> LoadResolution {
     match loader {
         ObjectLoader::Program => process.start(&object.absolute(), StartMode::Executed),
-        ObjectLoader::Python(imported) => imported.load(process, known.own, known.all),
+        ObjectLoader::Python(imported) => {
+            let profile = known.imported(elf_at(&context.rootfs, object));
+            imported.load(process, profile, known.all)
+        }
         ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
             process.start_unknown();
             process.open(&object.absolute(), None)
@@ -227,7 +243,7 @@ fn gets(
     }
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
-        let loaded = load(&mut process, object, &loader, known);
+        let loaded = load(&mut process, context, object, &loader, known);
         let mut gets = match (asker.asks, loaded.root) {
             // An object that is not mapped asks for nothing: what keeps it away is the outcome.
             (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
@@ -272,7 +288,7 @@ pub(super) fn follow_needed(
         let loader = ObjectLoader::find(context, object);
         let own = profiles.iter().find(|profile| profile.fits(object));
         let known = KnownProfiles { own, all: profiles };
-        let loaded = load(&mut SimulatedProcess::new(setup), object, &loader, known);
+        let loaded = load(&mut SimulatedProcess::new(setup), context, object, &loader, known);
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
             // A name can be answered and fail all the same, where the object lacks a version that is asked for.
