@@ -88,6 +88,11 @@ pub(super) fn find_consumers(
             Some(name) => (RequestKind::Needed, OpenedNames::from_needed(name)),
             None => (RequestKind::Dlopen, texts.find_opened_names(&object, elf, profile)),
         };
+        // Of glibc a static program opens what fits the C library in it (elf/dl-support.c), of musl nothing at all.
+        if asks == RequestKind::Dlopen && elf.is_static() {
+            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
+            continue;
+        }
         let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
         let asked = opened.known().map(ask);
         let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;

@@ -349,8 +349,18 @@ fn start_by(draft: &mut Draft, before: Vec<String>) {
     draft.spec.processes = vec![process];
 }
 
+/// A folder with CUPTI, mostly one that nothing but the start of the process leads to.
+fn folder_of_start(draft: &mut Draft) -> String {
+    if draft.random.chance(30) {
+        return draft.some_copy().0;
+    }
+    let folder = "/opt/start/lib";
+    draft.put(1, &format!("{folder}/libcupti.so.12"), cupti("libcupti.so.12"));
+    folder.to_owned()
+}
+
 fn env_command(draft: &mut Draft) {
-    let folder = draft.some_copy().0;
+    let folder = folder_of_start(draft);
     let env = draft.random.pick(&["env", "/usr/bin/env"]).to_owned();
     let words = match draft.random.below(5) {
         0 => vec![env, format!("LD_PRELOAD={folder}/libcupti.so.12")],
@@ -362,7 +372,7 @@ fn env_command(draft: &mut Draft) {
 }
 
 fn script(draft: &mut Draft) {
-    let folder = draft.some_copy().0;
+    let folder = folder_of_start(draft);
     let program = draft.spec.processes[0].command.join(" ");
     let body = match draft.random.below(7) {
         0 => format!("export LD_LIBRARY_PATH={folder}\nexec \"$@\"\n"),

@@ -32,10 +32,10 @@ pub fn kept() -> BTreeMap<String, ImageSpec> {
 pub fn keep(world: &World, spec: &ImageSpec, kind: Kind) -> String {
     let find = |spec: &ImageSpec| -> Option<Difference> {
         let comparison = compare_all(world, std::slice::from_ref(spec)).pop()?;
-        comparison
-            .differences
-            .into_iter()
-            .find(|difference| difference.kind == kind)
+        // A program that is not there answers nothing.
+        let answers = |difference: &Difference| !difference.text.contains("cannot start: No such file");
+        let mut found = comparison.differences.into_iter();
+        found.find(|difference| difference.kind == kind && answers(difference))
     };
     let names: Vec<String> = spec.features.iter().map(|feature| feature.name()).collect();
     let name = format!("{}-{}", names.join("-"), kind.name());

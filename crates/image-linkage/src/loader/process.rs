@@ -147,6 +147,12 @@ impl<'a> SimulatedProcess<'a> {
             unresolved(path, None, SearchMiss { outcome, message }, vec![step])
         })?;
         if let Some(facts) = facts {
+            if facts.capabilities.is_some_and(|file| file.withheld) {
+                let why = "Operation not permitted: it has file capabilities that no container has by default";
+                let message = format!("{}: {why}", escape::escape_bytes(path));
+                let outcome = RequestOutcome::Refused;
+                return Err(unresolved(path, None, SearchMiss { outcome, message }, Vec::new()));
+            }
             self.maps.identity = process_identity::execute_program(setup.user, facts);
         }
         Ok(())
@@ -423,5 +429,12 @@ fn unresolved(name: &[u8], requested_by: Option<usize>, miss: SearchMiss, trace:
 
 fn refusal(path: &[u8], tried: &TriedFile) -> UnresolvedRequest {
     let miss = refusal_miss(path, tried, LoadPhase::Start);
-    unresolved(path, None, miss, Vec::new())
+    let step = SearchStep::Tried {
+        how: SearchStage::Start,
+        path: path.into(),
+        tried: tried.clone(),
+    };
+    // Of all that can be amiss with it, only this is not in the words.
+    let trace = step.denial().is_some().then_some(step);
+    unresolved(path, None, miss, trace.into_iter().collect())
 }

@@ -134,6 +134,18 @@ fn a_script_that_is_called_python_is_none() {
 }
 
 #[test]
+fn a_module_by_its_name_is_told_when_no_python_finds_it() {
+    let debian = python(Layer::new(), "usr/bin/python3.11")
+        .file("usr/lib/python3.11/os.py", "")
+        .file("srv/packages/p/__init__.py", "");
+    let object = "srv/packages/p/x.cpython-311-x86_64-linux-gnu.so";
+    let why = "no Python of the image has /srv/packages on its path";
+    check(debian.clone(), &[], object, Err(why));
+    let found = Ok(("/usr/bin/python3.11", "/srv/packages"));
+    check(debian, &[("PYTHONPATH", "/srv/packages")], object, found);
+}
+
+#[test]
 fn a_library_of_a_program_is_no_package() {
     let debian = python(Layer::new(), "usr/bin/python3.11").file("usr/lib/python3.11/os.py", "");
     check(
