@@ -170,7 +170,7 @@ impl PythonEnvironment {
         };
         if !fits_version(rest.name(), &interpreter.version) {
             let version = &interpreter.version;
-            return ObjectSearch::PassedOver(format!("{} is of another Python than {version}", object));
+            return ObjectSearch::PassedOver(format!("{object} is of another Python than {version}"));
         }
         let earlier = folders.iter().take(number);
         if let Some(other) = shadow(rootfs, earlier.copied(), folder, &rest) {
