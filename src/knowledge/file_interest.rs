@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 32] = [
+const KEPT: [&str; 36] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -44,6 +44,12 @@ const KEPT: [&str; 32] = [
     "usr/lib/apk/db/installed",
     // What a wheel requires, such as one release of nvidia-cuda-cupti, says which CUDA it was made for.
     "**/*.dist-info/METADATA",
+    // Where a Python looks for packages: its own site.py, as distributions change it, virtual environments, and
+    // what packages add. Checkpoints of models have the same ending, but not in these folders.
+    "**/pyvenv.cfg",
+    "**/python*/site.py",
+    "**/site-packages/*.pth",
+    "**/dist-packages/*.pth",
     // A toolkit that no package manager knows says its versions here alone.
     "usr/local/cuda*/**/version.json",
 ];
@@ -123,10 +129,15 @@ mod tests {
             "app/start.sh",
             "usr/local/bin/docker-entrypoint.sh",
             "opt/nvidia/entrypoint.d/10-banner.sh",
+            "opt/venv/pyvenv.cfg",
+            "usr/lib/python3.11/site.py",
+            "opt/venv/lib/python3.11/site-packages/extra.pth",
+            "etc/passwd",
         ] {
             assert!(read(path).0, "{path}");
         }
         for path in [
+            "models/checkpoint.pth",
             "etc/shadow",
             "etc/apt/trusted.gpg",
             "var/lib/dpkg/info/bash.list",

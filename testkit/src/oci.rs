@@ -63,6 +63,12 @@ impl Image {
         self
     }
 
+    /// Adds a layer that is made already.
+    pub fn blob(mut self, created_by: &str, blob: Blob) -> Self {
+        self.steps.push((created_by.to_owned(), Some(blob)));
+        self
+    }
+
     /// Adds a step that made no layer, such as `ENV`.
     pub fn empty_step(mut self, created_by: &str) -> Self {
         self.steps.push((created_by.to_owned(), None));

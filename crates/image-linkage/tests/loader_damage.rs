@@ -33,6 +33,7 @@ use damage_mutations::{Mutant, Subject, mutants};
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
+use image_linkage::rootfs::FileCredentials;
 use loader_tools::Tools;
 use testkit::layer::Layer;
 
@@ -269,6 +270,7 @@ fn opened_by_ours(system: &System, all: &[Mutant]) -> Vec<String> {
         linker: &linker,
         environment: &environment,
         cpu: CpuLevel::V3,
+        user: &FileCredentials::default(),
         from_driver: &|_| false,
     };
     let mut process = SimulatedProcess::new(&setup);

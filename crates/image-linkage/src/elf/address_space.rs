@@ -59,12 +59,21 @@ impl AddressSpace {
         segments.rfind(|segment| (segment.start..segment.end).contains(&address))
     }
 
-    /// The place in the file of what lies at an address, with the bytes from there on that its segment has of the
-    /// file; `None` where nothing of the segment lies.
+    /// The place in the file of what lies at an address, with the bytes from there on that lie behind each other in
+    /// the file as they do in memory; `None` where nothing of a segment lies.
     pub(crate) fn file_place(&self, address: u64) -> Option<(u64, u64)> {
         let segment = self.segment(address)?;
         let rest = segment.data_end.checked_sub(address).filter(|rest| *rest > 0)?;
-        Some((segment.offset.checked_add(address - segment.start)?, rest))
+        let place = segment.offset.checked_add(address - segment.start)?;
+        // patchelf lets the string table of a program grow from a segment of its own into the one behind it.
+        let (mut end, mut file_end) = (segment.data_end, place.checked_add(rest)?);
+        for next in &self.segments {
+            if (next.start, next.offset) == (end, file_end) && next.data_end > end {
+                file_end = file_end.saturating_add(next.data_end - end);
+                end = next.data_end;
+            }
+        }
+        Some((place, end - address))
     }
 
     /// Whether all of a part can be used so.
@@ -155,4 +164,31 @@ impl MappedSegment {
 /// The end of the page of the last byte before `address`.
 fn page_up(address: u64) -> u64 {
     address.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(offset: u64, address: u64, bytes: u64) -> ProgramHeader {
+        ProgramHeader {
+            p_type: abi::PT_LOAD,
+            p_offset: offset,
+            p_vaddr: address,
+            p_paddr: address,
+            p_filesz: bytes,
+            p_memsz: bytes,
+            p_flags: abi::PF_R,
+            p_align: PAGE,
+        }
+    }
+
+    #[test]
+    fn a_table_may_go_on_in_the_segment_behind_where_both_lie_behind_each_other_in_the_file() {
+        // As patchelf leaves Debian's python3.11 with a longer DT_RPATH.
+        let patched = AddressSpace::new(&[load(0, 0x3f_f000, 0x1000), load(0x1000, 0x40_0000, 0x1_e3e8)]);
+        assert_eq!(patched.file_place(0x3f_f598), Some((0x598, 0xa68 + 0x1_e3e8)));
+        let apart = AddressSpace::new(&[load(0, 0x3f_f000, 0x1000), load(0x2000, 0x40_0000, 0x1_e3e8)]);
+        assert_eq!(apart.file_place(0x3f_f598), Some((0x598, 0xa68)));
+    }
 }

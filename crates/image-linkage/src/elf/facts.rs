@@ -182,6 +182,11 @@ impl ElfFacts {
         self.kind == abi::ET_EXEC || self.is_pie()
     }
 
+    /// Whether it is a program that the kernel starts without a loader.
+    pub fn is_static(&self) -> bool {
+        self.is_program() && self.interp.is_none()
+    }
+
     /// The bytes of all names and strings that the facts hold.
     pub(crate) fn text_bytes(&self) -> usize {
         // What a layer holds in memory is bounded by this sum: one may hold a million objects that are full of names.

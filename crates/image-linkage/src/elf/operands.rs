@@ -16,20 +16,26 @@ pub(super) fn joined_text(code: &[u8], at: usize) -> Option<ByteString> {
     let opcode = code.get(at.checked_sub(2)?..at)?;
     let mut text = is_wide_move(opcode).then_some(code.get(at..at + WORD)?)?.to_vec();
     for place in at + WORD..at + WORD + REACH {
-        let Some(piece) = operand(code, place).filter(|piece| piece.iter().all(u8::is_ascii_graphic)) else {
+        let Some(moved) = operand(code, place) else {
             continue;
         };
+        // Of a string of C the last move brings the NUL too.
+        let end = moved.iter().position(|&byte| byte == 0).unwrap_or(moved.len());
+        let (piece, nuls) = moved.split_at(end);
+        if piece.is_empty() || !piece.iter().all(u8::is_ascii_graphic) || nuls.iter().any(|&byte| byte != 0) {
+            continue;
+        }
         let overlap = (0..piece.len())
             .rev()
             .find(|&length| text.ends_with(piece.get(..length).unwrap_or_default()));
         let (known, new) = piece.split_at(overlap.unwrap_or_default());
         // Two moves of one and two bytes stand for what is left of a name of odd length in code of older compilers.
-        let goes_on = !known.is_empty() || new.starts_with(b".") || text.len() > WORD && new.len() <= 2;
+        let goes_on = !known.is_empty() || new.starts_with(b".") || text.len() > WORD && moved.len() <= 2;
         if goes_on {
             text.extend_from_slice(new);
         }
         // The move that overlaps is made to end where the string does.
-        if !known.is_empty() {
+        if !known.is_empty() || goes_on && !nuls.is_empty() {
             break;
         }
     }
@@ -92,6 +98,18 @@ mod tests {
     fn a_string_of_fourteen_bytes_is_two_wide_moves() {
         let code = b"\x48\xb8libcupti\x53\xbe\x01\0\0\0\x48\x89\x44\x24\x10\x48\xb8ti.so.12\x48\x89\x3c\x24";
         assert_eq!(joined(code).as_deref(), Some("libcupti.so.12"));
+    }
+
+    #[test]
+    fn a_string_of_c_ends_with_the_nul_of_its_last_move() {
+        // gcc 12 -O2: char name[] = "libcupti.so", and "libcupti.so.12"
+        let code = b"\x48\xb8libcupti\x53\x48\x83\xec\x30\x48\x89\x44\x24\x10\xc7\x44\x24\x18.so\0\xc6\x44\x24\x1ax";
+        assert_eq!(joined(code).as_deref(), Some("libcupti.so"));
+        let code = b"\x48\xb8libcupti\x53\x48\x89\x44\x24\x10\x48\xb8i.so.12\0\x48\x89\x44\x24\x17";
+        assert_eq!(joined(code).as_deref(), Some("libcupti.so.12"));
+        // A number behind it is no part of it.
+        let code = b"\x48\xb8libcupti\xc7\x44\x24\x183\0\0\0";
+        assert_eq!(joined(code).as_deref(), Some("libcupti"));
     }
 
     #[test]

@@ -56,6 +56,8 @@ struct TableLayout {
     encoding: ElfEncoding,
     segments: Vec<ProgramHeader>,
     dynamic: DynamicSection,
+    /// Whether the dynamic section was read: where the headers stand behind it, as BOLT writes them, it had passed.
+    has_dynamic: bool,
 }
 
 /// The interpreters, notes and properties that are read of one object; real objects have some six.
@@ -247,6 +249,7 @@ impl<'a> ElfStream<'a> {
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
             .unwrap_or_default();
+        let has_dynamic = !bytes.is_empty();
         let dynamic = tables::read_dynamic(header.encoding, &bytes, &AddressSpace::new(&segments));
         for range in dynamic.ranges() {
             if let Err(problem) = self.held.want(range) {
@@ -261,6 +264,7 @@ impl<'a> ElfStream<'a> {
             encoding: header.encoding,
             segments,
             dynamic,
+            has_dynamic,
         }))
     }
 
@@ -306,14 +310,15 @@ impl<'a> ElfStream<'a> {
 
     /// What is wrong with the dynamic section, where one was read.
     fn dynamic_faults(&mut self, layout: &TableLayout) {
-        if !self.facts.dynamic {
-            return;
-        }
         let TableLayout {
             encoding,
             segments,
             dynamic,
+            has_dynamic,
         } = layout;
+        if !has_dynamic {
+            return;
+        }
         let space = AddressSpace::new(segments);
         self.faults(load_check::dynamic_faults(encoding.class, dynamic, &space));
         if let Some(range) = dynamic.range(DynamicTable::Hash) {

@@ -23,6 +23,10 @@ impl NodeAccess {
 /// What the attribute `security.capability` of a file gives a process, as far as the loader can tell
 /// (capabilities(7), "File capabilities").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the mask itself would be mistaken for what the loader can tell"
+)]
 pub struct FileCapabilities {
     /// Whether what is permitted counts at once.
     pub effective: bool,
@@ -30,8 +34,13 @@ pub struct FileCapabilities {
     pub raises: bool,
     /// Whether the process may read every file: `CAP_DAC_OVERRIDE` or `CAP_DAC_READ_SEARCH`.
     pub reads_all: bool,
+    /// Whether the kernel refuses to execute the file in a container: a capability that is to count at once is none of
+    /// those that engines leave to one by default.
+    pub withheld: bool,
 }
 
+/// What Docker leaves to a container (moby, oci/caps/defaults.go); other engines leave no more.
+const LEFT_TO_CONTAINERS: u64 = 0xa804_25fb;
 /// `VFS_CAP_FLAGS_EFFECTIVE` of the first word (linux/capability.h).
 const EFFECTIVE: u32 = 1;
 /// The bits of `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`.
@@ -51,8 +60,11 @@ impl FileCapabilities {
         let effective = magic & EFFECTIVE != 0;
         // The permitted ones from the 32nd on stand behind the inheritable ones; revision 1 has none.
         let high = word(12).unwrap_or_default();
+        let all = u64::from(high) << 32 | u64::from(permitted);
         Some(Self {
             effective,
+            // "insufficient to execute correctly" (security/commoncap.c, `bprm_caps_from_vfs_caps`): EPERM, for root too.
+            withheld: effective && all & !LEFT_TO_CONTAINERS != 0,
             // "Check for privilege-elevated exec" (security/commoncap.c, `cap_bprm_creds_from_file`).
             raises: effective || permitted != 0 || high != 0,
             reads_all: effective && permitted & READS_ALL != 0,
@@ -66,9 +78,9 @@ mod tests {
 
     #[test]
     fn what_setcap_writes_is_read() {
-        let check = |attribute: &[u8], expected: Option<(bool, bool, bool)>| {
+        let check = |attribute: &[u8], expected: Option<(bool, bool, bool, bool)>| {
             let found = FileCapabilities::read(attribute);
-            let found = found.map(|found| (found.effective, found.raises, found.reads_all));
+            let found = found.map(|found| (found.effective, found.raises, found.reads_all, found.withheld));
             assert_eq!(found, expected, "{attribute:?}");
         };
         let written = |magic: u8, permitted: u8, inheritable: u8, high: u8| {
@@ -78,16 +90,18 @@ mod tests {
             attribute
         };
         // As `getfattr -e hex -n security.capability` shows them after setcap.
-        check(&written(1, 0, 0, 0x40), Some((true, true, false))); // cap_perfmon=ep
-        check(&written(0, 1 << 1, 0, 0), Some((false, true, false))); // cap_dac_override=p
-        check(&written(1, 1 << 1, 0, 0), Some((true, true, true))); // cap_dac_override=ep
-        check(&written(1, 1 << 2, 0, 0), Some((true, true, true))); // cap_dac_read_search=ep
-        check(&written(0, 0, 1 << 1, 0), Some((false, false, false))); // cap_dac_override=i
-        check(&written(1, 0, 1 << 1, 0), Some((true, true, false))); // cap_dac_override=ei
+        check(&written(1, 0, 0, 0x40), Some((true, true, false, true))); // cap_perfmon=ep
+        check(&written(0, 1 << 1, 0, 0), Some((false, true, false, false))); // cap_dac_override=p
+        check(&written(1, 1 << 1, 0, 0), Some((true, true, true, false))); // cap_dac_override=ep
+        check(&written(1, 1 << 2, 0, 0), Some((true, true, true, true))); // cap_dac_read_search=ep
+        check(&written(0, 0, 1 << 1, 0), Some((false, false, false, false))); // cap_dac_override=i
+        check(&written(1, 0, 1 << 1, 0), Some((true, true, false, false))); // cap_dac_override=ei
+        check(&written(0, 0, 0, 0x40), Some((false, true, false, false))); // cap_perfmon=p
+        check(&written(1, 1 << 3, 0, 0), Some((true, true, false, false))); // cap_fowner=ep
         // Revision 3 has the root of a user namespace behind the rest.
         check(
             &[&written(1, 1 << 1, 0, 0)[..], &[0; 4]].concat(),
-            Some((true, true, true)),
+            Some((true, true, true, false)),
         );
         check(b"", None);
         check(&[1; 19], None);

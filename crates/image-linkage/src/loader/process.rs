@@ -147,6 +147,12 @@ impl<'a> SimulatedProcess<'a> {
             unresolved(path, None, SearchMiss { outcome, message }, vec![step])
         })?;
         if let Some(facts) = facts {
+            if facts.capabilities.is_some_and(|file| file.withheld) {
+                let why = "Operation not permitted: it has file capabilities that no container has by default";
+                let message = format!("{}: {why}", escape::escape_bytes(path));
+                let outcome = RequestOutcome::Refused;
+                return Err(unresolved(path, None, SearchMiss { outcome, message }, Vec::new()));
+            }
             self.maps.identity = process_identity::execute_program(setup.user, facts);
         }
         Ok(())
@@ -194,6 +200,11 @@ impl<'a> SimulatedProcess<'a> {
     /// The number by which [`SimulatedProcess::open_object`] takes the mapped object at this path as its caller.
     pub fn map_of_path(&self, real_path: &RootPath) -> Option<usize> {
         self.maps.position(|map| map.real_path == *real_path)
+    }
+
+    /// Whether an object is mapped whose path without links fits.
+    pub fn has_mapped(&self, mut fits: impl FnMut(&RootPath) -> bool) -> bool {
+        self.maps.iter().any(|map| fits(&map.real_path))
     }
 
     /// The directories that are searched before the cache and the default ones for what the object at this path
@@ -418,5 +429,12 @@ fn unresolved(name: &[u8], requested_by: Option<usize>, miss: SearchMiss, trace:
 
 fn refusal(path: &[u8], tried: &TriedFile) -> UnresolvedRequest {
     let miss = refusal_miss(path, tried, LoadPhase::Start);
-    unresolved(path, None, miss, Vec::new())
+    let step = SearchStep::Tried {
+        how: SearchStage::Start,
+        path: path.into(),
+        tried: tried.clone(),
+    };
+    // Of all that can be amiss with it, only this is not in the words.
+    let trace = step.denial().is_some().then_some(step);
+    unresolved(path, None, miss, trace.into_iter().collect())
 }

@@ -31,7 +31,11 @@ impl LoadResolution {
 
     /// The object that a name led to.
     pub fn object_for(&self, name: &[u8]) -> Option<&LoadedObject> {
-        self.objects.iter().find(|object| object.answers_to(name))
+        // A need leads to a file that another name, such as a path in LD_PRELOAD, has mapped already.
+        let mut needs = self.objects.iter().flat_map(|object| &object.needs);
+        let needed = needs.find_map(|(need, answer)| answer.filter(|_| **need == *name));
+        let needed = needed.and_then(|number| self.objects.get(number));
+        needed.or_else(|| self.objects.iter().find(|object| object.answers_to(name)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The programs that are compiled for a test, and how one is run in a root.
 
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
+
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -40,11 +42,6 @@ impl Tools {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         to
-    }
-
-    /// The path of what was compiled, or is to be.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
     }
 
     /// A new folder for a root.

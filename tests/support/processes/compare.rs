@@ -1,0 +1,306 @@
+//! Every claim that a report makes of an image which a run can refute, against the run.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::runner::{Outcome, Root};
+use super::spec::{Content, Feature, ImageSpec};
+use super::world::World;
+use super::{audit, layers};
+
+/// How a claim and a run differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The report says that the process gets CUPTI, and it does not.
+    FalseGets,
+    /// It gets another file than the report says.
+    OtherFile,
+    /// The report says that it does not get CUPTI, and it does.
+    FalseNot,
+    /// The process gets CUPTI, and the report does not know that it asks.
+    Unseen,
+    /// It asks in vain, and the report does not know that it asks.
+    UnseenFailure,
+    /// The status of the image is not what a program without search paths meets.
+    Status,
+    /// A copy is loadable and is not, or the other way round.
+    Copy,
+    /// A phase passes, and a process that it counts on fails.
+    FalsePass,
+}
+
+impl Kind {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FalseGets => "does-not-get",
+            Self::OtherFile => "gets-another-file",
+            Self::FalseNot => "gets-after-all",
+            Self::Unseen => "gets-unseen",
+            Self::UnseenFailure => "fails-unseen",
+            Self::Status => "status",
+            Self::Copy => "copy",
+            Self::FalsePass => "false-pass",
+        }
+    }
+}
+
+/// A claim that a run refutes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// How they differ.
+    pub kind: Kind,
+    /// Both sides in words.
+    pub text: String,
+}
+
+/// What came of the claims of one image.
+#[derive(Debug, Clone, Default)]
+pub struct Comparison {
+    /// The processes that were run.
+    pub processes: usize,
+    /// How many of them got CUPTI.
+    pub got: usize,
+    /// The claims that a run could refute.
+    pub claims: usize,
+    /// The processes of which the report says that it cannot be known.
+    pub open: usize,
+    /// The rules by which phases fail although every process gets CUPTI, once for each phase.
+    pub alarms: Vec<String>,
+    /// Phases that pass.
+    pub passes: usize,
+    /// The claims that a run refuted.
+    pub differences: Vec<Difference>,
+}
+
+/// What a report says that an object gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Said {
+    Gets(String),
+    Not(String),
+    Open(String),
+    Nothing,
+}
+
+/// An image, its report, and what really came of its processes.
+pub struct Case<'a> {
+    /// The image.
+    pub spec: &'a ImageSpec,
+    /// What the program says.
+    pub report: &'a Value,
+    /// The image in a folder.
+    pub root: &'a Root,
+}
+
+/// Compares images: all are audited in one run.
+pub fn compare_all(world: &World, specs: &[ImageSpec]) -> Vec<Comparison> {
+    let members: Vec<_> = specs
+        .iter()
+        .map(|spec| layers::members(spec, &world.compiler, world.base(spec)))
+        .collect();
+    let images: Vec<_> = specs
+        .iter()
+        .zip(&members)
+        .map(|(spec, members)| audit::image(world, spec, members))
+        .collect();
+    let reports = audit::reports(&images);
+    let compare = |((spec, members), report): ((&ImageSpec, &Vec<_>), &Value)| {
+        let root = Root::new(world.base(spec), members, &[("judge", &world.probe)]);
+        let case = Case {
+            spec,
+            report,
+            root: &root,
+        };
+        case.compare(world)
+    };
+    specs.iter().zip(&members).zip(&reports).map(compare).collect()
+}
+
+impl Case<'_> {
+    fn compare(&self, world: &World) -> Comparison {
+        let commands: Vec<_> = self
+            .spec
+            .processes
+            .iter()
+            .map(|process| process.command.clone())
+            .collect();
+        let real = self.root.run(&world.runner, self.spec, &commands);
+        let mut comparison = self.processes(&real);
+        self.phases(&real, &mut comparison);
+        // Which processes a changed start is for is not said: what it changes is the program's own.
+        let is_plain = |feature: &Feature| !matches!(feature, Feature::EnvCommand | Feature::Script);
+        if self.spec.features.iter().all(is_plain) {
+            self.copies(world, &mut comparison);
+        }
+        comparison
+    }
+
+    /// Compares what each process gets.
+    pub fn processes(&self, real: &[Outcome]) -> Comparison {
+        let mut comparison = Comparison::default();
+        for (process, real) in self.spec.processes.iter().zip(real) {
+            let said = self.said(&process.object);
+            comparison.processes += 1;
+            comparison.got += usize::from(matches!(real, Outcome::Gets(_)));
+            comparison.claims += 1;
+            let kind = match (&said, real) {
+                (Said::Open(_), _) => {
+                    comparison.open += 1;
+                    continue;
+                }
+                (Said::Gets(ours), Outcome::Gets(real)) if ours == real => continue,
+                (Said::Not(_), Outcome::Not(_)) => continue,
+                (Said::Gets(_), Outcome::Gets(_)) => Kind::OtherFile,
+                (Said::Gets(_), Outcome::Not(_)) => Kind::FalseGets,
+                (Said::Not(_), Outcome::Gets(_)) => Kind::FalseNot,
+                (Said::Nothing, Outcome::Gets(_)) => Kind::Unseen,
+                // A name that tells nothing and leads to nothing is nobody's request for CUPTI.
+                (Said::Nothing, Outcome::Not(_)) if !self.names_cupti(&process.object) => continue,
+                (Said::Nothing, Outcome::Not(_)) => Kind::UnseenFailure,
+            };
+            let text = format!(
+                "{:?} for {}: ours {said:?}, real {real:?}",
+                process.command, process.object
+            );
+            comparison.differences.push(Difference { kind, text });
+        }
+        comparison
+    }
+
+    /// Whether what an object opens or needs says CUPTI.
+    fn names_cupti(&self, object: &str) -> bool {
+        let entries = self.spec.layers.iter().filter_map(|layer| layer.get(object));
+        let mut objects = entries.filter_map(|entry| match &entry.is {
+            Content::Object(object) => Some(object),
+            _ => None,
+        });
+        objects.any(|object| object.name.is_empty() || object.name.contains("libcupti"))
+    }
+
+    fn said(&self, object: &str) -> Said {
+        let object = self.root.real_path(object);
+        let consumers = self.report["consumers"].as_array().into_iter().flatten();
+        let mut own = consumers.filter(|consumer| consumer["object"].as_str() == object.as_deref());
+        let Some(consumer) = own.next() else {
+            return self.said_of_unknown(object.as_deref());
+        };
+        let outcome = consumer["outcome"]["as-is"].as_str().unwrap();
+        let words = consumer["message"].as_str().unwrap_or_default().to_owned();
+        let lacks = consumer["missing_symbols"].as_array();
+        match outcome {
+            "loaded" if lacks.is_some_and(|symbols| !symbols.is_empty()) => Said::Not("it lacks symbols".to_owned()),
+            "loaded" => {
+                let path = consumer["path"].as_str().unwrap_or_default();
+                // The loader's path may begin at the working directory.
+                let dir = self.spec.working_dir.as_deref().unwrap_or("/");
+                let path = if path.starts_with('/') {
+                    path.to_owned()
+                } else {
+                    format!("{dir}/{path}")
+                };
+                Said::Gets(self.root.real_path(&path).unwrap_or(path))
+            }
+            _ if words.contains("cannot be foretold") => Said::Open(words),
+            "not-found" | "refused" | "not-permitted" | "provided-at-runtime" => {
+                Said::Not(format!("{outcome}: {words}"))
+            }
+            _ => Said::Open(format!("{outcome}: {words}")),
+        }
+    }
+
+    /// What is said of an object that is no consumer: that only a run could tell what it opens, or nothing.
+    fn said_of_unknown(&self, object: Option<&str>) -> Said {
+        let findings = self.report["findings"].as_array().into_iter().flatten();
+        let mut notes = findings.filter(|finding| finding["rule"] == "opened-name-unknown");
+        let places = |finding: &Value| {
+            let places = finding["locations"].as_array().into_iter().flatten();
+            places.cloned().collect::<Vec<Value>>()
+        };
+        let is_there = |finding: &Value| places(finding).iter().any(|place| place["path"].as_str() == object);
+        notes
+            .find(|finding| is_there(finding))
+            .map_or(Said::Nothing, |finding| {
+                Said::Open(finding["message"].as_str().unwrap_or_default().to_owned())
+            })
+    }
+
+    /// Compares the status and whether each copy is loadable with what a program without search paths opens.
+    fn copies(&self, world: &World, comparison: &mut Comparison) {
+        let copies = self.report["cupti"]["copies"].as_array().unwrap();
+        let open = |value: &Value| value.to_string().contains("cannot be foretold");
+        if open(&self.report["consumers"]) || open(&self.report["cupti"]) {
+            return;
+        }
+        let sonames = copies.iter().filter_map(|copy| copy["soname"].as_str());
+        // A program that asks by a bare name shows by which one CUPTI is expected.
+        let consumers = self.report["consumers"].as_array().into_iter().flatten();
+        let wanted = consumers.filter_map(|consumer| consumer["for"].as_str());
+        let wanted = wanted.filter(|name| !name.contains('/'));
+        let sonames: BTreeSet<&str> = sonames.chain(["libcupti.so.12"]).chain(wanted).collect();
+        let sonames: Vec<&str> = sonames.into_iter().collect();
+        let ask = |name: &&str| vec!["/judge".to_owned(), (*name).to_owned()];
+        let commands: Vec<_> = sonames.iter().map(ask).collect();
+        let real = self.root.run(&world.runner, self.spec, &commands);
+        let opens = real.iter().any(|outcome| matches!(outcome, Outcome::Gets(_)));
+        let status = self.report["cupti"]["status"].as_str().unwrap();
+        comparison.claims += 1;
+        if (status == "loadable") != opens {
+            let text = format!("status {status}: {sonames:?} gives {real:?}");
+            comparison.differences.push(Difference {
+                kind: Kind::Status,
+                text,
+            });
+        }
+        for copy in copies {
+            let soname = copy["soname"].as_str();
+            let path = copy["real_path"].as_str().unwrap();
+            let ours = copy["loadable"]["as-is"].as_bool().unwrap();
+            let at = sonames.iter().position(|name| Some(*name) == soname);
+            let outcome = at.and_then(|at| real.get(at));
+            comparison.claims += 1;
+            if ours != (outcome == Some(&Outcome::Gets(path.to_owned()))) {
+                let text = format!("{path} loadable {ours}: {soname:?} gives {outcome:?}");
+                comparison.differences.push(Difference { kind: Kind::Copy, text });
+            }
+        }
+    }
+
+    /// A phase that passes says that everybody gets what it is for.
+    fn phases(&self, real: &[Outcome], comparison: &mut Comparison) {
+        // Of a process that cannot be foretold the report says so; a phase passes for the others.
+        let is_told = |number: &usize| !matches!(self.said(&self.spec.processes[*number].object), Said::Open(_));
+        let fails = |number: &usize| matches!(real[*number], Outcome::Not(_)) && is_told(number);
+        let all = 0..real.len();
+        let failing: Vec<usize> = all.filter(fails).collect();
+        let links = |number: &&usize| {
+            let object = &self.spec.processes[**number].object;
+            let consumers = self.report["consumers"].as_array().into_iter().flatten();
+            let mut own = consumers.filter(|consumer| consumer["object"] == object.as_str());
+            own.any(|consumer| consumer["required"] == "import")
+        };
+        for (phase, verdict) in self.report["phases"].as_object().unwrap() {
+            let counts: Vec<usize> = match phase.as_str() {
+                "profiling" => failing.clone(),
+                // Who opens CUPTI when profiling begins works without it.
+                _ => failing.iter().filter(links).copied().collect(),
+            };
+            match verdict["verdict"].as_str().unwrap() {
+                "pass" => {
+                    comparison.passes += 1;
+                    comparison.claims += 1;
+                    if let Some(first) = counts.first() {
+                        let process = &self.spec.processes[*first];
+                        let text = format!("{phase} passes, and {:?} gives {:?}", process.command, real[*first]);
+                        comparison.differences.push(Difference {
+                            kind: Kind::FalsePass,
+                            text,
+                        });
+                    }
+                }
+                "fail" if failing.is_empty() => comparison.alarms.push(verdict["because"].to_string()),
+                _ => {}
+            }
+        }
+    }
+}

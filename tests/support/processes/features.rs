@@ -1,0 +1,444 @@
+//! What images have beyond programs that ask for CUPTI by its name: one function for each feature.
+
+use super::generate::{Draft, cupti};
+use super::pythons;
+use super::spec::{Build, Content, Damage, Feature, ObjectSpec};
+
+/// Adds a feature to an image.
+pub fn apply(draft: &mut Draft, feature: Feature) {
+    match feature {
+        Feature::Plain => {}
+        Feature::Layers => layers(draft),
+        Feature::Cache => cache(draft),
+        Feature::Preload => preload(draft),
+        Feature::Through => through(draft),
+        Feature::Setuid => more_rights(draft, &["4755", "4711", "4750"], None),
+        Feature::Setgid => more_rights(draft, &["2755", "2711"], None),
+        // net_raw, which Docker leaves; sys_admin and perfmon, which it takes away; none
+        Feature::Capabilities => more_rights(draft, &["755", "711"], Some(&["2000", "200000", "4000000000", "0"])),
+        Feature::FileMode => file_mode(draft),
+        Feature::FolderMode => folder_mode(draft),
+        Feature::ProgramMode => more_rights(draft, &["0", "700", "711", "744", "750", "755"], None),
+        Feature::AbsoluteName => absolute_name(draft),
+        Feature::RelativeName => relative_name(draft),
+        Feature::OriginName => origin_name(draft),
+        Feature::Pattern => pattern(draft),
+        Feature::Immediate => immediate(draft),
+        Feature::Alias => alias(draft),
+        Feature::EnvCommand => env_command(draft),
+        Feature::Script => script(draft),
+        Feature::Namespace => another_build(draft, Build::OpenNamespace),
+        Feature::Static => another_build(draft, Build::OpenStatic),
+        Feature::StaticPie => another_build(draft, Build::OpenStaticPie),
+        Feature::Damage => damage(draft),
+        Feature::PythonSystem
+        | Feature::PythonVenv
+        | Feature::PythonUser
+        | Feature::PythonTarget
+        | Feature::PythonPth
+        | Feature::PythonPrefix
+        | Feature::PythonPreload
+        | Feature::PythonAfter => pythons::apply(draft, feature),
+    }
+}
+
+fn layers(draft: &mut Draft) {
+    for layer in 2..=2 + draft.random.below(3) {
+        let (folder, soname, file) = draft.some_copy();
+        match draft.random.below(7) {
+            0 => drop(draft.put(layer, &file, Content::Whiteout).clone()),
+            1 => drop(
+                draft
+                    .put(layer, &format!("{folder}/{soname}"), Content::Whiteout)
+                    .clone(),
+            ),
+            2 if !folder.starts_with("/usr/lib") => {
+                draft.put(layer, &folder, Content::Opaque);
+                if draft.random.chance(60) {
+                    let soname = draft.soname();
+                    draft.put(layer, &format!("{folder}/{soname}"), cupti(&soname));
+                }
+            }
+            3 => {
+                draft.put(layer, "/opt/other/lib/libcupti.so.12", cupti("libcupti.so.12"));
+                let to = "/opt/other/hard/libcupti.so.12";
+                draft.put(layer, to, Content::Hardlink("/opt/other/lib/libcupti.so.12".to_owned()));
+                let program = by_name(draft, "libcupti.so.12", Some("/opt/other/hard"));
+                draft.program(program);
+            }
+            4 => {
+                draft.put(
+                    layer,
+                    "/usr/local/cuda",
+                    Content::Link("/etc/alternatives/cuda".to_owned()),
+                );
+                draft.put(
+                    layer,
+                    "/etc/alternatives/cuda",
+                    Content::Link("/usr/local/cuda-12.4".to_owned()),
+                );
+                let name = draft.soname();
+                let program = by_name(draft, &name, Some("/usr/local/cuda/lib64"));
+                draft.program(program);
+            }
+            5 => drop(
+                draft
+                    .put(layer, &file, Content::Text("<html>404</html>\n".repeat(9)))
+                    .clone(),
+            ),
+            _ => {
+                draft.put(layer, &file, Content::Whiteout);
+                draft.put(layer + 1, &file, cupti(&soname));
+            }
+        }
+    }
+}
+
+/// A program that opens or links a name, with a search path.
+fn by_name(draft: &mut Draft, name: &str, path: Option<&str>) -> ObjectSpec {
+    let rpath = draft.random.chance(50);
+    ObjectSpec {
+        build: if draft.random.chance(50) {
+            Build::Link
+        } else {
+            Build::Open
+        },
+        name: name.to_owned(),
+        rpath: path.filter(|_| rpath).map(str::to_owned),
+        runpath: path.filter(|_| !rpath).map(str::to_owned),
+        ..ObjectSpec::default()
+    }
+}
+
+fn cache(draft: &mut Draft) {
+    let mut entries = Vec::new();
+    for (folder, soname, _) in draft.copies.clone() {
+        let at = match draft.random.below(4) {
+            0 => format!("/opt/stale/{soname}"),
+            _ => format!("{folder}/{soname}"),
+        };
+        if !entries.iter().any(|(name, _)| *name == soname) {
+            entries.push((soname, at));
+        }
+    }
+    if draft.random.chance(30) {
+        let file = draft.some_copy().2;
+        entries.retain(|(name, _)| name != "libcupti.so");
+        entries.push(("libcupti.so".to_owned(), file));
+    }
+    let folder = draft.some_copy().0;
+    draft.put(2, "/etc/ld.so.conf.d/cupti.conf", Content::Text(format!("{folder}\n")));
+    if draft.random.chance(80) {
+        draft.put(2, "/etc/ld.so.cache", Content::Cache(entries));
+    }
+}
+
+fn preload(draft: &mut Draft) {
+    let (folder, soname, file) = draft.some_copy();
+    let value = match draft.random.below(6) {
+        0 => soname,
+        1 => format!("/opt/gone/libcupti.so.12 {folder}/{soname}"),
+        2 => "/opt/gone/libcupti.so.12".to_owned(),
+        3 => format!("{folder}/{soname}"),
+        _ => file,
+    };
+    if draft.random.chance(70) {
+        draft.env("LD_PRELOAD", &value);
+    } else {
+        draft.put(2, "/etc/ld.so.preload", Content::Text(format!("{value}\n")));
+    }
+    if draft.random.chance(30) {
+        draft.user();
+    }
+}
+
+fn through(draft: &mut Draft) {
+    let mut library = draft.asks_by_name();
+    library.build = if library.build == Build::Link {
+        Build::LibraryLinks
+    } else {
+        Build::LibraryOpens
+    };
+    let path = "/opt/through/lib/libprobe.so";
+    draft.put(1, path, Content::Object(library));
+    let mut program = by_name(draft, "libprobe.so", Some("$ORIGIN/../lib"));
+    program.build = Build::UsesLibrary;
+    let at = "/opt/through/bin/through";
+    draft.put(1, at, Content::Object(program));
+    draft.process(path, vec![at.to_owned()]);
+}
+
+/// The path of a program that is there.
+fn some_program(draft: &mut Draft) -> String {
+    let programs: Vec<String> = draft.spec.layers[1]
+        .keys()
+        .filter(|path| path.starts_with("/opt/prog"))
+        .cloned()
+        .collect();
+    let programs: Vec<String> = programs.into_iter().filter(|path| path.contains("/bin/")).collect();
+    draft.random.one_of(&programs).clone()
+}
+
+fn more_rights(draft: &mut Draft, modes: &[&str], capabilities: Option<&[&str]>) {
+    draft.user();
+    for _ in 0..=draft.random.below(3) {
+        let program = some_program(draft);
+        let mode = draft.random.pick(modes).to_owned();
+        let owner = draft
+            .random
+            .weighted(&[(5, (0, 0)), (2, (1001, 1001)), (2, (0, 1500)), (1, (1000, 1000))]);
+        let capabilities = capabilities.map(|all| draft.random.pick(all).to_owned());
+        let entry = &mut draft.spec.layers[1][&program];
+        entry.mode = Some(mode);
+        entry.owner = owner;
+        entry.capabilities = capabilities;
+    }
+}
+
+fn file_mode(draft: &mut Draft) {
+    draft.user();
+    for _ in 0..=draft.random.below(2) {
+        let file = draft.some_copy().2;
+        let mode = draft
+            .random
+            .pick(&["0", "600", "640", "400", "604", "444", "711"])
+            .to_owned();
+        let owner = draft
+            .random
+            .weighted(&[(4, (0, 0)), (3, (0, 1500)), (2, (1000, 1000)), (2, (0, 1600))]);
+        if let Some(entry) = draft.spec.layers[0].get_mut(&file) {
+            entry.mode = Some(mode);
+            entry.owner = owner;
+        }
+    }
+}
+
+fn folder_mode(draft: &mut Draft) {
+    draft.user();
+    let folder = draft.some_copy().0;
+    let cuts: Vec<&str> = folder
+        .match_indices('/')
+        .map(|(at, _)| &folder[..at])
+        .chain([folder.as_str()])
+        .collect();
+    let own: Vec<&str> = cuts.into_iter().filter(|path| path.matches('/').count() > 1).collect();
+    let Some(path) = own.last().filter(|path| !path.starts_with("/usr/lib")) else {
+        return;
+    };
+    let path = if draft.random.chance(70) {
+        (*path).to_owned()
+    } else {
+        (*draft.random.one_of(&own)).to_owned()
+    };
+    if path == "/usr/lib" || path == "/usr/local" || path == "/home/app" {
+        return;
+    }
+    let mode = draft
+        .random
+        .pick(&["700", "711", "750", "0", "755", "744", "701"])
+        .to_owned();
+    let owner = draft
+        .random
+        .weighted(&[(5, (0, 0)), (3, (0, 1500)), (2, (1000, 1000)), (2, (0, 1600))]);
+    let entry = draft.put(0, &path, Content::Dir);
+    entry.mode = Some(mode);
+    entry.owner = owner;
+}
+
+fn opens(name: &str, build: Build) -> ObjectSpec {
+    ObjectSpec {
+        build,
+        name: name.to_owned(),
+        ..ObjectSpec::default()
+    }
+}
+
+fn absolute_name(draft: &mut Draft) {
+    for _ in 0..=draft.random.below(3) {
+        let (folder, soname, file) = draft.some_copy();
+        let name = match draft.random.below(5) {
+            0 => "/opt/gone/libcupti.so.12".to_owned(),
+            1 => file,
+            2 => format!("{folder}/libcupti.so"),
+            _ => format!("{folder}/{soname}"),
+        };
+        let build = if draft.random.chance(25) {
+            Build::Link
+        } else {
+            Build::Open
+        };
+        draft.program(opens(&name, build));
+    }
+}
+
+fn relative_name(draft: &mut Draft) {
+    let (folder, soname, _) = draft.some_copy();
+    let (above, last) = folder.rsplit_once('/').unwrap();
+    let (dir, name) = match draft.random.below(4) {
+        0 => (folder.clone(), format!("./{soname}")),
+        1 => ("/srv".to_owned(), format!("{last}/{soname}")),
+        2 => ("/opt".to_owned(), format!("..{folder}/{soname}")),
+        _ => (above.to_owned(), format!("{last}/{soname}")),
+    };
+    draft.spec.working_dir = Some(if dir.is_empty() { "/".to_owned() } else { dir });
+    draft.program(opens(&name, Build::Open));
+}
+
+fn origin_name(draft: &mut Draft) {
+    let name = draft
+        .random
+        .pick(&[
+            "$ORIGIN/../lib/libcupti.so.12",
+            "${ORIGIN}/libcupti.so.12",
+            "$ORIGIN/../gone/libcupti.so.12",
+        ])
+        .to_owned();
+    let path = draft.program(opens(&name, Build::Open));
+    let top = path.rsplit_once("/bin/").unwrap().0.to_owned();
+    draft.put(1, &format!("{top}/lib/libcupti.so.12"), cupti("libcupti.so.12"));
+    if draft.random.chance(50) {
+        draft.put(1, &format!("{top}/bin/libcupti.so.12"), cupti("libcupti.so.12"));
+    }
+    if draft.random.chance(30) {
+        draft.user();
+        let entry = &mut draft.spec.layers[1][&path];
+        entry.mode = Some("4755".to_owned());
+    }
+}
+
+fn pattern(draft: &mut Draft) {
+    let folder = draft.some_copy().0;
+    let name = if draft.random.chance(60) {
+        "libcupti.so.%d".to_owned()
+    } else {
+        format!("{folder}/libcupti.so.%d")
+    };
+    draft.program(opens(&name, Build::OpenPattern));
+}
+
+fn immediate(draft: &mut Draft) {
+    let build = if draft.random.chance(60) {
+        Build::OpenImmediate
+    } else {
+        Build::OpenBareImmediate
+    };
+    draft.program(opens("", build));
+}
+
+fn alias(draft: &mut Draft) {
+    let file = draft.some_copy().2;
+    draft.put(2, "/usr/lib/x86_64-linux-gnu/libprofiling.so", Content::Link(file));
+    let name = draft
+        .random
+        .pick(&["libprofiling.so", "/usr/lib/x86_64-linux-gnu/libprofiling.so"])
+        .to_owned();
+    draft.program(opens(&name, Build::Open));
+}
+
+/// Leaves one process, which the config starts by these words before the program's.
+fn start_by(draft: &mut Draft, before: Vec<String>) {
+    let mut process = draft.spec.processes[0].clone();
+    let program = process.command;
+    if draft.random.chance(50) {
+        draft.spec.entrypoint.clone_from(&before);
+        draft.spec.cmd.clone_from(&program);
+    } else {
+        draft.spec.entrypoint = [before.clone(), program.clone()].concat();
+    }
+    process.command = [before, program].concat();
+    draft.spec.processes = vec![process];
+}
+
+/// A folder with CUPTI, mostly one that nothing but the start of the process leads to.
+fn folder_of_start(draft: &mut Draft) -> String {
+    if draft.random.chance(30) {
+        return draft.some_copy().0;
+    }
+    let folder = "/opt/start/lib";
+    draft.put(1, &format!("{folder}/libcupti.so.12"), cupti("libcupti.so.12"));
+    folder.to_owned()
+}
+
+fn env_command(draft: &mut Draft) {
+    let folder = folder_of_start(draft);
+    let env = draft.random.pick(&["env", "/usr/bin/env"]).to_owned();
+    let words = match draft.random.below(5) {
+        0 => vec![env, format!("LD_PRELOAD={folder}/libcupti.so.12")],
+        1 => vec![env, "-u".to_owned(), "LD_LIBRARY_PATH".to_owned()],
+        2 => vec![env, "-i".to_owned(), format!("LD_LIBRARY_PATH={folder}")],
+        _ => vec![env, format!("LD_LIBRARY_PATH={folder}"), "OTHER=1".to_owned()],
+    };
+    start_by(draft, words);
+}
+
+fn script(draft: &mut Draft) {
+    let folder = folder_of_start(draft);
+    let program = draft.spec.processes[0].command.join(" ");
+    let body = match draft.random.below(7) {
+        0 => format!("export LD_LIBRARY_PATH={folder}\nexec \"$@\"\n"),
+        1 => format!("set -e\nLD_LIBRARY_PATH=\"{folder}:$LD_LIBRARY_PATH\"\nexport LD_LIBRARY_PATH\nexec \"$@\"\n"),
+        2 => format!("LD_LIBRARY_PATH={folder} exec {program}\n"),
+        3 => "unset LD_LIBRARY_PATH\nexec \"$@\"\n".to_owned(),
+        4 => format!("export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\n\"$@\"\n"),
+        5 => format!("if [ -d {folder} ]; then\n  export LD_LIBRARY_PATH={folder}\nfi\nexec \"$@\"\n"),
+        _ => format!("FOLDER={folder}\nexport LD_LIBRARY_PATH=\"$FOLDER\"\nexec \"$@\"\n"),
+    };
+    if draft.random.chance(25) {
+        let process = &mut draft.spec.processes[0];
+        process.command = ["sh", "-c", &format!("LD_LIBRARY_PATH={folder} exec {program}")]
+            .map(str::to_owned)
+            .to_vec();
+        draft.spec.entrypoint.clone_from(&process.command);
+        draft.spec.processes.truncate(1);
+        return;
+    }
+    draft.put(2, "/entrypoint.sh", Content::Text(format!("#!/bin/sh\n{body}")));
+    start_by(draft, vec!["/entrypoint.sh".to_owned()]);
+}
+
+fn another_build(draft: &mut Draft, build: Build) {
+    for _ in 0..=draft.random.below(2) {
+        let (folder, soname, _) = draft.some_copy();
+        let name = if draft.random.chance(70) {
+            draft.soname()
+        } else {
+            format!("{folder}/{soname}")
+        };
+        let mut object = opens(&name, build);
+        if draft.random.chance(40) && build == Build::OpenNamespace {
+            object.runpath = Some(folder);
+        }
+        draft.program(object);
+    }
+}
+
+fn damage(draft: &mut Draft) {
+    let file = draft.some_copy().2;
+    // The tags of DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_GNU_HASH, DT_VERSYM and DT_VERNEEDNUM, and values that lead
+    // nowhere, or beyond the end by a little.
+    let tag = *draft.random.one_of(&[5, 6, 10, 0x6fff_fef5, 0x6fff_fff0, 0x6fff_ffff]);
+    let value = *draft.random.one_of(&[0, 1, 0x3000, 0x7fff_0000, 0xffff_ffff_ffff]);
+    let next = *draft.random.one_of(&[0, 1, 4, 16, 0x2000, 0x7fff_fff0]);
+    let number = *draft.random.one_of(&[0, 1, 2, 3, 40, 183, 0xff00]);
+    let damage = match draft.random.below(16) {
+        0 => Damage::Cut(draft.random.below(1000)),
+        1 => Damage::LoadAlignment,
+        2 => Damage::LoadAddress,
+        3 => Damage::LoadKind,
+        4 => Damage::NoDynamic,
+        5..=6 => Damage::NoEntry(tag),
+        7..=8 => Damage::Entry(tag, value),
+        9 => Damage::VersionNext(next),
+        10 => Damage::VersionNameNext(next),
+        11 => Damage::Type(number),
+        12 => Damage::Machine(number),
+        13 => Damage::HeaderCount(number),
+        14 => Damage::Version(u8::try_from(number % 256).unwrap()),
+        _ => Damage::Abi(u8::try_from(number % 256).unwrap()),
+    };
+    if let Some(entry) = draft.spec.layers[0].get_mut(&file)
+        && let Content::Object(object) = &mut entry.is
+    {
+        object.damage = Some(damage);
+    }
+}

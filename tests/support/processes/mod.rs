@@ -1,0 +1,35 @@
+//! Images with processes in them that really run: the generator, the judge and what is compared.
+
+#![allow(dead_code, reason = "each test target uses its own part of this module")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the judge is real programs, run in a root; tests may panic"
+)]
+
+pub mod audit;
+pub mod base;
+pub mod compare;
+pub mod damaged;
+pub mod engine_images;
+pub mod features;
+pub mod generate;
+pub mod kept;
+pub mod layers;
+pub mod objects;
+pub mod pythons;
+#[path = "../../../crates/image-linkage/tests/support/loader_random.rs"]
+pub mod random;
+pub mod runner;
+pub mod shrink;
+pub mod spec;
+pub mod users;
+pub mod world;
+
+use crate::session;
+
+/// Whether the test may mount in a name space of its own.
+fn may_mount() -> bool {
+    session::is_allowed()
+}

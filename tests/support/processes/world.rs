@@ -1,0 +1,43 @@
+//! What all generated images share: the lowest layers, the compiler and the program that starts others.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use super::base::Base;
+use super::objects::Compiler;
+use super::spec::ImageSpec;
+use crate::support;
+
+/// What is made once for all images.
+pub struct World {
+    plain: Base,
+    python: Base,
+    /// The compiler.
+    pub compiler: Compiler,
+    /// The program that starts others in a root.
+    pub runner: PathBuf,
+    /// A program that opens its argument, and lies in no layer.
+    pub probe: Vec<u8>,
+}
+
+/// The world; `None` with a word about it where a part is missing.
+pub static WORLD: LazyLock<Option<World>> = LazyLock::new(|| {
+    if !support::is_root() || !support::have("patchelf", "patchelf") || !super::may_mount() {
+        return None;
+    }
+    let compiler = Compiler::new()?;
+    Some(World {
+        plain: Base::new(false)?,
+        python: Base::new(true)?,
+        runner: super::runner::tool(&compiler),
+        probe: compiler.probe(),
+        compiler,
+    })
+});
+
+impl World {
+    /// The lowest layer of an image.
+    pub fn base(&self, spec: &ImageSpec) -> &Base {
+        if spec.python { &self.python } else { &self.plain }
+    }
+}
