@@ -54,6 +54,11 @@ fn system() -> Layer {
         .fold(Layer::new(), |layer, program| layer.executable(program, "a program"))
 }
 
+/// Without a line for its user no container of an image starts.
+fn with_user(layer: Layer) -> Layer {
+    layer.file("etc/passwd", "app:x:1000:1000::/:/bin/sh\n")
+}
+
 fn apt() -> Layer {
     system().executable("usr/bin/apt-get", "a program")
 }
@@ -85,7 +90,7 @@ fn refused(folder: &TempDir, arguments: &[&str]) -> String {
 
 #[test]
 fn nvidias_package_is_taken_where_its_toolkit_is_and_the_repository_is_set_up_only_if_it_is_absent() {
-    let without = fixture("no-cupti", &apt(), &[("User", "app")]);
+    let without = fixture("no-cupti", &with_user(apt()), &[("User", "app")]);
     insta::assert_snapshot!("apt_repository", written(&without, &["--phase", "training"]));
     let list = "etc/apt/sources.list.d/cuda-ubuntu2204-x86_64.list";
     let with = fixture(
@@ -191,7 +196,7 @@ fn files_in_the_image_are_led_to_and_an_empty_element_goes() {
 
 #[test]
 fn for_inference_what_nothing_needs_is_left_behind() {
-    let image = fixture("torch-with-triton", &system(), &[("User", "app")]);
+    let image = fixture("torch-with-triton", &with_user(system()), &[("User", "app")]);
     insta::assert_snapshot!("inference", written(&image, &["--phase", "inference"]));
 }
 

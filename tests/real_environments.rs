@@ -101,6 +101,42 @@ if status[0] != OK:
     worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
 };
 
+/// Linked with CUPTI and without a search path: what `import torch` mapped answers.
+const RESILIENCY: Asks = Asks {
+    consumer: "NVIDIA Resiliency Extension",
+    script: "
+import torch, nvrx_cupti_module",
+    worlds: &[World::Installed],
+};
+
+/// It looks for the driver before it looks for CUPTI.
+const CUPTI_PYTHON: Asks = Asks {
+    consumer: "CUPTI Python",
+    script: "
+ctypes.CDLL('/mnt/libcuda.so.1')
+from cupti._internal import cupti
+cupti._inspect_function_pointers()",
+    worlds: &[World::Installed],
+};
+
+/// The same programs with the CUDA 13 of pip, all of whose libraries lie in one folder.
+const TORCH_13: Asks = Asks {
+    worlds: &[World::Installed],
+    ..TORCH
+};
+const PROTON_13: Asks = Asks {
+    worlds: &[World::Installed],
+    ..PROTON
+};
+const JAX_13: Asks = Asks {
+    script: "
+import jax
+jax.devices()
+open_as('SITE/jax_plugins/xla_cuda13/xla_cuda_plugin.so', 'libcupti.so.13')",
+    worlds: &[World::Installed],
+    ..JAX
+};
+
 /// Compares every file of an environment, and what its programs get.
 fn compare(name: &str, what: &str, asks: &[&Asks]) {
     let Some(root) = support::environment(name) else {
@@ -116,10 +152,10 @@ fn compare(name: &str, what: &str, asks: &[&Asks]) {
         .flat_map(|asks| asks.worlds.iter().map(move |world| (asks, *world)));
     let mut agreed = 0;
     for (asks, world) in cases {
-        let real = environment.real(world, &asks.script.replace("SITE", SITE));
+        let (real, call) = environment.real(world, &asks.script.replace("SITE", SITE));
         let ours = environment.ours(world, asks.consumer);
         assert_eq!(ours, real, "{} {world:?}", asks.consumer);
-        println!("{} {world:?}: {real:?}", asks.consumer);
+        println!("{} {world:?}: {real:?}, first call {call:?}", asks.consumer);
         agreed += 1;
     }
     println!("{agreed} of {agreed} requests for CUPTI agree with the real Python and {what}");
@@ -149,6 +185,33 @@ fn jax_gets_what_the_audit_says() {
 #[test]
 fn tensorflow_gets_what_the_audit_says() {
     compare("tensorflow", "TensorFlow 2.17.1", &[&TENSORFLOW]);
+}
+
+#[test]
+fn torch_2_8_and_the_packages_of_nvidia_get_what_the_audit_says() {
+    let asks = [&TORCH, &PROTON, &RESILIENCY, &CUPTI_PYTHON];
+    compare("torch-2.8", "PyTorch 2.8.0 with NVIDIA's packages", &asks);
+}
+
+#[test]
+fn torch_2_15_gets_what_the_audit_says() {
+    let asks = [&TORCH_13, &PROTON_13, &CUPTI_PYTHON];
+    compare("torch-2.15", "PyTorch 2.15.0 with Triton 3.9", &asks);
+}
+
+#[test]
+fn jax_for_cuda_12_gets_what_the_audit_says() {
+    compare("jax-cuda12", "JAX 0.10.2 for CUDA 12", &[&JAX]);
+}
+
+#[test]
+fn jax_for_cuda_13_gets_what_the_audit_says() {
+    compare("jax-cuda13", "JAX 0.10.2 for CUDA 13", &[&JAX_13]);
+}
+
+#[test]
+fn tensorflow_2_21_gets_what_the_audit_says() {
+    compare("tensorflow-2.21", "TensorFlow 2.21.0", &[&TENSORFLOW]);
 }
 
 #[test]

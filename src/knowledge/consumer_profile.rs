@@ -1,9 +1,11 @@
 //! A program that asks for a library, and how (`profiles/consumers/<id>.yaml`).
 
+use image_linkage::path::RootPath;
 use serde::Deserialize;
 
 use super::library::DEFAULT_LIBRARY;
 use super::name_pattern::matches_name_pattern;
+use super::python_import::PythonImport;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// How an object asks.
@@ -63,7 +65,8 @@ pub struct ConsumerProfile {
     pub id: String,
     /// The name of the program.
     pub name: String,
-    /// The file name of its object; a final `*` stands for any rest.
+    /// The file name of its object, with folders above it where the name alone is not its own; a final `*` stands for
+    /// any rest.
     pub object: String,
     /// Whether the object is linked with the library or opens it.
     pub asks: RequestKind,
@@ -80,6 +83,9 @@ pub struct ConsumerProfile {
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
+    /// How Python gets to it, where an import loads it.
+    #[serde(default)]
+    pub python: Option<PythonImport>,
     /// Builds that open other names; the first that fits counts.
     #[serde(default)]
     pub builds: Vec<ConsumerBuild>,
@@ -146,13 +152,24 @@ impl ConsumerProfile {
     /// Reads the profile `id` from its file.
     ///
     /// Errors: All mistakes in the file.
-    pub fn read(id: &str, document: &YamlDocument, libraries: &[String]) -> Result<Self, Vec<YamlMistake>> {
+    pub fn read(
+        id: &str,
+        document: &YamlDocument,
+        libraries: &[String],
+        consumers: &[String],
+    ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
             // The id is the name of the file, which its text does not hold.
             id.clone_into(&mut profile.id);
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
             // A lone `*` would make a program that asks out of every object of an image.
-            let mistake = match profile.object.strip_suffix('*').unwrap_or(&profile.object) {
+            let mistake = match profile
+                .object
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches('*')
+            {
                 "" => Some(document.mistake(&["object"], what)),
                 _ => None,
             };
@@ -162,22 +179,30 @@ impl ConsumerProfile {
                 let what = unknown_name("library", &profile.library, &known);
                 mistakes.push(document.mistake(&["library"], what));
             }
+            let imported = profile.python.iter().flat_map(|python| &python.after);
+            for unknown in imported.filter(|id| !consumers.contains(id)) {
+                let known: Vec<&str> = consumers.iter().map(String::as_str).collect();
+                let what = unknown_name("consumer", unknown, &known);
+                mistakes.push(document.mistake(&["python", "after"], what));
+            }
             (profile, mistakes)
         })
     }
 
-    /// Whether the profile is of objects of this file name.
-    pub fn fits(&self, name: &[u8]) -> bool {
-        matches_name_pattern(name, &self.object)
+    /// Whether the profile is of the object at this path.
+    pub fn fits(&self, path: &RootPath) -> bool {
+        let (folder, name) = self.object.rsplit_once('/').unwrap_or(("", &self.object));
+        let above = [b"/", folder.as_bytes()].concat();
+        matches_name_pattern(path.name(), name) && (folder.is_empty() || path.parent().absolute().ends_with(&above))
     }
 }
 
-/// Whether a profile knows objects of this file name to open the library at run time.
-pub(crate) fn opens_library(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
+/// Whether a profile knows the object at this path to open the library at run time.
+pub(crate) fn opens_library(profiles: &[ConsumerProfile], path: &RootPath) -> bool {
     profiles
         .iter()
         // Who is linked says so in `DT_NEEDED`; no table of an object tells of a dlopen.
-        .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(name))
+        .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(path))
 }
 
 /// Whether an object of this file name is a part of a known program that asks for the library by another object.

@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 20] = [
+const KEPT: [&str; 24] = [
     // Who the user of the image is, and what it may read.
     "etc/passwd",
     "etc/group",
@@ -31,6 +31,12 @@ const KEPT: [&str; 20] = [
     "usr/lib/apk/db/installed",
     // What a wheel requires, such as one release of nvidia-cuda-cupti, says which CUDA it was made for.
     "**/*.dist-info/METADATA",
+    // Where a Python looks for packages: its own site.py, as distributions change it, virtual environments, and
+    // what packages add. Checkpoints of models have the same ending, but not in these folders.
+    "**/pyvenv.cfg",
+    "**/python*/site.py",
+    "**/site-packages/*.pth",
+    "**/dist-packages/*.pth",
     // A toolkit that no package manager knows says its versions here alone.
     "usr/local/cuda*/**/version.json",
 ];
@@ -106,10 +112,15 @@ mod tests {
             "etc/apt/sources.list.d/debian.sources",
             "usr/local/cuda-12.4/version.json",
             "a/include/cupti_version.h",
+            "opt/venv/pyvenv.cfg",
+            "usr/lib/python3.11/site.py",
+            "opt/venv/lib/python3.11/site-packages/extra.pth",
+            "etc/passwd",
         ] {
             assert!(read(path).0, "{path}");
         }
         for path in [
+            "models/checkpoint.pth",
             "etc/shadow",
             "etc/apt/trusted.gpg",
             "var/lib/dpkg/info/bash.list",

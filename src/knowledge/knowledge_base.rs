@@ -61,8 +61,9 @@ impl Knowledge {
         let mut phases = catalog.read(DataKind::Phase, |entry| {
             Phase::read(&entry.id, &entry.document, &tools, &tables)
         });
+        let programs = catalog.ids(DataKind::Consumer);
         let consumers = catalog.read(DataKind::Consumer, |entry| {
-            ConsumerProfile::read(&entry.id, &entry.document, &libraries)
+            ConsumerProfile::read(&entry.id, &entry.document, &libraries, &programs)
         });
         let profilers = profilers(&mut catalog, &tables);
         let names = catalog.ids(DataKind::Phase);

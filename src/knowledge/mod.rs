@@ -22,6 +22,7 @@ mod opened_text;
 pub mod packages;
 mod phase;
 mod profiler;
+mod python_import;
 mod release_table;
 pub mod rule;
 mod tables;
@@ -40,6 +41,7 @@ pub use name_pattern::matches_name_pattern;
 pub use opened_text::OpenedText;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
 pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead};
+pub use python_import::{ImportStep, LibraryRow, PythonImport};
 pub use release_table::{ReleaseFile, ReleaseTable};
 pub use tables::{BundleFolder, KnowledgeTables};
 

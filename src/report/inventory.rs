@@ -125,6 +125,9 @@ fn escaped(names: &[ByteString]) -> Vec<String> {
 
 fn outcome(consumer: &CuptiConsumer) -> String {
     let gets = &consumer.outcome.as_is;
+    if let Some(why) = consumer.unreachable() {
+        return styled(DOUBTFUL, "is imported by nobody") + &format!(": {why}");
+    }
     let (style, word, rest) = match (gets.outcome, consumer.outcome.nvidia.outcome) {
         (RequestOutcome::Loaded, _) => (GOOD, "gets", format!(" {}", path_and_way(gets))),
         (_, RequestOutcome::Loaded) => {

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::ReportWriter;
 use super::json_parts::{BothWorlds, GapReport, ImageIdentity, ProgramVersion, gap_reports, map_worlds};
-use crate::judge::facts::{ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts};
+use crate::judge::facts::{
+    ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, PythonUse,
+};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding};
@@ -135,6 +137,14 @@ struct ConsumerReport {
     missing_symbols: Vec<String>,
     message: Option<String>,
     program: Option<String>,
+    python: Option<PythonReport>,
+}
+
+#[derive(Serialize)]
+struct PythonReport {
+    interpreter: Option<String>,
+    site: String,
+    why_not: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -313,6 +323,19 @@ fn consumer(consumer: &CuptiConsumer) -> ConsumerReport {
             .collect(),
         message: Some(as_is.message.clone()).filter(|message| !message.is_empty()),
         program: consumer.program.as_ref().map(ToString::to_string),
+        python: consumer.python.as_ref().map(python),
+    }
+}
+
+fn python(used: &PythonUse) -> PythonReport {
+    let (interpreter, site, why_not) = match used {
+        PythonUse::Imported { interpreter, site } => (Some(interpreter.to_string()), site, None),
+        PythonUse::Unreachable { site, why } => (None, site, Some(why.clone())),
+    };
+    PythonReport {
+        interpreter,
+        site: site.to_string(),
+        why_not,
     }
 }
 

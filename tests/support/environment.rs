@@ -33,6 +33,17 @@ pub enum Answer {
     Failed(String),
 }
 
+/// What came of `cuptiGetVersion`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FirstCall {
+    /// Nothing was mapped.
+    None,
+    /// It gave the number of the header in the same package.
+    AsItsHeader,
+    /// It gave an error, or the process died.
+    Other(String),
+}
+
 /// An environment and what is known of its files.
 pub struct Environment {
     /// The root file system.
@@ -117,9 +128,10 @@ impl Environment {
         }
     }
 
-    /// What the real Python says: the script prints `failed` and words, or nothing and libcupti is mapped.
-    pub fn real(&self, world: World, script: &str) -> Answer {
-        let script = format!("{PRELUDE}{script}\nmapped()\n");
+    /// What the real Python says: the script prints `failed` and words, or nothing and libcupti is mapped. Beside it what
+    /// came of the first call of what is mapped.
+    pub fn real(&self, world: World, script: &str) -> (Answer, FirstCall) {
+        let script = format!("{PRELUDE}{script}\nmapped()\ncalled()\n");
         let path = format!("LD_LIBRARY_PATH={CUPTI}");
         let hidden = [CUPTI];
         let session = Session {
@@ -137,12 +149,18 @@ impl Environment {
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr),
         );
-        let mut lines = out.lines().filter_map(|line| line.split_once(": "));
-        match lines.find(|(what, _)| *what == "opened" || *what == "failed") {
+        let lines = || out.lines().filter_map(|line| line.split_once(": "));
+        let answer = match lines().find(|(what, _)| *what == "opened" || *what == "failed") {
             Some(("opened", path)) => Answer::Opened(path.to_owned()),
             Some((_, words)) => Answer::Failed(words.to_owned()),
             None => panic!("the script says nothing: {out}\n{err}"),
-        }
+        };
+        let call = match lines().find(|(what, _)| *what == "called") {
+            Some((_, "as its header")) => FirstCall::AsItsHeader,
+            Some((_, how)) => FirstCall::Other(how.to_owned()),
+            None => FirstCall::None,
+        };
+        (answer, call)
     }
 }
 
@@ -152,6 +170,22 @@ import ctypes, sys
 def mapped():
     found = {line.split()[-1] for line in open('/proc/self/maps') if '/libcupti.so' in line}
     print('opened:', *found)
+def called():
+    # In a process of its own: without a driver some releases of CUDA 13 call themselves until the stack ends.
+    import glob, os, re
+    found = {line.split()[-1] for line in open('/proc/self/maps') if '/libcupti.so' in line}
+    sys.stdout.flush()
+    for path in found:
+        folder = os.path.dirname(os.path.dirname(path))
+        headers = glob.glob(folder + '/include/cupti_version.h') + glob.glob(folder + '/../include/cupti_version.h')
+        expected = re.search(r'CUPTI_API_VERSION +([0-9]+)', open(headers[0]).read()).group(1)
+        child = os.fork()
+        if child == 0:
+            version = ctypes.c_uint32()
+            error = ctypes.CDLL(path).cuptiGetVersion(ctypes.byref(version))
+            os._exit(0 if error == 0 and version.value == int(expected) else 1)
+        status = os.waitpid(child, 0)[1]
+        print('called:', 'as its header' if status == 0 else 'signal ' + str(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else 'error')
 def failed(words):
     print('failed:', words)
     sys.exit()
@@ -162,17 +196,21 @@ def open_as(path, name):
     if words: failed(words.decode())
 ";
 
-/// A folder with the library that opens as another object would.
+/// A folder with the library that opens as another object would, and a driver that only tells its version.
 fn tools() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/as_caller.c");
-    let output = Command::new("gcc")
-        .args(["-O1", "-shared", "-fPIC", "-mno-red-zone", "-o"])
-        .arg(folder.path().join("as_caller.so"))
-        .arg(source)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    for (library, source) in [("as_caller.so", "as_caller.c"), ("libcuda.so.1", "driver_stub.c")] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(source);
+        let output = Command::new("gcc")
+            .args(["-O1", "-shared", "-fPIC", "-mno-red-zone", "-Wl,-soname"])
+            .arg(format!("-Wl,{library}"))
+            .arg("-o")
+            .arg(folder.path().join(library))
+            .arg(source)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
     folder
 }

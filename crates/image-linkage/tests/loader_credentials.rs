@@ -27,7 +27,7 @@ mod loader_seeds;
 mod loader_tools;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,6 +44,10 @@ use testkit::parts as support;
 /// The real kernel and the real loaders.
 struct Judge {
     tools: Tools,
+    /// The program that runs others as somebody.
+    as_user: PathBuf,
+    /// What is compiled from nothing lies here.
+    work: tempfile::TempDir,
     library: Vec<u8>,
     programs: Mutex<HashMap<Compiled, Vec<u8>>>,
     /// What every root holds, as a layer.
@@ -58,10 +62,11 @@ impl Judge {
         if !support::have_all(&needed) {
             return None;
         }
-        tools.compile("gcc", "as_user", &["-static"]);
-        let empty = tools.path("empty.c");
+        let as_user = tools.compile("gcc", "as_user", &["-static"]);
+        let work = tools.folder();
+        let empty = work.path().join("empty.c");
         std::fs::write(&empty, "").unwrap();
-        let made = tools.path("libw.so");
+        let made = work.path().join("libw.so");
         run(Command::new("gcc")
             .args(["-shared", "-nostdlib", "-o"])
             .arg(&made)
@@ -75,6 +80,8 @@ impl Judge {
         let programs = Mutex::default();
         Some(Self {
             tools,
+            as_user,
+            work,
             library,
             programs,
             bases,
@@ -84,17 +91,17 @@ impl Judge {
     fn program(&self, compiled: &Compiled) -> Vec<u8> {
         let mut programs = self.programs.lock().unwrap();
         let build = || {
-            let compiler = match compiled.library {
+            let driver = match compiled.library {
                 Library::Glibc => "gcc",
                 Library::Musl => "musl-gcc",
             };
-            let stub = self.tools.path("stub.so");
+            let stub = self.work.path().join("stub.so");
             let mut flags = vec!["-Wl,--no-as-needed".to_owned()];
             if let Some(name) = compiled.needs {
                 let mut link = Command::new("gcc");
                 link.args(["-shared", "-nostdlib", "-o"])
                     .arg(&stub)
-                    .arg(self.tools.path("empty.c"));
+                    .arg(self.work.path().join("empty.c"));
                 run(link.arg(format!("-Wl,-soname,{name}")));
                 flags.push(stub.to_string_lossy().into_owned());
             }
@@ -104,7 +111,7 @@ impl Judge {
                     .map(|(what, path)| format!("-Wl,--{what}-new-dtags,-rpath,{path}")),
             );
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-            std::fs::read(self.tools.compile(compiler, "ask", &flags)).unwrap()
+            std::fs::read(self.tools.compile(driver, "ask", &flags)).unwrap()
         };
         programs.entry(compiled.clone()).or_insert_with(build).clone()
     }
@@ -125,7 +132,7 @@ impl Judge {
     fn start(&self, case: &Case, root: &Path) -> Ran {
         let (uid, gid, groups) = case.user;
         let variables = case.variables();
-        let mut command = Command::new(self.tools.path("as_user"));
+        let mut command = Command::new(&self.as_user);
         command
             .arg(root)
             .args([uid.to_string(), gid.to_string(), groups.to_owned()]);

@@ -1,6 +1,7 @@
 //! Who the process of a container is, from the `User` of the config and the image's own files, as engines find it
 //! (moby/sys/user, `GetExecUser`, which runc, Docker, Podman and containerd follow).
 
+use image_linkage::escape;
 use image_linkage::rootfs::FileCredentials;
 
 /// The user that `spec` names, as a name or a number, and `:group` behind it or not; nothing is root.
@@ -16,7 +17,10 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
         (_, Some(number)) => account.uid == number,
         (name, None) => account.name == name.as_bytes(),
     });
-    let unknown = |what: &str, file: &str| format!("unable to find {what}: no matching entries in {file} file");
+    let unknown = |what: &str, file: &str| {
+        let what = escape::escape_bytes(what.as_bytes());
+        format!("unable to find {what}: no matching entries in {file} file")
+    };
     let (uid, own_group) = match (&account, user_part, number) {
         (Some(account), _, _) => (account.uid, account.gid),
         (None, "", _) => (0, 0),
@@ -40,9 +44,14 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
         groups: groups.into_iter().filter_map(|gid| identity(gid).ok()).collect(),
         // Engines leave `CAP_DAC_OVERRIDE` to root, and nothing to others.
         reads_all: uid == 0,
-        name: name.map(|name| String::from_utf8_lossy(name).into_owned()),
+        name: name
+            .filter(|name| name.len() <= NAME)
+            .map(|name| String::from_utf8_lossy(name).into_owned()),
     })
 }
+
+/// The longest name that is shown, in bytes (`LOGIN_NAME_MAX` of Linux).
+const NAME: usize = 256;
 
 /// One line of `/etc/passwd`.
 struct Account<'f> {
@@ -152,6 +161,10 @@ mod tests {
         );
         check("-1", Err("uids and gids must be in range 0-2147483647"));
         check("99999999999", Err("uids and gids must be in range 0-2147483647"));
+        check(
+            "\x1b[2J",
+            Err("unable to find user \\x1b[2J: no matching entries in passwd file"),
+        );
         assert_eq!(find_user("nobody", b"", b""), Err(unknown.to_owned()));
         assert_eq!(find_user("", b"", b"").map(|user| user.uid), Ok(0));
     }

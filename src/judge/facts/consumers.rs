@@ -11,6 +11,7 @@ use super::file_owner;
 use super::missing_symbols;
 use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
+use super::python::{self, ImportedObject, PythonUse};
 use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::ByWorld;
@@ -18,9 +19,8 @@ use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
 };
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{Arch, LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
+use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +39,20 @@ pub struct CuptiConsumer {
     pub required: FailureImpact,
     /// The program that loads the object, where it is known; the object itself, where that is a program.
     pub program: Option<RootPath>,
+    /// The Python that imports it, or why none does; `None` for what is no part of a package.
+    pub python: Option<PythonUse>,
     /// What becomes of its request in each world.
     pub outcome: ByWorld<ConsumerOutcome>,
+}
+
+impl CuptiConsumer {
+    /// Why no Python of the image imports it as that starts, where it is part of a package.
+    pub fn unreachable(&self) -> Option<&str> {
+        match &self.python {
+            Some(PythonUse::Unreachable { why, .. }) => Some(why),
+            _ => None,
+        }
+    }
 }
 
 /// Finds the consumers and what each gets, and the objects of which only a run could tell what they open.
@@ -54,7 +66,7 @@ pub(super) fn find_consumers(
 ) -> (Vec<CuptiConsumer>, Vec<UndecidedOpener>) {
     // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
     let is_asker =
-        |path: &&RootPath| opens_library(profiles, path.name()) || !file_owner::is_private_copy(knowledge.tables, path);
+        |path: &&RootPath| opens_library(profiles, path) || !file_owner::is_private_copy(knowledge.tables, path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
     // What the library's own files and the parts of known programs hold is no news.
@@ -65,7 +77,11 @@ pub(super) fn find_consumers(
         let Some(elf) = elf_at(&contexts.as_is.rootfs, &object) else {
             continue;
         };
-        let profile = profiles.iter().find(|profile| profile.fits(object.name()));
+        let profile = profiles.iter().find(|profile| profile.fits(&object));
+        let known = KnownProfiles {
+            own: profile,
+            all: profiles,
+        };
         let needed = elf.needed.iter().find(|name| knowledge.library.is_request(name));
         // A DT_NEEDED entry decides before any code runs, so that a string beside it adds nothing.
         let (asks, opened) = match needed {
@@ -77,7 +93,7 @@ pub(super) fn find_consumers(
             undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
             continue;
         }
-        let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, profile, asks, names, wanted);
+        let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
         let asked = opened.known().map(ask);
         let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         let may_get_other = || !opened.possible.is_empty() && is_served(&ask(&opened.possible));
@@ -98,26 +114,36 @@ pub(super) fn find_consumers(
     (consumers, undecided)
 }
 
+/// The profile of an object, and those of the packages that its own may import.
+#[derive(Clone, Copy)]
+struct KnownProfiles<'p> {
+    own: Option<&'p ConsumerProfile>,
+    all: &'p [ConsumerProfile],
+}
+
 fn consumer(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
     object: &RootPath,
-    profile: Option<&ConsumerProfile>,
+    known: KnownProfiles<'_>,
     asks: RequestKind,
     names: &[ByteString],
     wanted: &[CompanionRequest],
 ) -> CuptiConsumer {
-    let program = program(&contexts.as_is.rootfs, object);
-    let outcome = ByWorld::map(contexts, |context| {
-        let asker = ConsumerRequest {
-            object,
-            program: program.as_ref(),
-            asks,
-            names,
-            through: profile.and_then(|profile| profile.through.as_deref()),
-        };
-        gets(context, library, &asker, wanted)
-    });
+    let profile = known.own;
+    let asker = ConsumerRequest {
+        object,
+        asks,
+        names,
+        known,
+    };
+    let outcome = ByWorld::map(contexts, |context| gets(context, library, &asker, wanted));
+    let (program, python) = match ObjectLoader::find(&contexts.as_is, object) {
+        ObjectLoader::Program => (Some(object.clone()), None),
+        ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),
+        ObjectLoader::Nobody(why) => (None, Some(why)),
+        ObjectLoader::Unknown => (None, None),
+    };
     // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
     let bare = names.iter().find(|name| !name.contains(&b'/'));
     let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
@@ -136,65 +162,58 @@ fn consumer(
         asks,
         wants,
         program,
+        python,
         outcome,
     }
 }
 
-/// The program of the process that loads an object: itself if it is one, else the interpreter of its environment.
-fn program(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
-    if elf_at(rootfs, object)?.is_program() {
-        return Some(object.clone());
-    }
-    interpreter(rootfs, object)
+/// Who loads an object.
+enum ObjectLoader<'c> {
+    /// It is a program itself.
+    Program,
+    /// The interpreter that finds it as part of a package.
+    Python(ImportedObject<'c>),
+    /// It is part of a package that no Python finds.
+    Nobody(PythonUse),
+    /// A program that is not known.
+    Unknown,
 }
 
-/// The interpreter of the environment that a Python extension lies in: the process that loads it.
-fn interpreter(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
-    let parts: Vec<&[u8]> = object.split_components().collect();
-    let at = parts
-        .iter()
-        // The innermost counts: an environment may itself lie within a folder of packages.
-        .rposition(|part| *part == b"site-packages" || *part == b"dist-packages")?;
-    let python = *parts.get(at.checked_sub(1)?)?;
-    // The layout is PREFIX/lib/pythonX.Y/site-packages (Python's sysconfig, scheme `posix_prefix`).
-    let prefix = parts.get(..at.checked_sub(2)?)?.join(&b'/');
-    let candidates = [
-        [&prefix, &b"/bin/"[..], python].concat(),
-        [&prefix, &b"/bin/python3"[..]].concat(),
-        // `pip install --target` makes a folder without an interpreter: the system's is taken for it.
-        b"usr/bin/python3".to_vec(),
-    ];
-    candidates.iter().find_map(|path| {
-        let found = rootfs.lookup(path).ok()?;
-        // A shell script may be called python3, as with pyenv: only an object of a known processor can be started.
-        let elf = rootfs.file(path)?.elf.as_ref()?;
-        Arch::of_object(elf)?;
-        Some(found.path)
-    })
+impl<'c> ObjectLoader<'c> {
+    fn find(context: &'c ProcessContext, object: &RootPath) -> Self {
+        if elf_at(&context.rootfs, object).is_some_and(|elf| elf.is_program()) {
+            return Self::Program;
+        }
+        match python::import_object(&context.python, &context.rootfs, object) {
+            Some(Ok(imported)) => Self::Python(imported),
+            Some(Err(why)) => Self::Nobody(why),
+            None => Self::Unknown,
+        }
+    }
 }
 
 /// Who asks, and for what.
 struct ConsumerRequest<'a> {
     object: &'a RootPath,
-    program: Option<&'a RootPath>,
     asks: RequestKind,
     names: &'a [ByteString],
-    /// The file name of the object whose code calls dlopen, where it is another one.
-    through: Option<&'a str>,
+    known: KnownProfiles<'a>,
 }
 
-/// Starts the program and loads the object into it; where that is the program, what it starts with.
-fn load(process: &mut SimulatedProcess<'_>, object: &RootPath, program: Option<&RootPath>) -> LoadResolution {
-    let started = match program {
-        Some(program) => process.start(&program.absolute(), StartMode::Executed),
-        None => process.start_unknown(),
-    };
-    // What may not be executed opens nothing.
-    if program == Some(object) || (program.is_some() && started.root.is_none()) {
-        started
-    } else {
-        // An interpreter opens an extension by its path: the object itself is not searched for.
-        process.open(&object.absolute(), None)
+/// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
+fn load(
+    process: &mut SimulatedProcess<'_>,
+    object: &RootPath,
+    loader: &ObjectLoader<'_>,
+    known: KnownProfiles<'_>,
+) -> LoadResolution {
+    match loader {
+        ObjectLoader::Program => process.start(&object.absolute(), StartMode::Executed),
+        ObjectLoader::Python(imported) => imported.load(process, known.own, known.all),
+        ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
+            process.start_unknown();
+            process.open(&object.absolute(), None)
+        }
     }
 }
 
@@ -204,14 +223,23 @@ fn gets(
     asker: &ConsumerRequest<'_>,
     wanted: &[CompanionRequest],
 ) -> ConsumerOutcome {
-    let ConsumerRequest { object, names, .. } = *asker;
+    let ConsumerRequest {
+        object, names, known, ..
+    } = *asker;
+    let loader = ObjectLoader::find(context, object);
+    if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &loader {
+        return ConsumerOutcome::not_found(why.clone());
+    }
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
-        let loaded = load(&mut process, object, asker.program);
+        let loaded = load(&mut process, object, &loader, known);
         let mut gets = match (asker.asks, loaded.root) {
             // An object that is not mapped asks for nothing: what keeps it away is the outcome.
             (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
-            (RequestKind::Dlopen, _) => of_open(&mut process, caller(asker, &loaded), names),
+            (RequestKind::Dlopen, _) => {
+                let names = with_opened_files(&loader, known.own, &loaded, names);
+                of_open(&mut process, caller(asker, &loaded), &names)
+            }
         };
         let cupti = gets.real_path.as_ref();
         // Asked for in this very process: what is mapped by now answers, and its search paths count.
@@ -239,10 +267,17 @@ pub(super) enum NeededLookup {
 }
 
 /// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
-pub(super) fn follow_needed(context: &ProcessContext, object: &RootPath, name: &ByteString) -> NeededLookup {
+pub(super) fn follow_needed(
+    context: &ProcessContext,
+    profiles: &[ConsumerProfile],
+    object: &RootPath,
+    name: &ByteString,
+) -> NeededLookup {
     let run = |setup: &ProcessSetup<'_>| {
-        let program = program(&context.rootfs, object);
-        let loaded = load(&mut SimulatedProcess::new(setup), object, program.as_ref());
+        let loader = ObjectLoader::find(context, object);
+        let own = profiles.iter().find(|profile| profile.fits(object));
+        let known = KnownProfiles { own, all: profiles };
+        let loaded = load(&mut SimulatedProcess::new(setup), object, &loader, known);
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
             // A name can be answered and fail all the same, where the object lacks a version that is asked for.
@@ -277,10 +312,27 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
 fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a RootPath {
     // dlopen searches the DT_RUNPATH of its caller: TensorFlow's call stands in libtensorflow_framework.so.
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
-    asker
-        .through
+    let through = asker.known.own.and_then(|profile| profile.through.as_deref());
+    through
         .and_then(|through| paths.find(|path| knowledge::matches_name_pattern(path.name(), through)))
         .unwrap_or(asker.object)
+}
+
+/// The names that are opened, in order: one that is mapped already, the files that the profile says, then the others.
+fn with_opened_files(
+    loader: &ObjectLoader<'_>,
+    profile: Option<&ConsumerProfile>,
+    loaded: &LoadResolution,
+    names: &[ByteString],
+) -> Vec<ByteString> {
+    let (ObjectLoader::Python(imported), Some(profile)) = (loader, profile) else {
+        return names.to_vec();
+    };
+    let files = imported.opened_files(profile);
+    // Who opens nothing but names gets what is mapped by them anyway.
+    let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
+    let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();
+    mapped.into_iter().chain(files).chain(names.iter().cloned()).collect()
 }
 
 /// What the first of the names that opens gives, else what the first one gives.

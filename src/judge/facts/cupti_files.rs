@@ -112,7 +112,7 @@ pub(super) fn add_cupti_node(
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
                     || opened_names::speaks_of(library, elf)
-                    || opens_library(profiles, path.name()))
+                    || opens_library(profiles, path))
             {
                 found.askers.push(path.clone());
             }

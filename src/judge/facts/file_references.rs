@@ -405,7 +405,9 @@ impl ReferenceSearch<'_> {
             // A request that fails does not tell which of the files was meant, so that all of them are kept.
             return (!found.is_empty()).then_some(found);
         }
-        let followed = ByWorld::map(self.contexts, |context| consumers::follow_needed(context, path, name));
+        let followed = ByWorld::map(self.contexts, |context| {
+            consumers::follow_needed(context, self.profiles, path, name)
+        });
         let mut found = Vec::new();
         for followed in [followed.as_is, followed.nvidia] {
             match followed {
@@ -430,7 +432,7 @@ impl ReferenceSearch<'_> {
         };
         let own = self.names.at(path).map(|own| own.kind);
         let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
-        let opens = opens_library(self.profiles, path.name());
+        let opens = opens_library(self.profiles, path);
         let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
         let consumer = self.consumers.iter().find(|consumer| consumer.object == *path);
         // A program that gets one copy does not keep another by the same string.

@@ -9,13 +9,18 @@ use super::file_references::{self, ObjectInventory};
 use super::image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 use super::plain_open::{PlainOpen, open_first};
 use super::process_context::{self, GatherOptions, ProcessContext};
+use super::python::{PythonEnvironment, is_interpreter_name};
 use super::related_software::RelatedSoftware;
 use super::world::ByWorld;
 use super::{companions, copies, cupti_access, expected_soname};
 use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
 use image_linkage::layer::{LayerIndex, ProblemKind};
-use image_linkage::rootfs::{ApplyProblem, Rootfs};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{ApplyProblem, NodeKind, Rootfs};
 use image_source::Image;
+
+/// The files and links that are called as a Python is and are looked at, at most.
+const PYTHONS: usize = 1024;
 
 /// The layers of an image, read.
 pub struct ReadLayers {
@@ -31,7 +36,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let mut gaps: Vec<Gap> = unread.cloned().collect();
     let (rootfs, oddities) = merged(layers);
     let rootfs = Arc::new(rootfs);
-    let contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
+    let mut contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
     let profiles = knowledge.library_consumers();
     let profiles = profiles.as_slice();
@@ -40,7 +45,12 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         weight,
         inventory,
         around,
+        pythons,
     } = walk(&rootfs, knowledge, profiles);
+    let settings = process_context::python_settings(&image, &rootfs, conditions);
+    let python = PythonEnvironment::read(&rootfs, &pythons, &settings, &around.distributions);
+    contexts.as_is.python = Arc::new(python);
+    contexts.nvidia.python = Arc::clone(&contexts.as_is.python);
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
@@ -126,6 +136,8 @@ struct RootfsScan {
     inventory: ObjectInventory,
     /// What lies around CUPTI.
     around: RelatedSoftware,
+    /// The files and links that are called as a Python is.
+    pythons: Vec<RootPath>,
 }
 
 /// Goes once through the file system.
@@ -137,6 +149,10 @@ fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) ->
         walked.weight.add_node(knowledge.tables, path, node);
         walked.inventory.add_node(path, node);
         walked.around.add_node(rootfs, knowledge, path, node);
+        let is_folder = matches!(node.kind, NodeKind::Directory(_));
+        if walked.pythons.len() < PYTHONS && !is_folder && is_interpreter_name(path.name()) {
+            walked.pythons.push(path.clone());
+        }
     });
     walked
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::credentials::{ImageUser, image_user};
+use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::unresolved_objects;
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
@@ -44,6 +45,8 @@ pub struct ProcessContext {
     pub capabilities: Option<String>,
     /// What the container runtime brings, among others.
     pub tables: &'static KnowledgeTables,
+    /// The Pythons of the image, once its files are known.
+    pub(super) python: Arc<PythonEnvironment>,
 }
 
 /// The image in both worlds.
@@ -66,6 +69,7 @@ pub fn build_contexts(
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
         tables,
+        python: Arc::default(),
     };
     let nvidia = in_world(World::Nvidia, &as_is, image.layers.len());
     ByWorld { as_is, nvidia }
@@ -98,6 +102,19 @@ fn variable<'v>(image: &'v Image, conditions: &'v GatherOptions, key: &str) -> O
     over.find(|(name, _)| name == key)
         .map(|(_, value)| value.as_str())
         .or_else(|| image.config.env(key))
+}
+
+/// What the image says to a Python that is started in it.
+pub(super) fn python_settings(image: &Image, rootfs: &Rootfs, conditions: &GatherOptions) -> PythonSettings {
+    PythonSettings::read(
+        rootfs,
+        &SettingSources {
+            variable: &|key| variable(image, conditions, key),
+            command: &image.config.command,
+            working_dir: image.config.working_dir.as_deref().unwrap_or("/"),
+            user: image.config.user.as_deref().unwrap_or_default(),
+        },
+    )
 }
 
 /// The environment of the image config with what was asked for over it, as the loader sees it.

@@ -75,6 +75,8 @@ pub(super) const UNSERVED: &[&str] = &[
     "breaks",
     // Whether another program of the same Python environment gets one.
     "others_served",
+    // Whether it is a package that no Python of the image has on its path.
+    "unreachable",
 ];
 
 // The objects, a few of many.

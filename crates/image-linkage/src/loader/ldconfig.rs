@@ -8,6 +8,7 @@ mod glob;
 mod library_names;
 
 pub use configuration::LdSoConf;
+pub use glob::expand_pattern;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

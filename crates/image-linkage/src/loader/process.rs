@@ -202,6 +202,11 @@ impl<'a> SimulatedProcess<'a> {
         self.maps.position(|map| map.real_path == *real_path)
     }
 
+    /// Whether an object is mapped whose path without links fits.
+    pub fn has_mapped(&self, mut fits: impl FnMut(&RootPath) -> bool) -> bool {
+        self.maps.iter().any(|map| fits(&map.real_path))
+    }
+
     /// The directories that are searched before the cache and the default ones for what the object at this path
     /// needs once it is started: absolute, with a final `/`, tokens expanded, in order, each with the part of the search.
     /// In each of them the loader looks into its [`DynamicLoader::subdirectories`] first.
@@ -424,5 +429,12 @@ fn unresolved(name: &[u8], requested_by: Option<usize>, miss: SearchMiss, trace:
 
 fn refusal(path: &[u8], tried: &TriedFile) -> UnresolvedRequest {
     let miss = refusal_miss(path, tried, LoadPhase::Start);
-    unresolved(path, None, miss, Vec::new())
+    let step = SearchStep::Tried {
+        how: SearchStage::Start,
+        path: path.into(),
+        tried: tried.clone(),
+    };
+    // Of all that can be amiss with it, only this is not in the words.
+    let trace = step.denial().is_some().then_some(step);
+    unresolved(path, None, miss, trace.into_iter().collect())
 }

@@ -90,13 +90,13 @@ mod tests {
         }
     }
 
-    fn file(effective: bool, raises: bool, reads_all: bool) -> Option<FileCapabilities> {
-        Some(FileCapabilities {
+    fn file(effective: bool, raises: bool, reads_all: bool) -> FileCapabilities {
+        FileCapabilities {
             effective,
             raises,
             reads_all,
             withheld: false,
-        })
+        }
     }
 
     fn check(user: u32, program: &FileFacts, secure: Option<SecureExecution>, reads_all: bool) {
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn only_what_changes_who_it_is_makes_an_execution_secure() {
         use SecureExecution::{Capabilities, SetGroup, SetUser};
-        let net_raw = file(true, true, false);
-        let inherited = file(false, false, false);
+        let net_raw = Some(file(true, true, false));
+        let inherited = Some(file(false, false, false));
         check(APP, &program(0o755, 0, 0, None), None, false);
         check(APP, &program(0o4755, 0, 0, None), Some(SetUser(0)), true);
         check(APP, &program(0o4755, 7, 0, None), Some(SetUser(7)), false);
@@ -131,7 +131,7 @@ mod tests {
         check(APP, &program(0o755, 0, 0, inherited), None, false);
         check(
             APP,
-            &program(0o755, 0, 0, file(true, true, true)),
+            &program(0o755, 0, 0, Some(file(true, true, true))),
             Some(Capabilities),
             true,
         );

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::escape;
 use crate::layer::NodeAccess;
 use crate::path::RootPath;
 
@@ -72,7 +73,7 @@ impl fmt::Display for FileCredentials {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { uid, gid, .. } = self;
         match &self.name {
-            Some(name) => write!(to, "{name} ({uid}:{gid})")?,
+            Some(name) => write!(to, "{} ({uid}:{gid})", escape::escape_bytes(name.as_bytes()))?,
             None => write!(to, "{uid}:{gid}")?,
         }
         if let [first, more @ ..] = self.groups.as_slice() {

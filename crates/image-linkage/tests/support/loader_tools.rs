@@ -44,11 +44,6 @@ impl Tools {
         to
     }
 
-    /// The path of what was compiled, or is to be.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
     /// A new folder for a root.
     pub fn folder(&self) -> tempfile::TempDir {
         let mut folder = tempfile::Builder::new();

@@ -27,10 +27,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 
 /// Whether a program asks for libcupti and does not get it in the image as it is.
 pub(super) fn misses_cupti(consumer: &CuptiConsumer) -> bool {
-    matches!(
-        consumer.outcome.as_is.outcome,
-        RequestOutcome::NotFound | RequestOutcome::Refused
-    )
+    // What no Python imports asks for nothing.
+    consumer.unreachable().is_none()
+        && matches!(
+            consumer.outcome.as_is.outcome,
+            RequestOutcome::NotFound | RequestOutcome::Refused
+        )
 }
 
 /// What a copy needs and does not get; nothing for one that the loader does not even map.
@@ -64,6 +66,9 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     };
     let object = format!("{} ({})", consumer.name, consumer.object);
     let breaks = consumer.required.name();
+    if consumer.unreachable().is_some() {
+        return Some(unserved(facts, consumer, location, searched));
+    }
     if misses_cupti(consumer) {
         return Some(match consumer.asks {
             RequestKind::Needed => {
@@ -151,6 +156,7 @@ fn unserved(
             ("words", text(gets.message.clone())),
             ("breaks", text(consumer.required.name())),
             ("others_served", flag(others_served)),
+            ("unreachable", flag(consumer.unreachable().is_some())),
         ]),
         locations: vec![location],
         evidence,

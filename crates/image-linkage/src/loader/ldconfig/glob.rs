@@ -11,8 +11,8 @@ const NAME: usize = 255;
 /// Brackets of one pattern that nothing closes and that are looked behind, at most: each is read to the end.
 const OPEN_BRACKETS: usize = 4;
 
-/// The first `limit` paths that an absolute pattern names, in the order of their bytes.
-pub(super) fn expand_pattern(rootfs: &Rootfs, pattern: &[u8], limit: usize) -> Vec<Vec<u8>> {
+/// The first `limit` paths that an absolute pattern names (glob(7)), in the order of their bytes.
+pub fn expand_pattern(rootfs: &Rootfs, pattern: &[u8], limit: usize) -> Vec<Vec<u8>> {
     if names_folders(pattern) {
         return Vec::new();
     }

@@ -1,0 +1,286 @@
+//! The Pythons of an image and which of them imports an object.
+
+use std::collections::BTreeMap;
+
+use super::interpreter::{PythonInterpreter, SearchedFolder, version_of_name};
+use super::settings::PythonSettings;
+use crate::judge::facts::python_distributions::PythonDistribution;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// The interpreters of one image that are looked at, at most.
+const INTERPRETERS: usize = 64;
+/// The components of a package's file below its site that are tried behind links, at most.
+const DEPTH: usize = 8;
+
+/// The Pythons of an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::judge::facts) struct PythonEnvironment {
+    /// The one that `PATH` leads to first, then the others by path; two that are the same but in name count once.
+    interpreters: Vec<PythonInterpreter>,
+    /// The folder of the script that is started, or the working directory.
+    start: Option<SearchedFolder>,
+    /// The version of each distribution, by its site and name.
+    distributions: BTreeMap<(RootPath, String), String>,
+}
+
+/// Who imports an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PythonUse {
+    /// A Python of the image does, as it starts.
+    Imported {
+        /// The interpreter, by the path that it is called by.
+        interpreter: RootPath,
+        /// The folder of its path that the package lies in.
+        site: RootPath,
+    },
+    /// None does, as it starts.
+    Unreachable {
+        /// The folder of packages.
+        site: RootPath,
+        /// The reason, as the end of a sentence.
+        why: String,
+    },
+}
+
+/// An object as an interpreter finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundObject {
+    /// The folder of its path that the object lies in.
+    pub site: RootPath,
+    /// The path by which Python opens it, absolute.
+    pub path: Vec<u8>,
+}
+
+/// What becomes of a look for an object in one interpreter's path.
+enum ObjectSearch {
+    Found(FoundObject),
+    /// Why the interpreter passes it over.
+    PassedOver(String),
+    NotThere,
+}
+
+/// Whether a file of this name may be a Python.
+pub(in crate::judge::facts) fn is_interpreter_name(name: &[u8]) -> bool {
+    matches!(name, b"python" | b"python3") || version_of_name(name).is_some()
+}
+
+impl PythonEnvironment {
+    /// Reads the interpreters among `candidates`, the paths of files and links that are called as a Python is.
+    pub fn read(
+        rootfs: &Rootfs,
+        candidates: &[RootPath],
+        settings: &PythonSettings,
+        distributions: &[PythonDistribution],
+    ) -> Self {
+        let on_path = [&b"python3"[..], b"python"].into_iter().flat_map(|name| {
+            let folders = settings.path.iter();
+            folders.map(move |folder| folder.join(name))
+        });
+        let mut interpreters: Vec<PythonInterpreter> = Vec::new();
+        for path in on_path.chain(candidates.iter().cloned()) {
+            if interpreters.len() >= INTERPRETERS {
+                break;
+            }
+            let Some(found) = PythonInterpreter::read(rootfs, &path, settings) else {
+                continue;
+            };
+            let is_same =
+                |other: &PythonInterpreter| other.program == found.program && other.search_path == found.search_path;
+            if !interpreters.iter().any(is_same) {
+                interpreters.push(found);
+            }
+        }
+        let start = rootfs.lookup(&settings.start.absolute()).ok();
+        // At the root lies the whole image, and nobody installs packages there.
+        let start = start.filter(|found| found.path != RootPath::default());
+        let key = |dist: &PythonDistribution| ((dist.site.clone(), dist.name.clone()), dist.version.clone());
+        Self {
+            interpreters,
+            start: start.map(|found| SearchedFolder {
+                path: settings.start.clone(),
+                real_path: found.path,
+                is_site: false,
+            }),
+            distributions: distributions.iter().map(key).collect(),
+        }
+    }
+
+    /// The interpreter that imports an object, and how it finds it; `None` for what is no part of a package.
+    pub(super) fn find(
+        &self,
+        rootfs: &Rootfs,
+        object: &RootPath,
+    ) -> Option<Result<(&PythonInterpreter, FoundObject), PythonUse>> {
+        // Packages without a Python are loaded by a program that has one within it, if by any.
+        if self.interpreters.is_empty() {
+            return None;
+        }
+        let mut passed_over = None;
+        for interpreter in &self.interpreters {
+            match self.search(rootfs, interpreter, object) {
+                ObjectSearch::Found(found) => return Some(Ok((interpreter, found))),
+                ObjectSearch::PassedOver(why) => {
+                    passed_over.get_or_insert(why);
+                }
+                ObjectSearch::NotThere => {}
+            }
+        }
+        let site = self.site_of(object)?;
+        let why = passed_over.unwrap_or_else(|| format!("no Python of the image has {site} on its path"));
+        Some(Err(PythonUse::Unreachable { site, why }))
+    }
+
+    /// The version of the first distribution of a name on the path; a final `*` stands for any rest.
+    pub(super) fn version(&self, interpreter: &PythonInterpreter, pattern: &str) -> Option<&str> {
+        let mut folders = self.folders(interpreter);
+        folders.find_map(|folder| {
+            let of_site = self.distributions.iter();
+            let mut fits = of_site.filter(|((site, name), _)| {
+                *site == folder.real_path && crate::knowledge::matches_name_pattern(name.as_bytes(), pattern)
+            });
+            fits.next().map(|(_, version)| version.as_str())
+        })
+    }
+
+    /// The folders that an interpreter looks into, in order.
+    pub(super) fn folders<'e>(
+        &'e self,
+        interpreter: &'e PythonInterpreter,
+    ) -> impl Iterator<Item = &'e SearchedFolder> {
+        self.start.iter().chain(&interpreter.search_path)
+    }
+
+    fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {
+        let folders: Vec<&SearchedFolder> = self.folders(interpreter).collect();
+        let site = self.site_of(object);
+        let found = folders.iter().enumerate().find_map(|(number, folder)| {
+            // What lies in a folder of packages within this one is found by no name.
+            let inner = site.as_ref().filter(|site| **site != folder.real_path);
+            if inner.is_some_and(|site| below(&folder.real_path, site).is_some()) {
+                return None;
+            }
+            let rest = below_folder(rootfs, folder, object)?;
+            // Much lies in other folders that no Python loads.
+            let may_be = folder.is_site || self.is_package(rootfs, folder, &rest);
+            may_be.then_some((number, *folder, rest))
+        });
+        let Some((number, folder, rest)) = found else {
+            return ObjectSearch::NotThere;
+        };
+        if !fits_version(rest.name(), &interpreter.version) {
+            let version = &interpreter.version;
+            return ObjectSearch::PassedOver(format!("{} is of another Python than {version}", object));
+        }
+        let earlier = folders.iter().take(number);
+        if let Some(other) = shadow(rootfs, earlier.copied(), folder, &rest) {
+            return ObjectSearch::PassedOver(format!("Python imports {other} in its place"));
+        }
+        ObjectSearch::Found(FoundObject {
+            site: folder.path.clone(),
+            path: folder.path.join(rest.as_bytes()).absolute(),
+        })
+    }
+
+    /// Whether an object below a folder is installed there, or is part of a package or a module by what lies there.
+    fn is_package(&self, rootfs: &Rootfs, folder: &SearchedFolder, rest: &RootPath) -> bool {
+        let mut parts = rest.split_components();
+        let first = parts.next().unwrap_or_default();
+        let package = folder.real_path.join(first).join(b"__init__.py").absolute();
+        let is_module = parts.next().is_none() || rootfs.file(&package).is_some();
+        // In a working directory a name tells, too: who is started there need not be a Python.
+        let is_named = self.start.as_ref() != Some(folder) || module_tag(rest.name()).is_some();
+        self.has_distributions(&folder.real_path) || (is_module && is_named)
+    }
+
+    fn has_distributions(&self, folder: &RootPath) -> bool {
+        let from = (folder.clone(), String::new());
+        self.distributions
+            .range(from..)
+            .next()
+            .is_some_and(|((site, _), _)| site == folder)
+    }
+
+    /// The folder of packages that an object lies in, whether or not a Python looks there.
+    fn site_of(&self, object: &RootPath) -> Option<RootPath> {
+        let mut folder = object.parent();
+        while folder != RootPath::default() {
+            let is_site = matches!(folder.name(), b"site-packages" | b"dist-packages");
+            if is_site || self.has_distributions(&folder) {
+                return Some(folder);
+            }
+            folder = folder.parent();
+        }
+        None
+    }
+}
+
+/// The path behind a folder, of what lies below it.
+fn below(folder: &RootPath, path: &RootPath) -> Option<RootPath> {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes())?;
+    rest.starts_with(b"/").then(|| RootPath::new(rest))
+}
+
+/// The path of an object below a folder, also where links in the folder lead to it, as those of uv's cache do.
+fn below_folder(rootfs: &Rootfs, folder: &SearchedFolder, object: &RootPath) -> Option<RootPath> {
+    if let Some(rest) = below(&folder.real_path, object) {
+        return Some(rest);
+    }
+    let parts: Vec<&[u8]> = object.split_components().collect();
+    let deepest = parts.len().saturating_sub(DEPTH);
+    (deepest..parts.len()).find_map(|from| {
+        let rest = RootPath::new(&parts.get(from..)?.join(&b'/'));
+        let found = rootfs.lookup(&folder.real_path.join(rest.as_bytes()).absolute());
+        found.is_ok_and(|found| found.path == *object).then_some(rest)
+    })
+}
+
+/// The package or module of the same name that Python finds before the one at `rest` in `folder`.
+fn shadow<'f>(
+    rootfs: &Rootfs,
+    mut earlier: impl Iterator<Item = &'f SearchedFolder>,
+    folder: &SearchedFolder,
+    rest: &RootPath,
+) -> Option<RootPath> {
+    let first = rest.split_components().next()?;
+    let is_file = |path: &RootPath| rootfs.file(&path.absolute()).is_some();
+    let is_module = rest.split_components().nth(1).is_none();
+    // A folder without `__init__.py` is part of a namespace, of which every folder of the path may have one.
+    if !is_module && !is_file(&folder.real_path.join(first).join(b"__init__.py")) {
+        return None;
+    }
+    let name = first.split(|&byte| byte == b'.').next()?;
+    earlier.find_map(|other| {
+        let folder = &other.real_path;
+        let package = folder.join(name).join(b"__init__.py");
+        let module = folder.join(&[name, b".py"].concat());
+        [package, module, folder.join(first)].into_iter().find(is_file)
+    })
+}
+
+/// `311` of `_C.cpython-311-x86_64-linux-gnu.so`, `abi3` of `_C.abi3.so`.
+fn module_tag(name: &[u8]) -> Option<&[u8]> {
+    let stem = name.strip_suffix(b".so")?;
+    let tag = stem
+        .rsplit(|&byte| byte == b'.')
+        .next()
+        .filter(|tag| tag.len() < stem.len())?;
+    let tag = tag.split(|&byte| byte == b'-');
+    let mut parts = tag;
+    match parts.next()? {
+        b"cpython" => parts.next(),
+        b"abi3" => Some(b"abi3"),
+        other if other.starts_with(b"pypy") => Some(other),
+        _ => None,
+    }
+}
+
+/// Whether an interpreter of this version loads a module of this file name (`importlib.machinery.EXTENSION_SUFFIXES`).
+pub(super) fn fits_version(name: &[u8], version: &str) -> bool {
+    match module_tag(name) {
+        None => true,
+        // The stable ABI has no place for an object without the global lock.
+        Some(b"abi3") => !version.ends_with('t'),
+        Some(tag) => tag == version.replace('.', "").as_bytes(),
+    }
+}

@@ -1,0 +1,229 @@
+//! The process that an import makes: the interpreter is started, then what packages open before, then the object.
+
+use super::environment::{FoundObject, PythonEnvironment, PythonUse, fits_version};
+use super::interpreter::PythonInterpreter;
+use crate::judge::facts::file_owner::contains_bytes;
+use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::ldconfig::expand_pattern;
+use image_linkage::loader::{LoadResolution, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// The files of one pattern that are looked at, at most.
+const FILES: usize = 64;
+/// How many packages that import one another are followed.
+const PACKAGES: usize = 4;
+
+/// An object that a Python of the image imports.
+pub(in crate::judge::facts) struct ImportedObject<'e> {
+    environment: &'e PythonEnvironment,
+    rootfs: &'e Rootfs,
+    interpreter: &'e PythonInterpreter,
+    found: FoundObject,
+}
+
+/// What became of opening the first file of some patterns.
+enum Opening {
+    Opened,
+    Missing,
+    Refused(LoadResolution),
+}
+
+/// An import that fails: what the loader made of the object that it fails at.
+type ImportFailure = LoadResolution;
+
+/// Who imports an object; `None` for what is no part of a package, and why for what no Python finds.
+pub(in crate::judge::facts) fn import_object<'e>(
+    environment: &'e PythonEnvironment,
+    rootfs: &'e Rootfs,
+    object: &RootPath,
+) -> Option<Result<ImportedObject<'e>, PythonUse>> {
+    Some(
+        environment
+            .find(rootfs, object)?
+            .map(|(interpreter, found)| ImportedObject {
+                environment,
+                rootfs,
+                interpreter,
+                found,
+            }),
+    )
+}
+
+impl ImportedObject<'_> {
+    /// The program of the interpreter, without links.
+    pub fn program(&self) -> &RootPath {
+        &self.interpreter.program
+    }
+
+    /// Who imports it.
+    pub fn used_by(&self) -> PythonUse {
+        PythonUse::Imported {
+            interpreter: self.interpreter.path.clone(),
+            site: self.found.site.clone(),
+        }
+    }
+
+    /// Starts the interpreter, opens what the packages of `profile` open before, and loads the object.
+    pub fn load(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        profile: Option<&ConsumerProfile>,
+        profiles: &[ConsumerProfile],
+    ) -> LoadResolution {
+        let started = process.start(&self.program().absolute(), StartMode::Executed);
+        if !started.loads() {
+            return started;
+        }
+        let imported = profile.map(|profile| self.import(process, profile, profiles, PACKAGES));
+        if let Some(Err(failure)) = imported {
+            return failure;
+        }
+        // An interpreter opens an extension by its path: the object itself is not searched for.
+        process.open(&self.found.path, None)
+    }
+
+    /// The files that a profile's program opens as the library itself, in order.
+    pub fn opened_files(&self, profile: &ConsumerProfile) -> Vec<ByteString> {
+        let patterns = profile.python.iter().flat_map(|python| &python.opens);
+        let files = patterns.flat_map(|pattern| {
+            let folders = self.environment.folders(self.interpreter);
+            let sites = folders.filter(|folder| folder.is_site);
+            sites.flat_map(move |folder| self.files(&folder.path, pattern))
+        });
+        files.map(ByteString::from).collect()
+    }
+
+    fn import(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        profile: &ConsumerProfile,
+        profiles: &[ConsumerProfile],
+        depth: usize,
+    ) -> Result<(), ImportFailure> {
+        let Some((python, depth)) = profile.python.as_ref().zip(depth.checked_sub(1)) else {
+            return Ok(());
+        };
+        let before = python.after.iter();
+        for other in before.filter_map(|id| profiles.iter().find(|other| other.id == *id)) {
+            self.import(process, other, profiles, depth)?;
+        }
+        let distribution = python.distribution.as_deref();
+        let version = distribution.and_then(|name| self.environment.version(self.interpreter, name));
+        for step in python.steps.iter().filter(|step| step.is_of_version(version)) {
+            let holds = |part: &String| process.has_mapped(|path| contains_bytes(path.as_bytes(), part.as_bytes()));
+            if step.mapped.as_ref().is_none_or(holds) {
+                self.take_step(process, python, step)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_step(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        python: &PythonImport,
+        step: &ImportStep,
+    ) -> Result<(), ImportFailure> {
+        if let Some(row) = step.libraries {
+            self.open_libraries(process, python, row);
+        }
+        let Some(pattern) = &step.open else {
+            return Ok(());
+        };
+        let patterns = std::slice::from_ref(pattern);
+        match self.open_first(process, patterns) {
+            Opening::Refused(_) if step.else_libraries => self.open_all_libraries(process, python)?,
+            Opening::Refused(failure) => return Err(failure),
+            // What is not there at all is not what the profile was made for.
+            Opening::Opened | Opening::Missing => return Ok(()),
+        }
+        match self.open_first(process, patterns) {
+            Opening::Refused(failure) => Err(failure),
+            Opening::Opened | Opening::Missing => Ok(()),
+        }
+    }
+
+    fn open_libraries(&self, process: &mut SimulatedProcess<'_>, python: &PythonImport, row: LibraryRow) {
+        for library in &python.libraries {
+            let ends = match self.open_first(process, &python.places_of(library)) {
+                Opening::Opened => false,
+                Opening::Missing => row == LibraryRow::UntilMissing,
+                Opening::Refused(_) => row != LibraryRow::All,
+            };
+            if ends {
+                return;
+            }
+        }
+    }
+
+    /// Opens the libraries; one that cannot be had ends the import.
+    fn open_all_libraries(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        python: &PythonImport,
+    ) -> Result<(), ImportFailure> {
+        for library in &python.libraries {
+            match self.open_first(process, &python.places_of(library)) {
+                Opening::Missing if !python.optional.contains(library) => return Err(not_in_path(library)),
+                Opening::Refused(failure) => return Err(failure),
+                Opening::Opened | Opening::Missing => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the first file of the patterns in the first folder of `sys.path` that has one.
+    fn open_first(&self, process: &mut SimulatedProcess<'_>, patterns: &[String]) -> Opening {
+        let mut folders = self.environment.folders(self.interpreter);
+        let file = folders.find_map(|folder| {
+            let mut patterns = patterns.iter();
+            patterns.find_map(|pattern| self.files(&folder.path, pattern).into_iter().next())
+        });
+        let Some(file) = file else {
+            return Opening::Missing;
+        };
+        // dlopen of what fails leaves nothing mapped (elf/dl-open.c, `_dl_open`).
+        let before = process.clone();
+        let resolution = process.open(&file, None);
+        if resolution.loads() {
+            return Opening::Opened;
+        }
+        *process = before;
+        Opening::Refused(resolution)
+    }
+
+    /// The files of a pattern below a folder that this Python can load, by name.
+    fn files(&self, folder: &RootPath, pattern: &str) -> Vec<Vec<u8>> {
+        let mut absolute = Vec::new();
+        // A folder may be called as it likes: what would be a wildcard in its name is none.
+        for byte in folder.absolute() {
+            if b"*?[\\".contains(&byte) {
+                absolute.push(b'\\');
+            }
+            absolute.push(byte);
+        }
+        absolute.push(b'/');
+        absolute.extend_from_slice(pattern.as_bytes());
+        let mut files = expand_pattern(self.rootfs, &absolute, FILES);
+        files.retain(|file| fits_version(RootPath::new(file).name(), &self.interpreter.version));
+        files
+    }
+}
+
+/// The failure of an import for want of a library in every folder of `sys.path`.
+fn not_in_path(library: &str) -> ImportFailure {
+    let name = library.rsplit('/').next().unwrap_or(library);
+    LoadResolution {
+        unresolved: vec![UnresolvedRequest {
+            name: name.as_bytes().into(),
+            requested_by: None,
+            outcome: RequestOutcome::NotFound,
+            message: format!("{name}.so: not found in the folders of sys.path"),
+            missing_version: None,
+            trace: Vec::new(),
+        }],
+        ..LoadResolution::default()
+    }
+}
