@@ -288,6 +288,17 @@ fn gets(
         let obstacle = credentials::search_obstacle(&context.rootfs, names, &gets.trace);
         gets = gets.with_obstacle(obstacle);
     }
+    if asker.asks == RequestKind::Needed && gets.outcome == RequestOutcome::Loaded {
+        let objects = std::mem::take(&mut gets.objects);
+        let called = missing_symbols::find_preloaded_library(&context.rootfs, library, object, &objects);
+        if let Some(called) = called.filter(|called| gets.real_path.as_ref() != Some(&called.real_path)) {
+            gets.path = Some(called.path.clone());
+            gets.real_path = Some(called.real_path.clone());
+            gets.how = Some(called.how);
+            gets.trace.clone_from(&called.trace);
+        }
+        gets.objects = objects;
+    }
     gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets);
     gets
 }
