@@ -26,6 +26,8 @@ const STANDARD: [&str; 13] = [
 struct Site {
     folder: String,
     python: String,
+    /// What the application does before it imports.
+    before: Option<String>,
 }
 
 /// Adds an environment and its packages.
@@ -62,6 +64,7 @@ fn system(draft: &mut Draft) -> Site {
     Site {
         folder: draft.random.pick(&folders).to_owned(),
         python: "/usr/bin/python3".to_owned(),
+        before: None,
     }
 }
 
@@ -81,6 +84,7 @@ fn venv(draft: &mut Draft) -> Site {
     Site {
         folder: format!("{top}/lib/python3.11/site-packages"),
         python: format!("{top}/bin/python"),
+        before: None,
     }
 }
 
@@ -91,17 +95,21 @@ fn user(draft: &mut Draft) -> Site {
     Site {
         folder: format!("{home}/.local/lib/python3.11/site-packages"),
         python: "/usr/bin/python3".to_owned(),
+        before: None,
     }
 }
 
 fn target(draft: &mut Draft) -> Site {
     let folder = "/srv/packages";
-    if draft.random.chance(85) {
+    let is_set = draft.random.chance(85);
+    if is_set {
         draft.env("PYTHONPATH", &format!("/opt/gone:{folder}"));
     }
     Site {
         folder: folder.to_owned(),
         python: "/usr/bin/python3".to_owned(),
+        // The application says where its packages are.
+        before: (!is_set).then(|| format!("import sys; sys.path.insert(0, '{folder}'); ")),
     }
 }
 
@@ -116,6 +124,7 @@ fn pth(draft: &mut Draft) -> Site {
     Site {
         folder: folder.to_owned(),
         python: "/usr/bin/python3".to_owned(),
+        before: None,
     }
 }
 
@@ -139,11 +148,16 @@ fn prefix(draft: &mut Draft) -> Site {
         // Debian's site module has no site-packages but in virtual environments.
         folder: format!("{top}/lib/python3.11/dist-packages"),
         python: format!("{top}/bin/python"),
+        before: None,
     }
 }
 
 fn import(site: &Site, what: &str) -> Vec<String> {
-    vec![site.python.clone(), "-c".to_owned(), format!("import {what}")]
+    vec![
+        site.python.clone(),
+        "-c".to_owned(),
+        format!("{}import {what}", site.before.as_deref().unwrap_or_default()),
+    ]
 }
 
 fn module(draft: &mut Draft, site: &Site, number: usize) {
