@@ -6,7 +6,20 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 24] = [
+const KEPT: [&str; 36] = [
+    // Scripts that stand between the container's command and its program, by where they are in practice.
+    "/*.sh",
+    "/start",
+    "/run",
+    "/init",
+    "/serve",
+    "/launch",
+    "*/*.sh",
+    "*/*/*.sh",
+    "*/*/*/*.sh",
+    "*entrypoint",
+    "*entrypoint*.sh",
+    "**/*entrypoint.d/*",
     // Who the user of the image is, and what it may read.
     "etc/passwd",
     "etc/group",
@@ -69,16 +82,16 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let symbols = own.into_iter().chain(&library.companion_symbols).cloned();
     // Who imports none of these opens nothing, whatever texts it holds.
     let openers = LIBRARY_OPENERS.iter().map(|name| (*name).to_owned());
+    // A link of any name may lead to the library.
+    let file_names = Some(".so".to_owned());
+    let texts = library.functions.iter().cloned().chain(own_version).chain(file_names);
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
-            names: names
-                .chain(library.functions.iter().cloned())
-                .chain(own_version)
-                .collect(),
+            names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
         }),
     }
@@ -112,6 +125,10 @@ mod tests {
             "etc/apt/sources.list.d/debian.sources",
             "usr/local/cuda-12.4/version.json",
             "a/include/cupti_version.h",
+            "run.sh",
+            "app/start.sh",
+            "usr/local/bin/docker-entrypoint.sh",
+            "opt/nvidia/entrypoint.d/10-banner.sh",
             "opt/venv/pyvenv.cfg",
             "usr/lib/python3.11/site.py",
             "opt/venv/lib/python3.11/site-packages/extra.pth",
@@ -125,6 +142,8 @@ mod tests {
             "etc/apt/trusted.gpg",
             "var/lib/dpkg/info/bash.list",
             "x/RECORD",
+            "a/b/c/d/e.sh",
+            "usr/bin/start",
             "conda-meta/cuda-12.json",
         ] {
             assert!(!read(path).0, "{path}");

@@ -1,8 +1,10 @@
 //! What a process in the image starts with in one world: file system, loader, environment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::credentials::{ImageUser, image_user};
+use super::entry_environment::{EntryEnvironment, entry_environment};
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::unresolved_objects;
 use super::world::{ByWorld, World};
@@ -37,6 +39,8 @@ pub struct ProcessContext {
     pub relinked: LinkChanges,
     /// What the loader reads of the environment.
     pub environment: LoaderEnvironment,
+    /// What the container's command makes of the environment of the config.
+    pub entry: EntryEnvironment,
     /// The user that the processes are started as.
     pub(super) user: ImageUser,
     /// The level of the processor, which decides on glibc-hwcaps.
@@ -59,12 +63,14 @@ pub fn build_contexts(
     let arch = Arch::of_platform(&image.platform.architecture);
     let linker = arch.and_then(|arch| DynamicLoader::find_default(rootfs, arch, conditions.cpu));
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
+    let entry = entry_environment(&image.config, rootfs, &container_environment(image, conditions));
     let as_is = ProcessContext {
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
         linker,
         relinked: LinkChanges::default(),
-        environment: process_environment(image, conditions),
+        environment: process_environment(image, &entry),
+        entry,
         user: image_user(&image.config, rootfs),
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
@@ -117,9 +123,15 @@ pub(super) fn python_settings(image: &Image, rootfs: &Rootfs, conditions: &Gathe
     )
 }
 
-/// The environment of the image config with what was asked for over it, as the loader sees it.
-fn process_environment(image: &Image, conditions: &GatherOptions) -> LoaderEnvironment {
-    let value = |key: &str| variable(image, conditions, key).map(|value| value.as_bytes().into());
+/// The environment of the image config with what was asked for over it: what the container's command starts with.
+fn container_environment(image: &Image, conditions: &GatherOptions) -> BTreeMap<String, String> {
+    let all = image.config.env.iter().chain(&conditions.environment);
+    all.cloned().collect()
+}
+
+/// The environment of the program, as the loader sees it.
+fn process_environment(image: &Image, entry: &EntryEnvironment) -> LoaderEnvironment {
+    let value = |key: &str| entry.values.get(key).map(|value| value.as_bytes().into());
     LoaderEnvironment {
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),

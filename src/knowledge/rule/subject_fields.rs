@@ -113,6 +113,20 @@ pub(super) const LD_CACHE: &[&str] = &[
 
 pub(super) const EMPTY_ELEMENT: &[&str] = &["of", "value", "working_dir"];
 
+pub(super) const ENVIRONMENT: &[&str] = &[
+    "variables",
+    // The command or script that sets them.
+    "by",
+    // Whether their values can be told without running it.
+    "known",
+];
+
+pub(super) const INJECTION: &[&str] = &[
+    "variable", "library", // The loader's words.
+    "words",   // Whether nothing lies where the variable leads.
+    "missing",
+];
+
 pub(super) const STUB: &[&str] = &[
     "path",
     "name",

@@ -36,6 +36,10 @@ pub enum SubjectKind {
     LdCache,
     /// A search path with an empty element.
     EmptyElement,
+    /// Variables of the loader or the driver that the container's command sets, or may set.
+    Environment,
+    /// A library that a variable makes the driver or NVTX load, and that cannot be loaded.
+    Injection,
     /// A stub of the driver's library that a search path leads to.
     Stub,
     /// Something of the GPU that the image tells the container runtime to leave out.
@@ -54,7 +58,7 @@ pub enum SubjectKind {
 
 impl SubjectKind {
     /// All kinds, for who wants to see that each is in use.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -67,6 +71,8 @@ impl SubjectKind {
         Self::Consumer,
         Self::LdCache,
         Self::EmptyElement,
+        Self::Environment,
+        Self::Injection,
         Self::Stub,
         Self::Runtime,
         Self::Cuda,
@@ -91,6 +97,8 @@ impl SubjectKind {
             Self::Consumer => "consumer",
             Self::LdCache => "ld-cache",
             Self::EmptyElement => "empty-element",
+            Self::Environment => "environment",
+            Self::Injection => "injection",
             Self::Stub => "stub",
             Self::Runtime => "runtime",
             Self::Cuda => "cuda",
@@ -116,6 +124,8 @@ impl SubjectKind {
             Self::Consumer => subject_fields::CONSUMER,
             Self::LdCache => subject_fields::LD_CACHE,
             Self::EmptyElement => subject_fields::EMPTY_ELEMENT,
+            Self::Environment => subject_fields::ENVIRONMENT,
+            Self::Injection => subject_fields::INJECTION,
             Self::Stub => subject_fields::STUB,
             Self::Runtime => subject_fields::RUNTIME,
             Self::Cuda => subject_fields::CUDA,

@@ -385,8 +385,10 @@ impl<'a> ElfStream<'a> {
         let in_table = |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let outside = |texts: Vec<(u64, ByteString)>| {
             let outside = texts.into_iter().filter(|(offset, _)| !in_table(*offset));
-            let texts: BTreeSet<ByteString> = outside.map(|(_, text)| text).collect();
-            texts.into_iter().collect()
+            let mut seen = BTreeSet::new();
+            // Compilers keep the strings of a function in the order in which it uses them.
+            let texts = outside.map(|(_, text)| text);
+            texts.filter(|text| seen.insert(text.clone())).collect()
         };
         let found = scanner.finish();
         self.facts.mentions = outside(found.strings);

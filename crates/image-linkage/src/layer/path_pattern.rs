@@ -11,10 +11,14 @@ pub(super) struct PathPattern {
 }
 
 impl PathPattern {
-    /// A pattern as it is written; without a slash, it is that of a name in any folder.
+    /// A pattern as it is written; without a slash, it is that of a name in any folder, and with one in front alone, of
+    /// a name in the root.
     pub(crate) fn new(text: &str) -> Self {
         let split = text.rsplit_once('/');
-        let parts = |folder: &str| folder.split('/').map(|part| part.as_bytes().into()).collect();
+        let parts = |folder: &str| {
+            let parts = folder.split('/').filter(|part| !part.is_empty());
+            parts.map(|part| part.as_bytes().into()).collect()
+        };
         Self {
             folder: split.map(|(folder, _)| parts(folder)),
             name: split.map_or(text, |(_, name)| name).as_bytes().into(),
@@ -62,6 +66,7 @@ mod tests {
             ("*/**/conda-meta/*.json", "opt/conda-meta/a.json"),
             ("**/a/**/b", "x/a/x/a/y/b"),
             ("lib*.so*", "usr/lib/libz.so"),
+            ("/*.sh", "run.sh"),
         ] {
             assert!(matches(pattern, path), "{pattern} {path}");
         }
@@ -72,6 +77,7 @@ mod tests {
             ("usr/cuda*/**/version.json", "usr/local/version.json"),
             ("*/**/conda-meta/*.json", "conda-meta/a.json"),
             ("lib*.so.*", "libz.so"),
+            ("/*.sh", "bin/run.sh"),
         ] {
             assert!(!matches(pattern, path), "{pattern} {path}");
         }

@@ -126,7 +126,7 @@ impl PythonEnvironment {
                 ObjectSearch::NotThere => {}
             }
         }
-        let site = self.site_of(object)?;
+        let site = self.site_of(object).or_else(|| folder_of_module(rootfs, object))?;
         let why = passed_over.unwrap_or_else(|| format!("no Python of the image has {site} on its path"));
         Some(Err(PythonUse::Unreachable { site, why }))
     }
@@ -170,7 +170,7 @@ impl PythonEnvironment {
         };
         if !fits_version(rest.name(), &interpreter.version) {
             let version = &interpreter.version;
-            return ObjectSearch::PassedOver(format!("{} is of another Python than {version}", object));
+            return ObjectSearch::PassedOver(format!("{object} is of another Python than {version}"));
         }
         let earlier = folders.iter().take(number);
         if let Some(other) = shadow(rootfs, earlier.copied(), folder, &rest) {
@@ -213,6 +213,16 @@ impl PythonEnvironment {
         }
         None
     }
+}
+
+/// The folder that Python would have to look into for a module that is one by its name.
+fn folder_of_module(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+    module_tag(object.name())?;
+    let mut folder = object.parent();
+    while rootfs.file(&folder.join(b"__init__.py").absolute()).is_some() && folder != RootPath::default() {
+        folder = folder.parent();
+    }
+    Some(folder)
 }
 
 /// The path behind a folder, of what lies below it.

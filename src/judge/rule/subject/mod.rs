@@ -11,10 +11,12 @@ mod dangling;
 mod dead_weight;
 mod driver_stub;
 mod empty_element;
+mod environment;
 mod evidence;
 mod failure;
 mod framework;
 mod image;
+mod injection;
 mod ld_cache;
 mod misnamed;
 mod nvperf;
@@ -42,6 +44,8 @@ pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         consumer::subjects,
         ld_cache::subjects,
         empty_element::subjects,
+        environment::subjects,
+        injection::subjects,
         driver_stub::subjects,
         container_runtime::subjects,
         cuda_driver::subjects,

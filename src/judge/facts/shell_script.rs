@@ -1,0 +1,751 @@
+//! What a shell script makes of its environment before it starts the program that it is for, as far as that can be
+//! told without running it (POSIX.1-2017, Shell Command Language).
+//!
+//! What a command says is not known, nor is what depends on it: a variable that is set there is unknown from then on.
+
+use std::collections::BTreeMap;
+
+use super::shell_words::{Alternative, ShellToken, WordPart, shell_tokens};
+
+/// What is known of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum VariableValue {
+    Text(String),
+    Unset,
+    /// Only a run could tell.
+    Unknown,
+}
+
+/// The variables of a shell, and which of them the programs get that it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct ShellState {
+    pub variables: BTreeMap<String, VariableValue>,
+    /// The variables that are not exported; all others are.
+    pub local: Vec<String>,
+    /// `$1` and so on, each as far as it is known.
+    pub arguments: Vec<Option<String>>,
+    pub exports_all: bool,
+    /// The names that were exported before they had a value.
+    pub marked: Vec<String>,
+    /// The variables of which only a run could tell whether they are exported.
+    pub doubtful: Vec<String>,
+}
+
+/// A program that a script starts: its words and what it is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StartedProgram {
+    pub words: Vec<Option<String>>,
+    pub variables: BTreeMap<String, VariableValue>,
+}
+
+/// The commands that are followed in one script, those in functions each time.
+const COMMANDS: usize = 1_000;
+/// How deep functions, scripts and groups stand in each other.
+const DEPTH: usize = 24;
+/// The variables of one script.
+const VARIABLES: usize = 1_000;
+
+/// Reads the files that a script names: the text of one, and what is known of whether one is there.
+pub(super) trait ScriptFiles {
+    /// The text of a file; `None` where it is not known.
+    fn text(&self, path: &str) -> Option<String>;
+    /// What `test` says of a file by this letter; `None` where only a run could tell.
+    fn test(&self, sign: char, path: &str) -> Option<bool>;
+    /// Whether a script that is read one after the other with its like may set a variable of the loader.
+    fn some_part_sets(&self) -> bool;
+}
+
+/// The last program that a script starts, the one that takes its place; else no words, and what the script leaves.
+pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFiles) -> StartedProgram {
+    let mut run = ScriptRun {
+        files,
+        state,
+        functions: BTreeMap::new(),
+        last: None,
+        doubt: Doubt::Sure,
+        left: COMMANDS,
+        depth: 0,
+        is_over: false,
+    };
+    run.script(script);
+    let state = run.state;
+    run.last.unwrap_or_else(|| StartedProgram {
+        words: Vec::new(),
+        variables: exported(&state),
+    })
+}
+
+/// Whether commands are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    Sure,
+    /// Only a run could tell.
+    Open,
+    /// They are not.
+    Skipped,
+}
+
+struct ScriptRun<'f> {
+    files: &'f dyn ScriptFiles,
+    state: ShellState,
+    functions: BTreeMap<String, Vec<ShellToken>>,
+    last: Option<StartedProgram>,
+    doubt: Doubt,
+    left: usize,
+    depth: usize,
+    /// Whether the script has come to its end: `exec`, `exit`.
+    is_over: bool,
+}
+
+/// Tokens that are read one after the other.
+struct TokenReader<'t> {
+    tokens: &'t [ShellToken],
+    at: usize,
+}
+
+impl TokenReader<'_> {
+    fn peek(&self) -> Option<&ShellToken> {
+        self.tokens.get(self.at)
+    }
+
+    /// The next token where it is a word that stands as it is, such as `if`.
+    fn keyword(&self) -> Option<&str> {
+        match self.peek()? {
+            ShellToken::Word(parts, false) => match parts.as_slice() {
+                [WordPart::Text(text)] => Some(text),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, token: &ShellToken) -> bool {
+        let is_it = self.peek() == Some(token);
+        self.at += usize::from(is_it);
+        is_it
+    }
+}
+
+/// What a command says of its success; `None` where only a run could tell.
+type Success = Option<bool>;
+
+impl ScriptRun<'_> {
+    /// Runs a script in this shell.
+    fn script(&mut self, text: &str) {
+        match shell_tokens(text).filter(|_| self.depth < DEPTH) {
+            Some(tokens) => {
+                self.depth += 1;
+                self.block(&mut TokenReader { tokens: &tokens, at: 0 }, &[]);
+                self.depth -= 1;
+            }
+            None => self.forget_all(),
+        }
+    }
+
+    /// Runs commands up to one of the words, which is left to the caller.
+    fn block(&mut self, reader: &mut TokenReader<'_>, ends: &[&str]) -> Success {
+        let mut success = Some(true);
+        while let Some(token) = reader.peek() {
+            if matches!(token, ShellToken::End | ShellToken::Background) {
+                reader.at += 1;
+                continue;
+            }
+            if matches!(token, ShellToken::Close | ShellToken::CaseEnd)
+                || reader.keyword().is_some_and(|word| ends.contains(&word))
+            {
+                break;
+            }
+            success = self.list(reader);
+            if self.left == 0 || self.state.variables.len() > VARIABLES {
+                self.forget_all();
+                break;
+            }
+        }
+        success
+    }
+
+    /// Commands that are joined by `&&`, `||` and `|`.
+    fn list(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let outer = self.doubt;
+        let mut success = self.pipeline(reader);
+        loop {
+            let known = match reader.peek() {
+                Some(ShellToken::And) => success,
+                Some(ShellToken::Or) => success.map(|success| !success),
+                _ => break,
+            };
+            reader.at += 1;
+            while reader.take(&ShellToken::End) {}
+            let runs = match known {
+                Some(true) => Doubt::Sure,
+                Some(false) => Doubt::Skipped,
+                None => Doubt::Open,
+            };
+            self.doubt = outer.max(runs);
+            let next = self.pipeline(reader);
+            success = match known {
+                Some(true) => next,
+                Some(false) => success,
+                None => None,
+            };
+            self.doubt = outer;
+        }
+        success
+    }
+
+    fn pipeline(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let negates = reader.keyword() == Some("!");
+        reader.at += usize::from(negates);
+        let before = (self.state.clone(), self.last.clone());
+        let mut success = self.command(reader);
+        let mut is_pipe = false;
+        while reader.take(&ShellToken::Pipe) {
+            while reader.take(&ShellToken::End) {}
+            is_pipe = true;
+            success = self.command(reader).and(None);
+        }
+        if is_pipe || reader.peek() == Some(&ShellToken::Background) {
+            // Each command of a pipe, and what runs beside the script, has a shell of its own.
+            (self.state, self.last) = before;
+        }
+        if negates {
+            success.map(|success| !success)
+        } else {
+            success
+        }
+    }
+
+    fn command(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        self.left = self.left.saturating_sub(1);
+        if self.depth >= DEPTH {
+            self.forget_all();
+            self.left = 0;
+            return None;
+        }
+        self.depth += 1;
+        let success = self.command_within(reader);
+        self.depth -= 1;
+        success
+    }
+
+    fn command_within(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let word = reader.keyword().map(str::to_owned);
+        match word.as_deref() {
+            Some("if") => self.conditional(reader),
+            Some("for" | "while" | "until" | "select") => {
+                while reader.peek().is_some() && reader.keyword() != Some("do") {
+                    reader.at += 1;
+                }
+                reader.at += 1;
+                self.doubtful(|run| run.block(reader, &["done"]));
+                reader.at += 1;
+                None
+            }
+            Some("case") => self.case(reader),
+            Some("{") => {
+                reader.at += 1;
+                let success = self.block(reader, &["}"]);
+                reader.at += 1;
+                success
+            }
+            Some("function") => {
+                reader.at += 1;
+                self.simple(reader)
+            }
+            _ if reader.take(&ShellToken::Open) => {
+                let state = self.state.clone();
+                let success = self.block(reader, &[]);
+                reader.take(&ShellToken::Close);
+                self.state = state;
+                success
+            }
+            _ => self.simple(reader),
+        }
+    }
+
+    fn doubtful<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.doubt;
+        self.doubt = outer.max(Doubt::Open);
+        let result = act(self);
+        self.doubt = outer;
+        result
+    }
+
+    fn conditional(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let outer = self.doubt;
+        // Whether one of the conditions before was true.
+        let mut chosen = Some(false);
+        loop {
+            let word = reader.keyword().map(str::to_owned);
+            reader.at += 1;
+            let holds = match word.as_deref() {
+                Some("if" | "elif") => {
+                    let holds = self.block(reader, &["then"]);
+                    reader.at += 1;
+                    holds
+                }
+                Some("else") => Some(true),
+                // `fi`, or the end of a script that lacks it.
+                _ => break,
+            };
+            let runs = match (chosen, holds) {
+                (Some(true), _) | (_, Some(false)) => Doubt::Skipped,
+                (Some(false), Some(true)) => Doubt::Sure,
+                _ => Doubt::Open,
+            };
+            self.doubt = outer.max(runs);
+            self.block(reader, &["elif", "else", "fi"]);
+            self.doubt = outer;
+            chosen = match (chosen, holds) {
+                (Some(true), _) | (Some(false), Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            };
+        }
+        None
+    }
+
+    fn case(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        while reader.peek().is_some() && reader.keyword() != Some("in") {
+            reader.at += 1;
+        }
+        reader.at += 1;
+        while reader.peek().is_some() && reader.keyword() != Some("esac") {
+            // The pattern, up to its parenthesis.
+            while reader.peek().is_some_and(|token| *token != ShellToken::Close) && reader.keyword() != Some("esac") {
+                reader.at += 1;
+            }
+            if reader.take(&ShellToken::Close) {
+                self.doubtful(|run| run.block(reader, &["esac"]));
+                reader.take(&ShellToken::CaseEnd);
+            }
+            while reader.take(&ShellToken::End) {}
+        }
+        reader.at += 1;
+        None
+    }
+
+    /// A command of words, or a function that is told.
+    fn simple(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let mut words: Vec<(Vec<WordPart>, bool)> = Vec::new();
+        while let Some(ShellToken::Word(parts, is_quoted)) = reader.peek() {
+            words.push((parts.clone(), *is_quoted));
+            reader.at += 1;
+        }
+        if let ([(name, _)], Some(ShellToken::Open)) = (words.as_slice(), reader.peek()) {
+            return self.function(name.clone(), reader);
+        }
+        if words.is_empty() {
+            // Something that no command begins with: no step would be made.
+            reader.at += 1;
+            return None;
+        }
+        if self.doubt == Doubt::Skipped || self.is_over {
+            return None;
+        }
+        let assigned = words
+            .iter()
+            .take_while(|(parts, _)| assignment(parts).is_some())
+            .count();
+        let (assignments, words) = words.split_at_checked(assigned)?;
+        let fields: Vec<Option<String>> = words
+            .iter()
+            .flat_map(|(parts, quoted)| self.fields(parts, *quoted))
+            .collect();
+        let assignments: Vec<(String, VariableValue)> = assignments
+            .iter()
+            .filter_map(|(parts, _)| self.assigned(parts))
+            .collect();
+        if fields.is_empty() {
+            let is_known = assignments.iter().all(|(_, value)| *value != VariableValue::Unknown);
+            for (name, value) in assignments {
+                self.assign(&name, value);
+            }
+            return is_known.then_some(true);
+        }
+        self.run(&assignments, &fields)
+    }
+
+    fn function(&mut self, name: Vec<WordPart>, reader: &mut TokenReader<'_>) -> Success {
+        reader.at += 1;
+        reader.take(&ShellToken::Close);
+        while reader.take(&ShellToken::End) {}
+        let start = reader.at;
+        let outer = (self.doubt, self.state.clone());
+        // The body is read to see where it ends.
+        self.doubt = Doubt::Skipped;
+        self.command(reader);
+        (self.doubt, self.state) = outer;
+        let body = reader.tokens.get(start..reader.at).unwrap_or_default();
+        if let [WordPart::Text(name)] = name.as_slice() {
+            self.functions.insert(name.clone(), body.to_vec());
+        }
+        Some(true)
+    }
+
+    /// Runs a command by its name.
+    fn run(&mut self, assignments: &[(String, VariableValue)], fields: &[Option<String>]) -> Success {
+        let (name, rest) = fields.split_first()?;
+        let known = name.as_deref().unwrap_or_default();
+        if let Some(body) = self.functions.get(known).cloned() {
+            let arguments = std::mem::replace(&mut self.state.arguments, rest.to_vec());
+            let success = self.block(&mut TokenReader { tokens: &body, at: 0 }, &[]);
+            self.state.arguments = arguments;
+            return success;
+        }
+        match known {
+            "export" | "declare" | "typeset" | "readonly" | "local" => self.declare(known, rest),
+            "unset" => {
+                for name in rest.iter().flatten().filter(|name| !name.starts_with('-')) {
+                    self.unset(name);
+                }
+                Some(true)
+            }
+            "set" => self.set(rest),
+            "shift" => {
+                self.state.arguments = self.state.arguments.get(1..).unwrap_or_default().to_vec();
+                Some(true)
+            }
+            "." | "source" => self.source(rest),
+            "exec" if rest.is_empty() => Some(true),
+            "exec" => {
+                self.last = None;
+                self.start(assignments, rest);
+                self.is_over = self.doubt == Doubt::Sure;
+                Some(true)
+            }
+            "exit" | "return" => {
+                self.is_over = self.doubt == Doubt::Sure && known == "exit";
+                None
+            }
+            "[" | "test" => self.test(rest),
+            "true" | ":" | "cd" | "echo" | "printf" | "umask" | "ulimit" | "mkdir" | "trap" | "ldconfig" | "ln"
+            | "chmod" | "alias" | "hash" => Some(true),
+            "false" => Some(false),
+            "eval" => {
+                self.forget_all();
+                None
+            }
+            "read" | "mapfile" | "readarray" | "getopts" => {
+                for name in rest.iter().flatten() {
+                    self.assign(name, VariableValue::Unknown);
+                }
+                None
+            }
+            "command" | "builtin" | "[[" | "((" | "type" | "let" | "wait" => None,
+            _ => {
+                self.start(assignments, fields);
+                None
+            }
+        }
+    }
+
+    /// A program is started; the last one is what the script is for.
+    fn start(&mut self, assignments: &[(String, VariableValue)], words: &[Option<String>]) {
+        // What may not run is what the script is for only where nothing else is.
+        if self.doubt != Doubt::Sure && self.last.is_some() {
+            return;
+        }
+        let mut variables = exported(&self.state);
+        variables.extend(assignments.iter().cloned());
+        self.last = Some(StartedProgram {
+            words: words.to_vec(),
+            variables,
+        });
+    }
+
+    fn declare(&mut self, by: &str, words: &[Option<String>]) -> Success {
+        let options: Vec<&str> = words
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .take_while(|word| word.starts_with('-'))
+            .collect();
+        let exports = by == "export" && !options.contains(&"-n") || options.iter().any(|option| option.contains('x'));
+        for word in words.get(options.len()..).unwrap_or_default() {
+            let Some(word) = word else {
+                self.forget_all();
+                continue;
+            };
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word.as_str(), None),
+            };
+            if let Some(value) = value {
+                let appended = name.strip_suffix('+');
+                let value = match (appended, appended.map(|name| self.value(name))) {
+                    (None, _) => VariableValue::Text(value.to_owned()),
+                    (_, Some(VariableValue::Text(before))) => VariableValue::Text(before + value),
+                    (_, Some(VariableValue::Unset)) => VariableValue::Text(value.to_owned()),
+                    _ => VariableValue::Unknown,
+                };
+                // What a word held that is not known was marked so.
+                let value = match value {
+                    VariableValue::Text(text) if text.contains(UNKNOWN) => VariableValue::Unknown,
+                    other => other,
+                };
+                self.assign(appended.unwrap_or(name), value);
+            }
+            if exports {
+                self.export(name.strip_suffix('+').unwrap_or(name));
+            }
+        }
+        Some(true)
+    }
+
+    fn set(&mut self, words: &[Option<String>]) -> Success {
+        let words: Vec<Option<String>> = words.to_vec();
+        let end = words.iter().position(|word| word.as_deref() == Some("--"));
+        if let Some(arguments) = end.and_then(|end| words.get(end + 1..)) {
+            self.state.arguments = arguments.to_vec();
+        }
+        for word in words.iter().flatten() {
+            match word.as_str() {
+                "-a" | "allexport" => self.state.exports_all = true,
+                "+a" => self.state.exports_all = false,
+                _ => {}
+            }
+        }
+        Some(true)
+    }
+
+    fn source(&mut self, words: &[Option<String>]) -> Success {
+        let path = words.first().and_then(Option::as_deref);
+        let Some(path) = path else {
+            if self.files.some_part_sets() {
+                self.forget_all();
+            }
+            return None;
+        };
+        match (self.files.text(path), self.files.test('e', path)) {
+            (Some(text), _) => self.script(&text),
+            (None, Some(false)) => return Some(false),
+            (None, _) => self.forget_all(),
+        }
+        Some(true)
+    }
+
+    fn test(&self, words: &[Option<String>]) -> Success {
+        let words: Option<Vec<&str>> = words.iter().map(Option::as_deref).collect();
+        let mut words = words?;
+        if words.last() == Some(&"]") {
+            words.pop();
+        }
+        let (negates, words) = match words.split_first() {
+            Some((&"!", rest)) => (true, rest.to_vec()),
+            _ => (false, words),
+        };
+        let holds = match words.as_slice() {
+            ["-n", text] | [text] => Some(!text.is_empty()),
+            ["-z", text] => Some(text.is_empty()),
+            [one, "=" | "==", other] => Some(one == other),
+            [one, "!=", other] => Some(one != other),
+            [sign, path] => {
+                let mut signs = sign.strip_prefix('-')?.chars();
+                let letter = signs.next().filter(|_| signs.next().is_none())?;
+                self.files.test(letter, path)
+            }
+            _ => None,
+        };
+        if words.iter().any(|word| word.contains(UNKNOWN)) {
+            return None;
+        }
+        holds.map(|holds| holds != negates)
+    }
+
+    fn value(&self, name: &str) -> VariableValue {
+        if let Ok(number) = name.parse::<usize>() {
+            let argument = number.checked_sub(1).map(|at| self.state.arguments.get(at));
+            return match argument {
+                // `$0` is the script's own name.
+                None | Some(Some(None)) => VariableValue::Unknown,
+                Some(Some(Some(text))) => VariableValue::Text(text.clone()),
+                Some(None) => VariableValue::Unset,
+            };
+        }
+        let unset = if SET_AT_START.contains(&name) {
+            VariableValue::Unknown
+        } else {
+            VariableValue::Unset
+        };
+        self.state.variables.get(name).cloned().unwrap_or(unset)
+    }
+
+    fn assign(&mut self, name: &str, value: VariableValue) {
+        let state = &mut self.state;
+        let is_known = state.variables.contains_key(name) || state.marked.iter().any(|marked| marked == name);
+        if !is_known && !state.exports_all {
+            state.local.push(name.to_owned());
+        }
+        if state.exports_all {
+            state.local.retain(|local| local != name);
+        }
+        let value = match self.doubt {
+            // Where both ways come to the same, it is known all the same.
+            Doubt::Open if self.value(name) != value => VariableValue::Unknown,
+            _ => value,
+        };
+        self.state.variables.insert(name.to_owned(), value);
+    }
+
+    /// A variable is no more, and what is set under its name is not exported.
+    fn unset(&mut self, name: &str) {
+        if self.doubt != Doubt::Sure {
+            self.assign(name, VariableValue::Unknown);
+            self.state.doubtful.push(name.to_owned());
+            return;
+        }
+        self.state.variables.remove(name);
+        for list in [&mut self.state.local, &mut self.state.marked, &mut self.state.doubtful] {
+            list.retain(|known| known != name);
+        }
+        // It may be one that the engine would set.
+        self.state.variables.insert(name.to_owned(), VariableValue::Unset);
+        self.state.local.push(name.to_owned());
+    }
+
+    fn export(&mut self, name: &str) {
+        let is_local = self.state.local.iter().any(|local| local == name);
+        let is_new = is_local || !self.state.variables.contains_key(name);
+        match self.doubt {
+            Doubt::Sure => {
+                self.state.local.retain(|local| local != name);
+                self.state.doubtful.retain(|doubtful| doubtful != name);
+                self.state.marked.push(name.to_owned());
+            }
+            _ if is_new => self.state.doubtful.push(name.to_owned()),
+            _ => {}
+        }
+    }
+
+    /// From here on, nothing is known of any variable.
+    fn forget_all(&mut self) {
+        for name in LOADER {
+            self.state.variables.insert(name.to_owned(), VariableValue::Unknown);
+            self.state.local.retain(|local| local != name);
+        }
+        for value in self.state.variables.values_mut() {
+            *value = VariableValue::Unknown;
+        }
+    }
+
+    /// The variable and value of an assignment.
+    fn assigned(&self, parts: &[WordPart]) -> Option<(String, VariableValue)> {
+        let (name, appends, rest) = assignment(parts)?;
+        let value = match self.text(&rest) {
+            Some(text) if text.starts_with('~') || text.contains(":~") => VariableValue::Unknown,
+            Some(text) if appends => match self.value(&name) {
+                VariableValue::Text(before) => VariableValue::Text(before + &text),
+                VariableValue::Unset => VariableValue::Text(text),
+                VariableValue::Unknown => VariableValue::Unknown,
+            },
+            Some(text) => VariableValue::Text(text),
+            None => VariableValue::Unknown,
+        };
+        Some((name, value))
+    }
+
+    /// The fields that a word comes to: none, one, or all arguments.
+    fn fields(&self, parts: &[WordPart], is_quoted: bool) -> Vec<Option<String>> {
+        if parts == [WordPart::Arguments] {
+            return self.state.arguments.clone();
+        }
+        // An assignment in the words of `export` keeps its name, whatever its value.
+        let Some(text) = self.text(parts) else {
+            let name = assignment(parts).map(|(name, _, _)| format!("{name}={UNKNOWN}"));
+            return vec![name];
+        };
+        let splits = |part: &WordPart| matches!(part, WordPart::Variable { is_quoted: false, .. });
+        if parts.iter().any(splits) && assignment(parts).is_none() {
+            return text
+                .split_ascii_whitespace()
+                .map(|field| Some(field.to_owned()))
+                .collect();
+        }
+        if text.is_empty() && !is_quoted {
+            return Vec::new();
+        }
+        vec![Some(text)]
+    }
+
+    fn text(&self, parts: &[WordPart]) -> Option<String> {
+        let texts: Option<Vec<String>> = parts.iter().map(|part| self.part(part)).collect();
+        Some(texts?.concat()).filter(|text| text.len() <= VALUE)
+    }
+
+    fn part(&self, part: &WordPart) -> Option<String> {
+        match part {
+            WordPart::Text(text) => Some(text.clone()),
+            WordPart::Unknown => None,
+            WordPart::Arguments => {
+                let all: Option<Vec<String>> = self.state.arguments.iter().cloned().collect();
+                Some(all?.join(" "))
+            }
+            WordPart::Variable { name, alternative, .. } => self.variable(name, alternative.as_ref()),
+        }
+    }
+
+    fn variable(&self, name: &str, alternative: Option<&Alternative>) -> Option<String> {
+        let value = self.value(name);
+        let Some(other) = alternative else {
+            return match value {
+                VariableValue::Text(text) => Some(text),
+                VariableValue::Unset => Some(String::new()),
+                VariableValue::Unknown => None,
+            };
+        };
+        let is_set = match &value {
+            VariableValue::Text(text) => !(text.is_empty() && other.empty_counts),
+            VariableValue::Unset => false,
+            VariableValue::Unknown => return None,
+        };
+        match (is_set, other.when_set, value) {
+            (true, false, VariableValue::Text(text)) => Some(text),
+            (false, true, _) => Some(String::new()),
+            _ => self.text(&other.parts),
+        }
+    }
+}
+
+/// The longest value that is followed.
+const VALUE: usize = 4 << 10;
+/// What stands for a part of a word that only a run could tell.
+const UNKNOWN: char = '\u{0}';
+/// The variables that loaders and the driver look at.
+pub(super) const LOADER: [&str; 4] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "CUDA_INJECTION64_PATH",
+    "NVTX_INJECTION64_PATH",
+];
+/// The variables that an engine or the shell sets where the image does not.
+const SET_AT_START: [&str; 12] = [
+    "HOME", "HOSTNAME", "PATH", "PWD", "OLDPWD", "TERM", "SHLVL", "USER", "UID", "EUID", "PPID", "RANDOM",
+];
+
+/// The name and the value of a word that is an assignment, and whether it appends.
+fn assignment(parts: &[WordPart]) -> Option<(String, bool, Vec<WordPart>)> {
+    let (first, rest) = parts.split_first()?;
+    let WordPart::Text(text) = first else { return None };
+    let (name, value) = text.split_once('=')?;
+    let appends = name.ends_with('+');
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let mut letters = name.chars();
+    let begins = letters
+        .next()
+        .is_some_and(|first| first == '_' || first.is_ascii_alphabetic());
+    let is_name = begins && letters.all(|letter| letter == '_' || letter.is_ascii_alphanumeric());
+    let value = [WordPart::Text(value.to_owned())];
+    is_name.then(|| (name.to_owned(), appends, [&value, rest].concat()))
+}
+
+fn exported(state: &ShellState) -> BTreeMap<String, VariableValue> {
+    let variables = state.variables.iter();
+    let mut exported: BTreeMap<String, VariableValue> = variables
+        .filter(|(name, _)| !state.local.contains(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let doubtful = state.doubtful.iter().cloned();
+    exported.extend(doubtful.map(|name| (name, VariableValue::Unknown)));
+    exported
+}

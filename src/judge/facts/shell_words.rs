@@ -1,0 +1,391 @@
+//! The words of a shell script (POSIX.1-2017, Shell Command Language, 2.3 and 2.6), without what they come to.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A part of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WordPart {
+    /// Text as it stands.
+    Text(String),
+    /// A variable, with what stands for it.
+    Variable {
+        name: String,
+        alternative: Option<Alternative>,
+        is_quoted: bool,
+    },
+    /// All arguments of the script.
+    Arguments,
+    /// What only a run could tell: a command's output, arithmetic, other expansions.
+    Unknown,
+}
+
+/// What a variable is replaced with: `:-`, `:=`, `:+` and the same without a colon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alternative {
+    /// Whether it is for a variable that is set, as `+` says.
+    pub when_set: bool,
+    /// Whether an empty variable counts as one that is not set.
+    pub empty_counts: bool,
+    pub parts: Vec<WordPart>,
+}
+
+/// A word or what divides commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ShellToken {
+    /// A word, and whether some of it was quoted: then it is there even if it is empty.
+    Word(Vec<WordPart>, bool),
+    /// `;` or the end of a line.
+    End,
+    /// `&`: the command runs beside the script.
+    Background,
+    And,
+    Or,
+    Pipe,
+    Open,
+    Close,
+    /// `;;` of a `case`.
+    CaseEnd,
+}
+
+/// The words of a script; `None` where a quote or a brace has no end, or there are too many.
+pub(super) fn shell_tokens(script: &str) -> Option<Vec<ShellToken>> {
+    let mut reader = WordReader {
+        rest: script.chars().peekable(),
+        tokens: Vec::new(),
+        documents: Vec::new(),
+        depth: 0,
+    };
+    while reader.token()? {
+        if reader.tokens.len() > TOKENS {
+            return None;
+        }
+    }
+    reader.tokens.push(ShellToken::End);
+    Some(reader.tokens)
+}
+
+/// The words of one script that are read; entry points have some hundreds.
+const TOKENS: usize = 20_000;
+/// How deep expansions stand in expansions.
+const DEPTH: usize = 16;
+
+struct WordReader<'s> {
+    rest: Peekable<Chars<'s>>,
+    tokens: Vec<ShellToken>,
+    /// The ends of here-documents whose text begins at the next line.
+    documents: Vec<String>,
+    /// How many expansions are open.
+    depth: usize,
+}
+
+impl WordReader<'_> {
+    /// Reads one token; whether there was one.
+    fn token(&mut self) -> Option<bool> {
+        let Some(&next) = self.rest.peek() else {
+            return Some(false);
+        };
+        match next {
+            ' ' | '\t' | '\r' => drop(self.rest.next()),
+            '#' => while self.rest.next_if(|&sign| sign != '\n').is_some() {},
+            '\n' => {
+                self.rest.next();
+                self.skip_documents();
+                self.tokens.push(ShellToken::End);
+            }
+            ';' => self.operator(';', ShellToken::End, ShellToken::CaseEnd),
+            '|' => self.operator('|', ShellToken::Pipe, ShellToken::Or),
+            '&' => {
+                self.rest.next();
+                if self.rest.next_if_eq(&'>').is_some() {
+                    self.redirection('>')?;
+                } else if self.rest.next_if_eq(&'&').is_some() {
+                    self.tokens.push(ShellToken::And);
+                } else {
+                    self.tokens.push(ShellToken::Background);
+                }
+            }
+            '(' | ')' => {
+                self.rest.next();
+                self.tokens.push(if next == '(' {
+                    ShellToken::Open
+                } else {
+                    ShellToken::Close
+                });
+            }
+            '<' | '>' => {
+                self.rest.next();
+                self.redirection(next)?;
+            }
+            _ => self.word_token()?,
+        }
+        Some(true)
+    }
+
+    fn operator(&mut self, sign: char, one: ShellToken, two: ShellToken) {
+        self.rest.next();
+        let is_two = self.rest.next_if_eq(&sign).is_some();
+        self.tokens.push(if is_two { two } else { one });
+    }
+
+    /// What follows the sign of a redirection: no word of the command.
+    fn redirection(&mut self, sign: char) -> Option<()> {
+        let is_document = sign == '<' && self.rest.next_if_eq(&'<').is_some();
+        let is_text = is_document && self.rest.next_if_eq(&'<').is_some();
+        while self
+            .rest
+            .next_if(|&next| matches!(next, '>' | '&' | '|' | '-'))
+            .is_some()
+        {}
+        while self.rest.next_if(|&next| matches!(next, ' ' | '\t')).is_some() {}
+        // A descriptor in front of the sign was read as a word.
+        let is_number = |parts: &[WordPart]| matches!(parts, [WordPart::Text(text)] if text.bytes().all(|byte| byte.is_ascii_digit()));
+        if matches!(self.tokens.last(), Some(ShellToken::Word(parts, false)) if is_number(parts)) {
+            self.tokens.pop();
+        }
+        if self.rest.next_if_eq(&'(').is_some() {
+            return self.skip_parentheses();
+        }
+        let (parts, _) = self.word()?;
+        if is_document && !is_text {
+            let text = parts.iter().filter_map(|part| match part {
+                WordPart::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            self.documents.push(text.collect());
+        }
+        Some(())
+    }
+
+    fn skip_documents(&mut self) {
+        for end in std::mem::take(&mut self.documents) {
+            let mut line = String::new();
+            while let Some(sign) = self.rest.next() {
+                if sign != '\n' {
+                    line.push(sign);
+                    continue;
+                }
+                if line.trim_start_matches('\t') == end {
+                    break;
+                }
+                line.clear();
+            }
+        }
+    }
+
+    fn word_token(&mut self) -> Option<()> {
+        let (parts, is_quoted) = self.word()?;
+        // `NAME=(…)` is an array of bash.
+        let is_array = matches!(parts.last(), Some(WordPart::Text(text)) if text.ends_with('='));
+        let mut parts = parts;
+        if is_array && self.rest.next_if_eq(&'(').is_some() {
+            self.skip_parentheses()?;
+            parts.push(WordPart::Unknown);
+        }
+        if !parts.is_empty() || is_quoted {
+            self.tokens.push(ShellToken::Word(parts, is_quoted));
+        }
+        Some(())
+    }
+
+    /// A word up to a blank or an operator, and whether some of it is quoted.
+    fn word(&mut self) -> Option<(Vec<WordPart>, bool)> {
+        let mut parts = Vec::new();
+        let mut is_quoted = false;
+        while let Some(&next) = self.rest.peek() {
+            match next {
+                ' ' | '\t' | '\r' | '\n' | ';' | '|' | '&' | '(' | ')' | '<' | '>' => break,
+                '\'' => {
+                    self.rest.next();
+                    is_quoted = true;
+                    loop {
+                        match self.rest.next()? {
+                            '\'' => break,
+                            sign => push_text(&mut parts, sign),
+                        }
+                    }
+                }
+                '"' => {
+                    self.rest.next();
+                    is_quoted = true;
+                    self.double_quoted(&mut parts)?;
+                }
+                '\\' => {
+                    self.rest.next();
+                    match self.rest.next() {
+                        Some('\n') => {}
+                        Some(sign) => push_text(&mut parts, sign),
+                        None => {}
+                    }
+                }
+                '$' | '`' => parts.push(self.expansion(false)?),
+                _ => {
+                    self.rest.next();
+                    push_text(&mut parts, next);
+                }
+            }
+        }
+        Some((parts, is_quoted))
+    }
+
+    fn double_quoted(&mut self, parts: &mut Vec<WordPart>) -> Option<()> {
+        loop {
+            match *self.rest.peek()? {
+                '"' => {
+                    self.rest.next();
+                    return Some(());
+                }
+                '\\' => {
+                    self.rest.next();
+                    match self.rest.next()? {
+                        '\n' => {}
+                        sign @ ('$' | '`' | '"' | '\\') => push_text(parts, sign),
+                        sign => {
+                            push_text(parts, '\\');
+                            push_text(parts, sign);
+                        }
+                    }
+                }
+                '$' | '`' => parts.push(self.expansion(true)?),
+                sign => {
+                    self.rest.next();
+                    push_text(parts, sign);
+                }
+            }
+        }
+    }
+
+    /// What begins with `$` or a backquote.
+    fn expansion(&mut self, is_quoted: bool) -> Option<WordPart> {
+        if self.rest.next()? == '`' {
+            while self.rest.next()? != '`' {}
+            return Some(WordPart::Unknown);
+        }
+        let variable = |name: String| WordPart::Variable {
+            name,
+            alternative: None,
+            is_quoted,
+        };
+        match self.rest.peek().copied() {
+            Some('(') => {
+                self.rest.next();
+                self.skip_parentheses()?;
+                Some(WordPart::Unknown)
+            }
+            Some('{') => {
+                self.rest.next();
+                self.depth += 1;
+                let part = self.braced(is_quoted);
+                self.depth -= 1;
+                part
+            }
+            Some('@' | '*') => {
+                self.rest.next();
+                Some(WordPart::Arguments)
+            }
+            Some(digit) if digit.is_ascii_digit() => {
+                self.rest.next();
+                Some(variable(digit.to_string()))
+            }
+            Some(first) if first == '_' || first.is_ascii_alphabetic() => Some(variable(self.name())),
+            Some('\'') | Some('?' | '$' | '#' | '!' | '-') => {
+                self.rest.next();
+                Some(WordPart::Unknown)
+            }
+            _ => Some(WordPart::Text("$".to_owned())),
+        }
+    }
+
+    fn name(&mut self) -> String {
+        let mut name = String::new();
+        while let Some(sign) = self.rest.next_if(|&sign| sign == '_' || sign.is_ascii_alphanumeric()) {
+            name.push(sign);
+        }
+        name
+    }
+
+    /// What follows `${`, up to its brace.
+    fn braced(&mut self, is_quoted: bool) -> Option<WordPart> {
+        let name = match self.rest.next_if(|&sign| matches!(sign, '@' | '*')) {
+            Some(sign) => sign.to_string(),
+            None => self.name(),
+        };
+        if self.rest.next_if_eq(&'}').is_some() {
+            return Some(match name.as_str() {
+                "@" | "*" => WordPart::Arguments,
+                "" => WordPart::Unknown,
+                _ => WordPart::Variable {
+                    name,
+                    alternative: None,
+                    is_quoted,
+                },
+            });
+        }
+        let empty_counts = self.rest.next_if_eq(&':').is_some();
+        let sign = self.rest.next()?;
+        let parts = self.until_brace(is_quoted)?;
+        let when_set = sign == '+';
+        if name.is_empty() || !matches!(sign, '-' | '=' | '+') {
+            return Some(WordPart::Unknown);
+        }
+        Some(WordPart::Variable {
+            name,
+            alternative: Some(Alternative {
+                when_set,
+                empty_counts,
+                parts,
+            }),
+            is_quoted,
+        })
+    }
+
+    fn until_brace(&mut self, is_quoted: bool) -> Option<Vec<WordPart>> {
+        if self.depth > DEPTH {
+            return None;
+        }
+        let mut parts = Vec::new();
+        loop {
+            match *self.rest.peek()? {
+                '}' => {
+                    self.rest.next();
+                    return Some(parts);
+                }
+                '"' => {
+                    self.rest.next();
+                    self.double_quoted(&mut parts)?;
+                }
+                '\\' => {
+                    self.rest.next();
+                    push_text(&mut parts, self.rest.next()?);
+                }
+                '$' | '`' => parts.push(self.expansion(is_quoted)?),
+                sign => {
+                    self.rest.next();
+                    push_text(&mut parts, sign);
+                }
+            }
+        }
+    }
+
+    /// Skips to the parenthesis that closes one which has been read.
+    fn skip_parentheses(&mut self) -> Option<()> {
+        let mut open = 1_usize;
+        while open > 0 {
+            match self.rest.next()? {
+                '(' => open += 1,
+                ')' => open -= 1,
+                '\\' => drop(self.rest.next()),
+                quote @ ('\'' | '"') => while self.rest.next()? != quote {},
+                _ => {}
+            }
+        }
+        Some(())
+    }
+}
+
+fn push_text(parts: &mut Vec<WordPart>, sign: char) {
+    match parts.last_mut() {
+        Some(WordPart::Text(text)) => text.push(sign),
+        _ => parts.push(WordPart::Text(sign.to_string())),
+    }
+}

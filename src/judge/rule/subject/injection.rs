@@ -1,0 +1,24 @@
+//! Libraries that variables make the driver or NVTX load.
+
+use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
+use crate::judge::facts::injected_libraries::find_injections;
+use crate::judge::facts::{ImageFacts, RequestOutcome};
+use crate::knowledge::rule::SubjectKind;
+
+/// Those that cannot be loaded.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let found = find_injections(&facts.contexts.as_is).into_iter();
+    found
+        .map(|injection| RuleSubject {
+            kind: SubjectKind::Injection,
+            fields: fields([
+                ("variable", text(injection.variable)),
+                ("library", escaped(&injection.library)),
+                ("words", text(injection.failure.message)),
+                ("missing", flag(injection.failure.outcome == RequestOutcome::NotFound)),
+            ]),
+            locations: Vec::new(),
+            evidence: Vec::new(),
+        })
+        .collect()
+}

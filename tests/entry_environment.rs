@@ -1,0 +1,491 @@
+//! Is the environment of a container's program what its command and its entry script make of it?
+//!
+//! The judge is a real `sh`, a real bash and a real `env`: they run each command in a root, and a program prints the
+//! variables that it got. What is said to be known has to be that; what only a run could tell may be anything.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "the judge is a real shell, run in a root; tests may panic"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cupti_audit::judge::facts::{EntryEnvironment, GatherOptions, ReadLayers, gather_facts};
+use cupti_audit::knowledge::Knowledge;
+use cupti_audit::knowledge::file_interest::cupti_options;
+use image_linkage::layer::{ExpectedBlob, index_layer};
+use image_linkage::loader::CpuLevel;
+use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use testkit::elf::Elf;
+use testkit::layer::{Compression, Layer};
+use testkit::parts;
+
+/// What the program prints that everything starts in the end.
+const PRINT: &str = "/usr/bin/print";
+const VARIABLES: [&str; 4] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "CUDA_INJECTION64_PATH",
+    "NVTX_INJECTION64_PATH",
+];
+
+/// A command with its environment and the scripts that it finds.
+#[derive(Debug, Clone, Default)]
+struct Case {
+    command: Vec<String>,
+    environment: Vec<(String, String)>,
+    scripts: Vec<(String, String)>,
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(ToOwned::to_owned).collect()
+}
+
+fn command(words: &[&str]) -> Case {
+    Case {
+        command: words.iter().map(|word| (*word).to_owned()).collect(),
+        ..Case::default()
+    }
+}
+
+/// An entry script in front of the program.
+fn script(shell: &str, text: &str) -> Case {
+    Case {
+        command: vec!["/entrypoint.sh".to_owned(), PRINT.to_owned()],
+        scripts: vec![("/entrypoint.sh".to_owned(), format!("#!{shell}\n{text}"))],
+        ..Case::default()
+    }
+}
+
+impl Case {
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn and(mut self, path: &str, text: &str) -> Self {
+        self.scripts.push((path.to_owned(), text.to_owned()));
+        self
+    }
+
+    fn ours(&self) -> EntryEnvironment {
+        let mut layer = Layer::new()
+            .dir("opt/cupti")
+            .executable(&PRINT[1..], Elf::executable().build());
+        for (path, text) in &self.scripts {
+            layer = layer.executable(&path[1..], text.as_bytes());
+        }
+        let blob = layer.blob(Compression::None);
+        let index = index_layer(
+            "case",
+            blob.bytes.as_slice(),
+            &ExpectedBlob::default(),
+            &cupti_options(),
+        )
+        .unwrap();
+        let conditions = GatherOptions {
+            environment: Vec::new(),
+            cpu: CpuLevel::V3,
+        };
+        let layers = vec![Ok(index)];
+        let facts = gather_facts(self.image(), ReadLayers { layers }, &Knowledge::built_in(), &conditions);
+        facts.contexts.as_is.entry
+    }
+
+    fn image(&self) -> Image {
+        let layer = LayerDescriptor {
+            digest: None,
+            diff_id: None,
+            media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
+            size: None,
+            created_by: None,
+        };
+        Image {
+            reference: "case".to_owned(),
+            source: SourceKind::Oci,
+            digest: None,
+            platform: Platform {
+                os: "linux".to_owned(),
+                architecture: "amd64".to_owned(),
+                variant: None,
+            },
+            config: ImageConfig {
+                env: self.environment.clone(),
+                command: self.command.clone(),
+                ..ImageConfig::default()
+            },
+            layers: vec![layer],
+        }
+    }
+}
+
+/// A root with real shells.
+struct Judge {
+    root: tempfile::TempDir,
+}
+
+impl Judge {
+    fn new() -> Option<Self> {
+        let debian = parts::part("bookworm")?;
+        if !parts::is_root() || !parts::have("gcc", "gcc") {
+            return None;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let judge = Self { root };
+        for path in [
+            "bin/dash",
+            "bin/bash",
+            "usr/bin/env",
+            "lib64/ld-linux-x86-64.so.2",
+            "lib/x86_64-linux-gnu/libc.so.6",
+            "lib/x86_64-linux-gnu/libtinfo.so.6",
+        ] {
+            let from = fs::canonicalize(debian.join(path)).unwrap_or_else(|_| in_root(&debian, path));
+            judge.place(path, &fs::read(from).unwrap());
+        }
+        fs::copy(judge.path("bin/dash"), judge.path("bin/sh")).unwrap();
+        fs::create_dir_all(judge.path("opt/cupti")).unwrap();
+        fs::create_dir_all(judge.path("usr/bin")).unwrap();
+        let source = judge.path("print.c");
+        fs::write(&source, PRINTER).unwrap();
+        let to = judge.path("usr/bin/print");
+        let built = Command::new("gcc")
+            .arg("-static")
+            .arg("-o")
+            .arg(to)
+            .arg(source)
+            .status()
+            .unwrap();
+        assert!(built.success());
+        Some(judge)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    fn place(&self, path: &str, bytes: &[u8]) {
+        let to = self.path(path);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(&to, bytes).unwrap();
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The variables that the program prints; `None` where it is not started.
+    fn real(&self, case: &Case) -> Option<BTreeMap<String, String>> {
+        for (path, text) in &case.scripts {
+            self.place(&path[1..], text.as_bytes());
+        }
+        // chroot itself is a program of this machine, and must not meet what is for the one in the root.
+        let mut inner = vec!["PATH=/usr/bin:/bin".to_owned()];
+        inner.extend(case.environment.iter().map(|(name, value)| format!("{name}={value}")));
+        let mut run = Command::new("chroot");
+        run.arg(self.root.path())
+            .args(["/usr/bin/env", "-i"])
+            .args(inner)
+            .args(&case.command);
+        let output = run
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        for (path, _) in &case.scripts {
+            fs::remove_file(self.path(&path[1..])).unwrap();
+        }
+        let printed = text.rsplit_once("--\n")?.1;
+        let pairs = printed.lines().filter_map(|line| line.split_once('='));
+        Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+}
+
+/// A path in a root whose `lib` and `bin` are links.
+fn in_root(root: &Path, path: &str) -> PathBuf {
+    fs::canonicalize(root.join("usr").join(path)).unwrap()
+}
+
+const PRINTER: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+  const char *names[] = { "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
+  puts("--");
+  for (int i = 0; i < 4; i++)
+    if (getenv(names[i]))
+      printf("%s=%s\n", names[i], getenv(names[i]));
+  return 0;
+}
+"#;
+
+/// How both answers compare: whether all is known, or the words of a difference.
+fn compare(judge: &Judge, case: &Case) -> Result<bool, String> {
+    let ours = case.ours();
+    let Some(real) = judge.real(case) else {
+        return Ok(false);
+    };
+    for name in VARIABLES {
+        let known = !ours.unknown.iter().any(|unknown| unknown == name);
+        if known && ours.values.get(name) != real.get(name) {
+            return Err(format!("{case:#?}\n  ours {ours:?}\n  real {real:?}"));
+        }
+    }
+    Ok(ours.unknown.is_empty())
+}
+
+/// Cases that are known to the last variable.
+fn known_cases() -> Vec<Case> {
+    let path = "LD_LIBRARY_PATH";
+    let exec = "exec \"$@\"\n";
+    vec![
+        command(&[PRINT]).with(path, "/opt/a"),
+        command(&["env", "LD_LIBRARY_PATH=/opt/cupti", PRINT]),
+        command(&["/usr/bin/env", "A=b", "LD_LIBRARY_PATH=/opt/a:", PRINT]).with(path, "/opt/b"),
+        command(&["env", "-i", "LD_PRELOAD=", PRINT]).with(path, "/opt/b"),
+        command(&["env", "-u", "LD_LIBRARY_PATH", PRINT]).with(path, "/opt/b"),
+        command(&["env", "--unset=LD_LIBRARY_PATH", "--", PRINT]).with(path, "/opt/b"),
+        command(&["env", "-S", "LD_LIBRARY_PATH=/opt/cupti /usr/bin/print"]),
+        command(&["sh", "-c", "export LD_LIBRARY_PATH=/opt/a; exec /usr/bin/print"]),
+        command(&["bash", "-c", "LD_LIBRARY_PATH=/opt/a:$LD_LIBRARY_PATH /usr/bin/print"]).with(path, "/x"),
+        command(&[
+            "sh",
+            "-c",
+            "export LD_LIBRARY_PATH=/opt/a${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} && /usr/bin/print",
+        ]),
+        command(&[
+            "sh",
+            "-ec",
+            "LD_LIBRARY_PATH=/x:$1 exec /usr/bin/print",
+            "zero",
+            "/opt/one",
+        ]),
+        script("/bin/sh", &format!("export LD_LIBRARY_PATH=/opt/a\n{exec}")),
+        script(
+            "/bin/sh",
+            &format!("set -e\nLD_LIBRARY_PATH=\"/opt/a:$LD_LIBRARY_PATH\"\n{exec}"),
+        )
+        .with(path, "/old"),
+        script("/bin/sh", &format!("LD_LIBRARY_PATH=/not/exported\n{exec}")),
+        script(
+            "/bin/sh",
+            &format!("LD_LIBRARY_PATH='/a b'\nexport LD_LIBRARY_PATH\n{exec}"),
+        ),
+        script(
+            "/bin/bash",
+            &format!("FOLDER=/opt/cupti\nexport LD_LIBRARY_PATH=\"${{FOLDER}}/lib\" X=1\n{exec}"),
+        ),
+        script("/usr/bin/env bash", &format!("unset LD_LIBRARY_PATH\n{exec}")).with(path, "/old"),
+        script(
+            "/bin/sh -e",
+            &format!("if [ -d /opt/cupti ]; then\n  export LD_LIBRARY_PATH=/opt/cupti\nfi\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("if [ ! -d /opt/missing ]; then\n :\nelse\n  export LD_LIBRARY_PATH=/x\nfi\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("[ -z \"$LD_LIBRARY_PATH\" ] && export LD_LIBRARY_PATH=/opt/a\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("[ -n \"$LD_LIBRARY_PATH\" ] || export LD_LIBRARY_PATH=/opt/a\n{exec}"),
+        )
+        .with(path, "/x"),
+        script(
+            "/bin/bash",
+            &format!("use() {{ export LD_LIBRARY_PATH=$1; }}\nuse /opt/cupti\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!(": ${{LD_PRELOAD:-none}}\nexport LD_PRELOAD=${{LD_PRELOAD-/opt/p.so}}\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("cat <<EOF >/dev/null\nexport LD_LIBRARY_PATH=/no\nEOF\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("# export LD_LIBRARY_PATH=/no\nexport \\\n  LD_LIBRARY_PATH=/opt/a # yes\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("(export LD_LIBRARY_PATH=/no)\necho $(export LD_LIBRARY_PATH=/no) >/dev/null\n{exec}"),
+        ),
+        script("/bin/sh", &format!("set -a\nLD_LIBRARY_PATH=/opt/a\n{exec}")),
+        script("/bin/sh", "LD_LIBRARY_PATH=/opt/a exec /usr/bin/print more\n"),
+        script("/bin/sh", "export LD_LIBRARY_PATH=/opt/a\n/usr/bin/print\n"),
+        script("/bin/sh", &format!(". /opt/env.sh\n{exec}"))
+            .and("/opt/env.sh", "export LD_LIBRARY_PATH=/opt/sourced\n"),
+        script("/bin/sh", "export LD_LIBRARY_PATH=/one\nexec /start.sh \"$@\"\n").and(
+            "/start.sh",
+            "#!/bin/sh\nexport LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/two\nexec \"$@\"\n",
+        ),
+        script(
+            "/bin/sh",
+            &format!("export CUDA_INJECTION64_PATH=/opt/i.so NVTX_INJECTION64_PATH=\n{exec}"),
+        ),
+        script("/bin/bash", &format!("LD_LIBRARY_PATH+=:/more\n{exec}")).with(path, "/old"),
+        script("/bin/bash", &format!("declare -x LD_LIBRARY_PATH=/declared\n{exec}")),
+        command(&["nohup_is_not_here"]),
+    ]
+}
+
+#[test]
+fn what_a_command_and_its_scripts_set_is_what_the_program_gets() {
+    let Some(judge) = Judge::new() else { return };
+    let cases = known_cases();
+    let mut wrong = Vec::new();
+    for case in &cases {
+        match compare(&judge, case) {
+            Ok(true) => {}
+            Ok(false) if case.command == words("nohup_is_not_here") => {}
+            Ok(false) => wrong.push(format!("not known: {case:#?} {:?}", case.ours())),
+            Err(text) => wrong.push(text),
+        }
+    }
+    println!(
+        "{} of {} commands agree with real shells",
+        cases.len() - wrong.len(),
+        cases.len()
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_only_a_run_could_tell_is_said_to_be_unknown() {
+    let exec = "exec \"$@\"\n";
+    for text in [
+        "export LD_LIBRARY_PATH=$(find / -name 'libcupti*')\n",
+        "export LD_LIBRARY_PATH=`cat /etc/path`\n",
+        "if python3 -c 'import torch'; then export LD_LIBRARY_PATH=/x; fi\n",
+        "for folder in /opt/*; do LD_LIBRARY_PATH=$folder; export LD_LIBRARY_PATH; done\n",
+        "case $(uname -m) in x86_64) export LD_LIBRARY_PATH=/x;; esac\n",
+        "eval \"$(/opt/conda/bin/conda shell.bash hook)\"\n",
+        "export LD_LIBRARY_PATH=${HOME}/lib\n",
+        "export LD_LIBRARY_PATH=${LD_LIBRARY_PATH%:*}\n",
+        "nvidia-smi && export LD_LIBRARY_PATH=/x\n",
+        ". \"$ENVIRONMENT_FILE\"\n",
+    ] {
+        let ours = script("/bin/sh", &format!("{text}{exec}")).ours();
+        assert_eq!(
+            ours.unknown.first().map(String::as_str),
+            Some("LD_LIBRARY_PATH"),
+            "{text} {ours:?}"
+        );
+    }
+    let login = command(&["bash", "-lc", PRINT]).ours();
+    assert_eq!(login.unknown.len(), 4, "{login:?}");
+    let plain = script("/bin/sh", &format!("echo hello\ndate\n{exec}")).ours();
+    assert_eq!(
+        plain,
+        EntryEnvironment {
+            program: vec![PRINT.to_owned()],
+            ..EntryEnvironment::default()
+        }
+    );
+}
+
+#[test]
+fn an_explicit_loader_has_its_own_path() {
+    let loader = "/lib64/ld-linux-x86-64.so.2";
+    let ours = command(&[loader, "--library-path", "/opt/cupti", "--preload", "/p.so", "/bin/app"]).ours();
+    let values = [("LD_LIBRARY_PATH", "/opt/cupti"), ("LD_PRELOAD", "/p.so")];
+    let expected = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(ours.values, BTreeMap::from(expected));
+}
+
+/// Statements of entry scripts, of which a generated one has some.
+const STATEMENTS: [&str; 26] = [
+    "export LD_LIBRARY_PATH=/opt/a",
+    "LD_LIBRARY_PATH=/opt/b:$LD_LIBRARY_PATH",
+    "export LD_LIBRARY_PATH",
+    "export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH:-/opt/c}\"",
+    "unset LD_LIBRARY_PATH",
+    "LD_PRELOAD=\"$F/p.so\"",
+    "export F=/opt/cupti",
+    "F='/opt/q r'",
+    "if [ -d /opt/cupti ]; then export LD_LIBRARY_PATH=/opt/cupti; else export LD_LIBRARY_PATH=/no; fi",
+    "if [ \"$F\" = /opt/cupti ]; then LD_LIBRARY_PATH=$F; elif [ -z \"$F\" ]; then F=/opt/z; fi",
+    "[ -e /opt/missing ] && export LD_PRELOAD=/no.so",
+    "[ -n \"$LD_LIBRARY_PATH\" ] || LD_LIBRARY_PATH=/opt/d",
+    "true && export CUDA_INJECTION64_PATH=$F",
+    "false || export CUDA_INJECTION64_PATH=/i.so",
+    "use() { export LD_LIBRARY_PATH=\"$1\"; LD_PRELOAD=$2; }",
+    "use /opt/f /f.so",
+    "{ export NVTX_INJECTION64_PATH=/n.so; }",
+    "( export LD_LIBRARY_PATH=/sub; F=/sub )",
+    "export LD_LIBRARY_PATH=/piped | cat",
+    "set -a",
+    "set +a",
+    "X=${LD_LIBRARY_PATH+set} export NVTX_INJECTION64_PATH=$X",
+    "if command -v python >/dev/null; then export LD_PRELOAD=/py.so; fi",
+    "for f in a b; do F=$f; done",
+    "case \"$F\" in /opt/*) LD_LIBRARY_PATH=/case;; *) : ;; esac",
+    "export LD_LIBRARY_PATH=$(echo /opt/e)",
+];
+
+fn generated(seed: u64) -> Case {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut below = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % limit as u64).unwrap()
+    };
+    let mut text = String::new();
+    for _ in 0..=below(7) {
+        text.push_str(STATEMENTS[below(STATEMENTS.len())]);
+        text.push_str(["\n", "; ", "\n\n"][below(3)]);
+    }
+    text.push_str(
+        [
+            "\nexec \"$@\"\n",
+            "\n\"$@\"\n",
+            "\nF=last exec \"$@\"\n",
+            "\nexec env LD_PRELOAD= \"$@\"\n",
+        ][below(4)],
+    );
+    let shell = ["/bin/sh", "/bin/bash", "/usr/bin/env bash"][below(3)];
+    let mut case = script(shell, &text);
+    for (name, value) in [
+        ("LD_LIBRARY_PATH", "/from/image"),
+        ("F", "/opt/cupti"),
+        ("LD_PRELOAD", ""),
+    ] {
+        if below(3) == 0 {
+            case = case.with(name, value);
+        }
+    }
+    case
+}
+
+#[test]
+fn generated_entry_scripts_agree_with_real_shells() {
+    let Some(judge) = Judge::new() else { return };
+    let mut known = 0;
+    let mut wrong = Vec::new();
+    for seed in 1..=250 {
+        match compare(&judge, &generated(seed)) {
+            Ok(all) => known += usize::from(all),
+            Err(text) => wrong.push(text),
+        }
+    }
+    println!(
+        "{} of 250 generated entry scripts agree, {known} known to the last variable",
+        250 - wrong.len()
+    );
+    assert!(
+        wrong.is_empty(),
+        "{} differ\n{}",
+        wrong.len(),
+        wrong.iter().take(3).cloned().collect::<String>()
+    );
+    assert!(known > 100, "{known}");
+}
