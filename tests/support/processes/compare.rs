@@ -237,7 +237,7 @@ impl Case<'_> {
         let consumers = self.report["consumers"].as_array().into_iter().flatten();
         let wanted = consumers.filter_map(|consumer| consumer["for"].as_str());
         let wanted = wanted.filter(|name| !name.contains('/'));
-        let sonames: BTreeSet<&str> = sonames.chain(["libcupti.so.12"]).chain(wanted).collect();
+        let sonames: BTreeSet<&str> = sonames.chain(["libcupti.so.12", "libcupti.so"]).chain(wanted).collect();
         let sonames: Vec<&str> = sonames.into_iter().collect();
         let ask = |name: &&str| vec!["/judge".to_owned(), (*name).to_owned()];
         let commands: Vec<_> = sonames.iter().map(ask).collect();
