@@ -47,8 +47,8 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         around,
         pythons,
     } = walk(&rootfs, knowledge, profiles);
-    found.aliases = library_aliases::find_library_aliases(library, &found, &inventory);
-    let holders = library_aliases::alias_holders(&found.aliases, &found, &inventory);
+    found.aliases = library_aliases::find_library_aliases(library, &found, &inventory.links);
+    let holders = library_aliases::alias_holders(&found.aliases, &found, &inventory.objects);
     found.askers.extend(holders);
     let settings = process_context::python_settings(&image, &rootfs, conditions);
     let python = PythonEnvironment::read(&rootfs, &pythons, &settings, &around.distributions);

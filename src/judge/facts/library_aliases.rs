@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::cupti_files::CuptiFiles;
-use super::file_references::ObjectInventory;
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
@@ -17,7 +16,7 @@ const CHAIN: usize = 40;
 pub(super) fn find_library_aliases(
     library: &LibraryProfile,
     found: &CuptiFiles,
-    inventory: &ObjectInventory,
+    links: &[(RootPath, ByteString)],
 ) -> BTreeSet<ByteString> {
     let is_alias = |name: &&[u8]| !library.is_name(name);
     let files = found.files.iter().map(|(path, _)| path.name()).filter(is_alias);
@@ -25,7 +24,7 @@ pub(super) fn find_library_aliases(
     for _ in 0..CHAIN {
         let before = aliases.len();
         // By names alone: where a link leads is asked of the loader, by whoever opens it.
-        for (link, target) in &inventory.links {
+        for (link, target) in links {
             let target = last_part(target);
             if is_alias(&link.name()) && (library.is_name(target) || aliases.contains(target)) {
                 aliases.insert(link.name().into());
@@ -42,7 +41,7 @@ pub(super) fn find_library_aliases(
 pub(super) fn alias_holders(
     aliases: &BTreeSet<ByteString>,
     found: &CuptiFiles,
-    inventory: &ObjectInventory,
+    objects: &[(RootPath, Arc<FileFacts>)],
 ) -> Vec<RootPath> {
     if aliases.is_empty() {
         return Vec::new();
@@ -52,8 +51,7 @@ pub(super) fn alias_holders(
         let mut texts = facts.elf.iter().flat_map(|elf| &elf.mentions);
         texts.any(|text| aliases.contains(last_part(text))) && !own.contains(path)
     };
-    let objects = inventory.objects.iter().filter(holds);
-    objects.map(|(path, _)| path.clone()).collect()
+    objects.iter().filter(holds).map(|(path, _)| path.clone()).collect()
 }
 
 /// The file name in a path.
