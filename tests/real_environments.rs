@@ -194,7 +194,11 @@ fn torch_2_8_and_the_packages_of_nvidia_get_what_the_audit_says() {
 #[test]
 fn torch_2_15_gets_what_the_audit_says() {
     // proton of Triton 3.9 asks for the GPU before it opens anything.
-    compare("torch-2.15", "PyTorch 2.15.0 with Triton 3.9", &[&TORCH_13, &CUPTI_PYTHON]);
+    compare(
+        "torch-2.15",
+        "PyTorch 2.15.0 with Triton 3.9",
+        &[&TORCH_13, &CUPTI_PYTHON],
+    );
 }
 
 #[test]
