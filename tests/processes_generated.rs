@@ -45,20 +45,11 @@ const KEPT: usize = 3;
 
 /// Claims that are known to be refuted, and why they still are.
 const KNOWN: &[(Feature, Kind, &str)] = &[
-    (Feature::EnvCommand, Kind::FalseGets, STARTS),
-    (Feature::EnvCommand, Kind::OtherFile, STARTS),
-    (Feature::EnvCommand, Kind::FalseNot, STARTS),
-    (Feature::EnvCommand, Kind::FalsePass, STARTS),
-    (Feature::Script, Kind::FalseGets, STARTS),
-    (Feature::Script, Kind::OtherFile, STARTS),
-    (Feature::Script, Kind::FalseNot, STARTS),
-    (Feature::Script, Kind::FalsePass, STARTS),
     (Feature::PythonPreload, Kind::FalseGets, CODE),
     (Feature::PythonPreload, Kind::OtherFile, CODE),
     (Feature::PythonPreload, Kind::FalseNot, CODE),
     (Feature::PythonPreload, Kind::FalsePass, CODE),
 ];
-const STARTS: &str = "what a process is started by is not followed";
 const CODE: &str = "what the code of an unknown Python package opens is not read";
 
 #[test]

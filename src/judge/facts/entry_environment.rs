@@ -71,6 +71,9 @@ struct CommandFollower<'r> {
     by: Option<String>,
 }
 
+/// The shells whose scripts are read.
+const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
+
 /// Programs that start another one with their own environment, and how many words in front of it are theirs, besides
 /// their options.
 const STARTERS: [(&str, usize); 16] = [
@@ -100,15 +103,21 @@ impl CommandFollower<'_> {
         };
         let base = name.rsplit('/').next().unwrap_or_default().to_owned();
         let before: Vec<Option<VariableValue>> = self.loader_variables();
+        // Of a shell, the script that it runs says more than its own name.
+        let script = self.words.iter().flatten().skip(1).find(|word| !is_option(word));
+        let label = match script {
+            Some(script) if SHELLS.contains(&base.as_str()) && self.text(script).is_some() => script.clone(),
+            _ => name.clone(),
+        };
         let goes_on = match base.as_str() {
             "env" => self.env(),
-            "sh" | "bash" | "dash" | "ash" => self.shell(1),
+            shell if SHELLS.contains(&shell) => self.shell(1),
             loader if is_loader(loader) => self.loader(),
             starter if STARTERS.iter().any(|(known, _)| *known == starter) => self.starter(&base),
             _ => self.script(&name),
         };
         if self.loader_variables() != before {
-            self.by = Some(name);
+            self.by = Some(label);
         }
         goes_on
     }

@@ -236,8 +236,8 @@ impl Case<'_> {
         // A program that asks by a bare name shows by which one CUPTI is expected.
         let consumers = self.report["consumers"].as_array().into_iter().flatten();
         let wanted = consumers.filter_map(|consumer| consumer["for"].as_str());
-        let wanted = wanted.filter(|name| !name.contains('/'));
-        let sonames: BTreeSet<&str> = sonames.chain(["libcupti.so.12"]).chain(wanted).collect();
+        let wanted = wanted.filter(|name| name.starts_with("libcupti.so"));
+        let sonames: BTreeSet<&str> = sonames.chain(["libcupti.so.12", "libcupti.so"]).chain(wanted).collect();
         let sonames: Vec<&str> = sonames.into_iter().collect();
         let ask = |name: &&str| vec!["/judge".to_owned(), (*name).to_owned()];
         let commands: Vec<_> = sonames.iter().map(ask).collect();

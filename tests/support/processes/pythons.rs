@@ -26,8 +26,6 @@ const STANDARD: [&str; 13] = [
 struct Site {
     folder: String,
     python: String,
-    /// What the application does before it imports.
-    before: Option<String>,
 }
 
 /// Adds an environment and its packages.
@@ -64,7 +62,6 @@ fn system(draft: &mut Draft) -> Site {
     Site {
         folder: draft.random.pick(&folders).to_owned(),
         python: "/usr/bin/python3".to_owned(),
-        before: None,
     }
 }
 
@@ -84,7 +81,6 @@ fn venv(draft: &mut Draft) -> Site {
     Site {
         folder: format!("{top}/lib/python3.11/site-packages"),
         python: format!("{top}/bin/python"),
-        before: None,
     }
 }
 
@@ -95,21 +91,17 @@ fn user(draft: &mut Draft) -> Site {
     Site {
         folder: format!("{home}/.local/lib/python3.11/site-packages"),
         python: "/usr/bin/python3".to_owned(),
-        before: None,
     }
 }
 
 fn target(draft: &mut Draft) -> Site {
     let folder = "/srv/packages";
-    let is_set = draft.random.chance(85);
-    if is_set {
+    if draft.random.chance(85) {
         draft.env("PYTHONPATH", &format!("/opt/gone:{folder}"));
     }
     Site {
         folder: folder.to_owned(),
         python: "/usr/bin/python3".to_owned(),
-        // The application says where its packages are.
-        before: (!is_set).then(|| format!("import sys; sys.path.insert(0, '{folder}'); ")),
     }
 }
 
@@ -124,7 +116,6 @@ fn pth(draft: &mut Draft) -> Site {
     Site {
         folder: folder.to_owned(),
         python: "/usr/bin/python3".to_owned(),
-        before: None,
     }
 }
 
@@ -148,16 +139,11 @@ fn prefix(draft: &mut Draft) -> Site {
         // Debian's site module has no site-packages but in virtual environments.
         folder: format!("{top}/lib/python3.11/dist-packages"),
         python: format!("{top}/bin/python"),
-        before: None,
     }
 }
 
 fn import(site: &Site, what: &str) -> Vec<String> {
-    vec![
-        site.python.clone(),
-        "-c".to_owned(),
-        format!("{}import {what}", site.before.as_deref().unwrap_or_default()),
-    ]
+    vec![site.python.clone(), "-c".to_owned(), format!("import {what}")]
 }
 
 fn module(draft: &mut Draft, site: &Site, number: usize) {
@@ -181,6 +167,11 @@ fn module(draft: &mut Draft, site: &Site, number: usize) {
         _ => {}
     }
     draft.put(1, &path, Content::Object(object));
+    // Without it the folder is a package as well.
+    if draft.random.chance(50) {
+        let init = format!("{}/tool{number}/__init__.py", site.folder);
+        draft.put(1, &init, Content::Text(String::new()));
+    }
     draft.process(&path, import(site, &format!("tool{number}.probe_ext")));
 }
 

@@ -188,9 +188,16 @@ impl PythonEnvironment {
         let first = parts.next().unwrap_or_default();
         let package = folder.real_path.join(first).join(b"__init__.py").absolute();
         let is_module = parts.next().is_none() || rootfs.file(&package).is_some();
-        // In a working directory a name tells, too: who is started there need not be a Python.
-        let is_named = self.start.as_ref() != Some(folder) || module_tag(rest.name()).is_some();
-        self.has_distributions(&folder.real_path) || (is_module && is_named)
+        // In a working directory a name tells, too: who is started there need not be a Python. Elsewhere the name alone
+        // does: a folder without `__init__.py` is a package as well (PEP 420).
+        let is_named = module_tag(rest.name()).is_some();
+        let is_asked = self.start.as_ref() != Some(folder);
+        let is_part = if is_asked {
+            is_module || is_named
+        } else {
+            is_module && is_named
+        };
+        self.has_distributions(&folder.real_path) || is_part
     }
 
     fn has_distributions(&self, folder: &RootPath) -> bool {
