@@ -68,13 +68,6 @@ fn the_audit_agrees_with_the_real_loader_in_every_layout() {
 
 fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
     let mut root = Root::new(probe);
-    // The environment whose folder of packages some layouts fill: without its file no Python looks there.
-    let venv = "home = /usr/bin\ninclude-system-site-packages = false\n";
-    root.add(
-        &Layer::new()
-            .file("opt/venv/pyvenv.cfg", venv)
-            .symlink("opt/venv/bin/python3", "/usr/bin/python3"),
-    );
     for step in &layout.steps {
         match step {
             Step::Add(layer) => root.add(layer),
@@ -82,6 +75,13 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
             Step::InstallDeb => install(&mut root),
         }
     }
+    // The environment whose folder of packages some layouts fill: without its file no Python looks there.
+    let venv = "home = /usr/bin\ninclude-system-site-packages = false\n";
+    root.add(
+        &Layer::new()
+            .file("opt/venv/pyvenv.cfg", venv)
+            .symlink("opt/venv/bin/python3", "/usr/bin/python3"),
+    );
     let facts = gather_facts(
         image(layout, root.layers.len()),
         ReadLayers {
