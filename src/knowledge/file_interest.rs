@@ -82,16 +82,16 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let symbols = own.into_iter().chain(&library.companion_symbols).cloned();
     // Who imports none of these opens nothing, whatever texts it holds.
     let openers = LIBRARY_OPENERS.iter().map(|name| (*name).to_owned());
+    // A link of any name may lead to the library.
+    let file_names = Some(".so".to_owned());
+    let texts = library.functions.iter().cloned().chain(own_version).chain(file_names);
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
-            names: names
-                .chain(library.functions.iter().cloned())
-                .chain(own_version)
-                .collect(),
+            names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
         }),
     }

@@ -186,6 +186,13 @@ impl LibraryProfile {
             .any(|member| name.starts_with(member.stem.as_bytes()))
     }
 
+    /// Whether a text holds a name by which one of its family may be opened.
+    pub fn names_family(&self, text: &[u8]) -> bool {
+        let names = self.family.iter().filter_map(|member| member.mentioned.as_ref());
+        let mut parts = names.map(|name| name.as_bytes()).filter(|name| !name.is_empty());
+        parts.any(|part| text.windows(part.len()).any(|window| window == part))
+    }
+
     /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.
     pub fn is_request(&self, name: &[u8]) -> bool {
         // ld.so takes a name with a slash for a path; it asks for the library all the same.

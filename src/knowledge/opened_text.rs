@@ -50,6 +50,14 @@ impl LibraryProfile {
         }
     }
 
+    /// Whether a text is about the library: it holds the beginning of its name, or is one of its functions.
+    pub fn is_meant_in(&self, text: &[u8]) -> bool {
+        let name = self.stem.as_bytes();
+        // Instructions hold no more of a name than eight bytes at once.
+        let word = name.get(..8).unwrap_or(name);
+        self.is_function(text) || text.windows(word.len().max(1)).any(|window| window == word)
+    }
+
     /// The name of the library that a text ends with, behind a folder or the words of a message.
     pub fn tail_of<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let at = text

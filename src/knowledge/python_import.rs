@@ -25,6 +25,9 @@ pub struct PythonImport {
     /// Those of the libraries that not every version asks for, so that an import does not fail for want of one.
     #[serde(default)]
     pub optional: Vec<String>,
+    /// The file names of libraries that it maps: an extension that needs one of them is imported after it.
+    #[serde(default)]
+    pub brings: Vec<String>,
     /// What is opened, in order.
     #[serde(default)]
     pub steps: Vec<ImportStep>,

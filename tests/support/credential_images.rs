@@ -49,7 +49,7 @@ pub const PROGRAMS: [&str; 4] = ["linked", "runpath", "origin", "opens"];
 const LIBRARY: &str = "LD_LIBRARY_PATH=/opt/cupti";
 const AT: &str = "/opt/cupti/libcupti.so.12";
 
-pub const CASES: [Case; 14] = [
+pub const CASES: [Case; 15] = [
     Case {
         what: "root gets to all",
         user: ROOT,
@@ -168,9 +168,18 @@ pub const CASES: [Case; 14] = [
         user: ROOT,
         env: &[LIBRARY],
         access: &[("/app/linked", 0, 0, 0o4755)],
-        capabilities: &[("opens", "cap_sys_admin=ep")],
+        capabilities: &[("opens", "cap_net_raw=ep")],
         at: AT,
         gets: "linked runpath origin opens plain",
+    },
+    Case {
+        what: "capabilities that no container has",
+        user: APP,
+        env: &[LIBRARY],
+        access: &[],
+        capabilities: &[("linked", "cap_perfmon=ep"), ("opens", "cap_sys_admin=p")],
+        at: AT,
+        gets: "runpath origin opens plain",
     },
     Case {
         what: "a program that may not be executed",

@@ -61,9 +61,18 @@ pub fn program(source: &str, arguments: &[&str]) -> Vec<u8> {
     compile(source, arguments)
 }
 
+/// A program of C++ source.
+pub fn cpp_program(source: &str, arguments: &[&str]) -> Vec<u8> {
+    compile_with("g++", "x.cc", source, arguments)
+}
+
 fn compile(source: &str, arguments: &[&str]) -> Vec<u8> {
+    compile_with("gcc", "x.c", source, arguments)
+}
+
+fn compile_with(compiler: &str, file: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("x.c"), folder.path().join("x"));
+    let (input, output) = (folder.path().join(file), folder.path().join("x"));
     std::fs::write(&input, source).unwrap();
     let lib12 = wheel("nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/lib/libcupti.so.12");
     let lib11 = wheel("nvidia-cuda-cupti-cu11-11.8.87/nvidia/cuda_cupti/lib/libcupti.so.11.8");
@@ -72,7 +81,7 @@ fn compile(source: &str, arguments: &[&str]) -> Vec<u8> {
         "LIB11" => lib11.clone(),
         other => PathBuf::from(other),
     };
-    let result = Command::new("gcc")
+    let result = Command::new(compiler)
         .arg("-o")
         .arg(&output)
         .arg(&input)
@@ -81,7 +90,7 @@ fn compile(source: &str, arguments: &[&str]) -> Vec<u8> {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&result.stderr);
-    assert!(result.status.success(), "gcc {arguments:?}: {said}");
+    assert!(result.status.success(), "{compiler} {arguments:?}: {said}");
     std::fs::read(&output).unwrap()
 }
 

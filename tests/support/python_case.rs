@@ -358,6 +358,18 @@ fn torch(case: &mut PythonCase, random: &mut Random, stubs: &Stubs) {
         module: format!("/{module}"),
         imports: "torch._C".to_owned(),
     });
+    if random.chance(40) {
+        // As torch.utils.cpp_extension makes them: linked with PyTorch, without a search path.
+        let folder = *random.one_of(&FOLDERS);
+        let object = format!("{folder}/own_op.cpython-311-x86_64-linux-gnu.so");
+        case.distribution(folder, "own_op", "1.0");
+        case.add(|layer| layer.file(&object, stubs.get("own_op")));
+        case.asked.push(Asked {
+            object: format!("/{object}"),
+            module: format!("/{object}"),
+            imports: "torch,own_op".to_owned(),
+        });
+    }
     if random.chance(60) {
         let folder = if random.chance(60) {
             folder

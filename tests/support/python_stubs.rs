@@ -56,6 +56,8 @@ impl Stubs {
                 soname,
             ],
         );
+        let linked = [&*takes("own_op"), "libtorch_cpu.so", "libcupti.so.12", "-DTAKES_CUPTI"];
+        make("own_op", "own_op.so", &linked);
         let lib = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib";
         make("_C", "_C.so", &[&takes("_C"), "libtorch_cpu.so", lib]);
         let python = folder.path().join("python3.11");

@@ -24,7 +24,7 @@ pub struct Limits {
     pub kept_file: u64,
     /// All files kept as bytes in one layer.
     pub kept_total: u64,
-    /// The memory in which the start of an ELF file is held until its dynamic section has been seen, and half
+    /// The memory in which the start of an ELF file is held until its dynamic section has been seen, and a third
     /// of that in which tables behind it are. Tables are held compressed: this is some 100 MB of names. The
     /// largest seen, of TensorFlow, ends at byte 59,000,000.
     pub elf_head: usize,

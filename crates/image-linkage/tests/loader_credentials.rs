@@ -213,7 +213,8 @@ fn ours(rootfs: &Rootfs, case: &Case) -> Result<Vec<String>, String> {
     let mut process = SimulatedProcess::new(&setup);
     let started = process.start(case.program.as_bytes(), StartMode::Executed);
     if let Some(failure) = started.unresolved.first() {
-        return Err(failure.message.clone());
+        let words = failure.message.split_once(": it has file capabilities");
+        return Err(words.map_or(failure.message.as_str(), |(words, _)| words).to_owned());
     }
     let caller = process.map_of_path(&case.program.into());
     let mut lines = vec![paths(&started, case)];

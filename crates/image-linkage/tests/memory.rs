@@ -84,17 +84,42 @@ fn library() -> (impl Read + Send, u64) {
         .patched()
         .build();
     let headers = 64..64 + 56 * usize::from(bytes[56]);
-    let offset = |header: &[u8]| u64::from_le_bytes(header[8..16].try_into().unwrap());
-    let dynamic = bytes[headers.clone()]
-        .chunks(56)
-        .find(|header| header[0] == 2)
-        .map(offset)
-        .unwrap();
-    for header in bytes[headers].chunks_mut(56) {
-        // Only the dynamic section and the string table's segment lie behind the gap; addresses stay.
-        if offset(header) >= dynamic && header[0] != 0x51 {
-            let moved = offset(header) + GAP;
-            header[8..16].copy_from_slice(&moved.to_le_bytes());
+    let field = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let section = bytes[headers.clone()].chunks(56).find(|header| header[0] == 2).unwrap();
+    let [dynamic, address, size] = [8, 16, 32].map(|at| field(section, at));
+    let add_gap = |bytes: &mut [u8], at: usize| {
+        let moved = field(bytes, at) + GAP;
+        bytes[at..at + 8].copy_from_slice(&moved.to_le_bytes());
+    };
+    // What lies from the dynamic section on moves in the file and in memory, and its segment grows by the gap.
+    for header in bytes[headers].chunks_mut(56).filter(|header| header[0] != 0x51) {
+        let (start, held) = (field(header, 8), field(header, 32));
+        if start >= dynamic {
+            [8, 16].into_iter().for_each(|at| add_gap(header, at));
+        } else if start + held > dynamic {
+            [32, 40].into_iter().for_each(|at| add_gap(header, at));
+        }
+    }
+    let places = [
+        3,
+        4,
+        5,
+        6,
+        7,
+        12,
+        13,
+        23,
+        25,
+        26,
+        0x6fff_fef5,
+        0x6fff_fff0,
+        0x6fff_fffc,
+        0x6fff_fffe,
+    ];
+    let entries = usize::try_from(dynamic).unwrap()..usize::try_from(dynamic + size).unwrap();
+    for entry in bytes[entries].chunks_mut(16) {
+        if places.contains(&field(entry, 0)) && field(entry, 8) >= address {
+            add_gap(entry, 8);
         }
     }
     let behind = bytes.split_off(usize::try_from(dynamic).unwrap());

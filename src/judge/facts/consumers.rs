@@ -18,7 +18,7 @@ use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
 };
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
 
@@ -69,6 +69,7 @@ pub(super) fn find_consumers(
         |path: &&RootPath| opens_library(profiles, path) || !file_owner::is_private_copy(knowledge.tables, path);
     let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
     objects.sort();
+    objects.dedup();
     // What the library's own files and the parts of known programs hold is no news.
     let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
     let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
@@ -94,14 +95,10 @@ pub(super) fn find_consumers(
             continue;
         }
         let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
-        let asked = opened.known().map(ask);
-        let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
-        let may_get_other = || !opened.possible.is_empty() && is_served(&ask(&opened.possible));
-        match asked {
-            // Whoever gets what its bytes name gets it; one that does not may open what comes of its other texts.
-            Some(consumer) if is_served(&consumer) || !may_get_other() => consumers.push(consumer),
-            None if opened.hints.is_empty() || is_told_elsewhere(object.name()) => {}
-            _ => undecided.push(opened.into_undecided(object.clone())),
+        match settle_names(&opened, found, &ask) {
+            Some(consumer) => consumers.push(consumer),
+            None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
+            None => undecided.push(opened.into_undecided(object.clone())),
         }
         for variant in profile.iter().flat_map(|profile| &profile.variants) {
             let beside = texts.library_beside(&object, &variant.beside);
@@ -114,11 +111,45 @@ pub(super) fn find_consumers(
     (consumers, undecided)
 }
 
+/// The consumer that an object is by the names that it opens; nothing where only a run could tell.
+fn settle_names(
+    opened: &OpenedNames,
+    found: &CuptiFiles,
+    ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
+) -> Option<CuptiConsumer> {
+    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+    let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
+    let known = opened.known().map(ask);
+    // Whoever gets what its bytes name gets it.
+    if known.as_ref().is_some_and(is_served) {
+        return known;
+    }
+    // A file of an alias' name that is another library is none of ours.
+    let is_copy = |path: &RootPath| found.files.iter().any(|(file, _)| file == path);
+    let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.real_path.as_ref().is_some_and(is_copy);
+    let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
+    // One that gets nothing by its name may open what comes of its other texts.
+    let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
+    aliased.or_else(|| known.filter(|_| !may_get_other()))
+}
+
 /// The profile of an object, and those of the packages that its own may import.
 #[derive(Clone, Copy)]
 struct KnownProfiles<'p> {
     own: Option<&'p ConsumerProfile>,
     all: &'p [ConsumerProfile],
+}
+
+impl<'p> KnownProfiles<'p> {
+    /// The profile of what is imported before an object: its own, else that of the package whose libraries it needs.
+    fn imported(&self, elf: Option<&ElfFacts>) -> Option<&'p ConsumerProfile> {
+        let needed = elf.map(|elf| elf.needed.as_slice()).unwrap_or_default();
+        let brings = |profile: &&ConsumerProfile| {
+            let mut names = profile.python.iter().flat_map(|python| &python.brings);
+            names.any(|name| needed.iter().any(|needed| **needed == *name.as_bytes()))
+        };
+        self.own.or_else(|| self.all.iter().find(brings))
+    }
 }
 
 fn consumer(
@@ -181,7 +212,7 @@ enum ObjectLoader<'c> {
 
 impl<'c> ObjectLoader<'c> {
     fn find(context: &'c ProcessContext, object: &RootPath) -> Self {
-        if elf_at(&context.rootfs, object).is_some_and(|elf| elf.is_program()) {
+        if elf_at(&context.rootfs, object).is_some_and(ElfFacts::is_program) {
             return Self::Program;
         }
         match python::import_object(&context.python, &context.rootfs, object) {
@@ -203,13 +234,17 @@ struct ConsumerRequest<'a> {
 /// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
 fn load(
     process: &mut SimulatedProcess<'_>,
+    context: &ProcessContext,
     object: &RootPath,
-    loader: &ObjectLoader<'_>,
+    opener: &ObjectLoader<'_>,
     known: KnownProfiles<'_>,
 ) -> LoadResolution {
-    match loader {
+    match opener {
         ObjectLoader::Program => process.start(&object.absolute(), StartMode::Executed),
-        ObjectLoader::Python(imported) => imported.load(process, known.own, known.all),
+        ObjectLoader::Python(imported) => {
+            let profile = known.imported(elf_at(&context.rootfs, object));
+            imported.load(process, profile, known.all)
+        }
         ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
             process.start_unknown();
             process.open(&object.absolute(), None)
@@ -226,18 +261,18 @@ fn gets(
     let ConsumerRequest {
         object, names, known, ..
     } = *asker;
-    let loader = ObjectLoader::find(context, object);
-    if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &loader {
+    let opener = ObjectLoader::find(context, object);
+    if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &opener {
         return ConsumerOutcome::not_found(why.clone());
     }
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
-        let loaded = load(&mut process, object, &loader, known);
+        let loaded = load(&mut process, context, object, &opener, known);
         let mut gets = match (asker.asks, loaded.root) {
             // An object that is not mapped asks for nothing: what keeps it away is the outcome.
             (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
             (RequestKind::Dlopen, _) => {
-                let names = with_opened_files(&loader, known.own, &loaded, names);
+                let names = with_opened_files(&opener, known.own, &loaded, names);
                 of_open(&mut process, caller(asker, &loaded), &names)
             }
         };
@@ -252,6 +287,17 @@ fn gets(
     if gets.outcome != RequestOutcome::Loaded {
         let obstacle = credentials::search_obstacle(&context.rootfs, names, &gets.trace);
         gets = gets.with_obstacle(obstacle);
+    }
+    if asker.asks == RequestKind::Needed && gets.outcome == RequestOutcome::Loaded {
+        let objects = std::mem::take(&mut gets.objects);
+        let called = missing_symbols::find_preloaded_library(&context.rootfs, library, object, &objects);
+        if let Some(called) = called.filter(|called| gets.real_path.as_ref() != Some(&called.real_path)) {
+            gets.path = Some(called.path.clone());
+            gets.real_path = Some(called.real_path.clone());
+            gets.how = Some(called.how);
+            gets.trace.clone_from(&called.trace);
+        }
+        gets.objects = objects;
     }
     gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets);
     gets
@@ -274,10 +320,10 @@ pub(super) fn follow_needed(
     name: &ByteString,
 ) -> NeededLookup {
     let run = |setup: &ProcessSetup<'_>| {
-        let loader = ObjectLoader::find(context, object);
+        let opener = ObjectLoader::find(context, object);
         let own = profiles.iter().find(|profile| profile.fits(object));
         let known = KnownProfiles { own, all: profiles };
-        let loaded = load(&mut SimulatedProcess::new(setup), object, &loader, known);
+        let loaded = load(&mut SimulatedProcess::new(setup), context, object, &opener, known);
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
             // A name can be answered and fail all the same, where the object lacks a version that is asked for.
@@ -320,12 +366,12 @@ fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a Ro
 
 /// The names that are opened, in order: one that is mapped already, the files that the profile says, then the others.
 fn with_opened_files(
-    loader: &ObjectLoader<'_>,
+    opener: &ObjectLoader<'_>,
     profile: Option<&ConsumerProfile>,
     loaded: &LoadResolution,
     names: &[ByteString],
 ) -> Vec<ByteString> {
-    let (ObjectLoader::Python(imported), Some(profile)) = (loader, profile) else {
+    let (ObjectLoader::Python(imported), Some(profile)) = (opener, profile) else {
         return names.to_vec();
     };
     let files = imported.opened_files(profile);

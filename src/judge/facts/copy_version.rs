@@ -56,7 +56,7 @@ impl VersionHeaders {
                 let path = [folder, format!("/{place}/{}", file?).as_bytes()].concat();
                 rootfs.lookup(&path).ok().map(|found| found.path)
             };
-            INCLUDES.iter().find_map(|place| header(&place))
+            INCLUDES.iter().find_map(header)
         };
         let near = found
             .files

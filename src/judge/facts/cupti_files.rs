@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{file_owner, opened_names};
+use super::file_owner;
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 
@@ -32,6 +32,8 @@ pub struct CuptiFiles {
     pub headers: Vec<(RootPath, usize)>,
     /// Objects that need CUPTI, hold its name or are known to open it, the copies left out.
     pub askers: Vec<RootPath>,
+    /// The file names of links to it and of files that hold it, but for those of its own name.
+    pub aliases: BTreeSet<ByteString>,
     /// The absolute paths of the files and links of its name, each from its last byte to its first.
     names: BTreeSet<Vec<u8>>,
 }
@@ -111,7 +113,7 @@ pub(super) fn add_cupti_node(
             // A string may hold the name within a path or a message: what is opened by it is found out later.
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
-                    || opened_names::speaks_of(library, elf)
+                    || speaks_of(library, elf)
                     || opens_library(profiles, path))
             {
                 found.askers.push(path.clone());
@@ -119,6 +121,12 @@ pub(super) fn add_cupti_node(
         }
         _ => {}
     }
+}
+
+/// Whether an object holds anything that speaks of the library.
+fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
+    let texts = [&elf.mentions, &elf.fragments, &elf.dlopen_notes];
+    texts.into_iter().flatten().any(|text| library.is_meant_in(text))
 }
 
 /// Whether the target of a link is a link itself: that one is then the broken one.

@@ -124,7 +124,7 @@ enum RecordEntry {
     Unlisted,
 }
 
-/// Looks a file up in the `RECORD` of a distribution (PyPA, "Recording installed projects"): lines of a path relative
+/// Looks a file up in the `RECORD` of a distribution (`PyPA`, "Recording installed projects"): lines of a path relative
 /// to the folder of packages, a hash and a size.
 fn record_entry(record: Option<&[u8]>, inside: &[u8], bytes: Option<u64>) -> RecordEntry {
     let Some(record) = record else {

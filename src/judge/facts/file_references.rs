@@ -189,7 +189,9 @@ fn of_objects(
         for name in elf.needed.iter().chain(filtered) {
             ties.extend(search.needed(path, name, &mut plain));
         }
-        for text in elf.mentions.iter().chain(&elf.dlopen_notes) {
+        // A name such as libcuda.so is that of many files, a stub among them: it ties no program to one.
+        let mentions = elf.mentions.iter().filter(|text| library.names_family(text));
+        for text in mentions.chain(&elf.dlopen_notes) {
             ties.extend(search.string_references(path, text));
         }
     }

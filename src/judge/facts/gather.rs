@@ -12,7 +12,7 @@ use super::process_context::{self, GatherOptions, ProcessContext};
 use super::python::{PythonEnvironment, is_interpreter_name};
 use super::related_software::RelatedSoftware;
 use super::world::ByWorld;
-use super::{companions, copies, cupti_access, expected_soname};
+use super::{companions, copies, cupti_access, expected_soname, library_aliases};
 use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
 use image_linkage::layer::{LayerIndex, ProblemKind};
 use image_linkage::path::RootPath;
@@ -41,12 +41,15 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let profiles = knowledge.library_consumers();
     let profiles = profiles.as_slice();
     let RootfsScan {
-        found,
+        mut found,
         weight,
         inventory,
         around,
         pythons,
     } = walk(&rootfs, knowledge, profiles);
+    found.aliases = library_aliases::find_library_aliases(library, &found, &inventory);
+    let holders = library_aliases::alias_holders(&found.aliases, &found, &inventory);
+    found.askers.extend(holders);
     let settings = process_context::python_settings(&image, &rootfs, conditions);
     let python = PythonEnvironment::read(&rootfs, &pythons, &settings, &around.distributions);
     contexts.as_is.python = Arc::new(python);

@@ -5,7 +5,7 @@ use super::consumer_outcome::ConsumerOutcome;
 use super::resolved_objects::elf_at;
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
-use image_linkage::loader::RequestOutcome;
+use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -45,6 +45,24 @@ pub(super) fn find_missing_symbols(
     missing.sort();
     missing.dedup();
     missing
+}
+
+/// The preloaded object that what `object` imports of the library is bound to, whatever answers to its `DT_NEEDED`
+/// entry: ld.so(8), "Additional, user-specified, ELF shared objects to be loaded before all others".
+pub(super) fn find_preloaded_library<'o>(
+    rootfs: &Rootfs,
+    library: &LibraryProfile,
+    object: &RootPath,
+    objects: &'o [LoadedObject],
+) -> Option<&'o LoadedObject> {
+    let family = Some(library.symbols.as_bytes()).filter(|own| !own.is_empty())?;
+    let imports = elf_at(rootfs, object)?.symbols.iter();
+    let imports: Vec<&DynamicSymbol> = imports
+        .filter(|symbol| symbol.role == SymbolRole::Import && symbol.name.starts_with(family))
+        .collect();
+    let answers = |elf: &ElfFacts| imports.iter().any(|import| defines(elf, import));
+    let mut preloaded = objects.iter().filter(|object| object.how == SearchStage::Preload);
+    preloaded.find(|object| elf_at(rootfs, &object.real_path).is_some_and(answers))
 }
 
 fn exports_of(elf: &ElfFacts, family: &[u8]) -> bool {

@@ -21,6 +21,7 @@ mod image_facts;
 pub mod injected_libraries;
 pub mod installed_tools;
 pub mod ld_cache;
+mod library_aliases;
 pub mod misnamed_libraries;
 mod missing_symbols;
 mod opened_names;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::cuda_runtime::site_packages_of;
 use super::cupti_files::CuptiFiles;
-use super::file_owner::contains_bytes;
+use super::library_aliases::last_part;
 use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText};
@@ -26,6 +25,8 @@ pub struct UndecidedOpener {
 pub(super) struct OpenedNames {
     /// Those that it opens as they stand, in the order in which it tries them.
     exact: Vec<ByteString>,
+    /// Names of links to the library, or of files that hold it; others may have such names as well.
+    pub aliases: Vec<ByteString>,
     /// Texts of which the program makes a name, by a folder or a number.
     patterns: Vec<ByteString>,
     /// The names of the image that may come of what it holds.
@@ -47,16 +48,6 @@ pub(super) struct TextReader<'a> {
 /// The texts that are shown of one object, and the names that are tried that may come of them.
 const SHOWN: usize = 3;
 const TRIED: usize = 64;
-
-/// Whether an object holds anything that speaks of the library.
-pub(super) fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
-    let word = library.stem.as_bytes();
-    // Instructions hold no more of a name than eight bytes at once.
-    let word = word.get(..8).unwrap_or(word);
-    let mut texts = elf.mentions.iter().chain(&elf.fragments);
-    let is_noted = || elf.dlopen_notes.iter().any(|note| contains_bytes(note, word));
-    texts.any(|text| contains_bytes(text, word) || library.is_function(text)) || is_noted()
-}
 
 impl<'a> TextReader<'a> {
     pub(super) fn new(
@@ -125,13 +116,13 @@ impl<'a> TextReader<'a> {
 
     /// The names that a profile knows of this build.
     fn known_names<'p>(&self, object: &RootPath, profile: &'p ConsumerProfile) -> &'p [String] {
-        let site = site_packages_of(object);
+        let is_beside = |dist: &&PythonDistribution| {
+            let below = object.as_bytes().strip_prefix(dist.site.as_bytes());
+            below.is_some_and(|below| below.starts_with(b"/"))
+        };
         let version_of = |name: &str| {
-            let mut near = self
-                .distributions
-                .iter()
-                .filter(|dist| site.as_ref() == Some(&dist.site));
-            near.find(|dist| dist.name == name).map(|dist| dist.version.as_str())
+            let mut beside = self.distributions.iter().filter(is_beside);
+            beside.find(|dist| dist.name == name).map(|dist| dist.version.as_str())
         };
         let path = object.to_string();
         let build = profile.builds.iter().find(|build| build.fits(&path, version_of));
@@ -143,9 +134,14 @@ impl<'a> TextReader<'a> {
         let opens = imports_opener(elf);
         let mut names = OpenedNames::default();
         for text in &elf.mentions {
-            self.read_string(text, opens, &mut names);
+            if self.library.is_meant_in(text) {
+                self.read_string(text, opens, &mut names);
+            } else if self.found.aliases.contains(last_part(text)) {
+                names.aliases.push(text.clone());
+            }
         }
-        for text in elf.fragments.iter().filter(|_| opens) {
+        let meant = |text: &&ByteString| opens && self.library.is_meant_in(text);
+        for text in elf.fragments.iter().filter(meant) {
             // A string that is a constant of sixteen bytes has no NUL, nor has what instructions put together.
             let list = if self.library.is_exact_name(text) {
                 &mut names.exact
@@ -162,11 +158,9 @@ impl<'a> TextReader<'a> {
         names
             .exact
             .extend(noted.filter(|word| self.library.is_exact_name(word)).map(Into::into));
-        // The most exact name is tried first, as dlopen callers do.
-        names
-            .exact
-            .sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-        names.exact.dedup();
+        let mut seen = BTreeSet::new();
+        // In the order of the file, which is mostly that of the source.
+        names.exact.retain(|name| seen.insert(name.clone()));
         names.possible.truncate(TRIED);
         names
     }
@@ -213,6 +207,11 @@ impl OpenedNames {
     pub(super) fn known(&self) -> Option<&[ByteString]> {
         let known = [&self.exact, &self.patterns];
         known.into_iter().find(|names| !names.is_empty()).map(Vec::as_slice)
+    }
+
+    /// Whether nothing tells that it opens the library.
+    pub(super) fn is_silent(&self) -> bool {
+        self.known().is_none() && self.hints.is_empty()
     }
 
     /// What is told of an object whose names are not known.

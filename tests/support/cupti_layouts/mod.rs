@@ -79,7 +79,11 @@ fn torch(link: &[&str]) -> Layer {
 }
 
 fn opener(path: &str, link: &str) -> Layer {
-    Layer::new().file(format!("{SITE}/{path}"), object(OPENS_12, &[link]))
+    // JAX opened nothing before its plug-in then.
+    let jax = "Metadata-Version: 2.1\nName: jax-cuda12-pjrt\nVersion: 0.4.35\n";
+    Layer::new()
+        .file(format!("{SITE}/jax_cuda12_pjrt-0.4.35.dist-info/METADATA"), jax)
+        .file(format!("{SITE}/{path}"), object(OPENS_12, &[link]))
 }
 
 fn layout(name: &'static str, env: &'static [(&'static str, &'static str)], steps: Vec<Step>) -> Layout {

@@ -76,6 +76,7 @@ fn wheels() -> Vec<Layout> {
                     "opt/conda/lib/libcupti.so.12",
                     patched(&cupti_12("libcupti.so.12"), &["--set-rpath", "$ORIGIN"]),
                 )),
+                Add(Layer::new().file("opt/conda/lib/python3.11/os.py", "")),
                 Add(Layer::new().executable(
                     "opt/conda/bin/python3.11",
                     program(PROBE, &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib"]),

@@ -335,8 +335,18 @@ fn alias(draft: &mut Draft) {
     draft.program(opens(&name, Build::Open));
 }
 
+/// Takes all programs but the first away: what starts that one is not for them.
+fn leave_first(draft: &mut Draft) {
+    for gone in draft.spec.processes.split_off(1) {
+        for layer in &mut draft.spec.layers {
+            layer.shift_remove(&gone.object);
+        }
+    }
+}
+
 /// Leaves one process, which the config starts by these words before the program's.
 fn start_by(draft: &mut Draft, before: Vec<String>) {
+    leave_first(draft);
     let mut process = draft.spec.processes[0].clone();
     let program = process.command;
     if draft.random.chance(50) {
@@ -389,7 +399,7 @@ fn script(draft: &mut Draft) {
             .map(str::to_owned)
             .to_vec();
         draft.spec.entrypoint.clone_from(&process.command);
-        draft.spec.processes.truncate(1);
+        leave_first(draft);
         return;
     }
     draft.put(2, "/entrypoint.sh", Content::Text(format!("#!/bin/sh\n{body}")));

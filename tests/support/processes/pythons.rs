@@ -167,6 +167,11 @@ fn module(draft: &mut Draft, site: &Site, number: usize) {
         _ => {}
     }
     draft.put(1, &path, Content::Object(object));
+    // Without it the folder is a package as well.
+    if draft.random.chance(50) {
+        let init = format!("{}/tool{number}/__init__.py", site.folder);
+        draft.put(1, &init, Content::Text(String::new()));
+    }
     draft.process(&path, import(site, &format!("tool{number}.probe_ext")));
 }
 

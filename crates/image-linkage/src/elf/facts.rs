@@ -53,7 +53,8 @@ pub struct ElfFacts {
     pub dlopen_notes: Vec<ByteString>,
     /// The dynamic symbols whose names begin with a prefix that was asked for.
     pub symbols: Vec<DynamicSymbol>,
-    /// Strings with a final NUL, outside the dynamic string table, that hold a name that was asked for.
+    /// Strings with a final NUL, outside the dynamic string table, that hold a name that was asked for, each once, in
+    /// the order of the file.
     pub mentions: Vec<ByteString>,
     /// Texts that hold one and are no such string: parts of longer texts, strings of languages without a NUL, and
     /// operands of instructions, which may be no more than the first eight bytes of the name.

@@ -9,7 +9,7 @@ use super::range::ElfRange;
 /// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
 pub(super) const STEP: usize = 64 << 10;
 /// What is caught behind the start may take this many times the memory of the start.
-const CAUGHT: usize = 2;
+const CAUGHT: usize = 3;
 
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 pub(super) struct HeldRanges {

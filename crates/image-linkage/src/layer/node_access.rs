@@ -66,7 +66,7 @@ impl FileCapabilities {
             // "insufficient to execute correctly" (security/commoncap.c, `bprm_caps_from_vfs_caps`): EPERM, for root too.
             withheld: effective && all & !LEFT_TO_CONTAINERS != 0,
             // "Check for privilege-elevated exec" (security/commoncap.c, `cap_bprm_creds_from_file`).
-            raises: effective || permitted != 0 || high != 0,
+            raises: effective || all & LEFT_TO_CONTAINERS != 0,
             reads_all: effective && permitted & READS_ALL != 0,
         })
     }
@@ -96,7 +96,7 @@ mod tests {
         check(&written(1, 1 << 2, 0, 0), Some((true, true, true, true))); // cap_dac_read_search=ep
         check(&written(0, 0, 1 << 1, 0), Some((false, false, false, false))); // cap_dac_override=i
         check(&written(1, 0, 1 << 1, 0), Some((true, true, false, false))); // cap_dac_override=ei
-        check(&written(0, 0, 0, 0x40), Some((false, true, false, false))); // cap_perfmon=p
+        check(&written(0, 0, 0, 0x40), Some((false, false, false, false))); // cap_perfmon=p
         check(&written(1, 1 << 3, 0, 0), Some((true, true, false, false))); // cap_fowner=ep
         // Revision 3 has the root of a user namespace behind the rest.
         check(

@@ -1,4 +1,4 @@
-/* Runs a program in a root as somebody:
+/* Runs a program in a root as somebody, with the capabilities that an engine leaves to a container:
    as_user ROOT UID GID GROUPS COUNT VARIABLE... PROGRAM ARGUMENT...
    GROUPS are numbers with commas between them, or "-". Only the variables are in the environment. */
 #define _GNU_SOURCE
@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 int main(int argc, char **argv) {
@@ -19,6 +20,10 @@ int main(int argc, char **argv) {
         if (*group != '-')
             groups[many++] = (gid_t)atol(group);
     memcpy(environment, argv + 6, count * sizeof *environment);
+    /* moby, oci/caps/defaults.go */
+    for (int capability = 0; capability < 41; capability++)
+        if (!(0xa80425fbULL >> capability & 1))
+            prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
     if (chroot(argv[1]) || chdir("/") || setgroups(many, groups) || setresgid(gid, gid, gid) ||
         setresuid(uid, uid, uid))
         return 121;

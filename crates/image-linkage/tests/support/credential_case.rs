@@ -120,6 +120,8 @@ impl Case {
                     "cap_dac_read_search+ep",
                     "cap_net_raw=p",
                     "cap_net_raw=i",
+                    "cap_sys_admin=ep",
+                    "cap_sys_admin=p",
                 ],
             ),
             user: *random.one_of(&[

@@ -126,7 +126,7 @@ impl PythonEnvironment {
                 ObjectSearch::NotThere => {}
             }
         }
-        let site = self.site_of(object)?;
+        let site = self.site_of(object).or_else(|| folder_of_module(rootfs, object))?;
         let why = passed_over.unwrap_or_else(|| format!("no Python of the image has {site} on its path"));
         Some(Err(PythonUse::Unreachable { site, why }))
     }
@@ -170,7 +170,7 @@ impl PythonEnvironment {
         };
         if !fits_version(rest.name(), &interpreter.version) {
             let version = &interpreter.version;
-            return ObjectSearch::PassedOver(format!("{} is of another Python than {version}", object));
+            return ObjectSearch::PassedOver(format!("{object} is of another Python than {version}"));
         }
         let earlier = folders.iter().take(number);
         if let Some(other) = shadow(rootfs, earlier.copied(), folder, &rest) {
@@ -188,9 +188,16 @@ impl PythonEnvironment {
         let first = parts.next().unwrap_or_default();
         let package = folder.real_path.join(first).join(b"__init__.py").absolute();
         let is_module = parts.next().is_none() || rootfs.file(&package).is_some();
-        // In a working directory a name tells, too: who is started there need not be a Python.
-        let is_named = self.start.as_ref() != Some(folder) || module_tag(rest.name()).is_some();
-        self.has_distributions(&folder.real_path) || (is_module && is_named)
+        // In a working directory a name tells, too: who is started there need not be a Python. Elsewhere the name alone
+        // does: a folder without `__init__.py` is a package as well (PEP 420).
+        let is_named = module_tag(rest.name()).is_some();
+        let is_asked = self.start.as_ref() != Some(folder);
+        let is_part = if is_asked {
+            is_module || is_named
+        } else {
+            is_module && is_named
+        };
+        self.has_distributions(&folder.real_path) || is_part
     }
 
     fn has_distributions(&self, folder: &RootPath) -> bool {
@@ -213,6 +220,16 @@ impl PythonEnvironment {
         }
         None
     }
+}
+
+/// The folder that Python would have to look into for a module that is one by its name.
+fn folder_of_module(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
+    module_tag(object.name())?;
+    let mut folder = object.parent();
+    while rootfs.file(&folder.join(b"__init__.py").absolute()).is_some() && folder != RootPath::default() {
+        folder = folder.parent();
+    }
+    Some(folder)
 }
 
 /// The path behind a folder, of what lies below it.

@@ -1,6 +1,6 @@
 //! One Python of an image, and the folders in which it looks for packages (`sys.path`).
 //!
-//! The search follows CPython's `Modules/getpath.py` and `Lib/site.py` of 3.11 to 3.14, and what Debian and Fedora
+//! The search follows Python's own `Modules/getpath.py` and `Lib/site.py` of 3.11 to 3.14, and what Debian and Fedora
 //! change in the latter.
 
 use std::collections::BTreeSet;
@@ -133,7 +133,9 @@ impl Installation {
         list.add(&library.join(b"lib-dynload"));
         // "Doing this here ensures venv takes precedence over user-site"
         let own = self.venv.as_ref().map(|venv| &venv.prefix);
-        own.iter().for_each(|prefix| self.add_sites(&mut list, prefix));
+        if let Some(prefix) = own {
+            self.add_sites(&mut list, prefix);
+        }
         let alone = self.venv.as_ref().is_some_and(|venv| !venv.with_system_packages);
         if alone {
             return list.folders;

@@ -7,6 +7,8 @@ mod environment;
 mod import;
 mod interpreter;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use environment::PythonUse;
 pub(super) use environment::{PythonEnvironment, is_interpreter_name};

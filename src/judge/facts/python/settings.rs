@@ -75,7 +75,7 @@ pub(super) fn below(folder: &RootPath, path: &[u8]) -> RootPath {
 
 /// The folder of the script that is started, else the working directory, as for `-c` and `-m`.
 fn start_folder(command: &[String], working_dir: &RootPath) -> RootPath {
-    let script = command.iter().find(|word| word.ends_with(".py"));
+    let script = command.iter().find(|word| word.as_bytes().ends_with(b".py"));
     script.map_or_else(
         || working_dir.clone(),
         |script| below(working_dir, script.as_bytes()).parent(),

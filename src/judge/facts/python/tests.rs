@@ -1,0 +1,163 @@
+//! Where Pythons look that no Debian has; `tests/real_pythons.rs` asks the real one about the others.
+
+use testkit::elf::Elf;
+use testkit::layer::Layer;
+
+use super::environment::{PythonEnvironment, PythonUse};
+use super::settings::{PythonSettings, SettingSources};
+use image_linkage::layer::{ExpectedBlob, index_layer};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{Rootfs, merge_layers};
+
+/// CPython's own names no folder but `site-packages`.
+const PLAIN: &str = "sitepackages.append(path)";
+
+fn rootfs(layer: &Layer) -> Rootfs {
+    let options = crate::knowledge::file_interest::cupti_options();
+    let index = index_layer("x", layer.tar().as_slice(), &ExpectedBlob::default(), &options).unwrap();
+    merge_layers([&index]).0
+}
+
+fn python(layer: Layer, path: &str) -> Layer {
+    layer.executable(path, Elf::executable().build())
+}
+
+/// Who imports an object: the interpreter and the site, or why nobody does.
+fn check(layer: Layer, env: &[(&str, &'static str)], object: &str, expected: Result<(&str, &str), &str>) {
+    let layer = layer.file(object, Elf::library("x.so").build());
+    let rootfs = rootfs(&layer);
+    let variable = |key: &str| env.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    let settings = PythonSettings::read(
+        &rootfs,
+        &SettingSources {
+            variable: &variable,
+            command: &[],
+            working_dir: "/",
+            user: "",
+        },
+    );
+    let mut candidates: Vec<RootPath> = Vec::new();
+    rootfs.visit(|path, _, _| {
+        if super::is_interpreter_name(path.name()) {
+            candidates.push(path.clone());
+        }
+    });
+    let environment = PythonEnvironment::read(&rootfs, &candidates, &settings, &[]);
+    let used = super::import_object(&environment, &rootfs, &object.into()).map(|found| match found {
+        Ok(imported) => imported.used_by(),
+        Err(why) => why,
+    });
+    let said = match used {
+        Some(PythonUse::Imported { interpreter, site }) => Ok((interpreter.to_string(), site.to_string())),
+        Some(PythonUse::Unreachable { why, .. }) => Err(why),
+        None => Err("no part of a package".to_owned()),
+    };
+    let expected = expected.map(|(path, site)| (path.to_owned(), site.to_owned()));
+    assert_eq!(said, expected.map_err(str::to_owned), "{object}");
+}
+
+#[test]
+fn fedora_looks_into_lib64_and_usr_local() {
+    let fedora = || {
+        python(Layer::new(), "usr/bin/python3.12")
+            .symlink("usr/bin/python3", "python3.12")
+            .file("usr/lib64/python3.12/os.py", "")
+            .file("usr/lib64/python3.12/site.py", "if 'RPM_BUILD_ROOT' not in os.environ:")
+            .dir("usr/lib/python3.12/site-packages")
+    };
+    for site in [
+        "usr/lib64/python3.12/site-packages",
+        "usr/lib/python3.12/site-packages",
+        "usr/local/lib64/python3.12/site-packages",
+        "usr/local/lib/python3.12/site-packages",
+    ] {
+        let object = format!("{site}/p/x.so");
+        check(fedora(), &[], &object, Ok(("/usr/bin/python3", &format!("/{site}"))));
+    }
+    let object = "usr/lib/python3.11/site-packages/p/x.so";
+    let why = "no Python of the image has /usr/lib/python3.11/site-packages on its path";
+    check(fedora(), &[], object, Err(why));
+}
+
+#[test]
+fn a_build_without_the_global_lock_has_folders_and_names_of_its_own() {
+    let free = || {
+        python(Layer::new(), "usr/local/bin/python3.13t")
+            .file("usr/local/lib/python3.13t/os.py", "")
+            .file("usr/local/lib/python3.13t/site.py", PLAIN)
+    };
+    let site = "usr/local/lib/python3.13t/site-packages";
+    let found = Ok(("/usr/local/bin/python3.13t", "/usr/local/lib/python3.13t/site-packages"));
+    check(
+        free(),
+        &[],
+        &format!("{site}/x.cpython-313t-x86_64-linux-gnu.so"),
+        found,
+    );
+    for name in ["x.cpython-313-x86_64-linux-gnu.so", "x.abi3.so"] {
+        let object = format!("{site}/{name}");
+        let why = format!("/{object} is of another Python than 3.13t");
+        check(free(), &[], &object, Err(&why));
+    }
+}
+
+#[test]
+fn links_of_uv_lead_into_its_cache() {
+    let linked = python(Layer::new(), "usr/local/bin/python3.11")
+        .file("usr/local/lib/python3.11/os.py", "")
+        .file("usr/local/lib/python3.11/site.py", PLAIN)
+        .file(
+            "opt/venv/pyvenv.cfg",
+            "home = /usr/local/bin\nuv = 0.4.1\nversion_info = 3.11.9\n",
+        )
+        .symlink("opt/venv/bin/python", "/usr/local/bin/python3.11")
+        .symlink(
+            "opt/venv/lib/python3.11/site-packages/torch/lib/x.so",
+            "/root/.cache/uv/archive-v0/abc/torch/lib/x.so",
+        );
+    let expected = Ok(("/opt/venv/bin/python", "/opt/venv/lib/python3.11/site-packages"));
+    check(linked, &[], "root/.cache/uv/archive-v0/abc/torch/lib/x.so", expected);
+}
+
+#[test]
+fn a_script_that_is_called_python_is_none() {
+    let shim = Layer::new()
+        .executable("root/.pyenv/shims/python3", "#!/bin/sh\nexec pyenv exec python3")
+        .dir("usr/lib/python3.11");
+    let object = "usr/lib/python3.11/site-packages/p/x.so";
+    check(
+        shim,
+        &[("PATH", "/root/.pyenv/shims")],
+        object,
+        Err("no part of a package"),
+    );
+}
+
+#[test]
+fn a_module_by_its_name_is_told_when_no_python_finds_it() {
+    let debian = python(Layer::new(), "usr/bin/python3.11")
+        .file("usr/lib/python3.11/os.py", "")
+        .file("srv/packages/p/__init__.py", "");
+    let object = "srv/packages/p/x.cpython-311-x86_64-linux-gnu.so";
+    let why = "no Python of the image has /srv/packages on its path";
+    check(debian.clone(), &[], object, Err(why));
+    let found = Ok(("/usr/bin/python3.11", "/srv/packages"));
+    check(debian, &[("PYTHONPATH", "/srv/packages")], object, found);
+}
+
+#[test]
+fn a_library_of_a_program_is_no_package() {
+    let debian = python(Layer::new(), "usr/bin/python3.11").file("usr/lib/python3.11/os.py", "");
+    check(
+        debian.clone(),
+        &[],
+        "opt/libtorch/lib/x.so",
+        Err("no part of a package"),
+    );
+    check(
+        debian,
+        &[("PYTHONPATH", "/opt")],
+        "opt/libtorch/lib/x.so",
+        Err("no part of a package"),
+    );
+}

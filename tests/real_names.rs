@@ -1,0 +1,242 @@
+//! Does the audit know by which names real programs of GCC open libcupti, and what the real `ld.so` gives them?
+//!
+//! Every program is built with -O2 and run in a chroot; what it says that it got, or the loader's words, is compared with
+//! what the audit says of it. Of programs whose names their bytes do not hold, the audit has to say just that.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "the judge is the real loader, run in a chroot"
+)]
+
+#[path = "support/chroot.rs"]
+mod chroot;
+#[path = "support/cupti_parts.rs"]
+mod cupti_parts;
+#[path = "support/facts_of_root.rs"]
+mod facts_of_root;
+mod support;
+
+use chroot::Root;
+use cupti_audit::judge::facts::{ImageFacts, RequestOutcome};
+use cupti_parts::{cpp_program, cupti_12, program};
+use testkit::layer::Layer;
+
+const LIB: &str = "libcupti.so.12";
+
+/// What a program got, or was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Said {
+    /// The path of what it opened.
+    Gets(String),
+    /// The loader's words.
+    Fails(String),
+    /// Nobody knows before it runs.
+    Undecided,
+    /// It is no program that asks.
+    Silent,
+}
+
+/// A program that tries names one after the other and says what came of it.
+fn tries(names: &[&str]) -> String {
+    let tries = names
+        .iter()
+        .map(|name| format!("  if (opened(dlopen({name}, RTLD_LAZY))) return 0;\n"));
+    wrap("", &tries.collect::<String>())
+}
+
+fn wrap(head: &str, body: &str) -> String {
+    format!(
+        "#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+{head}
+static int opened(void *handle) {{
+  struct link_map *map = 0;
+  if (!handle) return 0;
+  dlinfo(handle, RTLD_DI_LINKMAP, &map);
+  puts(map->l_name);
+  return 1;
+}}
+int main(int count, char **words) {{
+{body}  puts(dlerror());
+  return 1;
+}}"
+    )
+}
+
+/// One program: where it is put, its source, whether it is C++, and whether its name stands in it.
+struct Case {
+    path: &'static str,
+    source: String,
+    cpp: bool,
+    known: bool,
+}
+
+fn known(path: &'static str, names: &[&str]) -> Case {
+    Case {
+        path,
+        source: tries(names),
+        cpp: false,
+        known: true,
+    }
+}
+
+fn unknown(path: &'static str, source: String) -> Case {
+    Case {
+        path,
+        source,
+        cpp: false,
+        known: false,
+    }
+}
+
+/// `std::string` of this text, given to dlopen.
+fn string(path: &'static str, name: &str, known: bool) -> Case {
+    let body = format!("  std::string name(\"{name}\");\n  if (opened(dlopen(name.c_str(), RTLD_LAZY))) return 0;\n");
+    Case {
+        path,
+        source: wrap("#include <string>", &body),
+        cpp: true,
+        known,
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let numbered = "  char name[64];
+  for (int major = 12; major < 14; major++) {
+    snprintf(name, sizeof name, \"libcupti.so.%d\", major);
+    if (opened(dlopen(name, RTLD_LAZY))) return 0;
+  }\n";
+    let folder = "  char name[256];
+  const char *folder = getenv(\"CUPTI_FOLDER\");
+  snprintf(name, sizeof name, \"%s/lib64/libcupti.so.12\", folder ? folder : \"/opt/cupti\");
+  if (opened(dlopen(name, RTLD_LAZY))) return 0;\n";
+    let joined = "  std::string folder(count > 1 ? words[1] : \"/opt/cupti\");
+  if (opened(dlopen((folder + \"/lib64/libcupti.so.12\").c_str(), RTLD_LAZY))) return 0;\n";
+    let merged = "  if (opened(dlopen(\"libcupti.so.12\", RTLD_LAZY))) return 0;
+  puts(\"cannot open libcupti.so.12\");\n";
+    let by_table = "  void *handle = dlopen(words[count > 1], RTLD_LAZY);
+  if (!handle) handle = dlopen(0, RTLD_LAZY);
+  puts(dlsym(handle, \"cuptiActivityEnable\") ? \"yes\" : \"no\");\n";
+    vec![
+        known("opt/bin/bare", &["\"libcupti.so.12\""]),
+        known("opt/bin/development", &["\"libcupti.so\""]),
+        known("opt/bin/path", &["\"/opt/cupti/lib64/libcupti.so.12\""]),
+        known("opt/bin/lost", &["\"/usr/local/cuda/lib64/libcupti.so.11.8\""]),
+        known("opt/bin/relative", &["\"cupti/lib64/libcupti.so.12\""]),
+        known("opt/bin/elsewhere", &["\"lib/libcupti.so.99\""]),
+        known("opt/bin/origin", &["\"$ORIGIN/../cupti/lib64/libcupti.so.12\""]),
+        known("opt/bin/braces", &["\"${ORIGIN}/../cupti/lib64/libcupti.so.12\""]),
+        known("opt/bin/token", &["\"/$LIB/libcupti.so.77\""]),
+        known(
+            "opt/bin/two",
+            &["\"/nowhere/libcupti.so.12.4\"", "\"/opt/cupti/lib64/libcupti.so.12\""],
+        ),
+        known(
+            "opt/bin/three",
+            &[
+                "\"libcupti.so.12\"",
+                "\"libcupti.so.13\"",
+                "\"/opt/cupti/lib64/libcupti.so.12\"",
+            ],
+        ),
+        // Links of names of their own that lead to it, one by another.
+        known("opt/bin/alias", &["\"/opt/prof/libprof.so\""]),
+        known("opt/bin/alias-by-name", &["\"libother.so.1\""]),
+        known("opt/bin/toolkit", &["\"/usr/local/cuda/lib64/libcupti.so\""]),
+        string("opt/bin/short", "libcupti.so", true),
+        string("opt/bin/longer", "libcupti.so.12", true),
+        string("opt/bin/sixteen", "libcupti.so.11.8", true),
+        // Sixteen bytes at a time: two constants that overlap.
+        string("opt/bin/long", "/opt/cupti/lib64/libcupti.so.12", false),
+        unknown("opt/bin/numbered", wrap("", numbered)),
+        unknown("opt/bin/folder", wrap("", folder)),
+        Case {
+            cpp: true,
+            ..unknown("opt/bin/joined", wrap("#include <string>", joined))
+        },
+        // The linker puts the name into the message, which ends with it.
+        unknown("opt/bin/merged", wrap("", merged)),
+        unknown("opt/bin/functions", wrap("", by_table)),
+    ]
+}
+
+fn image(wide: bool) -> Root {
+    let mut root = Root::new(b"");
+    let layer = Layer::new()
+        .file(format!("opt/cupti/lib64/{LIB}"), cupti_12(LIB))
+        .symlink("opt/cupti/lib64/libcupti.so", LIB)
+        .symlink("opt/prof/libprof.so", "libprof.so.1")
+        .symlink("opt/prof/libprof.so.1", "/opt/cupti/lib64/libcupti.so")
+        .symlink("usr/lib/libother.so.1", "/opt/prof/libprof.so")
+        .symlink("usr/local/cuda", "/opt/cupti");
+    root.add(&layer);
+    if wide {
+        root.add(&Layer::new().symlink(format!("usr/lib/{LIB}"), format!("/opt/cupti/lib64/{LIB}")));
+    }
+    let programs = cases().into_iter().fold(Layer::new(), |layer, case| {
+        let build = if case.cpp { cpp_program } else { program };
+        layer.executable(case.path, build(&case.source, &["-O2"]))
+    });
+    root.add(&programs);
+    root
+}
+
+/// What the program says when it runs in `/opt`.
+fn real(root: &Root, case: &Case) -> Said {
+    let path = format!("/{}", case.path);
+    let words = ["-C", "/opt", &path];
+    let output = root.asked(&path, &words).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = text.trim_end().lines().last().unwrap_or_default().to_owned();
+    if output.status.success() {
+        Said::Gets(last)
+    } else {
+        Said::Fails(last)
+    }
+}
+
+fn ours(facts: &ImageFacts, case: &Case) -> Said {
+    let path = format!("/{}", case.path);
+    if facts.undecided.iter().any(|opener| opener.object.to_string() == path) {
+        return Said::Undecided;
+    }
+    let mut consumers = facts.consumers.iter();
+    let Some(consumer) = consumers.find(|consumer| consumer.object.to_string() == path) else {
+        return Said::Silent;
+    };
+    let gets = &consumer.outcome.as_is;
+    match gets.outcome {
+        RequestOutcome::Loaded => Said::Gets(String::from_utf8_lossy(gets.path.as_deref().unwrap()).into_owned()),
+        _ => Said::Fails(gets.message.clone()),
+    }
+}
+
+#[test]
+fn programs_get_what_the_audit_says_or_the_audit_says_that_nobody_knows() {
+    if !cupti_parts::are_there() {
+        return;
+    }
+    let mut certain = 0;
+    for wide in [false, true] {
+        let root = image(wide);
+        let facts = facts_of_root::facts(&root, "/opt", &[]);
+        for case in cases() {
+            let (ours, real) = (ours(&facts, &case), real(&root, &case));
+            let path = case.path;
+            if case.known {
+                assert_eq!(ours, real, "{path}, on a search path: {wide}");
+                certain += 1;
+            } else {
+                // Where no name that can come of its texts opens anything, that is known before it runs.
+                let is_true = matches!((&ours, &real), (Said::Undecided, _) | (Said::Fails(_), Said::Fails(_)));
+                assert!(is_true, "{path}, on a search path: {wide}: {ours:?}, really {real:?}");
+            }
+        }
+    }
+    println!("{certain} of {certain} answers agree with the real loader");
+}
