@@ -471,15 +471,15 @@ fn generated_entry_scripts_agree_with_real_shells() {
     let Some(judge) = Judge::new() else { return };
     let mut known = 0;
     let mut wrong = Vec::new();
-    for seed in 1..=250 {
+    for seed in 1..=150 {
         match compare(&judge, &generated(seed)) {
             Ok(all) => known += usize::from(all),
             Err(text) => wrong.push(text),
         }
     }
     println!(
-        "{} of 250 generated entry scripts agree, {known} known to the last variable",
-        250 - wrong.len()
+        "{} of 150 generated entry scripts agree, {known} known to the last variable",
+        150 - wrong.len()
     );
     assert!(
         wrong.is_empty(),
@@ -487,5 +487,5 @@ fn generated_entry_scripts_agree_with_real_shells() {
         wrong.len(),
         wrong.iter().take(3).cloned().collect::<String>()
     );
-    assert!(known > 100, "{known}");
+    assert!(known > 60, "{known}");
 }

@@ -95,9 +95,9 @@ fn library() -> (impl Read + Send, u64) {
     for header in bytes[headers].chunks_mut(56).filter(|header| header[0] != 0x51) {
         let (start, held) = (field(header, 8), field(header, 32));
         if start >= dynamic {
-            [8, 16].map(|at| add_gap(header, at));
+            [8, 16].into_iter().for_each(|at| add_gap(header, at));
         } else if start + held > dynamic {
-            [32, 40].map(|at| add_gap(header, at));
+            [32, 40].into_iter().for_each(|at| add_gap(header, at));
         }
     }
     let places = [

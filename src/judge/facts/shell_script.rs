@@ -333,7 +333,8 @@ impl ScriptRun<'_> {
             reader.at += 1;
         }
         if let ([(name, _)], Some(ShellToken::Open)) = (words.as_slice(), reader.peek()) {
-            return self.function(name.clone(), reader);
+            self.function(&name.clone(), reader);
+            return Some(true);
         }
         if words.is_empty() {
             // Something that no command begins with: no step would be made.
@@ -366,7 +367,7 @@ impl ScriptRun<'_> {
         self.run(&assignments, &fields)
     }
 
-    fn function(&mut self, name: Vec<WordPart>, reader: &mut TokenReader<'_>) -> Success {
+    fn function(&mut self, name: &[WordPart], reader: &mut TokenReader<'_>) {
         reader.at += 1;
         reader.take(&ShellToken::Close);
         while reader.take(&ShellToken::End) {}
@@ -377,10 +378,9 @@ impl ScriptRun<'_> {
         self.command(reader);
         (self.doubt, self.state) = outer;
         let body = reader.tokens.get(start..reader.at).unwrap_or_default();
-        if let [WordPart::Text(name)] = name.as_slice() {
+        if let [WordPart::Text(name)] = name {
             self.functions.insert(name.clone(), body.to_vec());
         }
-        Some(true)
     }
 
     /// Runs a command by its name.
@@ -394,14 +394,20 @@ impl ScriptRun<'_> {
             return success;
         }
         match known {
-            "export" | "declare" | "typeset" | "readonly" | "local" => self.declare(known, rest),
+            "export" | "declare" | "typeset" | "readonly" | "local" => {
+                self.declare(known, rest);
+                Some(true)
+            }
             "unset" => {
                 for name in rest.iter().flatten().filter(|name| !name.starts_with('-')) {
                     self.unset(name);
                 }
                 Some(true)
             }
-            "set" => self.set(rest),
+            "set" => {
+                self.set(rest);
+                Some(true)
+            }
             "shift" => {
                 self.state.arguments = self.state.arguments.get(1..).unwrap_or_default().to_vec();
                 Some(true)
@@ -454,7 +460,7 @@ impl ScriptRun<'_> {
         });
     }
 
-    fn declare(&mut self, by: &str, words: &[Option<String>]) -> Success {
+    fn declare(&mut self, by: &str, words: &[Option<String>]) {
         let options: Vec<&str> = words
             .iter()
             .flatten()
@@ -474,9 +480,8 @@ impl ScriptRun<'_> {
             if let Some(value) = value {
                 let appended = name.strip_suffix('+');
                 let value = match (appended, appended.map(|name| self.value(name))) {
-                    (None, _) => VariableValue::Text(value.to_owned()),
                     (_, Some(VariableValue::Text(before))) => VariableValue::Text(before + value),
-                    (_, Some(VariableValue::Unset)) => VariableValue::Text(value.to_owned()),
+                    (None, _) | (_, Some(VariableValue::Unset)) => VariableValue::Text(value.to_owned()),
                     _ => VariableValue::Unknown,
                 };
                 // What a word held that is not known was marked so.
@@ -490,11 +495,9 @@ impl ScriptRun<'_> {
                 self.export(name.strip_suffix('+').unwrap_or(name));
             }
         }
-        Some(true)
     }
 
-    fn set(&mut self, words: &[Option<String>]) -> Success {
-        let words: Vec<Option<String>> = words.to_vec();
+    fn set(&mut self, words: &[Option<String>]) {
         let end = words.iter().position(|word| word.as_deref() == Some("--"));
         if let Some(arguments) = end.and_then(|end| words.get(end + 1..)) {
             self.state.arguments = arguments.to_vec();
@@ -506,7 +509,6 @@ impl ScriptRun<'_> {
                 _ => {}
             }
         }
-        Some(true)
     }
 
     fn source(&mut self, words: &[Option<String>]) -> Success {

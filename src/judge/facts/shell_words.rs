@@ -160,7 +160,7 @@ impl WordReader<'_> {
     fn skip_documents(&mut self) {
         for end in std::mem::take(&mut self.documents) {
             let mut line = String::new();
-            while let Some(sign) = self.rest.next() {
+            for sign in self.rest.by_ref() {
                 if sign != '\n' {
                     line.push(sign);
                     continue;
@@ -212,10 +212,8 @@ impl WordReader<'_> {
                 }
                 '\\' => {
                     self.rest.next();
-                    match self.rest.next() {
-                        Some('\n') => {}
-                        Some(sign) => push_text(&mut parts, sign),
-                        None => {}
+                    if let Some(sign) = self.rest.next().filter(|sign| *sign != '\n') {
+                        push_text(&mut parts, sign);
                     }
                 }
                 '$' | '`' => parts.push(self.expansion(false)?),
@@ -288,7 +286,7 @@ impl WordReader<'_> {
                 Some(variable(digit.to_string()))
             }
             Some(first) if first == '_' || first.is_ascii_alphabetic() => Some(variable(self.name())),
-            Some('\'') | Some('?' | '$' | '#' | '!' | '-') => {
+            Some('\'' | '?' | '$' | '#' | '!' | '-') => {
                 self.rest.next();
                 Some(WordPart::Unknown)
             }
