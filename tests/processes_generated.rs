@@ -130,7 +130,7 @@ fn images_of_a_real_engine_get_what_the_report_says() {
     for ((_, same, text), spec) in real.iter().zip(&specs) {
         assert!(same, "{spec}{text}");
     }
-    report(world, "of a real engine", &specs, &results);
+    report(world, "engine-started", &specs, &results);
 }
 
 fn same(one: &Outcome, other: &Outcome) -> bool {
