@@ -87,6 +87,17 @@ impl Root {
 
     /// Runs commands one after the other, each in the environment of the image.
     pub fn run(&self, tool: &Path, spec: &ImageSpec, commands: &[Vec<String>]) -> Vec<Outcome> {
+        // A program that another thread starts has what is just being written open until it is executed.
+        let is_busy = |outcome: &Outcome| matches!(outcome, Outcome::Not(words) if words.contains("Text file busy"));
+        loop {
+            let outcomes = self.run_once(tool, spec, commands);
+            if !outcomes.iter().any(is_busy) {
+                return outcomes;
+            }
+        }
+    }
+
+    fn run_once(&self, tool: &Path, spec: &ImageSpec, commands: &[Vec<String>]) -> Vec<Outcome> {
         let Some(user) = users::credentials(spec) else {
             return commands
                 .iter()
