@@ -6,6 +6,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     reason = "the judge is the real Python with the real loader, run in a chroot"
 )]
@@ -45,7 +46,7 @@ const SEEDS: (u64, u64) = (1, 120);
 enum Import {
     /// No Python of the image finds the module.
     ByNobody,
-    /// The folder of the interpreter, libcupti without links, and whether that finds libnvperf_host.so.
+    /// The folder of the interpreter, libcupti without links, and whether that finds `libnvperf_host.so`.
     Gets(String, String, bool),
     /// The folder of the interpreter, and the loader's words.
     Fails(String, String),
@@ -216,7 +217,7 @@ fn facts(case: &PythonCase, root: &Root) -> ImageFacts {
     gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &options)
 }
 
-/// Debian's library, and its `site.py` as CPython has it: packages in `site-packages` alone.
+/// Debian's library, and its `site.py` as `CPython` has it: packages in `site-packages` alone.
 fn standard_library() -> StandardLibrary {
     let folder = support::parts().join("bookworm/usr/lib/python3.11");
     let names = std::fs::read_dir(&folder).unwrap();

@@ -189,7 +189,7 @@ impl LibraryProfile {
     /// Whether a text holds a name by which one of its family may be opened.
     pub fn names_family(&self, text: &[u8]) -> bool {
         let names = self.family.iter().filter_map(|member| member.mentioned.as_ref());
-        let mut parts = names.map(|name| name.as_bytes()).filter(|name| !name.is_empty());
+        let mut parts = names.map(String::as_bytes).filter(|name| !name.is_empty());
         parts.any(|part| text.windows(part.len()).any(|window| window == part))
     }
 

@@ -234,7 +234,7 @@ fn path_files(case: &mut PythonCase, random: &mut Random) {
             continue;
         }
         let mut text = String::new();
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..=random.below(3) {
             let line = [
                 "/opt/extra",
                 "# /opt/deps",
@@ -299,6 +299,7 @@ fn package(case: &mut PythonCase, random: &mut Random, stubs: &Stubs, folder: &s
 }
 
 /// PyTorch and its libraries, mostly in one folder, and the extension that takes what it maps.
+#[expect(clippy::too_many_lines, reason = "a list of files")]
 fn torch(case: &mut PythonCase, random: &mut Random, stubs: &Stubs) {
     if !random.chance(70) {
         return;

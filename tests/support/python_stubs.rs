@@ -14,12 +14,12 @@ impl Stubs {
     /// Compiles them all.
     pub fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut made = BTreeMap::new();
+        let mut compiled = BTreeMap::new();
         let mut make = |name: &'static str, file: &str, arguments: &[&str]| {
             let path = folder.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             compile(folder.path(), &path, arguments);
-            made.insert(name, std::fs::read(path).unwrap());
+            compiled.insert(name, std::fs::read(path).unwrap());
         };
         make("cupti12", "libcupti.so.12", &["-DCUPTI", "-Wl,-soname,libcupti.so.12"]);
         make("cupti13", "libcupti.so.13", &["-DCUPTI", "-Wl,-soname,libcupti.so.13"]);
@@ -68,8 +68,8 @@ impl Stubs {
             .output()
             .unwrap();
         assert!(result.status.success(), "patchelf");
-        made.insert("conda-python", std::fs::read(python).unwrap());
-        Self(made)
+        compiled.insert("conda-python", std::fs::read(python).unwrap());
+        Self(compiled)
     }
 
     /// The bytes of one.

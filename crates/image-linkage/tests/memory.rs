@@ -95,9 +95,11 @@ fn library() -> (impl Read + Send, u64) {
     for header in bytes[headers].chunks_mut(56).filter(|header| header[0] != 0x51) {
         let (start, held) = (field(header, 8), field(header, 32));
         if start >= dynamic {
-            [8, 16].into_iter().for_each(|at| add_gap(header, at));
+            add_gap(header, 8);
+            add_gap(header, 16);
         } else if start + held > dynamic {
-            [32, 40].into_iter().for_each(|at| add_gap(header, at));
+            add_gap(header, 32);
+            add_gap(header, 40);
         }
     }
     let places = [

@@ -9,7 +9,7 @@ use image_linkage::layer::{ExpectedBlob, index_layer};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{Rootfs, merge_layers};
 
-/// CPython's own names no folder but `site-packages`.
+/// `CPython`'s own names no folder but `site-packages`.
 const PLAIN: &str = "sitepackages.append(path)";
 
 fn rootfs(layer: &Layer) -> Rootfs {
