@@ -214,10 +214,10 @@ fn settings(case: &mut PythonCase, random: &mut Random) {
         case.user = *random.one_of(&["app", "1000", "app:app", "0"]);
     }
     if case.user.starts_with("app") || case.user == "1000" {
-        case.home = "/home/app".to_owned();
+        "/home/app".clone_into(&mut case.home);
     }
     if random.chance(15) {
-        case.home = "/home/app".to_owned();
+        "/home/app".clone_into(&mut case.home);
         case.set("HOME", "/home/app");
     }
     if random.chance(40) {

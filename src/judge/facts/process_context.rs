@@ -9,6 +9,7 @@ use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::unresolved_objects;
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
+use image_linkage::elf::ElfFacts;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
@@ -187,8 +188,10 @@ impl ProcessContext {
             return None;
         };
         let elf = facts.elf.as_ref();
-        // What names no interpreter is a library here, and is mapped as `ldd` does it.
-        let how = if elf.is_some_and(|elf| elf.interp.is_some()) {
+        // What names no interpreter is a library here, and is mapped as `ldd` does it; so is a library that can be executed,
+        // such as Debian's libcap, where nobody may.
+        let may_run = |elf: &ElfFacts| facts.mode & 0o111 != 0 || elf.is_program();
+        let how = if elf.is_some_and(|elf| elf.interp.is_some() && may_run(elf)) {
             StartMode::Executed
         } else {
             StartMode::Listed

@@ -9,6 +9,8 @@ pub(super) const WIDTH: usize = 360;
 
 /// The width of a character of the smaller text, which is monospaced, in tenths.
 const CHARACTER: usize = 70;
+/// The same of a box's title, whose letters differ in width: those of a path, which are wide.
+const TITLE_CHARACTER: usize = 80;
 
 /// Text in a window: what does not fit by its font does not run over its neighbours.
 pub(super) struct FittedText<'a> {
@@ -25,7 +27,12 @@ pub(super) struct FittedText<'a> {
 
 impl FittedText<'_> {
     pub(super) fn draw(&self) -> Markup {
-        let text = cut(self.words, self.width * 10 / CHARACTER, self.keep);
+        let character = if self.class == "name" {
+            TITLE_CHARACTER
+        } else {
+            CHARACTER
+        };
+        let text = cut(self.words, self.width * 10 / character, self.keep);
         // The width of a text is known to the browser alone; an inner svg cuts off what runs over it. 13 above the base
         // line and 5 below it hold every letter of the fonts of style.css.
         html! {
