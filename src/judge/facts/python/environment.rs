@@ -189,11 +189,12 @@ impl PythonEnvironment {
         let package = folder.real_path.join(first).join(b"__init__.py").absolute();
         let is_module = parts.next().is_none() || rootfs.file(&package).is_some();
         // In a working directory a name tells, too: who is started there need not be a Python. Elsewhere the name alone
-        // does: a folder without `__init__.py` is a package as well (PEP 420).
+        // does: a folder without `__init__.py` is a package as well (PEP 420), but nobody means the folders of the root.
         let is_named = module_tag(rest.name()).is_some();
         let is_asked = self.start.as_ref() != Some(folder);
         let is_part = if is_asked {
-            is_module || is_named
+            let is_namespace = folder.real_path != RootPath::default() && has_importable_folders(rest);
+            is_module || is_named && is_namespace
         } else {
             is_module && is_named
         };
@@ -220,6 +221,14 @@ impl PythonEnvironment {
         }
         None
     }
+}
+
+/// Whether an import statement can name every folder on the way to an object.
+fn has_importable_folders(path: &RootPath) -> bool {
+    let parts: Vec<&[u8]> = path.split_components().collect();
+    let (_, folders) = parts.split_last().unwrap_or((&&b""[..], &[]));
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    folders.iter().all(|folder| folder.iter().all(is_letter))
 }
 
 /// The folder that Python would have to look into for a module that is one by its name.
