@@ -39,11 +39,12 @@ fn can_ask() -> bool {
     can
 }
 
-/// The fixtures that the real loader can judge: for amd64, with glibc.
+/// The fixtures that the real loader can judge: for amd64, with glibc, and without a script that makes an environment.
 fn judged(sources: &Sources) -> impl Iterator<Item = (&String, &Fixture)> {
     sources.fixtures().iter().filter(|(_, fixture)| {
         let base = fixture.base.as_deref();
-        fixture.platform == "linux/amd64" && base.is_some_and(|base| base != "alpine")
+        let is_run = |key: &str| fixture.config.contains_key(key);
+        fixture.platform == "linux/amd64" && base.is_some_and(|base| base != "alpine") && !is_run("Entrypoint")
     })
 }
 
