@@ -374,6 +374,14 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         "export LD_LIBRARY_PATH=${LD_LIBRARY_PATH%:*}\n",
         "nvidia-smi && export LD_LIBRARY_PATH=/x\n",
         ". \"$ENVIRONMENT_FILE\"\n",
+        // The shell ends at what is not set.
+        "set -eu\nexport LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH\n",
+        "set -o nounset\nexport LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH\n",
+        "export LD_LIBRARY_PATH=/x\nexport -n LD_LIBRARY_PATH\n",
+        "export LD_LIBRARY_PATH=/x\nunset $(cat names)\n",
+        "export LD_LIBRARY_PATH=/x\nexec -c \"$@\"\n",
+        // Lines as Windows ends them.
+        "export LD_LIBRARY_PATH=/x\r\n",
     ] {
         let ours = script("/bin/sh", &format!("{text}{exec}")).ours();
         assert_eq!(
@@ -382,8 +390,14 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
             "{text} {ours:?}"
         );
     }
-    let login = command(&["bash", "-lc", PRINT]).ours();
-    assert_eq!(login.unknown.len(), 4, "{login:?}");
+    for options in ["-lc", "-ic"] {
+        let login = command(&["bash", options, PRINT]).ours();
+        assert_eq!(login.unknown.len(), 4, "{login:?}");
+    }
+    let other = command(&["bash", "-c", PRINT]).with("BASH_ENV", "/etc/env").ours();
+    assert_eq!(other.unknown.len(), 4, "{other:?}");
+    let interpreter = script("/bin/sh\r", &format!("export LD_LIBRARY_PATH=/x\n{exec}")).ours();
+    assert_eq!(interpreter.unknown.len(), 4, "{interpreter:?}");
     let plain = script("/bin/sh", &format!("echo hello\ndate\n{exec}")).ours();
     assert_eq!(
         plain,
@@ -401,6 +415,23 @@ fn an_explicit_loader_has_its_own_path() {
     let values = [("LD_LIBRARY_PATH", "/opt/cupti"), ("LD_PRELOAD", "/p.so")];
     let expected = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(ours.values, BTreeMap::from(expected));
+}
+
+#[test]
+fn the_user_that_a_command_goes_on_as_is_known() {
+    let user = |case: &Case| case.ours().user;
+    let is = |name: &str| Some(name.to_owned());
+    assert_eq!(user(&command(&["gosu", "app", PRINT])), is("app"));
+    assert_eq!(user(&command(&["/sbin/su-exec", "app:tools", PRINT])), is("app:tools"));
+    let numbers = ["setpriv", "--reuid", "1000", "--regid=44", "--clear-groups", PRINT];
+    assert_eq!(user(&command(&numbers)), is("1000:44"));
+    assert_eq!(user(&command(&["runuser", "-u", "app", "--", PRINT])), is("app"));
+    assert_eq!(user(&command(&["nice", "-n", "5", "gosu", "app", PRINT])), is("app"));
+    // As the images of databases begin: who runs the script is asked first.
+    let again = "if [ \"$(id -u)\" = 0 ]; then exec gosu app \"$0\" \"$@\"; fi\nexec \"$@\"\n";
+    assert_eq!(user(&script("/bin/sh", again)), is("app"));
+    assert_eq!(user(&script("/bin/sh", "exec \"$@\"\n")), None);
+    assert_eq!(user(&command(&["tini", "--", PRINT])), None);
 }
 
 /// Statements of entry scripts, of which a generated one has some.

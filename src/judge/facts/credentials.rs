@@ -15,9 +15,9 @@ pub(super) struct ImageUser {
     pub problem: Option<String>,
 }
 
-/// The user of the config, looked up in the image's own files.
-pub(super) fn image_user(config: &ImageConfig, rootfs: &Rootfs) -> ImageUser {
-    let spec = config.user.as_deref().unwrap_or_default();
+/// The user of the config, or the one that its command goes on as, looked up in the image's own files.
+pub(super) fn image_user(config: &ImageConfig, changed: Option<&str>, rootfs: &Rootfs) -> ImageUser {
+    let spec = changed.or(config.user.as_deref()).unwrap_or_default();
     let known = |problem: Option<String>, credentials| ImageUser { credentials, problem };
     let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
     let files: [&[u8]; 2] = [b"/etc/passwd", b"/etc/group"];
@@ -88,7 +88,7 @@ mod tests {
                 user: user.map(str::to_owned),
                 ..ImageConfig::default()
             };
-            let found = image_user(&config, &merge_layers([&index]).0);
+            let found = image_user(&config, None, &merge_layers([&index]).0);
             assert_eq!(
                 (found.credentials.to_string().as_str(), found.problem.as_deref()),
                 expected

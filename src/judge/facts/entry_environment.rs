@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shell_script::{LOADER, ScriptFiles, ShellState, VariableValue, run_script};
+use super::shell_script::{LOADER, ScriptFiles, ShellState, VariableValue, new_user, run_script};
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -23,6 +23,8 @@ pub struct EntryEnvironment {
     pub by: Option<String>,
     /// The words of the program that is started in the end, as far as they are known.
     pub program: Vec<String>,
+    /// The user that the program is started as, where that is not the image's: `gosu`, `su-exec`, `setpriv`, `runuser`.
+    pub user: Option<String>,
 }
 
 /// The commands that are followed, one starting the other.
@@ -53,6 +55,7 @@ pub(super) fn entry_environment(
             .collect(),
         words: config.command.iter().cloned().map(Some).collect(),
         by: None,
+        user: None,
     };
     for _ in 0..COMMANDS {
         if !entry.step() {
@@ -69,6 +72,7 @@ struct CommandFollower<'r> {
     variables: BTreeMap<String, VariableValue>,
     words: Vec<Option<String>>,
     by: Option<String>,
+    user: Option<String>,
 }
 
 /// The shells whose scripts are read.
@@ -109,6 +113,7 @@ impl CommandFollower<'_> {
             Some(script) if SHELLS.contains(&base.as_str()) && self.text(script).is_some() => script.clone(),
             _ => name.clone(),
         };
+        self.user = new_user(&self.words).or(self.user.take());
         let goes_on = match base.as_str() {
             "env" => self.env(),
             shell if SHELLS.contains(&shell) => self.shell(1),
@@ -187,7 +192,8 @@ impl CommandFollower<'_> {
         let mut is_text = false;
         let mut is_login = false;
         while let Some(Some(option)) = self.words.get(at).filter(|word| word.as_deref().is_some_and(is_option)) {
-            is_login |= option == "--login" || !option.starts_with("--") && option.contains('l');
+            // An interactive shell reads files of the user's as well.
+            is_login |= option == "--login" || !option.starts_with("--") && option.contains(['l', 'i']);
             is_text |= !option.starts_with("--") && option.contains('c');
             // `-o pipefail` and its like.
             at += if option.ends_with('o') && !option.starts_with("--") {
@@ -196,7 +202,7 @@ impl CommandFollower<'_> {
                 1
             };
         }
-        if is_login {
+        if is_login || self.variables.contains_key("BASH_ENV") {
             // Which files a login shell reads depends on the user; they may set anything.
             for name in LOADER {
                 self.variables.insert(name.to_owned(), VariableValue::Unknown);
@@ -219,6 +225,10 @@ impl CommandFollower<'_> {
     }
 
     fn run(&mut self, text: &str, arguments: Vec<Option<String>>) -> bool {
+        // A carriage return becomes part of the last word of each line.
+        if text.contains("\r\n") {
+            return self.lose();
+        }
         let state = ShellState {
             variables: std::mem::take(&mut self.variables),
             arguments,
@@ -226,6 +236,7 @@ impl CommandFollower<'_> {
         };
         let started = run_script(text, state, self);
         self.variables = started.variables;
+        self.user = started.user.or(self.user.take());
         self.words = started.words;
         !self.words.is_empty()
     }
@@ -248,6 +259,10 @@ impl CommandFollower<'_> {
             // Without a first line of that kind, a shell runs it itself.
             return false;
         };
+        // An interpreter whose name ends in a carriage return is not there.
+        if text.split('\n').next().is_some_and(|line| line.ends_with('\r')) {
+            return self.lose();
+        }
         // The kernel divides the line once (Linux fs/binfmt_script.c).
         let (interpreter, argument) = match line.trim().split_once([' ', '\t']) {
             Some((interpreter, argument)) => (interpreter, Some(argument.trim().to_owned())),
@@ -308,6 +323,11 @@ impl CommandFollower<'_> {
         let is_own = |word: &Option<String>| word.as_deref().is_some_and(|word| is_option(word) && word != "--");
         let options = self.words.iter().skip(1).take_while(|word| is_own(word)).count();
         let mut rest = self.words.get(1 + options..).unwrap_or_default();
+        // `nice -n 5`: the value of an option.
+        let is_number = |word: &Option<String>| word.as_deref().is_some_and(|word| word.parse::<i64>().is_ok());
+        while options > 0 && rest.first().is_some_and(is_number) {
+            rest = rest.get(1..).unwrap_or_default();
+        }
         if rest.first().is_some_and(|word| word.as_deref() == Some("--")) {
             rest = rest.get(1..).unwrap_or_default();
         }
@@ -346,6 +366,7 @@ impl CommandFollower<'_> {
     fn finish(self, environment: &BTreeMap<String, String>) -> EntryEnvironment {
         let mut entry = EntryEnvironment {
             program: self.words.iter().map_while(Clone::clone).collect(),
+            user: self.user,
             ..EntryEnvironment::default()
         };
         for name in LOADER {

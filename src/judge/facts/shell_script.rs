@@ -30,6 +30,8 @@ pub(super) struct ShellState {
     /// `$1` and so on, each as far as it is known.
     pub arguments: Vec<Option<String>>,
     pub exports_all: bool,
+    /// `set -u`: what is not set ends the script.
+    pub must_be_set: bool,
     /// The names that were exported before they had a value.
     pub marked: Vec<String>,
     /// The variables of which only a run could tell whether they are exported.
@@ -41,6 +43,8 @@ pub(super) struct ShellState {
 pub(super) struct StartedProgram {
     pub words: Vec<Option<String>>,
     pub variables: BTreeMap<String, VariableValue>,
+    /// The user that the script goes on as, if it may: `gosu` stands behind a test of who runs it.
+    pub user: Option<String>,
 }
 
 /// The commands that are followed in one script, those in functions each time.
@@ -67,17 +71,23 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
         state,
         functions: BTreeMap::new(),
         last: None,
+        user: None,
         doubt: Doubt::Sure,
         left: COMMANDS,
         depth: 0,
         is_over: false,
     };
     run.script(script);
-    let state = run.state;
-    run.last.unwrap_or_else(|| StartedProgram {
+    let (state, user) = (run.state, run.user);
+    let left = || StartedProgram {
         words: Vec::new(),
         variables: exported(&state),
-    })
+        user: None,
+    };
+    StartedProgram {
+        user,
+        ..run.last.unwrap_or_else(left)
+    }
 }
 
 /// Whether commands are run.
@@ -95,6 +105,7 @@ struct ScriptRun<'f> {
     state: ShellState,
     functions: BTreeMap<String, Vec<ShellToken>>,
     last: Option<StartedProgram>,
+    user: Option<String>,
     doubt: Doubt,
     left: usize,
     depth: usize,
@@ -404,6 +415,9 @@ impl ScriptRun<'_> {
                 Some(true)
             }
             "unset" => {
+                if rest.contains(&None) {
+                    self.forget_all();
+                }
                 for name in rest.iter().flatten().filter(|name| !name.starts_with('-')) {
                     self.unset(name);
                 }
@@ -420,6 +434,14 @@ impl ScriptRun<'_> {
             "." | "source" => self.source(rest),
             "exec" if rest.is_empty() => Some(true),
             "exec" => {
+                // `-c` empties the environment, and `-a` takes a name.
+                if rest
+                    .first()
+                    .and_then(Option::as_deref)
+                    .is_some_and(|word| word.starts_with('-'))
+                {
+                    self.forget_all();
+                }
                 self.last = None;
                 self.start(assignments, rest);
                 self.is_over = self.doubt == Doubt::Sure;
@@ -453,6 +475,9 @@ impl ScriptRun<'_> {
 
     /// A program is started; the last one is what the script is for.
     fn start(&mut self, assignments: &[(String, VariableValue)], words: &[Option<String>]) {
+        if self.doubt != Doubt::Skipped {
+            self.user = new_user(words).or(self.user.take());
+        }
         // What may not run is what the script is for only where nothing else is.
         if self.doubt != Doubt::Sure && self.last.is_some() {
             return;
@@ -462,6 +487,7 @@ impl ScriptRun<'_> {
         self.last = Some(StartedProgram {
             words: words.to_vec(),
             variables,
+            user: None,
         });
     }
 
@@ -498,6 +524,8 @@ impl ScriptRun<'_> {
             }
             if exports {
                 self.export(name.strip_suffix('+').unwrap_or(name));
+            } else if by == "export" {
+                self.state.variables.insert(name.to_owned(), VariableValue::Unknown);
             }
         }
     }
@@ -509,8 +537,15 @@ impl ScriptRun<'_> {
         }
         for word in words.iter().flatten() {
             match word.as_str() {
-                "-a" | "allexport" => self.state.exports_all = true,
-                "+a" => self.state.exports_all = false,
+                "allexport" => self.state.exports_all = true,
+                "nounset" => self.state.must_be_set = true,
+                letters if letters.starts_with(['-', '+']) && !letters.starts_with("--") => {
+                    let is_on = letters.starts_with('-');
+                    self.state.exports_all =
+                        (self.state.exports_all || letters.contains('a')) && (is_on || !letters.contains('a'));
+                    self.state.must_be_set =
+                        (self.state.must_be_set || letters.contains('u')) && (is_on || !letters.contains('u'));
+                }
                 _ => {}
             }
         }
@@ -570,4 +605,24 @@ fn exported(state: &ShellState) -> BTreeMap<String, VariableValue> {
     let doubtful = state.doubtful.iter().cloned();
     exported.extend(doubtful.map(|name| (name, VariableValue::Unknown)));
     exported
+}
+
+/// The user that a command takes on before it starts another, in the form of the image's own: `NAME`, `NAME:GROUP`.
+pub(super) fn new_user(words: &[Option<String>]) -> Option<String> {
+    let words: Vec<&str> = words.iter().map_while(Option::as_deref).collect();
+    let (program, rest) = words.split_first()?;
+    let value = |name: &str| {
+        let mut pairs = rest.iter().zip(rest.iter().skip(1));
+        let given = rest.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        given.or_else(|| pairs.find(|(word, _)| **word == name).map(|(_, value)| *value))
+    };
+    match program.rsplit('/').next()? {
+        "gosu" | "su-exec" => rest.first().map(|user| (*user).to_owned()),
+        "setpriv" => {
+            let (user, group) = (value("--reuid")?, value("--regid"));
+            Some(group.map_or_else(|| user.to_owned(), |group| format!("{user}:{group}")))
+        }
+        "runuser" => value("-u").or(value("--user")).map(str::to_owned),
+        _ => None,
+    }
 }

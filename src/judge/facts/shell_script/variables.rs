@@ -141,7 +141,8 @@ impl ScriptRun<'_> {
         let Some(other) = alternative else {
             return match value {
                 VariableValue::Text(text) => Some(text),
-                VariableValue::Unset => Some(String::new()),
+                // Nothing is started then; that nothing is known is the careful answer.
+                VariableValue::Unset => (!self.state.must_be_set).then(String::new),
                 VariableValue::Unknown => None,
             };
         };
