@@ -64,8 +64,10 @@ import triton.profiler as proton
 try:
     proton.start('/tmp/profile', backend='cupti')
 except RuntimeError as error:
-    assert str(error).startswith('Could not find `libcupti.so`'), error
-    open_as('SITE/triton/_C/libproton.so', 'libcupti.so')",
+    # Its first call fails without a driver: by then it was opened.
+    if not str(error).startswith('Failed to execute cuptiSubscribe'):
+        assert str(error).startswith('Could not find `libcupti.so`'), error
+        open_as('SITE/triton/_C/libproton.so', 'libcupti.so')",
     worlds: &[World::Installed, World::WithoutCupti],
 };
 
