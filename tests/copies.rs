@@ -6,12 +6,16 @@
     reason = "the tests make layers and read what is said of them"
 )]
 
+#[path = "support/plain_image.rs"]
+mod plain_image;
+
 use cupti_audit::judge::facts::{CuptiStatus, GatherOptions, ImageFacts, ReadLayers, RequestOutcome, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::loader::CpuLevel;
-use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use image_source::ImageConfig;
+use plain_image::image_of;
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 
@@ -35,33 +39,11 @@ fn facts(layer: &Layer) -> ImageFacts {
         cpu: CpuLevel::V3,
     };
     gather_facts(
-        image(layers.len()),
+        image_of("copies", layers.len(), ImageConfig::default()),
         ReadLayers { layers },
         &Knowledge::built_in(),
         &options,
     )
-}
-
-fn image(layers: usize) -> Image {
-    let descriptor = LayerDescriptor {
-        digest: None,
-        diff_id: None,
-        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-        size: None,
-        created_by: None,
-    };
-    Image {
-        reference: "copies".to_owned(),
-        source: SourceKind::Oci,
-        digest: None,
-        platform: Platform {
-            os: "linux".to_owned(),
-            architecture: "amd64".to_owned(),
-            variant: None,
-        },
-        config: ImageConfig::default(),
-        layers: vec![descriptor; layers],
-    }
 }
 
 /// Each copy as `file: version by source, of package version`.

@@ -11,6 +11,9 @@
     reason = "the judge is a real shell, run in a root; tests may panic"
 )]
 
+#[path = "support/plain_image.rs"]
+mod plain_image;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +25,8 @@ use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{ExpectedBlob, index_layer};
 use image_linkage::loader::CpuLevel;
-use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use image_source::ImageConfig;
+use plain_image::image_of;
 use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
 use testkit::parts;
@@ -95,33 +99,16 @@ impl Case {
             cpu: CpuLevel::V3,
         };
         let layers = vec![Ok(index)];
-        let facts = gather_facts(self.image(), ReadLayers { layers }, &Knowledge::built_in(), &conditions);
+        let image = image_of("case", 1, self.config());
+        let facts = gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions);
         facts.contexts.as_is.entry
     }
 
-    fn image(&self) -> Image {
-        let layer = LayerDescriptor {
-            digest: None,
-            diff_id: None,
-            media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-            size: None,
-            created_by: None,
-        };
-        Image {
-            reference: "case".to_owned(),
-            source: SourceKind::Oci,
-            digest: None,
-            platform: Platform {
-                os: "linux".to_owned(),
-                architecture: "amd64".to_owned(),
-                variant: None,
-            },
-            config: ImageConfig {
-                env: self.environment.clone(),
-                command: self.command.clone(),
-                ..ImageConfig::default()
-            },
-            layers: vec![layer],
+    fn config(&self) -> ImageConfig {
+        ImageConfig {
+            env: self.environment.clone(),
+            command: self.command.clone(),
+            ..ImageConfig::default()
         }
     }
 }

@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+#[path = "support/plain_image.rs"]
+mod plain_image;
+
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{ExpectedBlob, index_layer};
 use image_linkage::loader::{CpuLevel, RequestOutcome};
-use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use image_source::ImageConfig;
+use plain_image::image_of;
 use testkit::elf::{Elf, Kind, df_1};
 use testkit::layer::{Compression, Layer};
 
@@ -28,24 +32,7 @@ fn facts(program: &Elf) -> ImageFacts {
         &cupti_options(),
     )
     .unwrap();
-    let image = Image {
-        reference: "case".to_owned(),
-        source: SourceKind::Oci,
-        digest: None,
-        platform: Platform {
-            os: "linux".to_owned(),
-            architecture: "amd64".to_owned(),
-            variant: None,
-        },
-        config: ImageConfig::default(),
-        layers: vec![LayerDescriptor {
-            digest: None,
-            diff_id: None,
-            media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-            size: None,
-            created_by: None,
-        }],
-    };
+    let image = image_of("case", 1, ImageConfig::default());
     let options = GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,

@@ -14,6 +14,8 @@ mod cupti_layouts;
 mod cupti_parts;
 #[path = "support/judge.rs"]
 mod judge;
+#[path = "support/plain_image.rs"]
+mod plain_image;
 mod support;
 
 use std::collections::BTreeMap;
@@ -26,8 +28,9 @@ use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, World, ga
 use cupti_audit::knowledge::Knowledge;
 use cupti_layouts::{Layout, PROBE, Step};
 use image_linkage::loader::CpuLevel;
-use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use image_source::{Image, ImageConfig};
 use judge::{Judge, Verdict};
+use plain_image::image_of;
 use testkit::layer::Layer;
 
 #[test]
@@ -121,30 +124,13 @@ fn install(root: &mut Root) {
 }
 
 fn image(layout: &Layout, layers: usize) -> Image {
-    let descriptor = LayerDescriptor {
-        digest: None,
-        diff_id: None,
-        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-        size: None,
-        created_by: None,
-    };
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-    Image {
-        reference: layout.name.to_owned(),
-        source: SourceKind::Oci,
-        digest: None,
-        platform: Platform {
-            os: "linux".to_owned(),
-            architecture: "amd64".to_owned(),
-            variant: None,
-        },
-        config: ImageConfig {
-            env: layout.env.iter().map(own).collect(),
-            working_dir: Some(layout.working_dir.to_owned()),
-            ..ImageConfig::default()
-        },
-        layers: vec![descriptor; layers],
-    }
+    let config = ImageConfig {
+        env: layout.env.iter().map(own).collect(),
+        working_dir: Some(layout.working_dir.to_owned()),
+        ..ImageConfig::default()
+    };
+    image_of(layout.name, layers, config)
 }
 
 /// What the facts say in short: the verdict of a plain dlopen, then each copy and each consumer.

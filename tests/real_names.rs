@@ -15,6 +15,8 @@ mod chroot;
 mod cupti_parts;
 #[path = "support/facts_of_root.rs"]
 mod facts_of_root;
+#[path = "support/plain_image.rs"]
+mod plain_image;
 mod support;
 
 use chroot::Root;

@@ -17,6 +17,8 @@ mod chroot;
 mod loader_random;
 #[path = "../crates/image-linkage/tests/support/loader_seeds.rs"]
 mod loader_seeds;
+#[path = "support/plain_image.rs"]
+mod plain_image;
 #[path = "support/python_case.rs"]
 mod python_case;
 #[path = "support/python_stubs.rs"]
@@ -31,9 +33,10 @@ use cupti_audit::judge::facts::{
 };
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
-use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use image_source::ImageConfig;
 use loader_random::Random;
 use loader_seeds::{asked, each_seed, report};
+use plain_image::image_of;
 use python_case::{Asked, PythonCase, StandardLibrary};
 use python_stubs::Stubs;
 use serde_json::Value;
@@ -184,31 +187,14 @@ fn run(case: &PythonCase, root: &Root, interpreter: &str) -> Vec<Value> {
 }
 
 fn facts(case: &PythonCase, root: &Root) -> ImageFacts {
-    let descriptor = LayerDescriptor {
-        digest: None,
-        diff_id: None,
-        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-        size: None,
-        created_by: None,
+    let config = ImageConfig {
+        env: case.env.clone(),
+        working_dir: Some(case.working_dir.to_owned()),
+        command: vec!["python3".to_owned()],
+        user: Some(case.user.to_owned()).filter(|user| !user.is_empty()),
+        ..ImageConfig::default()
     };
-    let image = Image {
-        reference: "generated".to_owned(),
-        source: SourceKind::Oci,
-        digest: None,
-        platform: Platform {
-            os: "linux".to_owned(),
-            architecture: "amd64".to_owned(),
-            variant: None,
-        },
-        layers: vec![descriptor; root.layers.len()],
-        config: ImageConfig {
-            env: case.env.clone(),
-            working_dir: Some(case.working_dir.to_owned()),
-            command: vec!["python3".to_owned()],
-            user: Some(case.user.to_owned()).filter(|user| !user.is_empty()),
-            ..ImageConfig::default()
-        },
-    };
+    let image = image_of("generated", root.layers.len(), config);
     let layers = root.layers.iter().cloned().map(Ok).collect();
     let options = GatherOptions {
         environment: Vec::new(),

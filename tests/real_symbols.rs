@@ -10,13 +10,16 @@
 mod chroot;
 #[path = "support/cupti_parts.rs"]
 mod cupti_parts;
+#[path = "support/plain_image.rs"]
+mod plain_image;
 mod support;
 
 use chroot::Root;
 use cupti_audit::judge::facts::{GatherOptions, ReadLayers, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
-use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use image_source::ImageConfig;
+use plain_image::image_of;
 use testkit::layer::Layer;
 
 const NEW: &str = "nvidia-cuda-cupti-cu12-12.4.127";
@@ -102,7 +105,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     };
     let mut known = Knowledge::built_in();
     known.consumers.clear();
-    let image = image(root.layers.len());
+    let image = image_of("symbols", root.layers.len(), ImageConfig::default());
     let facts = gather_facts(image, ReadLayers { layers }, &known, &conditions);
     let is_program = |object: &str| object == "/opt/bin/program";
     let mut consumers = facts.consumers.iter();
@@ -110,26 +113,4 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     let missing = &consumer.unwrap().outcome.as_is.missing_symbols;
     let text = |name: &image_linkage::elf::ByteString| String::from_utf8_lossy(name).into_owned();
     missing.iter().map(text).collect()
-}
-
-fn image(layers: usize) -> Image {
-    let descriptor = LayerDescriptor {
-        digest: None,
-        diff_id: None,
-        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-        size: None,
-        created_by: None,
-    };
-    Image {
-        reference: "symbols".to_owned(),
-        source: SourceKind::Oci,
-        digest: None,
-        platform: Platform {
-            os: "linux".to_owned(),
-            architecture: "amd64".to_owned(),
-            variant: None,
-        },
-        config: ImageConfig::default(),
-        layers: vec![descriptor; layers],
-    }
 }

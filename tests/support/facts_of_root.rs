@@ -5,9 +5,10 @@
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
-use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+use image_source::ImageConfig;
 
 use crate::chroot::Root;
+use crate::plain_image::image_of;
 
 /// The facts of an image with this working directory and environment.
 pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)]) -> ImageFacts {
@@ -17,31 +18,10 @@ pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)]) -> Im
         environment: environment.iter().map(pair).collect(),
         cpu: CpuLevel::V3,
     };
-    let image = image(root.layers.len(), working_dir);
-    gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
-}
-
-fn image(layers: usize, working_dir: &str) -> Image {
-    let descriptor = LayerDescriptor {
-        digest: None,
-        diff_id: None,
-        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
-        size: None,
-        created_by: None,
+    let config = ImageConfig {
+        working_dir: Some(working_dir.to_owned()),
+        ..ImageConfig::default()
     };
-    Image {
-        reference: "root".to_owned(),
-        source: SourceKind::Oci,
-        digest: None,
-        platform: Platform {
-            os: "linux".to_owned(),
-            architecture: "amd64".to_owned(),
-            variant: None,
-        },
-        config: ImageConfig {
-            working_dir: Some(working_dir.to_owned()),
-            ..ImageConfig::default()
-        },
-        layers: vec![descriptor; layers],
-    }
+    let image = image_of("root", root.layers.len(), config);
+    gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
 }

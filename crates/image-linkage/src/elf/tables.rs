@@ -148,7 +148,7 @@ pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], space: &AddressS
             abi::DT_NEEDED => dynamic.needed.push(value),
             DT_AUXILIARY => dynamic.filters.push((value, FilterKind::Auxiliary)),
             DT_FILTER => dynamic.filters.push((value, FilterKind::Standard)),
-            tag if FOLLOWED.contains(&tag) => {
+            tag if ADDRESSES.contains(&tag) || FOLLOWED.contains(&tag) => {
                 // One entry for each tag, or a section of nothing else would be searched again and again.
                 dynamic.values.retain(|(known, _)| *known != tag);
                 dynamic.values.push((tag, value));
@@ -220,19 +220,8 @@ const ADDRESSES: [i64; 11] = [
     abi::DT_JMPREL,
     DT_RELR,
 ];
-/// The tags that are looked at and may stand once.
-const FOLLOWED: [i64; 33] = [
-    abi::DT_STRTAB,
-    abi::DT_SYMTAB,
-    abi::DT_VERSYM,
-    abi::DT_VERNEED,
-    abi::DT_VERDEF,
-    abi::DT_HASH,
-    abi::DT_GNU_HASH,
-    abi::DT_RELA,
-    abi::DT_REL,
-    abi::DT_JMPREL,
-    DT_RELR,
+/// The other tags that are looked at and may stand once.
+const FOLLOWED: [i64; 22] = [
     abi::DT_SONAME,
     abi::DT_RPATH,
     abi::DT_RUNPATH,

@@ -113,21 +113,21 @@ fn links_of_uv_lead_into_its_cache() {
         .symlink("opt/venv/bin/python", "/usr/local/bin/python3.11")
         .symlink(
             "opt/venv/lib/python3.11/site-packages/torch/lib/x.so",
-            "/root/.cache/uv/archive-v0/abc/torch/lib/x.so",
+            "/srv/cache/uv/archive-v0/abc/torch/lib/x.so",
         );
     let expected = Ok(("/opt/venv/bin/python", "/opt/venv/lib/python3.11/site-packages"));
-    check(linked, &[], "root/.cache/uv/archive-v0/abc/torch/lib/x.so", expected);
+    check(linked, &[], "srv/cache/uv/archive-v0/abc/torch/lib/x.so", expected);
 }
 
 #[test]
 fn a_script_that_is_called_python_is_none() {
     let shim = Layer::new()
-        .executable("root/.pyenv/shims/python3", "#!/bin/sh\nexec pyenv exec python3")
+        .executable("opt/pyenv/shims/python3", "#!/bin/sh\nexec pyenv exec python3")
         .dir("usr/lib/python3.11");
     let object = "usr/lib/python3.11/site-packages/p/x.so";
     check(
         shim,
-        &[("PATH", "/root/.pyenv/shims")],
+        &[("PATH", "/opt/pyenv/shims")],
         object,
         Err("no part of a package"),
     );

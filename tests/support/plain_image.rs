@@ -1,0 +1,26 @@
+//! An image of amd64 of which only the config and the number of layers matter.
+
+use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
+
+/// An image with this config and so many layers, none of which has a digest.
+pub fn image_of(reference: &str, layers: usize, config: ImageConfig) -> Image {
+    let descriptor = LayerDescriptor {
+        digest: None,
+        diff_id: None,
+        media_type: "application/vnd.oci.image.layer.v1.tar".to_owned(),
+        size: None,
+        created_by: None,
+    };
+    Image {
+        reference: reference.to_owned(),
+        source: SourceKind::Oci,
+        digest: None,
+        platform: Platform {
+            os: "linux".to_owned(),
+            architecture: "amd64".to_owned(),
+            variant: None,
+        },
+        config,
+        layers: vec![descriptor; layers],
+    }
+}
