@@ -34,6 +34,14 @@ pub fn merge_layers<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Ro
 }
 
 impl Rootfs {
+    /// The same with one more layer on top, which is counted as `number`.
+    pub fn with_layer(&self, number: usize, layer: &LayerIndex) -> Self {
+        let mut rootfs = self.clone();
+        // What cannot be applied, such as a link to nothing, is not there, as in a layer that was read.
+        rootfs.apply(number, layer, &mut Vec::new());
+        rootfs
+    }
+
     fn apply(&mut self, number: usize, layer: &LayerIndex, problems: &mut Vec<ApplyProblem>) {
         // Hard links are resolved before anything is hidden: they may lead to a file of a lower layer.
         let linked: Vec<(&RootPath, NodeKind)> = layer
