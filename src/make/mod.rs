@@ -4,3 +4,6 @@ pub(crate) mod dockerfile;
 pub(crate) mod remedy;
 pub(crate) mod slim;
 pub(crate) mod whole_file;
+
+#[cfg(test)]
+mod phase_agreement;

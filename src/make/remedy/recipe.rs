@@ -19,7 +19,7 @@ use super::target::require_glibc_linker;
 use super::target_release::{TargetRelease, choose_release, release_platform};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::judge::plan::{Plan, Verdict};
+use crate::judge::plan::Plan;
 use crate::judge::rule::{Rule, RuleCure};
 use crate::knowledge::{Phase, has_api};
 use image_linkage::loader::DynamicLoader;
@@ -107,10 +107,14 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     } = *request;
     let linker = require_glibc_linker(target)?;
     let system = read_image_system(target);
-    let cure = |id: &String| request.rules.iter().find(|rule| rule.id == *id)?.cured_by;
-    let is_installed = |id: &String| cure(id) == Some(RuleCure::InstallCupti);
     // A verdict that CUPTI cannot change is no reason to bring it.
-    let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(is_installed);
+    let to_cure = plan.lacks_cupti(target);
+    let cure = |id: &String| request.rules.iter().find(|rule| rule.id == *id)?.cured_by;
+    let is_left = |id: &&String| match cure(id) {
+        None => true,
+        Some(RuleCure::InstallCupti) => !to_cure,
+        Some(_) => false,
+    };
     let question = InstallContext {
         target,
         linker,
@@ -121,7 +125,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     };
     let cuda = question.release.as_ref().map(|it| it.release.cuda);
     let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
-    let rules = plan.because.iter().filter(|rule| cure(rule).is_none());
+    let rules = plan.because.iter().filter(is_left);
     let removes = phase.baggage.removes == Some(true);
     let mut recipe = PhaseRecipe {
         choice: None,
