@@ -33,7 +33,7 @@ const SYSTEMS: [&str; 5] = [
 ];
 /// The package that requires for each toolkit the wheels of its parts.
 const TOOLKIT: &str = "cuda-toolkit";
-/// The most that one file of a wheel may have, in bytes; libnvperf_host, the largest, has 34 MB.
+/// The most that one file of a wheel may have, in bytes; `libnvperf_host`, the largest, has 34 MB.
 const FILE_LIMIT: u64 = 1 << 28;
 
 /// What the index has.
@@ -157,7 +157,7 @@ fn key(wheel: &ListedWheel) -> [String; 3] {
 
 /// The versions of a package, as pip lists them: the newest first.
 fn versions(package: &str, flags: &[String]) -> Outcome<Vec<String>> {
-    let said = pip([&["index".to_owned(), "versions".to_owned(), package.to_owned()], flags].concat())?;
+    let said = pip(&[&["index".to_owned(), "versions".to_owned(), package.to_owned()], flags].concat())?;
     let line = said.lines().find_map(|line| line.strip_prefix("Available versions: "));
     let line = line.ok_or_else(|| format!("pip lists no version of {package}: {said}"))?;
     Ok(line.split(", ").map(str::to_owned).collect())
@@ -172,14 +172,14 @@ fn platform_flags(arch: &str) -> Vec<String> {
 fn download(folder: &Path, package: &str, version: &str, arch: &str) -> Outcome<PathBuf> {
     let words = ["download", "--quiet", "--no-deps", "--dest"].map(str::to_owned);
     let rest = [folder.display().to_string(), format!("{package}=={version}")];
-    pip([&words[..], &rest, &platform_flags(arch)].concat())?;
+    pip(&[&words[..], &rest, &platform_flags(arch)].concat())?;
     let mut entries = fs::read_dir(folder)?;
     let entry = entries.next().ok_or("pip has downloaded nothing")??;
     Ok(entry.path())
 }
 
-fn pip(words: Vec<String>) -> Outcome<String> {
-    let output = Command::new("python3").args(["-m", "pip"]).args(&words).output()?;
+fn pip(words: &[String]) -> Outcome<String> {
+    let output = Command::new("python3").args(["-m", "pip"]).args(words).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("pip {}: {}", words.join(" "), said.trim()).into());
