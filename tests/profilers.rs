@@ -175,6 +175,12 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
     assert_eq!(pip("12.5"), "pip install nvidia-cuda-cupti-cu12==12.5.82");
     assert_eq!(pip("13.0"), "pip install nvidia-cuda-cupti==13.0.85");
     assert_eq!(pip("11.5"), "");
+    let listed = include_str!("../profiles/cupti/wheels.csv");
+    for cuda in ["11.7", "12.0", "12.6", "12.9", "13.1", "13.2", "13.3", "13.4", "13.5"] {
+        let command = pip(cuda);
+        let pin = command.strip_prefix("pip install ").unwrap().replace("==", ",");
+        assert!(listed.contains(&format!("\n{pin},x86_64,")), "{command}");
+    }
     assert_eq!(pip("10.2"), "");
 }
 
