@@ -43,7 +43,7 @@ const USERS: [(&str, &str, Asks); 9] = [
     ("parcagpu", "opt/parca/libparcagpucupti.so", Opens(&[])),
     ("tau", "opt/tau/x86_64/lib/shared-cupti/libTAUsh-cupti.so", Linked),
     ("score-p", "opt/scorep/lib/libscorep_adapter_cuda_mgmt.so.5", Linked),
-    ("extrae", "opt/extrae/lib/libcudatrace-4.2.so", Linked),
+    ("extrae", "opt/extrae/lib/libcudampitrace-4.2.so", Linked),
     ("caliper", "usr/local/lib/libcaliper.so.2", Linked),
     ("nvbench", "usr/local/lib/libnvbench.so", Linked),
 ];

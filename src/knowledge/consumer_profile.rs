@@ -93,7 +93,7 @@ pub struct ConsumerProfile {
     /// Builds that open other names; the first that fits counts.
     #[serde(default)]
     pub builds: Vec<ConsumerBuild>,
-    /// The file names of other objects of the program that open it as this one does; a final `*` stands for any rest.
+    /// The file names of other objects of the program that ask as this one does; a final `*` stands for any rest.
     #[serde(default)]
     pub parts: Vec<String>,
     /// What breaks without it.
@@ -210,7 +210,11 @@ impl ConsumerProfile {
     pub fn fits(&self, path: &RootPath) -> bool {
         let (folder, name) = self.object.rsplit_once('/').unwrap_or(("", &self.object));
         let above = [b"/", folder.as_bytes()].concat();
-        matches_name_pattern(path.name(), name) && (folder.is_empty() || path.parent().absolute().ends_with(&above))
+        let is_object = matches_name_pattern(path.name(), name)
+            && (folder.is_empty() || path.parent().absolute().ends_with(&above));
+        // A part that is linked needs the library for itself; one that opens it leaves that to the object.
+        let mut linked = self.parts.iter().filter(|_| self.asks == RequestKind::Needed);
+        is_object || linked.any(|part| matches_name_pattern(path.name(), part))
     }
 }
 
