@@ -19,6 +19,7 @@ pub mod rules;
 pub(crate) mod sarif;
 pub(crate) mod text;
 mod text_layout;
+pub mod tools;
 pub(crate) mod tree;
 mod words;
 

@@ -102,10 +102,10 @@ impl std::fmt::Display for UnsolvedPoint {
 }
 
 impl PhaseRecipe {
-    /// The paths that the image has no longer afterwards; of a folder nothing that it holds is named.
-    pub(super) fn removed_paths(&self) -> impl Iterator<Item = &RootPath> {
+    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
+    pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
         let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        self.clears.iter().chain(dropped.flat_map(|group| &group.paths))
+        dropped.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
