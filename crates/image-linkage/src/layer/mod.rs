@@ -18,6 +18,7 @@ mod pipeline;
 mod read_ahead;
 pub mod rewrite;
 mod tar_header;
+mod tar_headers;
 mod tar_input;
 mod tar_member;
 mod tar_members;
@@ -28,4 +29,7 @@ pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, Lay
 pub use interest::{FileInterest, IndexOptions, WantedFiles};
 pub use node_access::{FileCapabilities, NodeAccess};
 pub use pipeline::index_layer;
-pub use tar_member::has_no_content;
+pub use tar_core::EntryType;
+pub use tar_header::is_tar;
+pub use tar_headers::{HeaderParser, HeaderStep, TarItem};
+pub use tar_member::TarMember;

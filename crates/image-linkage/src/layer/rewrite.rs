@@ -3,6 +3,7 @@
 //! What stays is copied byte for byte. A hard link whose file goes takes the file over: bytes leave only when the last
 //! name of them does.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 
@@ -11,7 +12,9 @@ use tar_core::EntryType;
 use super::header_edit::{HeaderChange, edit_headers};
 use super::index::{LayerEntry, LayerIndex};
 use super::layer_writer::LayerWriter;
-use super::tar_members::{RawMember, TarItem, TarMembers};
+use super::tar_headers::TarItem;
+use super::tar_member::TarMember;
+use super::tar_members::TarMembers;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -98,8 +101,8 @@ pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &m
     loop {
         match members.next()? {
             TarItem::End => break,
-            TarItem::Global(raw) => out.write_all(&raw).map_err(|error| error.to_string())?,
-            TarItem::Member(found) => member(&mut members, *found, cut, out)?,
+            TarItem::Global => out.write_all(members.raw()).map_err(|error| error.to_string())?,
+            TarItem::Member(found) => member(&mut members, &found, cut, out)?,
         }
     }
     // Bytes behind the end marker count for the digest of the source.
@@ -145,17 +148,17 @@ impl LayerCut {
 
 fn member<R: Read>(
     members: &mut TarMembers<'_, R>,
-    found: RawMember,
+    found: &TarMember,
     cut: &LayerCut,
     out: &mut dyn Write,
 ) -> Result<(), String> {
-    let bytes = found.bytes();
+    let bytes = found.stored + found.padding();
     // What lies nowhere in the layer stays as it is written: engines ignore it or refuse it, as before.
-    let Some(path) = found.path.clone() else {
-        out.write_all(&found.raw).map_err(|error| error.to_string())?;
+    let Some(path) = members.place(found)? else {
+        out.write_all(members.raw()).map_err(|error| error.to_string())?;
         return copy(members, bytes, out);
     };
-    let (change, at) = match cut.fate(&path, found.member.kind) {
+    let (change, at) = match cut.fate(&path, found.kind) {
         MemberAction::Goes => return members.read(bytes, |_| ()),
         MemberAction::Stays(change) => (change, &path),
         MemberAction::Inherited(heir) => {
@@ -164,16 +167,16 @@ fn member<R: Read>(
         }
     };
     let headers = if change.name.is_none() && change.link.is_none() {
-        found.raw
-    } else if found.is_sparse() {
+        Cow::Borrowed(members.raw())
+    } else if found.sparse.is_some() {
         return Err(format!(
             "{path} is a sparse file with other names, which is not written again under one of them"
         ));
     } else {
-        edit_headers(&found.raw, found.own, &change)?
+        Cow::Owned(edit_headers(members.raw(), found.own, &change)?)
     };
     out.write_all(&headers).map_err(|error| error.to_string())?;
-    members.note(at.clone(), &found.member)?;
+    members.note(at.clone(), found)?;
     copy(members, bytes, out)
 }
 
@@ -200,13 +203,13 @@ pub fn extract_files(
     loop {
         let found = match members.next()? {
             TarItem::End => return members.drain(),
-            TarItem::Global(_) => continue,
-            TarItem::Member(found) => *found,
+            TarItem::Global => continue,
+            TarItem::Member(found) => found,
         };
-        let (stored, bytes) = (found.member.stored, found.bytes());
-        let wanted = found.path.as_ref().filter(|path| paths.contains(*path));
-        if let Some(path) = wanted.filter(|_| !found.member.has_no_content()) {
-            if found.is_sparse() {
+        let (stored, place) = (found.stored, members.place(&found)?);
+        let wanted = place.as_ref().filter(|path| paths.contains(*path));
+        if let Some(path) = wanted.filter(|_| !found.has_no_content()) {
+            if found.sparse.is_some() {
                 return Err(format!("{path} is stored as a sparse file, which is not taken out"));
             }
             // Once without a byte, so that an empty file is made too.
@@ -219,12 +222,12 @@ pub fn extract_files(
             if let Some(error) = failure {
                 return Err(error.to_string());
             }
-            members.read(bytes - stored, |_| ())?;
         } else {
-            members.read(bytes, |_| ())?;
+            members.read(stored, |_| ())?;
         }
-        if let Some(path) = found.path {
-            members.note(path, &found.member)?;
+        members.read(found.padding(), |_| ())?;
+        if let Some(path) = place {
+            members.note(path, &found)?;
         }
     }
 }

@@ -72,10 +72,10 @@ pub(super) fn fetch_manifest<B>(
             },
         }
     }
-    Err(ImageError::NotAnImage {
-        what: name.to_owned(),
-        reason: format!("its index leads through more than {DEPTH} other indexes"),
-    })
+    Err(ImageError::not_an_image(
+        name,
+        format!("its index leads through more than {DEPTH} other indexes"),
+    ))
 }
 
 /// The digest of a document that was asked for by tag, compared with what the registry says it is.
