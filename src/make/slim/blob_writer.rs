@@ -61,10 +61,7 @@ impl BlobWriter {
             BlobEncoder::Gzip(encoder) => encoder.finish(),
             BlobEncoder::Zstd(encoder) => encoder.finish(),
         };
-        let stored = stored.map_err(|source| ImageError::Io {
-            what: "a new layer".to_owned(),
-            source,
-        })?;
+        let stored = stored.map_err(ImageError::io("a new layer"))?;
         let (_, digest, size) = stored.finish();
         Ok(WrittenBlob {
             digest,

@@ -39,10 +39,7 @@ pub(super) fn push_image(
     let mut done: BTreeMap<PushOutcome, usize> = BTreeMap::new();
     for layer in &made.layers {
         let open = || {
-            interrupt::check_interrupt().map_err(|source| ImageError::Io {
-                what: written.to_owned(),
-                source,
-            })?;
+            interrupt::check_interrupt().map_err(ImageError::io(written))?;
             made.open_blob(layer).map_err(of_image)
         };
         // A layer that the registry has in another repository is mounted, not sent (distribution-spec, "Mounting a blob
