@@ -93,9 +93,7 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
         verify::check_digest(what, bytes, &claimed)?;
         return Ok(claimed);
     }
-    let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote_error)?;
-    hasher.update(bytes);
-    Ok(hasher.finish())
+    Ok(Digest::of(bytes))
 }
 
 /// Fetches one document, at most `limit` bytes and one.
