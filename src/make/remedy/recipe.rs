@@ -242,7 +242,9 @@ fn recipe_of(
         way.copy_plan().is_some()
             || cuda.is_some_and(|cuda| known_file(target, question.linker, cuda, need.stem).is_some())
     };
-    recipe.adds = recipe.needs.iter().all(is_known).then_some(0);
+    // What conda resolves besides, nobody knows.
+    let is_sized = !matches!(way, InstallMethod::Conda(_)) && recipe.needs.iter().all(is_known);
+    recipe.adds = is_sized.then_some(0);
     recipe.lead = set_up_search_path(question, &recipe.search, way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(way) {
