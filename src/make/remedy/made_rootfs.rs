@@ -65,16 +65,16 @@ pub(super) fn make_rootfs(
 /// What package managers and `ldconfig` write anew beside the files of a package: a layer holds each file whole.
 fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
     let size = |path: &str| rootfs.file(path.as_bytes()).map_or(0, |file| file.bytes);
-    let installs = recipe
-        .choice
-        .iter()
-        .any(|choice| matches!(choice.way, InstallMethod::Package(_)));
+    let mut packages = recipe.choice.iter().filter_map(|choice| match &choice.way {
+        InstallMethod::Package(package) => Some(package),
+        _ => None,
+    });
     let mut bytes = 0;
     if recipe.runs_ldconfig() {
         bytes += size("/var/cache/ldconfig/aux-cache");
     }
-    if installs {
-        // dpkg keeps what it had as `status-old` (dpkg(1), FILES) and copies the lists; debconf writes its templates anew.
+    if let Some(package) = packages.next() {
+        // dpkg keeps what it had as `status-old` (dpkg(1), FILES); debconf writes its templates anew.
         let of_debian = [
             "/var/lib/dpkg/status",
             "/var/lib/dpkg/status",
@@ -83,9 +83,16 @@ fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
             "/var/cache/debconf/config.dat",
         ];
         let of_red_hat = ["/var/lib/rpm/rpmdb.sqlite", "/usr/lib/sysimage/rpm/rpmdb.sqlite"];
-        let written = if recipe.system.apt { &of_debian[..] } else { &of_red_hat[..] };
+        let written = if recipe.system.apt {
+            &of_debian[..]
+        } else {
+            &of_red_hat[..]
+        };
         bytes += written.iter().map(|path| size(path)).sum::<u64>();
-        bytes += list_bytes(rootfs);
+        // Seen with Debian's libcupti, which is Multi-Arch: same, and not with NVIDIA's packages.
+        if package.folder.is_none() {
+            bytes += list_bytes(rootfs);
+        }
     }
     bytes
 }

@@ -159,6 +159,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
             verdict: plan.verdict,
             because: plan.because.clone(),
             adds: 0,
+            loses: None,
         },
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
@@ -167,6 +168,10 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     } else {
         finish(request, linker, blank)
     };
+    if let Some(why) = recipe.foretold.loses.take() {
+        let image = target.image.reference.clone();
+        return Err(RemedyError::BreaksImage { image, why });
+    }
     if removes && !recipe.system.shell && !plan.drop.is_empty() {
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
@@ -198,7 +203,15 @@ fn bring_in(
     let mut made = None;
     let choice = choose_method(question, via, |way| {
         let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
-        let ForetoldAudit { verdict, because, .. } = &recipe.foretold;
+        let ForetoldAudit {
+            verdict,
+            because,
+            loses,
+            ..
+        } = &recipe.foretold;
+        if let Some(why) = loses {
+            return Err(why.clone().into());
+        }
         if *verdict == Verdict::Fail && has_installable_cause(request, *verdict, because) {
             return Err(format!("what it makes would not pass its own audit: {}", because.join(", ")).into());
         }
