@@ -1,7 +1,7 @@
-//! Programs of which only a run could tell by what name they open libcupti.
+//! Programs of which only a run could tell whether they get libcupti.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, fields, text};
+use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::{ImageFacts, UndecidedOpener};
 use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
@@ -30,14 +30,21 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     };
     vec![RuleSubject {
         kind: SubjectKind::Undecided,
-        fields: fields([("names", text(names.join(", ") + &more))]),
+        fields: fields([
+            ("names", text(names.join(", ") + &more)),
+            ("linked", flag(openers.iter().any(|opener| opener.after.is_some()))),
+        ]),
         locations: openers.iter().take(PLACES).map(place).collect(),
         evidence: openers.iter().take(PLACES).map(held).collect(),
     }]
 }
 
-/// What an object holds of the name.
+/// What an object holds of the name, or asks for, and what decides on it.
 fn held(opener: &UndecidedOpener) -> Evidence {
     let texts: Vec<String> = opener.holds.iter().map(|text| escape::escape_bytes(text)).collect();
-    Evidence::Words(format!("{} holds {}", opener.object, texts.join(", ")))
+    let texts = texts.join(", ");
+    Evidence::Words(match &opener.after {
+        Some(after) => format!("{} needs {texts}: {after}", opener.object),
+        None => format!("{} holds {texts}", opener.object),
+    })
 }
