@@ -440,13 +440,14 @@ fn with_opened_files(
     let Some(python) = &profile.python else {
         return names.to_vec();
     };
-    let opened = |patterns: &[String]| imported.opened_files(patterns, python.finder.as_deref());
-    let (files, later) = (opened(&python.opens), opened(&python.falls_back_on));
+    let finder = python.finder.as_deref();
+    let files = imported.opened_files(&python.opens, finder);
+    let later = imported.opened_files(&python.falls_back_on, finder);
     // Who opens nothing but names gets what is mapped by them anyway.
     let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
     let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();
-    let names = mapped.into_iter().chain(files).chain(names.iter().cloned());
-    names.chain(later).collect()
+    let first = mapped.into_iter().chain(files);
+    first.chain(names.iter().cloned()).chain(later).collect()
 }
 
 /// What the first of the names that opens gives, else what the first one gives.

@@ -1,5 +1,5 @@
 //! The import hook that setuptools writes for a package that is installed in place (`pip install -e`): a module beside
-//! the `.pth` file that imports it, with a table of packages (setuptools/command/editable_wheel.py, `_FINDER_TEMPLATE`).
+//! the `.pth` file that imports it, with a table of packages (`_FINDER_TEMPLATE` of its `editable_wheel.py`).
 
 /// The packages and the folder of each, of `MAPPING: dict[str, str] = {'name': '/folder/name'}`.
 pub(super) fn read_mapping(hook: &[u8]) -> Vec<(String, String)> {

@@ -150,25 +150,25 @@ impl Installation {
         let lost = home.clone().filter(is_gone);
         let start = home.unwrap_or_else(|| program.parent());
         let named = version_of_name(program.name()).or_else(|| venv.as_ref()?.version.clone());
-        let places = match &settings.home {
-            Some(home) => vec![home.clone()],
-            None => {
-                let built = BUILT_PREFIXES.map(RootPath::from);
-                ancestors(&start).into_iter().chain(built).collect()
-            }
+        let places = if let Some(home) = &settings.home {
+            vec![home.clone()]
+        } else {
+            // Which of the two it is does not matter where a version is there once.
+            let built = BUILT_PREFIXES.iter().filter(|_| named.is_some());
+            let built = built.map(|prefix| RootPath::from(*prefix));
+            ancestors(&start).into_iter().chain(built).collect()
         };
         let found = places.into_iter().find_map(|prefix| {
             let (library_folder, version) = standard_library(rootfs, &prefix, named.as_deref())?;
             Some((prefix, library_folder, version))
         });
-        match (&found, &settings.home, lost) {
-            (None, Some(home), _) => return Err(format!("PYTHONHOME is {home}, which holds no standard library")),
-            (None, None, Some(home)) => {
-                return Err(format!(
-                    "{path} was made with the Python of {home}, which is not in the image"
-                ));
-            }
-            _ => {}
+        if let Some(home) = settings.home.as_ref().filter(|_| found.is_none()) {
+            return Err(format!("PYTHONHOME is {home}, which holds no standard library"));
+        }
+        if let Some(home) = lost.filter(|_| found.is_none()) {
+            return Err(format!(
+                "{path} was made with the Python of {home}, which is not in the image"
+            ));
         }
         let (prefix, library_folder, version) =
             found.unwrap_or_else(|| (start.parent(), "lib", named.unwrap_or_else(|| "3".to_owned())));

@@ -50,6 +50,10 @@ pub(in crate::judge::facts) struct SettingSources<'s> {
 
 /// The options by which a Python looks into fewer folders (Python/getopt.c, Python/initconfig.c).
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each option is given or not, whatever the others"
+)]
 struct PythonOptions {
     /// `-E`: no variable `PYTHON…` counts.
     without_environment: bool,
