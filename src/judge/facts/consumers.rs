@@ -91,16 +91,14 @@ pub(super) fn find_consumers(
         };
         // Of glibc a static program opens what fits the C library in it (elf/dl-support.c), of musl nothing at all.
         if asks == RequestKind::Dlopen && elf.is_static() {
-            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object, profile)));
+            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
             continue;
         }
         let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
-        let looks_elsewhere = profile.is_some_and(|profile| profile.looks_elsewhere.is_some());
-        let settled = settle_names(&opened, found, &ask);
-        match settled.filter(|consumer| !looks_elsewhere || is_served(consumer)) {
+        match settle_names(&opened, found, &ask) {
             Some(consumer) => consumers.push(consumer),
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
-            None => undecided.push(opened.into_undecided(object.clone(), profile)),
+            None => undecided.push(opened.into_undecided(object.clone())),
         }
         for variant in profile.iter().flat_map(|profile| &profile.variants) {
             let beside = texts.library_beside(&object, &variant.beside);
@@ -113,16 +111,13 @@ pub(super) fn find_consumers(
     (consumers, undecided)
 }
 
-fn is_served(consumer: &CuptiConsumer) -> bool {
-    consumer.outcome.as_is.outcome == RequestOutcome::Loaded
-}
-
 /// The consumer that an object is by the names that it opens; nothing where only a run could tell.
 fn settle_names(
     opened: &OpenedNames,
     found: &CuptiFiles,
     ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
 ) -> Option<CuptiConsumer> {
+    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
     let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
     let known = opened.known().map(ask);
     // Whoever gets what its bytes name gets it.
@@ -135,7 +130,7 @@ fn settle_names(
     let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
     // One that gets nothing by its name may open what comes of its other texts.
     let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
-    aliased.or_else(|| known.filter(|_| !may_get_other()))
+    aliased.or_else(|| known.filter(|_| !opened.looks_elsewhere && !may_get_other()))
 }
 
 /// The profile of an object, and those of the packages that its own may import.
