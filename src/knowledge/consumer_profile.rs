@@ -66,8 +66,7 @@ pub struct ConsumerProfile {
     pub id: String,
     /// The name of the program.
     pub name: String,
-    /// The file name of its object, with folders above it where the name alone is not its own; a final `*` stands for
-    /// any rest.
+    /// The file name of its object, with folders above it where the name alone is not its own; a final `*` is any rest.
     pub object: String,
     /// Whether the object is linked with the library or opens it.
     pub asks: RequestKind,

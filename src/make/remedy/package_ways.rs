@@ -60,6 +60,7 @@ fn pip_into(question: &InstallContext<'_>, python: &PythonEnvironment) -> Result
         name: wheel.name.clone(),
         version,
         soname: release.soname.clone(),
+        site: python.site.clone(),
         folder: python.site.join(wheel.folder.as_bytes()),
         is_listed: listed.any(|dist| dist.site == python.site && dist.name == wheel.name),
         is_managed: python.is_managed,
@@ -173,20 +174,21 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let found = question.system.conda.clone();
     let environment = found.ok_or("the image has no conda")?;
     question.require_shell()?;
+    let package = question.target.library.conda.as_deref();
+    let package = package.ok_or("no package of conda is known to hold it")?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
     // The packages by component begin with CUDA 12; before there was one cudatoolkit.
     if major < 12 {
-        return Err(format!("conda-forge has no cuda-cupti of CUDA {major}.{minor}").into());
+        return Err(format!("conda-forge has no {package} of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
     let more = needs.iter().any(|need| need.stem != CUPTI);
     // The libraries beside libcupti come with the package for development.
-    let names = ["cuda-cupti", "cuda-cupti-dev"];
-    let names = names.iter().take(if more { 2 } else { 1 });
+    let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {
         environment,
-        packages: names.map(|name| format!("{name}={major}.{minor}.*")).collect(),
+        packages: names.map(|part| format!("{package}{part}={major}.{minor}.*")).collect(),
         soname: release.soname.clone(),
     }))
 }
