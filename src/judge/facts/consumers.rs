@@ -101,19 +101,17 @@ pub(super) fn find_consumers(
         };
         // Of glibc a static program opens what fits the C library in it (elf/dl-support.c), of musl nothing at all.
         if asks == RequestKind::Dlopen && elf.is_static() {
-            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object, profile)));
+            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
             continue;
         }
         let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
-        let looks_elsewhere = profile.is_some_and(|profile| profile.looks_elsewhere.is_some());
-        let settled = settle_names(&opened, found, &ask);
-        match settled.filter(|consumer| !looks_elsewhere || is_served(consumer)) {
+        match settle_names(&opened, found, &ask) {
             Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
                 Some(doubt) => undecided.push(doubt),
                 None => consumers.push(consumer),
             },
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
-            None => undecided.push(opened.into_undecided(object.clone(), profile)),
+            None => undecided.push(opened.into_undecided(object.clone())),
         }
         for variant in profile.iter().flat_map(|profile| &profile.variants) {
             let beside = texts.library_beside(&object, &variant.beside);
@@ -138,15 +136,10 @@ pub(super) fn find_consumers(
                 object: path,
                 holds,
                 after: None,
-                profile: None,
             });
         }
     }
     (consumers, undecided)
-}
-
-fn is_served(consumer: &CuptiConsumer) -> bool {
-    consumer.outcome.as_is.outcome == RequestOutcome::Loaded
 }
 
 /// Whether an object of no profile gets what it wants once another program's package is imported before it.
@@ -176,6 +169,7 @@ fn settle_names(
     found: &CuptiFiles,
     ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
 ) -> Option<CuptiConsumer> {
+    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
     let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
     let known = opened.known().map(ask);
     // Whoever gets what its bytes name gets it.
@@ -188,7 +182,7 @@ fn settle_names(
     let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
     // One that gets nothing by its name may open what comes of its other texts.
     let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
-    aliased.or_else(|| known.filter(|_| !may_get_other()))
+    aliased.or_else(|| known.filter(|_| !opened.looks_elsewhere && !may_get_other()))
 }
 
 /// The profile of an object, and those of the packages that its own may import.

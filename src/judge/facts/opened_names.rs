@@ -38,6 +38,10 @@ pub(super) struct OpenedNames {
     pub possible: Vec<ByteString>,
     /// What tells that it may open the library by a name that is not known.
     pub hints: Vec<ByteString>,
+    /// Whether it looks where no image shows it, too.
+    pub looks_elsewhere: bool,
+    /// The id of its profile, where one knows it.
+    profile: Option<String>,
 }
 
 /// Reads the texts of objects.
@@ -87,7 +91,11 @@ impl<'a> TextReader<'a> {
             profile.asks == RequestKind::Needed || profile.beside.is_some() || !profile.names.is_empty()
         };
         let Some(profile) = profile.filter(knows_names) else {
-            return self.held_names(elf);
+            return OpenedNames {
+                looks_elsewhere: profile.is_some_and(|profile| profile.looks_elsewhere.is_some()),
+                profile: profile.map(|profile| profile.id.clone()),
+                ..self.held_names(elf)
+            };
         };
         // proton opens the file in its own wheel by path, where that wheel has one.
         let beside = profile
@@ -231,11 +239,11 @@ impl OpenedNames {
     }
 
     /// What is told of an object whose names are not known.
-    pub(super) fn into_undecided(self, object: RootPath, profile: Option<&ConsumerProfile>) -> UndecidedOpener {
+    pub(super) fn into_undecided(self, object: RootPath) -> UndecidedOpener {
         let texts = [self.exact, self.patterns, self.hints].into_iter().flatten();
         UndecidedOpener {
             object,
-            profile: profile.map(|profile| profile.id.clone()),
+            profile: self.profile,
             holds: texts.take(SHOWN).collect(),
             after: None,
         }

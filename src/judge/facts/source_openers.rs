@@ -74,7 +74,6 @@ pub(super) fn find_doubt(
         object: consumer.object.clone(),
         holds: vec![consumer.wants.clone()],
         after: Some(after),
-        profile: None,
     })
 }
 
