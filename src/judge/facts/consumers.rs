@@ -136,6 +136,7 @@ pub(super) fn find_consumers(
                 object: path,
                 holds,
                 after: None,
+                profile: None,
             });
         }
     }

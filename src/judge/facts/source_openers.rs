@@ -74,6 +74,7 @@ pub(super) fn find_doubt(
         object: consumer.object.clone(),
         holds: vec![consumer.wants.clone()],
         after: Some(after),
+        profile: None,
     })
 }
 
