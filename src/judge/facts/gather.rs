@@ -82,7 +82,7 @@ pub fn gather_from_rootfs(
     found.aliases = library_aliases::find_library_aliases(library, &found, &inventory.links);
     let holders = library_aliases::alias_holders(&found.aliases, &found, &inventory.objects);
     found.askers.extend(holders);
-    let settings = process_context::python_settings(&image, &rootfs, conditions);
+    let settings = process_context::python_settings(&image, &contexts.as_is);
     let python = PythonEnvironment::read(&rootfs, &pythons, &settings, &around.distributions);
     contexts.as_is.python = Arc::new(python);
     contexts.nvidia.python = Arc::clone(&contexts.as_is.python);
