@@ -137,6 +137,7 @@ pub(super) fn find_consumers(
                 profile: None,
                 holds,
                 after: None,
+                profile: None,
             });
         }
     }

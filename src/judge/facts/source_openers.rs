@@ -75,6 +75,7 @@ pub(super) fn find_doubt(
         profile: consumer.profile.clone(),
         holds: vec![consumer.wants.clone()],
         after: Some(after),
+        profile: None,
     })
 }
 
