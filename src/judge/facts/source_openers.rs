@@ -72,7 +72,6 @@ pub(super) fn find_doubt(
     };
     Some(UndecidedOpener {
         object: consumer.object.clone(),
-        profile: consumer.profile.clone(),
         holds: vec![consumer.wants.clone()],
         after: Some(after),
         profile: None,
