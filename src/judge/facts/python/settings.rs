@@ -24,8 +24,8 @@ pub(in crate::judge::facts) struct PythonSettings {
     pub has_sites: bool,
     /// The folder that holds `lib/pythonX.Y/site-packages` of the user; `None` where that is turned off.
     pub user_base: Option<RootPath>,
-    /// `sys.path[0]`: the folder of the script that the image starts, else its working directory; `None` where that is
-    /// turned off.
+    /// `sys.path[0]`: the folder of the script that the image starts, else its working directory; `None` where it is
+    /// turned off by an option.
     pub start: Option<RootPath>,
     /// Who lists the folders.
     pub user: FileCredentials,
