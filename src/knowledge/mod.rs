@@ -36,7 +36,7 @@ pub use library::{
     DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, LibraryProfile, OwnVersion, SonameRule, WheelNames, WheelOwner,
     WheelPackage, fill_version,
 };
-pub use library_release::{LibraryRelease, has_api, version_numbers};
+pub use library_release::{LibraryRelease, has_api, has_ended, version_numbers};
 pub use name_pattern::matches_name_pattern;
 pub use opened_text::OpenedText;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};

@@ -30,7 +30,10 @@ fn mistakes(files: Vec<DataFile>) -> Vec<String> {
 #[test]
 fn the_files_of_the_program_can_be_read() {
     let knowledge = Knowledge::built_in();
-    assert_eq!(knowledge.phase_names(), ["inference", "training", "profiling"]);
+    assert_eq!(
+        knowledge.phase_names(),
+        ["inference", "prototype", "training", "profiling"]
+    );
     assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
     assert!(!knowledge.consumers.is_empty());
 }
@@ -143,7 +146,7 @@ fn the_mistakes_of_all_files_are_told_at_once() {
     );
     let expected = [
         "mine/a.yaml:1:1: the key \"summary\" is missing",
-        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, profilers, baggage",
+        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, serves, profilers, baggage",
         &field,
         "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
         "mine/z.yaml:1:10: unclosed bracket '['",

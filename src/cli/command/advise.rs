@@ -19,7 +19,7 @@ pub fn run_advise(args: &AdviseArgs) -> RunExit {
     };
     // Who asks nothing is told what can be asked.
     if args.tools.is_empty() && args.phase.is_none() {
-        return list(&known.profilers, args.format);
+        return list(&known, args.format);
     }
     let advice = match advice(args, &known) {
         Ok(advice) => advice,
@@ -47,17 +47,13 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<
             tools.push(tool);
         }
     }
-    // Tools that are named count; the phase then only says what the image is for.
-    if let Some(phase) = phase.filter(|_| tools.is_empty()) {
-        tools = advice::tools_of_phase(phase, knowledge);
-    }
-    advice::advise_on_tools(args.phase.as_deref(), tools, knowledge, args.cuda.as_deref())
+    advice::advise_on_tools(phase, tools, knowledge, args.cuda.as_deref())
 }
 
-fn list(known: &[Profiler], format: AnswerFormat) -> RunExit {
+fn list(known: &Knowledge, format: AnswerFormat) -> RunExit {
     let text = match format {
         AnswerFormat::Text => Ok(page::tool_list_page(known).text(terminal_width())),
-        AnswerFormat::Json => json_line(json::tool_list_json(known)),
+        AnswerFormat::Json => json_line(json::tool_list_json(&known.profilers)),
         AnswerFormat::Markdown => Ok(page::tool_list_page(known).markdown()),
     };
     write_result(text, RunExit::Clean)

@@ -53,6 +53,13 @@ impl CuptiConsumer {
             _ => None,
         }
     }
+
+    /// Whether it asks for the library and does not get it in the image as it is.
+    pub fn misses_library(&self) -> bool {
+        let outcome = self.outcome.as_is.outcome;
+        // What no Python imports asks for nothing.
+        self.unreachable().is_none() && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
+    }
 }
 
 /// Finds the consumers and what each gets, and the objects of which only a run could tell what they open.

@@ -99,7 +99,7 @@ pub fn gather_from_rootfs(
         nvidia: status_of(&plain.nvidia, tables, &found),
     };
     let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
-    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &plain, &wanted);
+    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &copies, &plain, &wanted);
     let files = &weight.files;
     let (links, ties) =
         file_references::find_references(&image, &contexts, library, files, &inventory, &consumers, profiles);

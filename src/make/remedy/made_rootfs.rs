@@ -43,11 +43,13 @@ pub(super) fn make_rootfs(
         layer.bring(&choice.way, source, recipe);
         layer.lead(&choice.way, recipe);
     }
+    // They go first: what is written in their place is not hidden by it.
+    let cleared = recipe.clears.iter().map(|path| real_place(before, path));
+    layer.index.whiteouts = cleared.collect();
     let number = target.layers.len();
     let mut after = before.with_layer(number, &layer.index);
-    let gone = recipe.removed_paths().cloned();
     let hides = LayerIndex {
-        whiteouts: gone.map(|path| real_place(before, &path)).collect(),
+        whiteouts: recipe.dropped_paths().cloned().collect(),
         ..LayerIndex::empty()
     };
     if !hides.whiteouts.is_empty() {

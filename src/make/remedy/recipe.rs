@@ -103,10 +103,10 @@ impl std::fmt::Display for UnsolvedPoint {
 }
 
 impl PhaseRecipe {
-    /// The paths that the image has no longer afterwards; of a folder nothing that it holds is named.
-    pub(super) fn removed_paths(&self) -> impl Iterator<Item = &RootPath> {
-        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        self.clears.iter().chain(dropped.flat_map(|group| &group.paths))
+    /// The dead weight that goes; of a folder nothing that it holds is named.
+    pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
+        let groups = self.fresh.iter().flat_map(|fresh| &fresh.groups);
+        groups.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
@@ -163,7 +163,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         },
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
-    let mut recipe = if has_installable_cause(request, plan.verdict, &plan.because) && !needs.is_empty() {
+    let mut recipe = if plan.lacks_cupti(target) && !needs.is_empty() {
         bring_in(request, &question, &blank)?
     } else {
         finish(request, linker, blank)
@@ -178,14 +178,14 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     Ok(recipe)
 }
 
-/// Whether a verdict is one that bringing CUPTI in is to better.
-fn has_installable_cause(request: &RecipeRequest<'_>, verdict: Verdict, because: &[String]) -> bool {
+/// Whether what is told is what bringing CUPTI in was to cure.
+fn is_uncured(request: &RecipeRequest<'_>, because: &[String]) -> bool {
     let rules = &request.knowledge.rules;
     let is_installed = |id: &String| {
         let rule = rules.iter().find(|rule| rule.id == *id);
         rule.and_then(|rule| rule.cured_by) == Some(RuleCure::InstallCupti)
     };
-    verdict > Verdict::Pass && because.iter().any(is_installed)
+    because.iter().any(is_installed)
 }
 
 /// Takes the cheapest way whose result passes an audit, with what follows from it.
@@ -212,7 +212,7 @@ fn bring_in(
         if let Some(why) = loses {
             return Err(why.clone().into());
         }
-        if *verdict == Verdict::Fail && has_installable_cause(request, *verdict, because) {
+        if *verdict == Verdict::Fail && is_uncured(request, because) {
             return Err(format!("what it makes would not pass its own audit: {}", because.join(", ")).into());
         }
         made = Some(recipe);

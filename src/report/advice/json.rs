@@ -105,7 +105,7 @@ pub(crate) fn advice_json(advice: &ToolAdvice<'_>) -> serde_json::Result<String>
         files: advice.files.iter().map(file).collect(),
         bytes,
         bytes_with_options,
-        not_in_release: advice.too_new.iter().map(|api| &*api.id).collect(),
+        not_in_release: advice.not_in_release.iter().map(|api| &*api.id).collect(),
         sources: advice.sources.iter().map(source).collect(),
         first: FirstStepsReport {
             order: &general.order,

@@ -35,7 +35,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
     let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
         match consumer.required {
-            FailureImpact::Import => failure(gets),
+            FailureImpact::Import => load_failure(gets),
             FailureImpact::Gpu => (gets.outcome != RequestOutcome::Loaded).then(|| gets.message.clone()),
             FailureImpact::Profiling => None,
         }
@@ -55,7 +55,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
 }
 
 /// What keeps an object from being loaded, in the loader's words.
-fn failure(gets: &ConsumerOutcome) -> Option<String> {
+pub(crate) fn load_failure(gets: &ConsumerOutcome) -> Option<String> {
     // In the order in which ld.so meets them: the library, what else is needed, symbols at last.
     if gets.outcome != RequestOutcome::Loaded {
         return Some(gets.message.clone());
@@ -119,7 +119,7 @@ fn of_consumer(
     let gets = consumer.outcome.get(world);
     let object = escape::escape_bytes(consumer.object.name());
     // Without libcupti each of its APIs would repeat the same reason.
-    if let Some(words) = failure(gets) {
+    if let Some(words) = load_failure(gets) {
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
     }

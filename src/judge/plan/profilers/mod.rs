@@ -4,6 +4,7 @@ mod cupti;
 mod readiness;
 
 pub use cupti::ApiUse;
+pub(super) use cupti::load_failure;
 pub use readiness::{ReadinessState, ToolReadiness};
 
 use std::collections::BTreeMap;

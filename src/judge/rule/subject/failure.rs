@@ -25,16 +25,6 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-/// Whether a program asks for libcupti and does not get it in the image as it is.
-pub(super) fn misses_cupti(consumer: &CuptiConsumer) -> bool {
-    // What no Python imports asks for nothing.
-    consumer.unreachable().is_none()
-        && matches!(
-            consumer.outcome.as_is.outcome,
-            RequestOutcome::NotFound | RequestOutcome::Refused
-        )
-}
-
 /// What a copy needs and does not get; nothing for one that the loader does not even map.
 fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     let resolution = &copy.by_path.as_is;
@@ -69,7 +59,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     if consumer.unreachable().is_some() {
         return Some(unserved(facts, consumer, location, searched));
     }
-    if misses_cupti(consumer) {
+    if consumer.misses_library() {
         return Some(match consumer.asks {
             RequestKind::Needed => {
                 let words = (gets.message.as_str(), gets.missing_version.as_ref());

@@ -1,7 +1,7 @@
 //! The image as a whole.
 
 use super::evidence;
-use super::failure::{c_library, misses_cupti};
+use super::failure::c_library;
 use super::rule_subject::{RuleSubject, fields, flag, text};
 use crate::judge::facts::{CuptiStatus, ImageFacts};
 use crate::judge::rule::FindingLocation;
@@ -11,7 +11,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let broken = facts
         .consumers
         .iter()
-        .any(|consumer| consumer.required.breaks_program() && misses_cupti(consumer));
+        .any(|consumer| consumer.required.breaks_program() && consumer.misses_library());
     // Beside a library its headers are of no interest; alone they look like CUPTI and are none.
     let headers = if facts.status.as_is == CuptiStatus::HeadersOnly {
         facts.headers.as_slice()
