@@ -27,8 +27,8 @@ pub struct LibraryProfile {
     /// The same of the libraries beside it.
     #[serde(default)]
     pub companion_symbols: Vec<String>,
-    /// Functions that programs look up by name once they have opened it (dlsym(3)): an object with such a string opens it,
-    /// whatever the name.
+    /// Functions that programs look up by name once they have opened it (dlsym(3)): an object with such a string opens
+    /// it, whatever name it gives.
     #[serde(default)]
     pub functions: Vec<String>,
     /// The libraries of its packages, itself among them.
@@ -58,6 +58,9 @@ pub struct LibraryProfile {
     pub package: Option<String>,
     /// A word in the name of a package whose version is the library's.
     pub package_word: String,
+    /// What its files need beside the C library, by soname.
+    #[serde(default)]
+    pub needed: Vec<String>,
     /// The rules that are about it; a final `*` stands for any rest.
     #[serde(default)]
     pub rules: Vec<String>,

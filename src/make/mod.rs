@@ -3,4 +3,8 @@
 pub(crate) mod dockerfile;
 pub(crate) mod remedy;
 pub(crate) mod slim;
+pub(crate) mod still_works;
 pub(crate) mod whole_file;
+
+#[cfg(test)]
+mod phase_agreement;

@@ -28,18 +28,50 @@ pub struct ReadLayers {
     pub layers: Vec<Result<LayerIndex, Gap>>,
 }
 
+/// A file system of layers, and what was seen of them on the way.
+pub struct MergedLayers {
+    /// The layers on top of each other.
+    pub rootfs: Arc<Rootfs>,
+    /// The sizes of the layers.
+    pub sizes: Vec<LayerSize>,
+    /// What is odd about them.
+    pub oddities: Vec<ApplyProblem>,
+    /// The layers that were not read.
+    pub gaps: Vec<Gap>,
+}
+
 /// Gathers the facts of an image from its layers, about the library that `knowledge` is to be asked about.
 pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, conditions: &GatherOptions) -> ImageFacts {
-    let (library, tables) = (knowledge.library, knowledge.tables);
     let sizes = layers.layers.iter().map(size_of).collect();
     let unread = layers.layers.iter().filter_map(|layer| layer.as_ref().err());
-    let mut gaps: Vec<Gap> = unread.cloned().collect();
+    let gaps: Vec<Gap> = unread.cloned().collect();
     let (rootfs, oddities) = merged(layers);
-    let rootfs = Arc::new(rootfs);
+    let layers = MergedLayers {
+        rootfs: Arc::new(rootfs),
+        sizes,
+        oddities,
+        gaps,
+    };
+    gather_from_rootfs(image, layers, knowledge, conditions)
+}
+
+/// Gathers the facts of an image from its merged file system.
+pub fn gather_from_rootfs(
+    image: Image,
+    layers: MergedLayers,
+    knowledge: &Knowledge,
+    conditions: &GatherOptions,
+) -> ImageFacts {
+    let (library, tables) = (knowledge.library, knowledge.tables);
+    let MergedLayers {
+        rootfs,
+        sizes,
+        oddities,
+        mut gaps,
+    } = layers;
     let mut contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
-    let profiles = knowledge.library_consumers();
-    let profiles = profiles.as_slice();
+    let profiles = &knowledge.library_consumers();
     let RootfsScan {
         mut found,
         weight,
@@ -61,12 +93,9 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         consumers::find_consumers(&contexts, &found, knowledge, profiles, &around.distributions, &wanted);
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
-    let status = ByWorld {
-        as_is: status_of(&plain.as_is, tables, &found),
-        nvidia: status_of(&plain.nvidia, tables, &found),
-    };
+    let status = ByWorld::map(&plain, |plain| status_of(plain, tables, &found));
     let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
-    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &plain, &wanted);
+    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &copies, &plain, &wanted);
     let files = &weight.files;
     let (links, ties) =
         file_references::find_references(&image, &contexts, library, files, &inventory, &consumers, profiles);

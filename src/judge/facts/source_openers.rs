@@ -72,6 +72,7 @@ pub(super) fn find_doubt(
     };
     Some(UndecidedOpener {
         object: consumer.object.clone(),
+        profile: None,
         holds: vec![consumer.wants.clone()],
         after: Some(after),
     })

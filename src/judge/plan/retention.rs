@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::{DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
+use crate::judge::facts::{self, DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
@@ -46,6 +46,9 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
         }
     }
     follow(facts, phase, &mut stays);
+    if serve(facts, phase, &mut stays) {
+        follow(facts, phase, &mut stays);
+    }
     let mut split = RetentionSplit {
         keep: Vec::new(),
         drop: Vec::new(),
@@ -95,6 +98,26 @@ fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<S
 fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
     let used = facts.dead_weight_uses.iter().find(|used| used.kind == file.kind)?;
     Some(format!("{} ({})", used.why, used.by))
+}
+
+/// Keeps what a kind executes or links that stays; says whether that is anything.
+fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) -> bool {
+    let before = stays.len();
+    let is_forbidden = |file: &DeadWeightFile| phase.baggage.forbids.iter().any(|kind| *kind == file.kind);
+    let staying = facts.dead_weight.iter();
+    let staying = staying.filter(|file| stays.contains_key(&file.path) || !is_forbidden(file));
+    // One file of each kind is enough for the reason.
+    let staying: BTreeMap<&str, &RootPath> = staying.map(|file| (file.kind, &file.path)).collect();
+    for file in &facts.dead_weight {
+        let kind = facts.tables.dead_weight.find_kind(file.kind);
+        let mut served = kind.into_iter().flat_map(|kind| &kind.serves);
+        if let Some(user) = served.find_map(|kind| staying.get(kind.as_str())) {
+            stays
+                .entry(&file.path)
+                .or_insert_with(|| format!("{user} stays, and works with it"));
+        }
+    }
+    stays.len() > before
 }
 
 /// The APIs that the phase welcomes, itself or through a tool.
@@ -175,23 +198,8 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
         let file = at.ok().and_then(|at| facts.dead_weight.get(at));
         file.is_some_and(|file| phase.baggage.forbids.iter().any(|kind| *kind == file.kind))
     };
-    // A reference may stand before the one that keeps its referrer, so it takes rounds until nothing more stays.
-    loop {
-        let before = stays.len();
-        for tie in &facts.references {
-            // What is not forbidden stays whatever else happens, and so does all that it leads to.
-            let goes = match &tie.by {
-                FileReferrer::Object(path) => is_forbidden(path) && !stays.contains_key(path),
-                FileReferrer::Setting(_) => false,
-            };
-            if !goes && !stays.contains_key(&tie.file) {
-                stays.insert(&tie.file, words(tie));
-            }
-        }
-        if stays.len() == before {
-            return;
-        }
-    }
+    // What is not forbidden stays whatever else happens, and so does all that it leads to.
+    facts::keep_referenced(&facts.references, stays, is_forbidden, words);
 }
 
 /// A tie in words.

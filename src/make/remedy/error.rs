@@ -45,13 +45,16 @@ pub(crate) enum RemedyError {
         /// The version of the image.
         has: String,
     },
-    #[error("CUPTI cannot be brought into {image}{}: {}", by(*via), each_once(whys))]
+    #[error("CUPTI cannot be brought into {image}{}: {}", by(via.as_deref()), each_once(whys))]
     NoWay {
         image: String,
         /// The way that was asked for, as the command line names it; `None` for any.
-        via: Option<&'static str>,
+        via: Option<String>,
         whys: Vec<MethodObstacle>,
     },
+    /// Something that works would no longer work.
+    #[error("nothing is written for {image}: {why}")]
+    BreaksImage { image: String, why: String },
     /// A name that a Dockerfile cannot hold.
     #[error("{what} cannot be written into a Dockerfile: {name}")]
     Name {

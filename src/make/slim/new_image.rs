@@ -9,11 +9,9 @@ use super::original_image::OriginalImage;
 use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
-use image_linkage::digest::DigestHasher;
-use image_linkage::layer::LayerIndex;
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
-use image_source::{Digest, Image};
+use image_source::{Digest, Platform};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayerStorage {
@@ -25,6 +23,8 @@ pub(crate) enum LayerStorage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredLayer {
+    /// The layer of the original image that it is or is made of; `None` for one that is added.
+    pub of: Option<usize>,
     pub blob: WrittenBlob,
     pub media_type: String,
     pub origin: LayerOrigin,
@@ -43,9 +43,7 @@ pub(crate) enum LayerOrigin {
 /// A new image, not yet in its place.
 pub(crate) struct NewImage<'a> {
     pub original: &'a OriginalImage,
-    /// What is new, as an image.
-    pub image: Image,
-    pub indexes: Vec<LayerIndex>,
+    pub platform: Platform,
     /// Its layers, lowest first.
     pub layers: Vec<StoredLayer>,
     pub config: Vec<u8>,
@@ -92,11 +90,9 @@ impl NewImage<'_> {
             .map_err(|error| SlimError::Cannot(format!("layer {}: {error}", layer.blob.diff_id)))
     }
 
-    /// The digest of the config.
-    ///
-    /// Errors: Never; the digest of bytes is a digest.
-    pub(crate) fn config_digest(&self) -> Result<Digest, SlimError> {
-        sha256_digest(&self.config)
+    /// The digest of the config, as it is written.
+    pub(crate) fn config_digest(&self) -> Digest {
+        Digest::of(&self.config)
     }
 
     /// The bytes of all layers as stored, and uncompressed.
@@ -104,11 +100,4 @@ impl NewImage<'_> {
         let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
         (stored, self.layers.iter().map(|layer| layer.blob.bytes).sum())
     }
-}
-
-pub(super) fn sha256_digest(bytes: &[u8]) -> Result<Digest, SlimError> {
-    // By SHA-256, the one algorithm that every client must know (image-spec, descriptor.md, "Registered algorithms").
-    let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
-    hasher.update(bytes);
-    Ok(hasher.finish())
 }

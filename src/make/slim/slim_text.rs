@@ -45,6 +45,12 @@ pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecis
             let _ = writeln!(out, "  - {link}: leads to it");
         }
     }
+    for twins in &decision.twins {
+        let links: Vec<String> = twins.links.iter().map(ToString::to_string).collect();
+        let (file, bytes) = (&twins.file, twins.saved_bytes());
+        let links = links.join(", ");
+        let _ = writeln!(out, "  ~ {links}: the bytes of {file}, stored once, {bytes} bytes less");
+    }
     for (path, why) in &decision.stays {
         let _ = writeln!(out, "  = {path}: {why}");
     }
@@ -65,7 +71,10 @@ fn rules(plan: &Plan) -> String {
 fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision) {
     let Some(bring) = &decision.bring else {
         if let Some(from) = before.from {
-            let _ = writeln!(out, "  it serves the phase: nothing is brought from {from}");
+            let _ = writeln!(
+                out,
+                "  it has what the phase demands of CUPTI: nothing is brought from {from}"
+            );
         }
         return;
     };

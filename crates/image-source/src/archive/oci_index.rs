@@ -1,6 +1,6 @@
 //! The image that an OCI image layout holds (image-spec, image-layout.md), in a folder or an archive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -89,6 +89,7 @@ fn image(
         documents: ImageDocuments {
             config: bytes,
             manifest: Some(found.bytes),
+            annotations: found.annotations,
         },
         members,
     })
@@ -102,10 +103,7 @@ struct LayoutFile {
 
 /// Checks the `oci-layout` file, which says that this is a layout and of which version.
 fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<(), ImageError> {
-    let not_a_layout = |reason: String| ImageError::NotAnImage {
-        what: documents.what().to_owned(),
-        reason,
-    };
+    let not_a_layout = |reason: String| ImageError::not_an_image(documents.what(), reason);
     let name = RootPath::from("oci-layout");
     let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
@@ -124,20 +122,15 @@ fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Re
 /// The descriptors of `index.json`.
 fn index(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
-    let bytes =
-        documents::find_document(documents, &name, None, None, request.limits().document)?.ok_or_else(|| {
-            ImageError::NotAnImage {
-                what: documents.what().to_owned(),
-                reason: "it has no index.json".to_owned(),
-            }
-        })?;
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
+        .ok_or_else(|| ImageError::not_an_image(documents.what(), "it has no index.json"))?;
     let what = documents::name_member(documents, &name);
     match manifest::read_manifest(&what, &bytes)? {
         manifest::ManifestDocument::Index(descriptors) => Ok(descriptors),
-        manifest::ManifestDocument::Manifest(_) => Err(ImageError::NotAnImage {
+        manifest::ManifestDocument::Manifest(_) => Err(ImageError::not_an_image(
             what,
-            reason: "it is a manifest where an index belongs".to_owned(),
-        }),
+            "it is a manifest where an index belongs",
+        )),
     }
 }
 
@@ -228,6 +221,10 @@ fn find_manifest<B>(
     let index = index(documents, request)?;
     let candidates = named(documents.what(), &index, wanted)?;
     let mut chosen = choose(documents.what(), &candidates)?;
+    let annotations = match &chosen {
+        ControlFlow::Continue(descriptor) => descriptor.annotations.clone().unwrap_or_default(),
+        ControlFlow::Break(_) => BTreeMap::new(),
+    };
     for _ in 0..MAX_DEPTH {
         let descriptor = match chosen {
             ControlFlow::Break(why) => return Ok(ControlFlow::Break(why)),
@@ -242,15 +239,16 @@ fn find_manifest<B>(
                     digest,
                     manifest,
                     bytes,
+                    annotations,
                 }));
             }
             manifest::ManifestDocument::Index(inner) => choose(&what, &inner)?,
         };
     }
-    Err(ImageError::NotAnImage {
-        what: documents.what().to_owned(),
-        reason: format!("its indexes lie more than {MAX_DEPTH} deep in each other"),
-    })
+    Err(ImageError::not_an_image(
+        documents.what(),
+        format!("its indexes lie more than {MAX_DEPTH} deep in each other"),
+    ))
 }
 
 /// The one manifest of the layout whose config is `config`; `None` where there is none, or more than one.
@@ -295,6 +293,7 @@ pub(super) fn manifest_of_config(
                     digest,
                     manifest,
                     bytes,
+                    annotations: BTreeMap::new(),
                 });
             }
             Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {

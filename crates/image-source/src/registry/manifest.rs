@@ -1,5 +1,6 @@
 //! From a tag or a digest to the manifest of one platform.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 
@@ -61,6 +62,7 @@ pub(super) fn fetch_manifest<B>(
                     digest: found,
                     manifest,
                     bytes,
+                    annotations: BTreeMap::new(),
                 }));
             }
             ManifestDocument::Index(entries) => match choose(name, &entries)? {
@@ -72,10 +74,10 @@ pub(super) fn fetch_manifest<B>(
             },
         }
     }
-    Err(ImageError::NotAnImage {
-        what: name.to_owned(),
-        reason: format!("its index leads through more than {DEPTH} other indexes"),
-    })
+    Err(ImageError::not_an_image(
+        name,
+        format!("its index leads through more than {DEPTH} other indexes"),
+    ))
 }
 
 /// The digest of a document that was asked for by tag, compared with what the registry says it is.
@@ -91,9 +93,7 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
         verify::check_digest(what, bytes, &claimed)?;
         return Ok(claimed);
     }
-    let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote_error)?;
-    hasher.update(bytes);
-    Ok(hasher.finish())
+    Ok(Digest::of(bytes))
 }
 
 /// Fetches one document, at most `limit` bytes and one.

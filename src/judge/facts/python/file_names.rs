@@ -10,7 +10,7 @@ pub(in crate::judge::facts) fn is_source(name: &[u8]) -> bool {
     name.ends_with(b".py") || name.ends_with(b".pth")
 }
 
-/// `3.11` of `python3.11`.
+/// The version in a name, such as `3.11` of `python3.11`.
 pub(super) fn version_of_name(name: &[u8]) -> Option<String> {
     let version = std::str::from_utf8(name.strip_prefix(b"python")?).ok()?;
     let numbers = version.strip_suffix('t').unwrap_or(version);
@@ -19,7 +19,7 @@ pub(super) fn version_of_name(name: &[u8]) -> Option<String> {
     (is_number(major) && is_number(minor)).then(|| version.to_owned())
 }
 
-/// `3.11` of `3.11.2.final.0`.
+/// The minor version, such as `3.11` of `3.11.2.final.0`.
 pub(super) fn first_two_numbers(version: &str) -> Option<String> {
     let mut parts = version.split('.');
     let short = format!("{}.{}", parts.next()?, parts.next()?);

@@ -66,7 +66,7 @@ struct Installation {
     prefix: RootPath,
     /// `lib` or `lib64` (`sys.platlibdir`).
     library_folder: &'static str,
-    /// The virtual environment.
+    /// The virtual environment that it belongs to.
     venv: Option<VirtualEnvironment>,
     /// What `site.py` is: Debian's looks into `dist-packages`.
     is_debian: bool,
@@ -74,7 +74,7 @@ struct Installation {
     is_fedora: bool,
 }
 
-/// `pyvenv.cfg`.
+/// What the file `pyvenv.cfg` says.
 #[derive(Default)]
 struct VirtualEnvironment {
     prefix: RootPath,

@@ -14,9 +14,9 @@ const FOLDERS: usize = 256;
 /// What a Python reads of its surroundings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::judge::facts) struct PythonSettings {
-    /// `PATH`, in order.
+    /// The folders of `PATH`, in order.
     pub path: Vec<RootPath>,
-    /// `PYTHONPATH`, in order.
+    /// The folders of `PYTHONPATH`, in order.
     pub python_path: Vec<RootPath>,
     /// `PYTHONHOME`: the prefix of the standard library.
     pub home: Option<RootPath>,
@@ -40,7 +40,7 @@ pub(in crate::judge::facts) struct SettingSources<'s> {
     pub variables: &'s BTreeMap<String, String>,
     /// The words of the command that starts it.
     pub command: &'s [String],
-    /// The working directory.
+    /// The folder in which the command starts.
     pub working_dir: &'s str,
     /// The user that it runs as, by name or number.
     pub user: &'s str,

@@ -7,12 +7,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use super::layout_documents::{LAYOUT, blob_path, build_index};
-use crate::make::slim::new_image::{NewImage, sha256_digest};
+use crate::make::slim::new_image::NewImage;
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::{ExistingOutput, create_unnamed, put_in_place};
+use image_linkage::digest::Digest;
 use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
@@ -28,33 +30,40 @@ pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(
     }
 }
 
-/// Writes an archive by `write` and puts it into its place.
-pub(super) fn place_archive(
-    file: &Path,
-    existing: ExistingOutput,
+/// Writes an archive by `write` beside its place.
+pub(super) fn write_archive(
     folder: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), SlimError>,
-) -> Result<String, SlimError> {
-    let failed = |error| io_error(file, error);
+) -> Result<NamedTempFile, SlimError> {
+    let failed = |error| io_error(folder, error);
     let mut out = BufWriter::new(create_unnamed(folder, None).map_err(failed)?);
     write(&mut out)?;
     let whole = out.into_inner().map_err(|error| failed(error.into_error()))?;
     // Before the rename: after a power cut a name must not stand for bytes that never reached the disk.
     whole.as_file().sync_all().map_err(failed)?;
-    match put_in_place(whole, file, existing) {
+    Ok(whole)
+}
+
+/// Puts an archive into its place.
+pub(super) fn place_archive(
+    archive: NamedTempFile,
+    file: &Path,
+    existing: ExistingOutput,
+) -> Result<String, SlimError> {
+    match put_in_place(archive, file, existing) {
         Ok(()) => Ok(file.display().to_string()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(SlimError::Exists(file.display().to_string()))
         }
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(io_error(file, error)),
     }
 }
 
 /// An OCI image layout as a tar (image-spec, image-layout.md).
 pub(super) fn write_layout_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut dyn Write) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
-    let config = made.config_digest()?;
-    let manifest = sha256_digest(&made.manifest)?;
+    let config = made.config_digest();
+    let manifest = Digest::of(&made.manifest);
     let index = build_index(made, &manifest, tag, Vec::new());
     // Documents before layers: who reads a stream knows what is coming when it comes.
     small(&mut writer, "oci-layout", LAYOUT)?;
@@ -82,7 +91,7 @@ pub(super) fn write_layout_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut
 /// An archive as `docker save` wrote it before it wrote OCI layouts; every engine and every tool reads it.
 pub(super) fn write_docker_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut dyn Write) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
-    let config = format!("{}.json", made.config_digest()?.digest());
+    let config = format!("{}.json", made.config_digest().digest());
     small(&mut writer, &config, &made.config)?;
     let mut layers: Vec<String> = Vec::new();
     for layer in &made.layers {
