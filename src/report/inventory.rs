@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, TextLayout, count_words, search_table, styled};
-use super::words::{layer_words, owner_words, path_and_way, request_words, soname_words, user_names, version_words};
+use super::words::{copy_words, layer_words, owner_words, request_words, soname_words, user_names, version_words};
 use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::size::format_size;
 use image_linkage::elf::ByteString;
@@ -80,6 +80,11 @@ fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
         }
         // By search paths of their own, as PyTorch's libraries do.
         (false, false) if !users.is_empty() => (GOOD, "loaded", format!(" by {users}; not by its soname alone")),
+        (false, false) if facts.status_is_open.is_some() => (
+            DOUBTFUL,
+            "loadable or not",
+            " by its soname: only a run could tell".to_owned(),
+        ),
         (false, false) if copy.decoy => (DIM, "for its own tool alone", String::new()),
         (false, false) => (BAD, "not loadable", " by its soname".to_owned()),
     };
@@ -128,8 +133,11 @@ fn outcome(consumer: &CuptiConsumer) -> String {
     if let Some(why) = consumer.unreachable() {
         return styled(DOUBTFUL, "is imported by nobody") + &format!(": {why}");
     }
+    if let Some(why) = &consumer.open {
+        return styled(DOUBTFUL, "may get it or not") + &format!(": {why}");
+    }
     let (style, word, rest) = match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (RequestOutcome::Loaded, _) => (GOOD, "gets", format!(" {}", path_and_way(gets))),
+        (RequestOutcome::Loaded, _) => (GOOD, "gets", format!(" {}", copy_words(consumer))),
         (_, RequestOutcome::Loaded) => {
             let once = "gets it once the container runtime has run ldconfig";
             (DOUBTFUL, "does not get it", format!(" in the image as it is; {once}"))

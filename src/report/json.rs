@@ -16,6 +16,7 @@ use crate::judge::rule::{Evidence, Finding};
 use crate::knowledge::api::CuptiApi;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
+use image_linkage::path::RootPath;
 
 const SCHEMA: &str = "cupti-audit/report/v1";
 
@@ -38,6 +39,7 @@ struct ImageReport<'a> {
     image: LayeredImage<'a>,
     cupti: CuptiReport,
     consumers: Vec<ConsumerReport>,
+    undecided: Vec<UndecidedReport>,
     // In the order of the phases, as in the other forms.
     phases: IndexMap<&'a str, PhaseReport<'a>>,
     findings: Vec<FindingReport<'a>>,
@@ -141,6 +143,13 @@ struct ConsumerReport {
 }
 
 #[derive(Serialize)]
+struct UndecidedReport {
+    object: Option<String>,
+    why: String,
+    holds: Vec<String>,
+}
+
+#[derive(Serialize)]
 struct PythonReport {
     interpreter: Option<String>,
     site: String,
@@ -218,10 +227,30 @@ fn report(audit: &AuditedImage) -> ImageReport<'_> {
             apis: facts.apis.iter().map(|asker| apis(facts, asker)).collect(),
         },
         consumers: facts.consumers.iter().map(consumer).collect(),
+        undecided: undecided(facts),
         phases: audit.plans.iter().map(phase).collect(),
         findings: audit.findings.iter().map(finding).collect(),
         gaps: gap_reports(facts),
     }
+}
+
+/// The programs of which only a run could tell what they get.
+fn undecided(facts: &ImageFacts) -> Vec<UndecidedReport> {
+    let report = |object: Option<&RootPath>, why: &str| UndecidedReport {
+        object: object.map(ToString::to_string),
+        why: why.to_owned(),
+        holds: Vec::new(),
+    };
+    let plain = facts.status_is_open.iter().map(|why| report(None, why));
+    let consumers = facts.consumers.iter().filter_map(|consumer| {
+        let why = consumer.undecided_words()?;
+        Some(report(Some(&consumer.object), why))
+    });
+    let openers = facts.undecided.iter().map(|opener| UndecidedReport {
+        holds: opener.holds.iter().map(|text| escape::escape_bytes(text)).collect(),
+        ..report(Some(&opener.object), "the name that it opens is not known")
+    });
+    plain.chain(consumers).chain(openers).collect()
 }
 
 fn phase(plan: &Plan) -> (&str, PhaseReport<'_>) {

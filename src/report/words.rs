@@ -43,10 +43,11 @@ impl ReportTone {
         // The findings of a report are sorted, and the gravest is the first.
         let worst = audit.counting().next().map(|finding| finding.severity);
         let consumers = &audit.facts.consumers;
-        let is_loaded = |one: &CuptiConsumer| one.outcome.as_is.outcome == RequestOutcome::Loaded;
+        let is_loaded = CuptiConsumer::is_served;
         match (audit.facts.status.as_is, worst) {
             (_, Some(Severity::Error)) => Self::Bad,
             (_, Some(Severity::Warning)) => Self::Doubtful,
+            _ if audit.facts.is_open() => Self::Doubtful,
             (CuptiStatus::Loadable, _) => Self::Good,
             // PyTorch finds its own copy by its RPATH, whatever a plain dlopen gets.
             (CuptiStatus::Unloadable, _) if consumers.iter().any(is_loaded) => Self::Good,
@@ -200,10 +201,17 @@ pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
     format!("{} {wants}", request_verb(consumer))
 }
 
-/// The path that a consumer gets, and what led there.
-pub(super) fn path_and_way(gets: &ConsumerOutcome) -> String {
+/// The path that a consumer gets, what led there, and why it may be another.
+pub(super) fn copy_words(consumer: &CuptiConsumer) -> String {
+    let gets = &consumer.outcome.as_is;
     let path = gets.path.as_deref().map(escape::escape_bytes);
-    format!("{}, through {}", path.unwrap_or_default(), way_words(gets))
+    let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));
+    format!(
+        "{}, through {}{}",
+        path.unwrap_or_default(),
+        way_words(gets),
+        other.unwrap_or_default()
+    )
 }
 
 /// The stage of the search that led to what a consumer gets.
@@ -215,8 +223,11 @@ pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
 /// What a consumer gets in the image as it is, in a sentence.
 pub(super) fn consumer_outcome_words(consumer: &CuptiConsumer) -> String {
     let gets = &consumer.outcome.as_is;
+    if let Some(why) = &consumer.open {
+        return format!("what cannot be foretold: {why}");
+    }
     match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (RequestOutcome::Loaded, _) => path_and_way(gets),
+        (RequestOutcome::Loaded, _) => copy_words(consumer),
         (_, RequestOutcome::Loaded) => "nothing until the container runtime has run ldconfig".to_owned(),
         _ => format!("nothing: {}", gets.message),
     }

@@ -3,10 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::shell_script::{LOADER, ScriptFiles, ShellState, VariableValue, new_user, run_script};
+use super::credentials::image_user;
+use super::shell_script::{ChangedUser, LOADER, ScriptFiles, ShellState, VariableValue, new_user, run_script};
+use super::shell_words::USER_NUMBER;
+use image_linkage::escape;
 use image_linkage::layer::FileFacts;
+use image_linkage::loader::ldconfig::expand_pattern;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
 use image_source::ImageConfig;
 
 /// What the container's command changes before its program starts.
@@ -25,6 +29,24 @@ pub struct EntryEnvironment {
     pub program: Vec<String>,
     /// The user that the program is started as, where that is not the image's: `gosu`, `su-exec`, `setpriv`, `runuser`.
     pub user: Option<String>,
+    /// The effective user and group, where they are to be others than the real ones: `setpriv --euid`.
+    pub effective: (Option<String>, Option<String>),
+    /// The working directory of the program.
+    pub working_dir: WorkingDirectory,
+    /// Why the command does not start, if that is known: a script that its user may not read.
+    pub problem: Option<String>,
+}
+
+/// Where a program is started.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum WorkingDirectory {
+    /// Where the config says.
+    #[default]
+    Configured,
+    /// In another directory, where the command has gone.
+    Known(String),
+    /// Only a run could tell.
+    Unknown,
 }
 
 /// The commands that are followed, one starting the other.
@@ -49,14 +71,17 @@ pub(super) fn entry_environment(
     });
     let mut entry = CommandFollower {
         rootfs,
-        working_dir: config.working_dir.as_deref().unwrap_or("/"),
+        config,
+        directory: Some(config.working_dir.clone().unwrap_or_else(|| "/".to_owned())),
         variables: variables
             .map(|(name, value)| (name.clone(), VariableValue::Text(value.clone())))
             .collect(),
         words: config.command.iter().cloned().map(Some).collect(),
         by: None,
-        user: None,
+        user: ChangedUser::default(),
+        problem: None,
     };
+    entry.set_home();
     for _ in 0..COMMANDS {
         if !entry.step() {
             break;
@@ -68,11 +93,14 @@ pub(super) fn entry_environment(
 /// A command with its environment, as far as both are followed.
 struct CommandFollower<'r> {
     rootfs: &'r Rootfs,
-    working_dir: &'r str,
+    config: &'r ImageConfig,
+    /// The working directory; `None` where only a run could tell.
+    directory: Option<String>,
     variables: BTreeMap<String, VariableValue>,
     words: Vec<Option<String>>,
     by: Option<String>,
-    user: Option<String>,
+    user: ChangedUser,
+    problem: Option<String>,
 }
 
 /// The shells whose scripts are read.
@@ -106,22 +134,33 @@ impl CommandFollower<'_> {
             return false;
         };
         let base = name.rsplit('/').next().unwrap_or_default().to_owned();
-        let before: Vec<Option<VariableValue>> = self.loader_variables();
+        let before = (self.loader_variables(), self.directory.is_some());
         // Of a shell, the script that it runs says more than its own name.
         let script = self.words.iter().flatten().skip(1).find(|word| !is_option(word));
         let label = match script {
-            Some(script) if SHELLS.contains(&base.as_str()) && self.text(script).is_some() => script.clone(),
+            Some(script) if SHELLS.contains(&base.as_str()) && self.kept_text(script).is_some() => script.clone(),
             _ => name.clone(),
         };
-        self.user = new_user(&self.words).or(self.user.take());
+        let path = self.program(&name);
+        if let Some(path) = &path
+            && self.is_closed(path, FileUse::Execute)
+        {
+            return false;
+        }
+        let is_set = path.as_deref().is_some_and(|path| self.sets_user(path));
         let goes_on = match base.as_str() {
             "env" => self.env(),
-            shell if SHELLS.contains(&shell) => self.shell(1),
+            shell if SHELLS.contains(&shell) => self.shell(&base),
             loader if is_loader(loader) => self.loader(),
+            "su" | "runuser" | "setpriv" => self.change_user(&base),
+            // They empty the environment but for what their configuration keeps.
+            "sudo" | "doas" => self.lose(),
             starter if STARTERS.iter().any(|(known, _)| *known == starter) => self.starter(&base),
-            _ => self.script(&name),
+            _ => self.script(path),
         };
-        if self.loader_variables() != before {
+        // What such a program starts is executed securely, unless it takes on its user as a whole.
+        let goes_on = if is_set { self.lose() } else { goes_on };
+        if (self.loader_variables(), self.directory.is_some()) != before {
             self.by = Some(label);
         }
         goes_on
@@ -146,7 +185,10 @@ impl CommandFollower<'_> {
                     let name = words.next().flatten().unwrap_or_default();
                     self.variables.remove(&name);
                 }
-                "-C" | "--chdir" => drop(words.next()),
+                "-C" | "--chdir" => self.directory = words.next().flatten().and_then(|to| self.absolute(&to)),
+                option if let Some(to) = option.strip_prefix("--chdir=").or(option.strip_prefix("-C")) => {
+                    self.directory = self.absolute(to);
+                }
                 "--" => {}
                 "-S" | "--split-string" => {
                     let rest: Vec<Option<String>> = words.collect();
@@ -186,15 +228,15 @@ impl CommandFollower<'_> {
         true
     }
 
-    /// A shell whose options begin at this word: its `-c` text, or the script that it is given.
-    fn shell(&mut self, first: usize) -> bool {
-        let mut at = first;
-        let mut is_text = false;
-        let mut is_login = false;
+    /// A shell: its `-c` text, or the script that it is given.
+    fn shell(&mut self, base: &str) -> bool {
+        let mut at = 1;
+        let (mut is_text, mut is_login, mut is_interactive) = (false, false, false);
         while let Some(Some(option)) = self.words.get(at).filter(|word| word.as_deref().is_some_and(is_option)) {
-            // An interactive shell reads files of the user's as well.
-            is_login |= option == "--login" || !option.starts_with("--") && option.contains(['l', 'i']);
-            is_text |= !option.starts_with("--") && option.contains('c');
+            let has = |letter: char| !option.starts_with("--") && option.contains(letter);
+            is_login |= option == "--login" || has('l');
+            is_interactive |= has('i');
+            is_text |= has('c');
             // `-o pipefail` and its like.
             at += if option.ends_with('o') && !option.starts_with("--") {
                 2
@@ -202,56 +244,209 @@ impl CommandFollower<'_> {
                 1
             };
         }
-        if is_login || self.variables.contains_key("BASH_ENV") {
-            // Which files a login shell reads depends on the user; they may set anything.
-            for name in LOADER {
-                self.variables.insert(name.to_owned(), VariableValue::Unknown);
-            }
-        }
         let Some(Some(word)) = self.words.get(at).cloned() else {
             return false;
         };
-        let rest = self.words.get(at + 1..).unwrap_or_default();
-        if is_text {
+        let mut rest = self.words.get(at + 1..).unwrap_or_default().to_vec();
+        let text = if is_text {
             // The first word behind the text is `$0`.
-            let arguments = rest.get(1..).unwrap_or_default().to_vec();
-            return self.run(&word, arguments);
-        }
-        let arguments = rest.to_vec();
-        match self.text(&word) {
-            Some(text) => self.run(&text, arguments),
-            None => self.lose(),
+            rest.drain(..rest.len().min(1));
+            Some(word)
+        } else {
+            if self
+                .absolute(&word)
+                .is_some_and(|path| self.is_closed(&path, FileUse::Read))
+            {
+                return false;
+            }
+            self.kept_text(&word)
+        };
+        match (text, self.start_files(base, is_login, is_interactive)) {
+            (Some(text), Some(before)) => self.run(base, &(before + &text), rest),
+            _ => self.lose(),
         }
     }
 
-    fn run(&mut self, text: &str, arguments: Vec<Option<String>>) -> bool {
+    /// What a shell reads before what it is given, as a script; `None` where only a run could tell.
+    fn start_files(&self, base: &str, is_login: bool, is_interactive: bool) -> Option<String> {
+        let is_bash = base == "bash";
+        let mut all = String::new();
+        if is_login {
+            all.push_str("[ -e /etc/profile ] && . /etc/profile\n");
+            let own: &[&str] = if is_bash {
+                &[".bash_profile", ".bash_login", ".profile"]
+            } else {
+                &[".profile"]
+            };
+            // The first that is there (bash(1), "INVOCATION").
+            let tests = own
+                .iter()
+                .map(|name| format!("if [ -r ~/{name} ]; then . ~/{name}; el"));
+            all.push_str(&tests.collect::<String>());
+            all.push_str("se :; fi\n");
+        }
+        match self.variables.get("BASH_ENV") {
+            Some(VariableValue::Text(path)) if is_bash && !is_login => {
+                self.kept_text(path)?;
+                all.push_str(". \"$BASH_ENV\"\n");
+            }
+            Some(VariableValue::Unknown) if is_bash => return None,
+            _ => {}
+        }
+        // An interactive shell reads what its users have written for their hands.
+        (!is_interactive).then_some(all)
+    }
+
+    fn run(&mut self, base: &str, text: &str, arguments: Vec<Option<String>>) -> bool {
         // A carriage return becomes part of the last word of each line.
         if text.contains("\r\n") {
             return self.lose();
         }
+        let user = match self.program("id") {
+            Some(_) => VariableValue::Text(self.credentials().uid.to_string()),
+            None => VariableValue::Unknown,
+        };
+        self.variables.insert(USER_NUMBER.to_owned(), user);
         let state = ShellState {
             variables: std::mem::take(&mut self.variables),
             arguments,
+            // As getcwd(3) says it, without links.
+            directory: self.directory.as_deref().map(|path| self.real_directory(path)),
+            goes_on_without: base == "bash",
             ..ShellState::default()
         };
         let started = run_script(text, state, self);
+        self.problem = started.problem.or(self.problem.take());
         self.variables = started.variables;
-        self.user = started.user.or(self.user.take());
+        self.directory = started.directory;
+        self.become_user(started.user);
         self.words = started.words;
         !self.words.is_empty()
     }
 
-    /// A file that the kernel starts: a script names its interpreter in its first line.
-    fn script(&mut self, name: &str) -> bool {
-        let Some(path) = self.program(name) else {
+    /// `su USER -c TEXT`, `runuser -u USER -- COMMAND`, `setpriv OPTION… COMMAND`.
+    fn change_user(&mut self, base: &str) -> bool {
+        let user = new_user(&self.words);
+        let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
+        let (mut text, mut is_login, mut names_user) = (None, false, base == "setpriv");
+        while let Some(Some(word)) = words.next_if(|word| {
+            let option = word.as_deref().is_some_and(|word| word.starts_with('-'));
+            option || !names_user && word.is_some()
+        }) {
+            match word.as_str() {
+                "--" => break,
+                "-" | "-l" | "--login" | "--reset-env" => is_login = true,
+                "-c" | "--command" if base != "setpriv" => text = words.next().flatten(),
+                "-u" | "--user" if base == "runuser" => {
+                    names_user = true;
+                    words.next();
+                }
+                "-s" | "--shell" | "-g" | "--group" | "-G" | "--supp-group" | "-w" | "--whitelist-environment" => {
+                    words.next();
+                }
+                option if base == "setpriv" && !option.contains('=') && !ALONE.contains(&option) => drop(words.next()),
+                option if option.starts_with('-') => {}
+                _ => names_user = true,
+            }
+        }
+        self.words = words.collect();
+        self.become_user(user);
+        if is_login {
+            self.variables.clear();
+            self.set_home();
+        }
+        match (text, base) {
+            (Some(text), _) => {
+                let shell = if is_login { "-lc" } else { "-c" };
+                let words = ["sh", shell, &text].map(|word| Some(word.to_owned()));
+                self.words.splice(..0, words);
+                true
+            }
+            (None, "su") => false,
+            (None, _) => !self.words.is_empty(),
+        }
+    }
+
+    fn become_user(&mut self, user: Option<ChangedUser>) {
+        let Some(user) = user else { return };
+        self.user = user;
+        self.set_home();
+    }
+
+    /// The home directory, which engines and those who change the user take from the user's line.
+    fn set_home(&mut self) {
+        let user = self.credentials().uid.to_string();
+        let passwd = self.rootfs.content(b"/etc/passwd").unwrap_or_default();
+        let lines = passwd
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| std::str::from_utf8(line).ok());
+        let mut fields = lines.map(|line| line.split(':').collect::<Vec<&str>>());
+        let own = fields.find(|fields| fields.get(2) == Some(&user.as_str()));
+        let home = own.and_then(|fields| fields.get(5).map(|home| (*home).to_owned()));
+        let is_changed = self.user != ChangedUser::default();
+        if is_changed {
+            self.variables.remove("HOME");
+        }
+        if let Some(home) = home.filter(|home| !home.is_empty()) {
+            self.variables
+                .entry("HOME".to_owned())
+                .or_insert(VariableValue::Text(home));
+        }
+    }
+
+    /// Who runs the command now; root where that is not known.
+    fn credentials(&self) -> FileCredentials {
+        image_user(
+            self.config,
+            self.user.name.as_deref(),
+            &self.user.effective,
+            self.rootfs,
+        )
+        .credentials
+    }
+
+    /// Whether the user may not use a file, which then is the end of the command.
+    fn is_closed(&mut self, path: &str, usage: FileUse) -> bool {
+        let opened = self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage);
+        let Err(LookupError::Denied(denial)) = opened else {
             return false;
         };
-        let Some(text) = self.text(&path) else {
+        let path = escape::escape_bytes(path.as_bytes());
+        self.problem = Some(format!(
+            "the container's command does not start: {path}: permission denied: {denial}"
+        ));
+        true
+    }
+
+    /// Whether the kernel makes another effective user or group of who executes a file.
+    fn sets_user(&self, path: &str) -> bool {
+        let who = self.credentials();
+        let sets = |file: &FileFacts| {
+            let user = file.mode & 0o4000 != 0 && file.uid != who.uid;
+            let group = file.mode & 0o2010 == 0o2010 && file.gid != who.gid;
+            file.elf.is_some() && (user || group)
+        };
+        self.rootfs.file(path.as_bytes()).is_some_and(sets)
+    }
+
+    /// A file that the kernel starts: a script names its interpreter in its first line.
+    fn script(&mut self, path: Option<String>) -> bool {
+        let Some(path) = path else {
+            return false;
+        };
+        let Some(text) = self.kept_text(&path) else {
             // What it is cannot be told of a file that was not kept, but for objects and what pip makes of a module.
             let is_script = |facts: &FileFacts| facts.elf.is_none() && facts.bytes > 0;
             let found = self.rootfs.file(path.as_bytes());
-            return found.is_some_and(is_script) && !self.is_module(&path) && self.lose();
+            if !found.is_some_and(is_script) || self.is_closed(&path, FileUse::Read) {
+                return false;
+            }
+            return !self.is_module(&path) && self.lose();
         };
+        // The kernel reads its first line for everybody, the interpreter all of it for its user.
+        if self.is_closed(&path, FileUse::Read) {
+            return false;
+        }
         let Some(line) = text
             .strip_prefix("#!")
             .map(|text| text.lines().next().unwrap_or_default())
@@ -316,6 +511,7 @@ impl CommandFollower<'_> {
     }
 
     fn starter(&mut self, base: &str) -> bool {
+        self.become_user(new_user(&self.words));
         let own = STARTERS
             .iter()
             .find(|(known, _)| *known == base)
@@ -346,27 +542,56 @@ impl CommandFollower<'_> {
     /// Where a program lies that is named by a path, or searched for along `PATH`.
     fn program(&self, name: &str) -> Option<String> {
         if name.contains('/') {
-            return Some(self.absolute(name));
+            return self.absolute(name);
         }
         let path = match self.variables.get("PATH") {
             Some(VariableValue::Text(path)) => path.as_str(),
             _ => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         };
-        let mut places = path.split(':').map(|folder| self.absolute(&format!("{folder}/{name}")));
-        places.find(|place| self.rootfs.file(place.as_bytes()).is_some())
+        let who = self.credentials();
+        let places = path
+            .split(':')
+            .filter_map(|folder| self.absolute(&format!("{folder}/{name}")))
+            .filter(|place| self.rootfs.file(place.as_bytes()).is_some());
+        let may = |place: &&String| self.rootfs.open_as(place.as_bytes(), &who, FileUse::Execute).is_ok();
+        let places: Vec<String> = places.collect();
+        // What may not be executed is passed over as long as there is another.
+        places.iter().find(may).or(places.first()).cloned()
     }
 
-    fn absolute(&self, path: &str) -> String {
+    /// A path from the root, where the working directory is known.
+    fn absolute(&self, path: &str) -> Option<String> {
         if path.starts_with('/') {
-            return path.to_owned();
+            return Some(path.to_owned());
         }
-        format!("{}/{path}", self.working_dir.trim_end_matches('/'))
+        let directory = self.directory.as_deref()?;
+        Some(format!("{}/{path}", directory.trim_end_matches('/')))
+    }
+
+    /// A directory without links; as it is written where it is not in the image.
+    fn real_directory(&self, path: &str) -> String {
+        let found = self.rootfs.lookup(path.as_bytes()).ok();
+        let real = found.and_then(|found| String::from_utf8(found.path.absolute().to_vec()).ok());
+        real.unwrap_or_else(|| path.to_owned())
+    }
+
+    /// The content of a file that was kept, whoever may read it.
+    fn kept_text(&self, path: &str) -> Option<String> {
+        let content = self.rootfs.content(self.absolute(path)?.as_bytes())?;
+        String::from_utf8(content.to_vec()).ok()
     }
 
     fn finish(self, environment: &BTreeMap<String, String>) -> EntryEnvironment {
         let mut entry = EntryEnvironment {
             program: self.words.iter().map_while(Clone::clone).collect(),
-            user: self.user,
+            user: self.user.name,
+            effective: self.user.effective,
+            working_dir: match self.directory {
+                None => WorkingDirectory::Unknown,
+                Some(path) if self.config.working_dir.as_deref().unwrap_or("/") == path => WorkingDirectory::Configured,
+                Some(path) => WorkingDirectory::Known(path),
+            },
+            problem: self.problem,
             ..EntryEnvironment::default()
         };
         for name in LOADER {
@@ -384,9 +609,10 @@ impl CommandFollower<'_> {
             }
             entry.values.extend(value.map(|value| (name.to_owned(), value)));
         }
+        let is_lost = entry.working_dir == WorkingDirectory::Unknown;
         entry.by = self
             .by
-            .filter(|_| !entry.changed.is_empty() || !entry.unknown.is_empty());
+            .filter(|_| !entry.changed.is_empty() || !entry.unknown.is_empty() || is_lost);
         entry
     }
 }
@@ -414,6 +640,19 @@ fn known(value: &str) -> VariableValue {
 fn maybe(value: Option<String>) -> VariableValue {
     value.map_or(VariableValue::Unknown, |value| known(&value))
 }
+
+/// Options of setpriv that have no value.
+const ALONE: [&str; 6] = [
+    "--clear-groups",
+    "--keep-groups",
+    "--init-groups",
+    "--nnp",
+    "--no-new-privs",
+    "--reset-env",
+];
+
+/// The names that one pattern stands for, at most.
+const NAMES: usize = 256;
 
 /// Folders that an engine or a host fills when the container starts.
 const FILLED: [&str; 9] = [
@@ -455,12 +694,21 @@ impl ScriptFiles for CommandFollower<'_> {
     }
 
     fn text(&self, path: &str) -> Option<String> {
-        let content = self.rootfs.content(self.absolute(path).as_bytes())?;
-        String::from_utf8(content.to_vec()).ok()
+        let opened = self.rootfs.open_as(path.as_bytes(), &self.credentials(), FileUse::Read);
+        opened.is_ok().then(|| self.kept_text(path))?
+    }
+
+    fn names(&self, pattern: &str) -> Option<Vec<String>> {
+        let is_filled = FILLED.iter().any(|folder| pattern.starts_with(folder));
+        if is_filled || pattern.ends_with('/') {
+            return None;
+        }
+        let found = expand_pattern(self.rootfs, pattern.as_bytes(), NAMES);
+        let names: Option<Vec<String>> = found.into_iter().map(|name| String::from_utf8(name).ok()).collect();
+        names.filter(|names| names.len() < NAMES)
     }
 
     fn test(&self, sign: char, path: &str) -> Option<bool> {
-        let path = self.absolute(path);
         let found = self.rootfs.lookup(path.as_bytes());
         let is_filled = || {
             FILLED
@@ -480,7 +728,15 @@ impl ScriptFiles for CommandFollower<'_> {
                 NodeKind::File(facts) => Some(facts.bytes > 0),
                 _ => None,
             },
+            'r' => self.may(path, FileUse::Read),
+            'x' => self.may(path, FileUse::Execute),
             _ => None,
         }
+    }
+}
+
+impl CommandFollower<'_> {
+    fn may(&self, path: &str, usage: FileUse) -> Option<bool> {
+        Some(self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage).is_ok())
     }
 }

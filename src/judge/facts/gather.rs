@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::consumers::{self, CuptiConsumer};
+use super::consumers::{self, Circumstances, CuptiConsumer};
 use super::cupti_files::{self, CuptiFiles};
 use super::dead_weight::DeadWeightScan;
 use super::file_references::{self, ObjectInventory};
 use super::image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 use super::plain_open::{PlainOpen, open_first};
 use super::process_context::{self, GatherOptions, ProcessContext};
+use super::process_variants::ProcessVariants;
 use super::python::{PythonEnvironment, is_interpreter_name};
 use super::related_software::RelatedSoftware;
 use super::world::ByWorld;
@@ -57,10 +58,27 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
-    let (consumers, undecided) =
-        consumers::find_consumers(&contexts, &found, knowledge, profiles, &around.distributions, &wanted);
+    let mut variants = ProcessVariants::new(&contexts.as_is, &found);
+    variants.limit_to(found.askers.len());
+    let circumstances = Circumstances {
+        wanted: &wanted,
+        variants: &variants,
+        objects: &inventory.objects,
+    };
+    let (consumers, undecided) = consumers::find_consumers(
+        &contexts,
+        &found,
+        knowledge,
+        profiles,
+        &around.distributions,
+        &circumstances,
+    );
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
+    let is_loadable = |plain: &PlainOpen| plain.resolution.loads();
+    let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
+        is_loadable(&open_first(context, library, &expected))
+    });
     let status = ByWorld {
         as_is: status_of(&plain.as_is, tables, &found),
         nvidia: status_of(&plain.nvidia, tables, &found),
@@ -71,6 +89,14 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let (links, ties) =
         file_references::find_references(&image, &contexts, library, files, &inventory, &consumers, profiles);
     gaps.extend(gaps_of(&contexts, &plain, &consumers, &oddities));
+    let mut open = consumers
+        .iter()
+        .filter_map(|consumer| consumer.open.as_ref())
+        .chain(&status_is_open);
+    gaps.extend(open.next().map(|why| Gap {
+        what: format!("what processes get of {}", library.name),
+        why: why.clone(),
+    }));
     // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();
@@ -81,6 +107,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         layers: sizes,
         contexts,
         status,
+        status_is_open,
         plain,
         copies,
         dangling: found.dangling,

@@ -84,7 +84,8 @@ fn no_api(facts: &ImageFacts, wish: &IdChoice) -> Option<UnmetNeed> {
     };
     // Where the release has none of them, the last stands for the choice, so that there is a reason to give.
     let api = apis.iter().find(in_release).or(apis.last())?;
-    if anybody(facts, api) {
+    // Where only a run could tell what processes get, a gap says so.
+    if anybody(facts, api) || facts.is_open() {
         return None;
     }
     // The process that comes nearest is the one that misses a library alone.

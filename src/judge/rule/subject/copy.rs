@@ -19,7 +19,8 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
         ("image_status", text(facts.status.as_is.name())),
-        ("image_serves", flag(facts.provides_cupti())),
+        // Where only a run could tell, nothing is said of who does not get to it.
+        ("image_serves", flag(facts.provides_cupti() || facts.is_open())),
         ("has_loader", flag(facts.contexts.as_is.linker.is_some())),
     ]);
     all.extend(identity(copy));

@@ -29,6 +29,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 pub(super) fn misses_cupti(consumer: &CuptiConsumer) -> bool {
     // What no Python imports asks for nothing.
     consumer.unreachable().is_none()
+        && consumer.open.is_none()
         && matches!(
             consumer.outcome.as_is.outcome,
             RequestOutcome::NotFound | RequestOutcome::Refused
