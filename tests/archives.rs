@@ -255,6 +255,26 @@ fn several_images_need_a_name_or_an_id() {
 }
 
 #[test]
+fn an_image_that_is_listed_twice_is_found_by_both_names() {
+    let one = layer(&["a"]);
+    let config = config("amd64", &[&one]);
+    let name = format!("{}.json", sha256(&config));
+    let twice = ["app:1", "app:2"].map(|tag| entry(&name, &[tag], &["1/layer.tar"]));
+    let archive = Archive::default()
+        .file(&name, &config)
+        .file("1/layer.tar", &one)
+        .file("manifest.json", format!("[{}]", twice.join(",")));
+    for asked in [ask("app:1"), ask("app:2"), ask(&sha256(&config)), ANY] {
+        check(&archive, asked, r#"docker-archive - linux/amd64 [["/a"]]"#);
+    }
+    check(
+        &archive,
+        ask("app:3"),
+        "saved has no image \"app:3\"; it has app:1, app:2",
+    );
+}
+
+#[test]
 fn s_12_an_archive_of_new_docker_has_oci_blobs_in_any_compression() {
     let (one, two, three) = (layer(&["a"]), layer(&["b"]), layer(&["c"]));
     let (gz, zst) = (gzip(&two), zstd(&three));

@@ -323,3 +323,28 @@ fn a_file_of_the_name_of_a_link_to_libcupti_may_be_another_library() {
         (1, 0)
     );
 }
+
+#[test]
+fn links_that_lead_to_each_other_lead_nowhere() {
+    let dangling = |layer: &Layer| -> Vec<String> {
+        let links = facts(layer).dangling.into_iter();
+        links.map(|link| format!("{}: {}", link.path, link.why)).collect()
+    };
+    let lib = "opt/lib";
+    let circle = Layer::new()
+        .symlink(format!("{lib}/libcupti.so"), "libcupti.so.12")
+        .symlink(format!("{lib}/libcupti.so.12"), "libcupti.so");
+    let why = "Too many levels of symbolic links";
+    assert_eq!(
+        dangling(&circle),
+        [
+            format!("/{lib}/libcupti.so: {why}"),
+            format!("/{lib}/libcupti.so.12: {why}")
+        ]
+    );
+    let chain = Layer::new()
+        .symlink(format!("{lib}/libcupti.so"), "libcupti.so.12")
+        .symlink(format!("{lib}/libcupti.so.12"), "libcupti.so.2024.1.1");
+    let why = "No such file or directory";
+    assert_eq!(dangling(&chain), [format!("/{lib}/libcupti.so.12: {why}")]);
+}

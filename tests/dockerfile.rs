@@ -14,7 +14,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use hadolint::lint;
+use hadolint::{lint, lint_here};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::layer::{Compression, Layer};
 use testkit::oci::Layout;
@@ -33,11 +34,22 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 
 /// A fixture with more in it, as the layout `image` in a folder.
 fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
+    let config = config.iter().map(|(key, value)| (*key, Value::from(*value)));
+    fixture_with(name, more, config.collect())
+}
+
+/// The same with any values in the config.
+fn fixture_with(name: &str, more: &Layer, config: Vec<(&str, Value)>) -> TempDir {
     let sources = Sources::of_repository().unwrap();
     let mut images = sources.images(&sources.fixtures()[name]).unwrap();
     let mut image = images.remove(0).layer("more", more, Compression::Gzip);
     for (key, value) in config {
-        image = image.config(key, *value);
+        image = match value.as_object().filter(|_| key == "Env") {
+            Some(variables) => variables
+                .iter()
+                .fold(image, |image, (key, value)| image.env(key, value.as_str().unwrap())),
+            None => image.config(key, value),
+        };
     }
     let mut layout = Layout::new();
     layout.add("1", &[image]);
@@ -48,7 +60,14 @@ fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
 
 /// What a system has that can build.
 fn system() -> Layer {
-    let programs = ["usr/bin/sh", "usr/sbin/ldconfig"];
+    let programs = [
+        "usr/bin/sh",
+        "usr/bin/ln",
+        "usr/bin/mkdir",
+        "usr/bin/rm",
+        "usr/bin/cat",
+        "usr/sbin/ldconfig",
+    ];
     programs
         .iter()
         .fold(Layer::new(), |layer, program| layer.executable(program, "a program"))
@@ -220,6 +239,9 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
     ];
     let said = refused(&image, &more);
     assert!(said.contains("no apt-get"), "{said}");
+    let said = refused(&image, &["--all-phases", "--with-builder"]);
+    assert!(said.contains("no python3 on its PATH"), "{said}");
+    let image = fixture("no-cupti", &apt().executable("usr/bin/python3", "a program"), &[]);
     insta::assert_snapshot!(
         "all_installed",
         written(&image, &["--all-phases", "--with-builder", "--cloudbuild"])
@@ -360,6 +382,157 @@ fn a_user_brings_templates_and_a_mistake_in_one_is_told_with_its_line() {
     assert!(said.contains("head.j2, line 2"), "{said}");
 }
 
+/// What the header says that an audit of the result will say.
+fn foretold(text: &str) -> &str {
+    let line = text.lines().find(|line| line.starts_with("# audited for "));
+    line.and_then(|line| line.split_once("will say: ")).unwrap().1
+}
+
+#[test]
+fn inference_brings_nothing_that_nothing_links_and_what_is_lacking_is_named() {
+    let image = fixture("missing-libgcc", &apt(), &[]);
+    let text = written(&image, &["--phase", "inference"]);
+    assert!(
+        !text.contains("install") && !text.contains("COPY --from=cupti"),
+        "{text}"
+    );
+    assert_eq!(foretold(&text), "pass", "the copy that nothing links goes: {text}");
+    let said = refused(&image, &["--phase", "training"]);
+    assert!(
+        said.contains("libcupti needs libgcc_s.so.1, which the image lacks"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_remains_of_a_cupti_say_of_which_release_it_was() {
+    let gone = "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127";
+    let release = |fixture: &TempDir| {
+        let text = written(fixture, &["--phase", "training", "--via", "apt"]);
+        let line = text.lines().find(|line| line.starts_with("# release "));
+        line.unwrap().to_owned()
+    };
+    let without =
+        |name, more: Layer| fixture_with(name, &more.whiteout(gone), vec![("Env", json!({"CUDA_VERSION": ""}))]);
+    insta::assert_snapshot!(
+        [
+            release(&without("dangling-link", apt())),
+            release(&without("headers-only", apt())),
+            release(&without("extras-only", apt())),
+            release(&without(
+                "no-cupti",
+                apt().file("usr/local/cuda-12.2/extras/CUPTI/include/cupti.h", "// header")
+            )),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn names_that_lead_nowhere_or_to_another_release_go_and_no_folder_is_named_twice() {
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let copy = ["--phase", "profiling", "--from", &from, "--from-name", "devel:1"];
+    let image = fixture("dangling-link", &system(), &[]);
+    let text = written(&image, &copy);
+    assert_eq!(foretold(&text), "pass");
+    let gone = "rm -f /usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12;";
+    assert!(text.contains(gone) && !text.contains("lib/libcupti.so;"), "{text}");
+    // Of another CUDA than the image no file would do.
+    let image = fixture("link-across-majors", &system(), &[]);
+    let said = refused(&image, &copy);
+    assert!(
+        said.contains("would not pass its own audit: cupti-cudart-mismatch"),
+        "{said}"
+    );
+    let hidden = system().file("opt/cupti/lib/libcupti.so.12", "no library");
+    let image = fixture_with(
+        "no-cupti",
+        &hidden,
+        vec![("Env", json!({"LD_LIBRARY_PATH": "/opt/cupti/lib:/opt/cupti"}))],
+    );
+    let text = written(&image, &copy);
+    assert_eq!(text.matches("/opt/cupti/lib:").count(), 0, "{text}");
+}
+
+#[test]
+fn what_is_the_users_stays_as_it_is() {
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let mine = |more: Layer, config| written(&fixture_with("no-cupti", &more, config), &copy);
+    let own_file = mine(
+        system().file("etc/ld.so.conf.d/000-cupti.conf", "/opt/mine\n"),
+        Vec::new(),
+    );
+    assert!(
+        own_file.contains("echo /opt/cupti/lib > /etc/ld.so.conf.d/000-cupti-audit.conf;"),
+        "{own_file}"
+    );
+    let no_include = mine(system().file("etc/ld.so.conf", "/opt/mine"), Vec::new());
+    assert!(
+        no_include.contains("{ echo /opt/cupti/lib; cat /etc/ld.so.conf || true; }"),
+        "{no_include}"
+    );
+    let bare_path = mine(system(), vec![("Env", json!({"PATH": "/usr/bin:/bin"}))]);
+    assert!(
+        bare_path.contains("export PATH=\"$PATH:/usr/sbin:/sbin\";"),
+        "{bare_path}"
+    );
+    let volume = mine(system(), vec![("Volumes", json!({"/opt": {}}))]);
+    assert!(
+        volume.contains("\"/usr/local/lib/cupti/\"]") && !volume.contains("/opt"),
+        "{volume}"
+    );
+    let etc = mine(system(), vec![("Volumes", json!({"/etc/": {}}))]);
+    assert!(
+        !etc.contains("ldconfig;") && etc.contains("has /etc as a volume"),
+        "{etc}"
+    );
+    let triggers = mine(system(), vec![("OnBuild", json!(["RUN make"]))]);
+    assert!(triggers.contains("#   ONBUILD RUN make\n"), "{triggers}");
+    for text in [&own_file, &no_include, &bare_path, &volume, &etc, &triggers] {
+        assert_eq!(foretold(text), "pass", "{text}");
+    }
+    let with_space = system().file("opt/my tools/x", "");
+    let spaces = fixture_with("extras-only", &with_space, vec![("WorkingDir", json!("/my work"))]);
+    written(&spaces, &["--phase", "training"]);
+}
+
+#[test]
+fn what_a_phase_has_no_use_for_goes_in_every_phase_where_that_is_asked_for() {
+    let image = fixture(
+        "torch-with-triton",
+        &with_user(system()),
+        &[("User", "app"), ("WorkingDir", "/my work")],
+    );
+    let text = written(&image, &["--phase", "training", "--drop"]);
+    assert!(
+        text.contains("COPY --from=full-training / /") && text.contains("WORKDIR \"/my work\""),
+        "{text}"
+    );
+    let text = written(&image, &["--phase", "training"]);
+    assert!(!text.contains("full-training"), "{text}");
+}
+
+#[test]
+fn ways_are_tried_in_the_order_in_which_they_are_asked_for() {
+    let image = fixture("no-cupti", &apt(), &[]);
+    let order = ["--phase", "training", "--via", "pip,copy,apt"];
+    let text = written(&image, &order);
+    assert!(
+        text.contains("FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS cupti"),
+        "{text}"
+    );
+    let config = "via: [conda, copy]\n";
+    fs::write(image.path().join("cupti-audit.yaml"), config).unwrap();
+    let text = written(&image, &["--phase", "training"]);
+    assert!(
+        text.contains("#   conda: no, the image has no conda\n") && text.contains("-devel-"),
+        "{text}"
+    );
+    let text = written(&image, &["--phase", "training", "--via", "apt"]);
+    assert!(text.contains("cuda-cupti-12-4"), "{text}");
+}
+
 #[test]
 fn the_sample_of_the_readme_is_what_is_written() {
     let image = fixture("no-cupti", &system(), &[]);
@@ -376,7 +549,7 @@ fn the_sample_of_the_readme_is_what_is_written() {
 #[test]
 fn the_linter_sees_what_is_wrong() {
     let wrong = "FROM debian\nRUN apt-get update && apt-get install curl | sh\nENV LD_LIBRARY_PATH=/a:\nCMD sleep 1\nCOPY --from=x a b\nRUN if\n";
-    let rules: Vec<String> = lint(wrong)
+    let rules: Vec<String> = lint_here(wrong)
         .iter()
         .map(|line| line.split(": ").next().unwrap().to_owned())
         .collect();

@@ -16,7 +16,7 @@ mod cupti_parts;
 mod docker;
 mod support;
 
-use builder::Builder;
+use builder::{BuildEngine, Builder};
 
 /// Opens what it is told, as a program without search paths does.
 const PROBE: &str = include_str!("support/probe.c");
@@ -65,9 +65,16 @@ fn start() -> Option<Builder> {
 /// Builds what is written for an image and a phase; the result passes the audit, and its own loader opens `names`.
 /// Returns the bytes that were added.
 fn serves(builder: &Builder, image: &str, phase: &str, more: &[&str], names: &[&str]) -> u64 {
+    serves_by(builder, BuildEngine::Classic, image, phase, more, names)
+}
+
+/// The same with one of the builders.
+fn serves_by(builder: &Builder, by: BuildEngine, image: &str, phase: &str, more: &[&str], names: &[&str]) -> u64 {
     let text = builder.dockerfile(image, phase, more);
     assert!(!text.contains("as it is: pass"), "{text}");
-    builder.must_build("made:1", &text);
+    let output = builder.build_by(by, "made:1", &text, &[]);
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{by:?}: {text}\n{said}");
     for name in names {
         let output = builder.run("made:1", &["/probe", "lazy", name]);
         let said = String::from_utf8_lossy(&output.stdout);
@@ -77,11 +84,26 @@ fn serves(builder: &Builder, image: &str, phase: &str, more: &[&str], names: &[&
         );
     }
     let after = builder.audit("made:1", phase);
-    let verdict = (after.verdict.as_str(), after.because.as_slice());
-    assert_eq!(verdict, ("pass", [].as_slice()), "{text}");
+    assert_eq!(after.said_verdict(), "pass", "{text}");
+    assert_eq!(Builder::foretold(&text, phase), "pass", "{text}");
     let added = builder.size("made:1") - builder.size(image);
+    near(&text, added);
     println!("{image} for {phase} {more:?}: {added} bytes more");
     added
+}
+
+/// The bytes that were foretold are those of the engine, within two in a hundred and what a package's papers take.
+fn near(text: &str, added: u64) {
+    let Some(foretold) = Builder::foretold_bytes(text) else {
+        return;
+    };
+    #[expect(clippy::cast_precision_loss, reason = "megabytes, to one part in a hundred")]
+    let real = added as f64;
+    println!("  {foretold} bytes foretold, {real} real");
+    assert!(
+        (real - foretold).abs() <= real / 50.0 + 20_000.0,
+        "{foretold} {real}\n{text}"
+    );
 }
 
 /// What is built, in words, and how.
@@ -91,7 +113,7 @@ type Case = (&'static str, fn(&Builder));
 #[test]
 fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
     let Some(builder) = start() else { return };
-    let cases: [Case; 10] = [
+    let cases: [Case; 13] = [
         ("copied files are those of the phase", copied),
         ("files in the image are only led to", in_place),
         ("Debian's own package", own_package),
@@ -101,6 +123,9 @@ fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
         ("what hides it on LD_LIBRARY_PATH", hidden),
         ("a wheel, and what it leaves for inference", wheel),
         ("a target for each phase", project),
+        ("names that are not true", misleading),
+        ("what is the user's", of_the_user),
+        ("a CUPTI that lacks libgcc_s", without_libgcc),
         ("a result that does not work", broken),
     ];
     for (name, case) in cases {
@@ -361,23 +386,134 @@ fn project(builder: &Builder) {
     }
 }
 
+/// Links to nothing and names of another release go, so that the gate of a warning stays open.
+fn misleading(builder: &Builder) {
+    let from = ["--from", "docker-daemon:devel:1"];
+    let folder = "/usr/local/cuda-12.4/extras/CUPTI/lib64";
+    builder.put("old/libcupti.so.11.8", cupti_parts::cupti_11());
+    for (name, names) in [
+        ("dangling:1", "ln -s libcupti.so.2024.1.1 libcupti.so.12"),
+        (
+            "majors:1",
+            "mv /old/libcupti.so.11.8 . && ln -s libcupti.so.11.8 libcupti.so.12",
+        ),
+    ] {
+        let image = format!(
+            "FROM runtime:1\nUSER root\nCOPY old /old\nRUN mkdir -p {folder} && cd {folder} && {names}\nUSER 1000\n"
+        );
+        builder.must_build(name, &image);
+        for by in builder.builders() {
+            serves_by(
+                builder,
+                by,
+                name,
+                "profiling",
+                &from,
+                &["libcupti.so.12", "libnvperf_host.so"],
+            );
+            let gate = ["--phase", "profiling", "--fail-on", "warning", "docker-daemon:made:1"];
+            let output = builder.cupti_audit(&gate);
+            assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
+        }
+    }
+}
+
+/// Own files of ldconfig, a PATH without /sbin, volumes, spaces and triggers are as they were, and CUPTI is found.
+fn of_the_user(builder: &Builder) {
+    let own_conf = "RUN echo /opt/mine > /etc/ld.so.conf.d/000-cupti.conf";
+    let no_include = "RUN mkdir /opt/mine && printf /opt/mine > /etc/ld.so.conf && cp /lib/x86_64-linux-gnu/libm.so.6 /opt/mine/libmine.so";
+    let spaces = "WORKDIR /my work\nRUN cp -r /usr/lib/x86_64-linux-gnu/libm.so.6 'lib m.so'";
+    let cases = [
+        ("an own file", own_conf, "cat /etc/ld.so.conf.d/000-cupti.conf"),
+        (
+            "no include",
+            no_include,
+            "tail -c 9 /etc/ld.so.conf; /sbin/ldconfig -p | grep -c libmine",
+        ),
+        ("no sbin", "ENV PATH=/usr/bin:/bin", "echo $PATH"),
+        ("a volume", "VOLUME /opt", "ls -d /opt"),
+        (
+            "a volume of the system",
+            "VOLUME [\"/etc\", \"/opt\"]",
+            "cat /etc/debian_version",
+        ),
+        ("spaces", spaces, "pwd; ls"),
+        (
+            "a trigger",
+            "ONBUILD RUN touch /triggered",
+            "ls /debian-binary 2>&1; true",
+        ),
+    ];
+    for (what, lines, asks) in cases {
+        builder.must_build("user:1", &format!("FROM runtime:1\nUSER root\n{lines}\n"));
+        let says = |image: &str| {
+            let output = builder.run(image, &["/bin/sh", "-c", asks]);
+            String::from_utf8(output.stdout).unwrap()
+        };
+        for by in builder.builders() {
+            for more in [
+                &["--from", "docker-daemon:devel:1"][..],
+                &["--via", "apt", "--cuda", "11.8"],
+            ] {
+                // A package would be written into a volume of the system, which is refused.
+                if what == "a volume of the system" && more[0] == "--via" {
+                    let output = builder
+                        .cupti_audit(&[&["dockerfile", "docker-daemon:user:1", "--phase", "training"], more].concat());
+                    let said = String::from_utf8(output.stderr).unwrap();
+                    assert!(said.contains("has /etc as a volume"), "{said}");
+                    continue;
+                }
+                let name = if more[0] == "--via" {
+                    "libcupti.so.11.8"
+                } else {
+                    "libcupti.so.12"
+                };
+                println!("{what} by {by:?} {more:?}");
+                serves_by(builder, by, "user:1", "training", more, &[name]);
+                assert_eq!(says("made:1"), says("user:1"), "{what}");
+            }
+        }
+    }
+}
+
+/// Nothing is brought for inference, and for training what is lacking comes from an image that has it.
+fn without_libgcc(builder: &Builder) {
+    let lib = "/usr/lib/x86_64-linux-gnu";
+    let image = format!(
+        "FROM debian:12 AS whole\nRUN mkdir -p /small/bin /small/sbin /small/etc /small{lib} /small/lib64 /small/usr/bin \\\n\
+         && cp /bin/sh /bin/rm /bin/cat /bin/ln /bin/mkdir /small/bin/ && cp {lib}/libselinux.so.1 {lib}/libpcre2-8.so.0 /small{lib}/ && cp /sbin/ldconfig /small/sbin/ \\\n\
+         && ln -s usr/lib /small/lib \\\n\
+         && for file in ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libpthread.so.0 librt.so.1 libdl.so.2 libutil.so.1; do \\\n\
+         cp {lib}/$file /small{lib}/; done && cp /lib64/ld-linux-x86-64.so.2 /small/lib64/\n\
+         FROM scratch\nCOPY --from=whole /small /\nCOPY --from=runtime:1 /probe /probe\n\
+         COPY devel/{LIB}/libcupti.so.2024.1.1 {lib}/libcupti.so.2024.1.1\nRUN [\"/sbin/ldconfig\"]\nENV CUDA_VERSION=12.4.1\n"
+    );
+    builder.must_build("unwound:1", &image);
+    for by in builder.builders() {
+        let text = builder.dockerfile("unwound:1", "inference", &[]);
+        assert!(!text.contains("install") && !text.contains("AS cupti"), "{text}");
+        assert!(builder.build_by(by, "made:1", &text, &[]).status.success(), "{text}");
+        let audited = builder.audit("made:1", "inference");
+        assert_eq!(audited.said_verdict(), Builder::foretold(&text, "inference"), "{text}");
+        let from = ["--from", "docker-daemon:devel:1"];
+        serves_by(builder, by, "unwound:1", "training", &from, &["libcupti.so.12"]);
+    }
+    let output = builder.cupti_audit(&["dockerfile", "docker-daemon:unwound:1", "--phase", "training"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("libgcc_s.so.1"), "{said}");
+}
+
 /// A Dockerfile whose result does not work cannot be built.
 fn broken(builder: &Builder) {
     let from = ["--from", "docker-daemon:devel:1"];
     let text = builder.dockerfile("runtime:1", "profiling", &from);
     let elsewhere = text.replace("echo /opt/cupti/lib >", "echo /opt/elsewhere >");
-    let no_host: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.contains("libnvperf_host.so\"]"))
-        .collect();
+    let no_host = text.replace(&format!("\"/{LIB}/libnvperf_host.so\", "), "");
     let no_libgcc = text.replace("USER 1000:1000", "RUN rm /lib/x86_64-linux-gnu/libgcc_s.so.1");
     let no_cupti = text.replace("USER 1000:1000", "RUN echo text > /opt/cupti/lib/libcupti.so.2024.1.1");
     for (broken, says) in [
         (elsewhere, "libcupti.so.12' from LD_PRELOAD cannot be preloaded"),
-        (
-            no_host.join("\n") + "\n",
-            "libnvperf_host.so' from LD_PRELOAD cannot be preloaded",
-        ),
+        (no_host, "libnvperf_host.so' from LD_PRELOAD cannot be preloaded"),
         (no_libgcc, "libgcc_s.so.1"),
         (no_cupti, "file too short"),
     ] {

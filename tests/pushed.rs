@@ -106,11 +106,18 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
 
 #[test]
 fn a_registry_in_trouble_is_asked_again_and_gets_the_whole_blob() {
+    // 408: it waited too long for the blob.
+    for status in [503, 429, 408] {
+        asked_again(status);
+    }
+}
+
+fn asked_again(status: u16) {
     let tries = AtomicUsize::new(0);
     let server = Server::start(move |request| {
         let is_blob = request.method == "PUT" && request.path.contains("uploads");
         if is_blob && tries.fetch_add(1, Ordering::Relaxed) == 0 {
-            Reply::new(503, "")
+            Reply::new(status, "")
         } else {
             registry(request)
         }

@@ -599,3 +599,91 @@ fn an_interrupted_run_leaves_all_or_nothing() {
     }
     assert!(nothing > 0, "{whole} whole, {nothing} nothing");
 }
+
+/// A layer as GNU tar writes it: zeros behind the end marker, up to a multiple of 10,240 bytes.
+fn padded(layer: &Layer) -> Vec<u8> {
+    let mut tar = layer.tar();
+    tar.resize(tar.len().next_multiple_of(10_240), 0);
+    tar
+}
+
+/// An archive as `docker save` writes it, with plain layers.
+fn saved(place: &Place, layers: &[Vec<u8>]) -> String {
+    let ids: Vec<String> = layers.iter().map(|layer| testkit::layer::sha256(layer)).collect();
+    let config = json!({
+        "architecture": "amd64", "os": "linux", "x": 7,
+        "rootfs": {"type": "layers", "diff_ids": ids},
+    });
+    let config = config.to_string().replace("\"x\":7", "\"x\":12345678901234567890123");
+    let names: Vec<String> = (0..layers.len()).map(|number| format!("{number}/layer.tar")).collect();
+    let manifest = json!([{"Config": "c.json", "RepoTags": ["app:1"], "Layers": names}]).to_string();
+    let documents = Layer::new().file("c.json", config).file("manifest.json", manifest);
+    let add = |archive: Layer, (name, layer): (&String, &Vec<u8>)| archive.file(name, layer);
+    let archive = names.iter().zip(layers).fold(documents, add);
+    fs::write(place.path().join("app.tar"), archive.tar()).unwrap();
+    place.of("docker-archive", "app.tar")
+}
+
+fn diff_ids(image: &str) -> Vec<String> {
+    let report = audit(image, &["--fail-on", "never"]);
+    let layers = report["image"]["layers"].as_array().unwrap().iter();
+    layers
+        .map(|layer| layer["diff_id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+const STATIC: &str = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
+
+/// Every byte of a layer that is left alone is copied: what stands behind the end marker counts for its diff id.
+#[test]
+fn layers_that_are_left_alone_keep_every_byte() {
+    let place = Place::new();
+    let layers = [
+        padded(&Layer::new().file("base", "1")),
+        padded(&Layer::new().file(STATIC, "a\n").file("stays", "2")),
+        padded(&Layer::new().file("top", "3")),
+    ];
+    let from = saved(&place, &layers);
+    let ids: Vec<String> = layers.iter().map(|layer| testkit::layer::sha256(layer)).collect();
+    for (scheme, name) in [("oci", "out"), ("oci-archive", "o.tar"), ("docker-archive", "d.tar")] {
+        let to = place.of(scheme, name);
+        must(&[&from, "--phase", "inference", "-o", &to]);
+        assert_eq!(diff_ids(&to), ids, "{to}");
+        let to = place.of(scheme, &format!("dropped-{name}"));
+        let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to]);
+        assert!(said.contains(STATIC), "{said}");
+        let after = diff_ids(&to);
+        assert_eq!((&after[0], &after[2], after.len()), (&ids[0], &ids[2], 4), "{to}");
+        assert_ne!(after[1], ids[1]);
+    }
+    let config = fs::read_dir(place.path().join("dropped-out/blobs/sha256")).unwrap();
+    let mut blobs = config.map(|blob| fs::read(blob.unwrap().path()).unwrap());
+    assert!(blobs.any(|blob| String::from_utf8_lossy(&blob).contains("\"x\":12345678901234567890123,")));
+}
+
+/// What the index of a layout says of an image is carried on, but for the name that it had.
+#[test]
+fn an_entry_of_an_index_keeps_its_annotations_and_gets_the_name_that_was_asked_for() {
+    let place = Place::new();
+    let image = fixture("devel");
+    let first = place.of("oci", "first:1");
+    must(&[&image, "--phase", "inference", "-o", &first]);
+    let index = place.path().join("first/index.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    document["manifests"][0]["annotations"] = json!({
+        "org.opencontainers.image.ref.name": "1", "io.containerd.image.name": "docker.io/library/app:1", "mine": "yes",
+    });
+    fs::write(&index, document.to_string()).unwrap();
+    let annotations = |folder: &str| {
+        let index = fs::read(place.path().join(folder).join("index.json")).unwrap();
+        let index: Value = serde_json::from_slice(&index).unwrap();
+        index["manifests"][0]["annotations"].clone()
+    };
+    must(&[&first, "--phase", "inference", "-o", &place.of("oci", "other:2")]);
+    assert_eq!(
+        annotations("other"),
+        json!({"mine": "yes", "org.opencontainers.image.ref.name": "2"})
+    );
+    must(&[&first, "--phase", "inference", "-o", &place.of("oci", "unnamed")]);
+    assert_eq!(annotations("unnamed"), document["manifests"][0]["annotations"]);
+}

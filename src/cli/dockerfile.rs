@@ -46,9 +46,18 @@ pub struct DockerfileArgs {
     // With `=` alone: else `--cloudbuild IMAGE` would take the image for the file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases")]
     pub cloudbuild: Option<PathBuf>,
-    /// How CUPTI comes in [default: the cheapest way that works]
-    #[arg(long, value_enum, value_name = "WAY")]
-    pub via: Option<ViaArg>,
+    /// The seconds that Cloud Build gives to the target that compiles PyTorch
+    #[arg(long, value_name = "SECONDS", default_value_t = 14_400, requires = "cloudbuild")]
+    pub builder_timeout: u32,
+    /// The seconds that it gives to each other target
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "cloudbuild")]
+    pub runtime_timeout: u32,
+    /// How CUPTI comes in, or several ways in the order in which they are tried [default: the cheapest that works]
+    #[arg(long, value_enum, value_name = "WAY", value_delimiter = ',')]
+    pub via: Vec<ViaArg>,
+    /// What the phase has no use for goes, as it does for inference without this
+    #[arg(long)]
+    pub drop: bool,
     /// The image to copy from
     #[arg(long, value_name = "IMAGE")]
     pub from: Option<String>,

@@ -31,6 +31,9 @@ pub struct DeadWeightKind {
     /// What keeps the kind.
     #[serde(default)]
     pub used_by: Vec<UsePattern>,
+    /// The kinds that execute or link it: while a file of these stays, it stays too.
+    #[serde(default)]
+    pub serves: Vec<String>,
 }
 
 /// What an image carries the files for.
@@ -209,6 +212,14 @@ mod tests {
                     "triton/backends/nvidia/lib/cupti/libnvperf_host.so",
                     Some("triton-cupti"),
                 ),
+                (
+                    "triton/backends/nvidia/lib/cupti-blackwell/libcupti.so.13",
+                    Some("triton-cupti"),
+                ),
+                (
+                    "triton/backends/nvidia/lib/cupti/libcupti_static.a",
+                    Some("wheel-archives"),
+                ),
                 ("tensorflow/include/xla/profiler/gpu/cupti_tracer.h", None),
                 ("triton/backends/nvidia/include/cupti.h", None),
             ],
@@ -240,7 +251,9 @@ mod tests {
             CUDA,
             &[
                 ("targets/x86_64-linux/include/cuda_runtime.h", Some("compiler")),
-                ("targets/x86_64-linux/lib/libcudart_static.a", Some("static-libraries")),
+                ("targets/x86_64-linux/lib/libcudart_static.a", Some("compiler-archives")),
+                ("targets/x86_64-linux/lib/libcudadevrt.a", Some("compiler-archives")),
+                ("targets/x86_64-linux/lib/libcublas_static.a", Some("static-libraries")),
                 ("targets/x86_64-linux/lib/stubs/libcuda.so", Some("stubs")),
                 ("targets/x86_64-linux/lib/libcudart.so.12.4.127", None),
                 ("bin/nvcc", Some("compiler")),

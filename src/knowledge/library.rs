@@ -58,6 +58,9 @@ pub struct LibraryProfile {
     pub package: Option<String>,
     /// A word in the name of a package whose version is the library's.
     pub package_word: String,
+    /// What its files need beside the C library, by soname.
+    #[serde(default)]
+    pub needed: Vec<String>,
     /// The rules that are about it; a final `*` stands for any rest.
     #[serde(default)]
     pub rules: Vec<String>,

@@ -3,4 +3,5 @@
 pub(crate) mod dockerfile;
 pub(crate) mod remedy;
 pub(crate) mod slim;
+pub(crate) mod still_works;
 pub(crate) mod whole_file;

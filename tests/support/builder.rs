@@ -4,6 +4,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::print_stdout,
     reason = "tests drive real programs on the host"
 )]
 
@@ -16,10 +17,31 @@ use serde_json::Value;
 use crate::docker::Dockerd;
 use crate::support;
 
+/// Who builds: both are in the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildEngine {
+    /// The builder of Docker before 23.
+    Classic,
+    /// The builder since.
+    BuildKit,
+}
+
 /// An engine with a Debian in it, `debian:12`.
 pub struct Builder {
     /// The engine.
     pub engine: Dockerd,
+    /// The client that can ask for BuildKit, if there is one.
+    kit: Option<PathBuf>,
+}
+
+impl Audited {
+    /// The verdict and its reasons, as the header of a Dockerfile foretells them.
+    pub fn said_verdict(&self) -> String {
+        if self.because.is_empty() {
+            return self.verdict.clone();
+        }
+        format!("{} ({})", self.verdict, self.because.join(", "))
+    }
 }
 
 /// What an audit says of an image.
@@ -39,13 +61,39 @@ impl Builder {
         let debian = support::part("bookworm.tar")?;
         let engine = Dockerd::start()?;
         engine.must(&["import", debian.to_str().unwrap(), "debian:whole"]);
-        let builder = Self { engine };
+        let mut builder = Self { engine, kit: None };
         fs::create_dir(builder.at("context")).unwrap();
         // The engine gives an image as a tar each time that it is read: without ballast that is twice as fast.
         let ballast = "/var/cache/apt/archives/*.deb /var/lib/apt/lists/* /usr/share/doc /usr/share/locale";
         let light = format!("FROM debian:whole AS whole\nRUN rm -rf {ballast}\nFROM scratch\nCOPY --from=whole / /\n");
         builder.must_build("debian:12", &light);
+        builder.kit = builder.find_kit();
         Some(builder)
+    }
+
+    /// The builders that can be asked; says so where that is one alone.
+    pub fn builders(&self) -> Vec<BuildEngine> {
+        if self.kit.is_none() {
+            println!("skipped: no docker command here can ask for BuildKit");
+        }
+        let kit = self.kit.iter().map(|_| BuildEngine::BuildKit);
+        std::iter::once(BuildEngine::Classic).chain(kit).collect()
+    }
+
+    /// Docker's client asks for BuildKit itself up to 20.10, and by a plug-in that may be missing since.
+    fn find_kit(&self) -> Option<PathBuf> {
+        fs::write(self.at("Dockerfile"), "FROM debian:12\n").unwrap();
+        let clients = ["docker", "/usr/bin/docker"].map(PathBuf::from);
+        clients.into_iter().find(|client| {
+            let built = Command::new(client)
+                .args(["build", "--quiet", "--file"])
+                .args([self.at("Dockerfile"), self.context()])
+                .env("DOCKER_HOST", self.engine.host())
+                .env("DOCKER_BUILDKIT", "1")
+                .env("HOME", self.engine.dir())
+                .output();
+            built.is_ok_and(|output| output.status.success())
+        })
     }
 
     /// A path in a folder that goes with the engine.
@@ -61,15 +109,24 @@ impl Builder {
     /// Builds a Dockerfile, and gives what was printed. The network is the machine's: an engine without a bridge has
     /// no other.
     pub fn build(&self, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
+        self.build_by(BuildEngine::Classic, tag, dockerfile, more)
+    }
+
+    /// Builds a Dockerfile by one of the builders.
+    pub fn build_by(&self, builder: BuildEngine, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
         let file = self.at("Dockerfile");
         fs::write(&file, dockerfile).unwrap();
-        Command::new("docker")
+        let (client, number) = match builder {
+            BuildEngine::Classic => (Path::new("docker"), "0"),
+            BuildEngine::BuildKit => (self.kit.as_deref().unwrap(), "1"),
+        };
+        Command::new(client)
             .args(["build", "--network", "host", "--tag", tag, "--file"])
             .arg(&file)
             .args(more)
             .arg(self.context())
             .env("DOCKER_HOST", self.engine.host())
-            .env("DOCKER_BUILDKIT", "0")
+            .env("DOCKER_BUILDKIT", number)
             .env("HOME", self.engine.dir())
             .stdin(Stdio::null())
             .output()
@@ -117,6 +174,27 @@ impl Builder {
             because: because.map(|rule| rule.as_str().unwrap().to_owned()).collect(),
             report,
         }
+    }
+
+    /// What the header of a Dockerfile says that an audit of its result will say, as [`said_verdict`] has it.
+    ///
+    /// [`said_verdict`]: Audited::said_verdict
+    pub fn foretold(text: &str, phase: &str) -> String {
+        let begin = format!("# audited for {phase}, what comes out will say: ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&begin));
+        line.unwrap_or_else(|| panic!("nothing is foretold: {text}")).to_owned()
+    }
+
+    /// The bytes that the header of a Dockerfile says that the build adds.
+    pub fn foretold_bytes(text: &str) -> Option<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix("# adds "))?;
+        let (number, unit) = line.split_once(' ')?;
+        let factor = match unit {
+            "MB" => 1e6,
+            "kB" => 1e3,
+            _ => 1.0,
+        };
+        Some(number.parse::<f64>().ok()? * factor)
     }
 
     /// What a program of the image prints, run in a container of it as its own user.

@@ -11,6 +11,7 @@
     reason = "the shell of this machine reads the scripts"
 )]
 
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 /// An instruction with its comments taken out and its continuations joined.
@@ -64,8 +65,25 @@ fn read(text: &str) -> Vec<Instruction> {
     found
 }
 
-/// What is wrong with a Dockerfile, a line each.
+/// What is wrong with a Dockerfile, a line each; the real linter says it too, where it is there.
 pub fn lint(text: &str) -> Vec<String> {
+    let mut wrong = lint_here(text);
+    let part = testkit::parts::parts().join("hadolint/hadolint");
+    let program = if part.exists() { part } else { "hadolint".into() };
+    let started = Command::new(program)
+        .args(["--no-color", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut linter) = started else { return wrong };
+    linter.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let said = String::from_utf8(linter.wait_with_output().unwrap().stdout).unwrap();
+    wrong.extend(said.lines().map(|line| format!("hadolint: {line}")));
+    wrong
+}
+
+/// What is wrong by the rules that are written here.
+pub fn lint_here(text: &str) -> Vec<String> {
     let instructions = read(text);
     let mut wrong = Vec::new();
     let mut stages: Vec<String> = Vec::new();

@@ -48,6 +48,8 @@ pub(crate) struct FoundManifest {
     pub digest: Digest,
     pub manifest: ImageManifest,
     pub bytes: Vec<u8>,
+    /// Those of the entry of `index.json` that led to it.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// What a manifest document turned out to be.

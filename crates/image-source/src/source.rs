@@ -1,5 +1,6 @@
 //! The one trait that all image sources implement, and what they hand over.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -66,6 +67,8 @@ pub struct ImageDocuments {
     pub config: Vec<u8>,
     /// The manifest of the platform, where the source has one of its own.
     pub manifest: Option<Vec<u8>>,
+    /// What the index of a layout says of the image beside its descriptor.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// How the layers of an opened image can be had.

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use crate::cli::dockerfile::DockerfileArgs;
 use crate::judge::audit::judge_image;
-use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, config_instructions, image_name};
 use crate::make::remedy::copy_source::CopySource;
+use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
 use crate::make::whole_file::ExistingOutput;
 
@@ -66,6 +67,15 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
         audit: &audit,
         knowledge,
         source: source.as_ref(),
+        conditions: prepared.reader.options(None).conditions,
+        // The command line's list stands in place of the config's.
+        via: Some(&args.via)
+            .filter(|via| !via.is_empty())
+            .unwrap_or(&prepared.via)
+            .iter()
+            .copied()
+            .map(Into::into)
+            .collect(),
         base: base(args, facts)?,
     };
     let (text, cloudbuild) = match &args.phase {
@@ -112,6 +122,9 @@ struct DockerfileInputs<'a> {
     audit: &'a AuditedImage,
     knowledge: &'a Knowledge,
     source: Option<&'a (String, ImageFacts)>,
+    /// What the processes of the image start with.
+    conditions: GatherOptions,
+    via: Vec<MethodKind>,
     /// The name of the image for `FROM`.
     base: String,
 }
@@ -131,10 +144,12 @@ impl DockerfileInputs<'_> {
             target: self.facts,
             phase,
             plan,
-            rules: &self.knowledge.rules,
-            via: self.args.via.map(Into::into),
+            knowledge: self.knowledge,
+            conditions: &self.conditions,
+            via: &self.via,
             cuda: cuda(self.args)?,
             source: self.source(),
+            drops: self.args.drop,
         };
         let recipe = make_recipe(&request)?;
         let mut page = dockerfile::fill_page(self.facts, plan, &recipe, &self.base)?;

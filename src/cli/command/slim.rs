@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::cli::slim::SlimArgs;
 use crate::judge::audit::judge_image;
+use crate::judge::facts::ImageFacts;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
@@ -14,7 +15,7 @@ use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
 use crate::make::slim::final_audit::audit_new_image;
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
-use crate::make::slim::output::{ImageOutput, OutputAccess};
+use crate::make::slim::output::{ImageOutput, OutputAccess, ReadImage};
 use crate::make::slim::provenance::SlimProvenance;
 use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
@@ -149,13 +150,18 @@ impl SlimRun<'_> {
             index: &self.options.index,
             folder: self.folder,
         };
-        let made = build_new_image(&self.original, &making, place.output.layer_storage())?;
+        let made = build_new_image(&self.original, &making, place.output)?;
+        let written = place.output.write_image(&made, self.folder)?;
         // Nothing is put in place that was not audited from the bytes that were written.
-        let after = self.check(&made, &decision, supplier)?;
+        let read = written.read_back(&made, place.output.to_string(), &self.options.index);
+        let read = read.map_err(|error| {
+            SlimError::Cannot(format!("nothing was written: what was made cannot be read: {error}"))
+        })?;
+        let after = self.check(&made, read, &decision, facts, supplier)?;
         if let Some(plan) = after.plan(&self.args.phase) {
             text += &slim_text::describe_result(&said, &made, &after, plan);
         }
-        let put = place.output.place_image(&made, &place.reach, self.folder)?;
+        let put = place.output.place_image(&made, written, &place.reach)?;
         text.extend(["  written: ", &put, "\n"]);
         // Last, so that no file speaks of an image that was not put in place.
         self.proof(&made.proof, place.reach.existing)?;
@@ -172,16 +178,26 @@ impl SlimRun<'_> {
     fn check(
         &self,
         made: &NewImage<'_>,
+        read: ReadImage,
         decision: &SlimDecision,
+        before: &ImageFacts,
         supplier: Option<&CuptiSupplier>,
     ) -> Result<AuditedImage, SlimError> {
         let conditions = &self.options.conditions;
-        let checked = audit_new_image(made, decision, self.knowledge, &self.args.phase, conditions);
-        checked.map_err(|error| match supplier {
-            None => SlimError::Cannot(format!(
-                "{error}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
+        let checked = audit_new_image(
+            made,
+            read,
+            decision,
+            before,
+            self.knowledge,
+            &self.args.phase,
+            conditions,
+        );
+        checked.map_err(|error| match (error, supplier) {
+            (SlimError::Unfit(why), None) => SlimError::Unfit(format!(
+                "{why}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
             )),
-            Some(_) => error,
+            (error, _) => error,
         })
     }
 

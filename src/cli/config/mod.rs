@@ -7,6 +7,7 @@ mod read;
 
 use std::path::PathBuf;
 
+use crate::cli::dockerfile::ViaArg;
 use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
@@ -32,6 +33,8 @@ pub struct ProjectConfig {
     pub insecure_registries: Vec<String>,
     /// `ca-cert`, from the config's folder.
     pub ca_cert: Option<PathBuf>,
+    /// The ways that `dockerfile` tries, in this order.
+    pub via: Vec<ViaArg>,
     /// `rules`, each from the config's folder.
     pub rules: Vec<PathBuf>,
     /// `profiles`, each from the config's folder.

@@ -34,6 +34,8 @@ struct ConfigSource {
     insecure_registries: Vec<String>,
     ca_cert: Option<PathBuf>,
     #[serde(default)]
+    via: Vec<String>,
+    #[serde(default)]
     rules: Vec<PathBuf>,
     #[serde(default)]
     profiles: Vec<PathBuf>,
@@ -107,6 +109,7 @@ impl ConfigChecker<'_> {
             environment: source.env.into_iter().collect(),
             insecure_registries: source.insecure_registries,
             ca_cert: source.ca_cert.map(|path| folder.join(path)),
+            via: self.each("via", &source.via, word),
             rules: from_folder(source.rules),
             profiles: from_folder(source.profiles),
             suppressions: suppressions

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{ConfigFile, FILE_NAME, ProjectConfig, locate};
+use crate::cli::dockerfile::ViaArg;
 use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
 use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::{FileMistake, Knowledge};
@@ -31,6 +32,7 @@ cpu: x86-64-v4
 env: {LD_LIBRARY_PATH: /opt/lib, N: 1}
 insecure-registries: ['localhost:5000']
 ca-cert: ca.pem
+via: [pip, copy]
 rules: [rules]
 profiles: [/shared/profiles]
 suppress:
@@ -61,6 +63,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
         environment: vec![variable("LD_LIBRARY_PATH", "/opt/lib"), variable("N", "1")],
         insecure_registries: vec!["localhost:5000".to_owned()],
         ca_cert: Some(PathBuf::from("/project/ca.pem")),
+        via: vec![ViaArg::Pip, ViaArg::Copy],
         rules: vec![PathBuf::from("/project/rules")],
         profiles: vec![PathBuf::from("/shared/profiles")],
         suppressions: vec![Suppression {
@@ -69,7 +72,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
             path: Some(GlobPattern::new("/usr/local/**").unwrap()),
             reason: "the build stage needs them".to_owned(),
             until: chrono::NaiveDate::from_ymd_opt(2027, 6, 30),
-            line: 13,
+            line: 14,
         }],
     };
     let file = read(WHOLE).unwrap();
@@ -85,7 +88,7 @@ fn all_mistakes_in_a_config_are_told_at_once() {
     assert_eq!(
         said(read(text).err()),
         [
-            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, rules, profiles, suppress",
+            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
             "c.yaml:2:10: there is no value \"fatal\"; there is error, warning, note, never",
             "c.yaml:3:11: invalid platform \"a/b/c/d\": expected os/architecture[/variant], such as linux/amd64 or linux/arm64",
             "c.yaml:4:6: expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4",

@@ -6,7 +6,7 @@ use super::file_owner;
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
+use image_linkage::rootfs::{LookupError, NodeKind, Rootfs, RootfsNode};
 
 /// A link named as libcupti that leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(super) fn add_cupti_node(
         NodeKind::Symlink(target) if library.is_name(path.name()) => {
             if let Err(why) = rootfs.lookup(&path.absolute())
                 // In libcupti.so → libcupti.so.12 → nothing, the second link is the broken one.
-                && !leads_to_link(rootfs, path, target)
+                && (why == LookupError::Loop || !leads_to_link(rootfs, path, target))
             {
                 let why = why.to_string();
                 found.dangling.push(DanglingLink {

@@ -29,14 +29,47 @@ pub struct ReadLayers {
     pub layers: Vec<Result<LayerIndex, Gap>>,
 }
 
+/// A file system of layers, and what was seen of them on the way.
+pub struct MergedLayers {
+    /// The layers on top of each other.
+    pub rootfs: Arc<Rootfs>,
+    /// The sizes of the layers.
+    pub sizes: Vec<LayerSize>,
+    /// What is odd about them.
+    pub oddities: Vec<ApplyProblem>,
+    /// The layers that were not read.
+    pub gaps: Vec<Gap>,
+}
+
 /// Gathers the facts of an image from its layers, about the library that `knowledge` is to be asked about.
 pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, conditions: &GatherOptions) -> ImageFacts {
-    let (library, tables) = (knowledge.library, knowledge.tables);
     let sizes = layers.layers.iter().map(size_of).collect();
     let unread = layers.layers.iter().filter_map(|layer| layer.as_ref().err());
-    let mut gaps: Vec<Gap> = unread.cloned().collect();
+    let gaps: Vec<Gap> = unread.cloned().collect();
     let (rootfs, oddities) = merged(layers);
-    let rootfs = Arc::new(rootfs);
+    let layers = MergedLayers {
+        rootfs: Arc::new(rootfs),
+        sizes,
+        oddities,
+        gaps,
+    };
+    gather_from_rootfs(image, layers, knowledge, conditions)
+}
+
+/// Gathers the facts of an image from its merged file system.
+pub fn gather_from_rootfs(
+    image: Image,
+    layers: MergedLayers,
+    knowledge: &Knowledge,
+    conditions: &GatherOptions,
+) -> ImageFacts {
+    let (library, tables) = (knowledge.library, knowledge.tables);
+    let MergedLayers {
+        rootfs,
+        sizes,
+        oddities,
+        mut gaps,
+    } = layers;
     let mut contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
     let profiles = knowledge.library_consumers();

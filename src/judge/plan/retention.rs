@@ -46,6 +46,9 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
         }
     }
     follow(facts, phase, &mut stays);
+    if serve(facts, phase, &mut stays) {
+        follow(facts, phase, &mut stays);
+    }
     let mut split = RetentionSplit {
         keep: Vec::new(),
         drop: Vec::new(),
@@ -95,6 +98,26 @@ fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<S
 fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
     let used = facts.dead_weight_uses.iter().find(|used| used.kind == file.kind)?;
     Some(format!("{} ({})", used.why, used.by))
+}
+
+/// Keeps what a kind executes or links that stays; says whether that is anything.
+fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) -> bool {
+    let before = stays.len();
+    let is_forbidden = |file: &DeadWeightFile| phase.baggage.forbids.iter().any(|kind| *kind == file.kind);
+    let staying = facts.dead_weight.iter();
+    let staying = staying.filter(|file| stays.contains_key(&file.path) || !is_forbidden(file));
+    // One file of each kind is enough for the reason.
+    let staying: BTreeMap<&str, &RootPath> = staying.map(|file| (file.kind, &file.path)).collect();
+    for file in &facts.dead_weight {
+        let kind = facts.tables.dead_weight.find_kind(file.kind);
+        let mut served = kind.into_iter().flat_map(|kind| &kind.serves);
+        if let Some(user) = served.find_map(|kind| staying.get(kind.as_str())) {
+            stays
+                .entry(&file.path)
+                .or_insert_with(|| format!("{user} stays, and works with it"));
+        }
+    }
+    stays.len() > before
 }
 
 /// The APIs that the phase welcomes, itself or through a tool.

@@ -29,8 +29,13 @@ pub(crate) fn config_instructions(
         // As JSON, one by one: in the plain form a space in a path makes two volumes of it.
         lines.push(format!("VOLUME {}", array(std::slice::from_ref(volume))));
     }
+    if let Some(folder) = &config.working_dir {
+        // In quotes: the rest of the line is the path, and a space at its end would be lost.
+        let folder = require_writable("the working directory", folder)?;
+        let plain = require_plain("", folder.as_bytes());
+        lines.push(format!("WORKDIR {}", plain.unwrap_or_else(|_| quote_env(folder))));
+    }
     for (name, what, value) in [
-        ("WORKDIR", "the working directory", &config.working_dir),
         ("USER", "the user of the image", &config.user),
         ("STOPSIGNAL", "the stop signal", &settings.stop_signal),
     ] {

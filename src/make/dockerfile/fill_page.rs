@@ -1,8 +1,8 @@
 //! Fills a page from a recipe.
 
 use super::phase_page::{
-    BuildCheckPage, ComponentPage, FilePage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage, RemovalGroupPage,
-    RemovalPage, RepositoryPage, SearchPathPage,
+    BuildCheckPage, ComponentPage, FilePage, ForetoldPage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage,
+    RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
 };
 use super::quote;
 use crate::judge::facts::ImageFacts;
@@ -10,7 +10,7 @@ use crate::judge::plan::Plan;
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
-use crate::make::remedy::install_folder::FOLDER;
+use crate::make::remedy::install_folder::FolderDiscovery;
 use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
 use crate::make::remedy::library_stems::loaded_name;
 use crate::make::remedy::method_choice::MethodChoice;
@@ -50,6 +50,13 @@ pub(crate) fn fill_page(
         release: recipe.release.clone(),
         adds: recipe.adds,
         leaves: recipe.leaves.iter().map(ToString::to_string).collect(),
+        foretold: ForetoldPage {
+            verdict: recipe.foretold.verdict.name(),
+            because: recipe.foretold.because.clone(),
+        },
+        triggers: facts.image.config.settings.on_build.clone(),
+        clears: recipe.clears.iter().map(path).collect::<Result<_, _>>()?,
+        lacks_sbin: recipe.system.lacks_sbin,
         user: user
             .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
@@ -67,22 +74,27 @@ pub(crate) fn fill_page(
         lead: lead(&recipe.lead)?,
         library_path: recipe.library_path.clone(),
         search_path: search_path.to_owned(),
-        fresh: recipe.fresh.as_ref().map(fresh),
+        fresh: recipe.fresh.as_ref().map(|plan| fresh(plan, recipe.system.has_cache)),
         // Set later: only a project builds PyTorch, and only a copy of the files into `scratch` loses the config.
         pytorch: false,
+        python: recipe.system.python.as_ref().map(path).transpose()?.unwrap_or_default(),
         soname: recipe
             .choice
             .as_ref()
             .map(|choice| choice.way.soname())
             .unwrap_or_default(),
-        folder: path(&recipe.folder)?,
+        folder: path(&recipe.search.folder)?,
+        conf: match &recipe.search.by {
+            FolderDiscovery::Conf(conf) => Some(path(conf)?),
+            FolderDiscovery::Default => None,
+        },
         config: Vec::new(),
         proof: proof(facts, &recipe.proof)?,
     })
 }
 
 fn path(path: &RootPath) -> Result<String, RemedyError> {
-    quote::require_plain("a path", &path.absolute())
+    quote::require_literal("a path", &path.absolute())
 }
 
 fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
@@ -94,6 +106,20 @@ fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
         })
     };
     bring.files.iter().map(file).collect()
+}
+
+/// Files that are copied: in one layer where all keep their names.
+fn copied(from: String, files: Vec<FilePage>, links: Vec<LinkPage>) -> MethodPage {
+    let folder_of = |path: &str| path.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
+    let name_of = |path: &str| path.rsplit('/').next().map(str::to_owned);
+    let folder = files.first().and_then(|file| folder_of(&file.to));
+    let fits = |file: &FilePage| folder_of(&file.to) == folder && name_of(&file.from) == name_of(&file.to);
+    MethodPage::Copy {
+        folder: folder.clone().filter(|_| files.iter().all(fits)),
+        from,
+        files,
+        links,
+    }
 }
 
 fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
@@ -113,17 +139,14 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
         InstallMethod::Place(place) => MethodPage::Place {
             files: files(&place.bring)?,
         },
-        InstallMethod::Copy { from, bring } => MethodPage::Copy {
-            from: from.clone(),
-            files: files(bring)?,
+        InstallMethod::Copy { from, bring } => {
             // Without a shell nothing makes links, and the files have the names that are asked for.
-            links: if recipe.system.shell { links(bring)? } else { Vec::new() },
-        },
-        InstallMethod::Devel { from, folder, release } => MethodPage::Copy {
-            from: from.clone(),
-            files: of_devel(folder, &release.soname, recipe)?,
-            links: Vec::new(),
-        },
+            let links = if recipe.system.shell { links(bring)? } else { Vec::new() };
+            copied(from.clone(), files(bring)?, links)
+        }
+        InstallMethod::Devel { from, folder, release } => {
+            copied(from.clone(), of_devel(folder, &release.soname, recipe)?, Vec::new())
+        }
         InstallMethod::Package(package) => MethodPage::Package {
             manager: package.manager.program(),
             name: package.name.clone(),
@@ -149,7 +172,7 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
 
 /// The files of a devel image by their sonames: `COPY` follows the links, so that each is a file of that name.
 fn of_devel(folder: &RootPath, soname: &str, recipe: &PhaseRecipe) -> Result<Vec<FilePage>, RemedyError> {
-    let own = &recipe.folder;
+    let own = &recipe.search.folder;
     let file = |need: &RequiredLibrary| {
         let name = loaded_name(need.stem, soname);
         Ok(FilePage {
@@ -201,9 +224,14 @@ fn lead(lead: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
             folder: path(folder)?,
             because: because.clone(),
         },
-        SearchPathSetup::Links { conf, links, because } => SearchPathPage::Links {
+        SearchPathSetup::Links {
+            conf,
+            folder,
+            links,
+            because,
+        } => SearchPathPage::Links {
             conf: path(conf)?,
-            folder: format!("/{FOLDER}"),
+            folder: path(folder)?,
             links: links.iter().map(link).collect::<Result<_, _>>()?,
             because: because.clone(),
         },
@@ -220,7 +248,7 @@ fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, RemedyError> {
     })
 }
 
-fn fresh(fresh: &RemovalPlan) -> RemovalPage {
+fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
     let mut unwritable = 0;
     let mut groups = Vec::new();
     for group in &fresh.groups {
@@ -244,6 +272,7 @@ fn fresh(fresh: &RemovalPlan) -> RemovalPage {
         before: fresh.before,
         after: fresh.after,
         layers: fresh.layers,
+        caches,
     }
 }
 

@@ -25,8 +25,16 @@ pub(crate) struct PhasePage {
     pub considered: Vec<ConsideredMethod>,
     pub release: Option<BroughtRelease>,
     pub adds: Option<u64>,
-    /// The rules that stay unsatisfied.
+    /// What stays to be wished for.
     pub leaves: Vec<String>,
+    /// What an audit will say of the result.
+    pub foretold: ForetoldPage,
+    // Instructions of the image's own that every build on it runs first, whatever stands here.
+    pub triggers: Vec<String>,
+    /// The names that lead nowhere, which go.
+    pub clears: Vec<String>,
+    // Whether `PATH` of the image hides ldconfig, and what dpkg calls, from a RUN.
+    pub lacks_sbin: bool,
     /// The image's own user, where that is not root.
     // What is installed is installed as root; the last lines go back to this user, or the container would run as root.
     pub user: Option<String>,
@@ -36,6 +44,8 @@ pub(crate) struct PhasePage {
     pub soname: String,
     /// The folder that files are copied into.
     pub folder: String,
+    /// The file that names it for ldconfig; `None` where the loader looks there by itself.
+    pub conf: Option<String>,
     pub needs: Vec<NeedPage>,
     // The libraries that a package brings and the phase does not need. They go in the RUN that installs it: a later
     // layer would hide them, and they would still be pulled.
@@ -48,10 +58,20 @@ pub(crate) struct PhasePage {
     pub fresh: Option<RemovalPage>,
     /// Whether the PyTorch of the builder is taken over.
     pub pytorch: bool,
+    /// The Python that a container of the image starts; empty where there is none.
+    pub python: String,
     /// The lines that set what a copy of the files does not bring along.
     pub config: Vec<String>,
     /// What is asked of the image's own loader.
     pub proof: BuildCheckPage,
+}
+
+/// What an audit will say of the result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ForetoldPage {
+    pub verdict: &'static str,
+    /// The rules that make it.
+    pub because: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -87,6 +107,8 @@ pub(crate) enum MethodPage {
     /// Files of another image.
     Copy {
         from: String,
+        /// The folder that all are copied into under their own names; `None` where one gets another name.
+        folder: Option<String>,
         files: Vec<FilePage>,
         links: Vec<LinkPage>,
     },
@@ -167,6 +189,8 @@ pub(crate) struct RemovalPage {
     pub before: u64,
     pub after: u64,
     pub layers: usize,
+    /// Whether the loader's cache, which may name what goes, is made anew.
+    pub caches: bool,
 }
 
 /// Paths that are removed for one reason.

@@ -2,11 +2,10 @@
 
 use serde::Serialize;
 
-use super::phase_page::{FilePage, MethodPage, NeedPage, PhasePage, SearchPathPage};
+use super::phase_page::{FilePage, ForetoldPage, MethodPage, NeedPage, PhasePage, SearchPathPage};
 use super::templates::{DockerfileTemplates, TemplateError, tidy};
 use crate::knowledge::packages::GitSource;
 use crate::make::remedy::builder_stage::BuilderStage;
-use crate::make::remedy::install_folder::CONF;
 use crate::make::remedy::library_stems::{CUPTI, loaded_name};
 use crate::make::remedy::method_choice::ConsideredMethod;
 use crate::make::remedy::recipe::BroughtRelease;
@@ -16,9 +15,19 @@ const GATHERED: &str = "/cupti";
 
 /// What a file for a project is made of.
 pub(crate) struct ProjectDockerfile {
-    /// The pages of training, profiling and inference, in this order; each target shares what the one before has.
+    /// The pages of the phases in the order of a project; targets that bring CUPTI share what the first of them has.
     pub pages: Vec<PhasePage>,
     pub builder: Option<BuilderPage>,
+    pub timeouts: BuildTimeouts,
+}
+
+/// How long a step of Cloud Build may take, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BuildTimeouts {
+    /// The target that compiles.
+    pub builder: u32,
+    /// Any other target.
+    pub runtime: u32,
 }
 
 /// The stage that compiles against CUPTI.
@@ -40,6 +49,8 @@ pub(crate) struct BuildTarget {
     pub audited: bool,
     /// How long it may take to build.
     pub seconds: u32,
+    /// From which severity on its audit stops the build: an audit that is foretold to warn must not.
+    pub fail_on: &'static str,
 }
 
 #[derive(Serialize)]
@@ -48,6 +59,7 @@ struct TargetSection {
     verdict: &'static str,
     because: Vec<String>,
     adds: Option<u64>,
+    foretold: ForetoldPage,
     saves: Option<SizeSavings>,
     leaves: Vec<String>,
     text: String,
@@ -63,6 +75,7 @@ struct SizeSavings {
 #[derive(Serialize)]
 struct ProjectPage {
     image: String,
+    triggers: Vec<String>,
     targets: Vec<BuildTarget>,
     considered: Vec<ConsideredMethod>,
     release: Option<BroughtRelease>,
@@ -82,7 +95,7 @@ struct GatherPage<'p> {
 impl ProjectDockerfile {
     /// The targets, in the order of the file.
     pub(crate) fn targets(&self) -> Vec<BuildTarget> {
-        let builds = self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some());
+        let builds = self.builds_pytorch();
         let builder = self.builder.iter().map(|builder| BuildTarget {
             name: "builder".to_owned(),
             says: match builder.pytorch {
@@ -90,14 +103,23 @@ impl ProjectDockerfile {
                 None => "has what compiles against CUPTI".to_owned(),
             },
             audited: false,
-            // Hours for PyTorch, on the few cores that a build has.
-            seconds: if builds { 6 * 3600 } else { 1800 },
+            seconds: if builds {
+                self.timeouts.builder
+            } else {
+                self.timeouts.runtime
+            },
+            fail_on: "",
         });
         let phases = self.pages.iter().map(|page| BuildTarget {
             name: page.phase.clone(),
             says: page.summary.clone(),
             audited: true,
-            seconds: 1800,
+            seconds: self.timeouts.runtime,
+            fail_on: if page.foretold.verdict == "warn" {
+                "error"
+            } else {
+                "warning"
+            },
         });
         builder.chain(phases).collect()
     }
@@ -116,10 +138,11 @@ impl ProjectDockerfile {
         let mut sections = Vec::new();
         let mut before: Option<PhasePage> = None;
         for page in &self.pages {
+            let brings = page.way.is_some() && page.fresh.is_none();
             let page = self.shared(page, before.as_ref());
             sections.push(section(templates, &page)?);
-            // All later targets stand on the first, not on one another.
-            before = before.or(Some(page));
+            // The targets that bring CUPTI stand on the first of them, not on one another; no other one does.
+            before = before.or(Some(page).filter(|_| brings));
         }
         let builder = match &self.builder {
             Some(builder) => templates.render("builder.j2", builder)?,
@@ -127,6 +150,7 @@ impl ProjectDockerfile {
         };
         let all = ProjectPage {
             image: self.pages.first().map(|page| page.image.clone()).unwrap_or_default(),
+            triggers: self.pages.first().map(|page| page.triggers.clone()).unwrap_or_default(),
             targets: self.targets(),
             considered: brings.map(|page| page.considered.clone()).unwrap_or_default(),
             release: brings.and_then(|page| page.release.clone()),
@@ -137,20 +161,27 @@ impl ProjectDockerfile {
         Ok(tidy(&templates.render("all.j2", all)?))
     }
 
-    /// A page whose files come out of the stage that all share, on top of the first target where that has
-    /// some of them already.
+    fn builds_pytorch(&self) -> bool {
+        self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some())
+    }
+
+    /// A page whose files come out of the stage that all share, on top of the first target that brings CUPTI where this
+    /// one brings it as well.
     fn shared(&self, page: &PhasePage, first: Option<&PhasePage>) -> PhasePage {
+        let brings = page.way.is_some();
         let mut page = gathered(page);
-        let builds = self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some());
-        if let Some(first) = first.filter(|_| builds && page.way.is_none()) {
-            // The PyTorch of the builder links libcupti, whatever else the phase needs.
-            page.way.clone_from(&first.way);
-            page.lead.clone_from(&first.lead);
-            page.proof.names.clone_from(&first.proof.names);
+        page.pytorch = self.builds_pytorch();
+        // The PyTorch of the builder links libcupti, whatever else the phase needs: the least that is brought comes along.
+        let least = self.pages.iter().filter(|page| page.way.is_some());
+        let least = least
+            .min_by_key(|page| page.needs.len())
+            .filter(|_| page.pytorch && !brings);
+        if let Some(least) = least.map(gathered) {
+            page.way = least.way;
+            page.lead = least.lead;
+            page.proof.names = least.proof.names;
         }
-        page.pytorch = builds && first.is_none();
-        let Some(first) = first.filter(|_| page.fresh.is_none()) else {
-            page.pytorch |= builds;
+        let Some(first) = first.filter(|_| brings && page.fresh.is_none()) else {
             return page;
         };
         let had = files(first).to_vec();
@@ -159,7 +190,8 @@ impl ProjectDockerfile {
         {
             files.retain(|file| !had.iter().any(|other| other.to == file.to));
             links.clear();
-            // On top of the first target: the layers that both have are stored and pushed once.
+            page.clears.clear();
+            // On top of that target: the layers that both have are stored and pushed once.
             page.base.clone_from(&first.phase);
             if files.is_empty() {
                 page.way = None;
@@ -167,8 +199,6 @@ impl ProjectDockerfile {
                 page.lead = SearchPathPage::Again;
             }
             page.pytorch = false;
-        } else {
-            page.pytorch |= builds;
         }
         page
     }
@@ -181,6 +211,7 @@ impl ProjectDockerfile {
         struct CloudBuild<'f> {
             file: &'f str,
             name: &'static str,
+            builds: bool,
             seconds: u32,
             targets: Vec<BuildTarget>,
         }
@@ -188,6 +219,7 @@ impl ProjectDockerfile {
         let page = CloudBuild {
             file,
             name: "project",
+            builds: self.builds_pytorch(),
             // Ten minutes more for the audit of each, the time that its step has in the template.
             seconds: targets.iter().map(|target| target.seconds + 600).sum(),
             targets,
@@ -246,13 +278,19 @@ fn gathered(page: &PhasePage) -> PhasePage {
     // The stage has put each file under the name that is asked for, so that no links are needed.
     page.way = Some(MethodPage::Copy {
         from: String::new(),
+        folder: Some(format!("{folder}/")),
         files: page.needs.iter().map(file).collect(),
         links: Vec::new(),
     });
-    page.lead = SearchPathPage::Folder {
-        conf: format!("/{CONF}"),
-        folder,
-        because: "ldconfig finds it for every process".to_owned(),
+    page.lead = match page.conf.clone() {
+        Some(conf) => SearchPathPage::Folder {
+            conf,
+            folder,
+            because: "ldconfig finds it for every process".to_owned(),
+        },
+        None => SearchPathPage::Nothing {
+            because: "the loader looks there by itself".to_owned(),
+        },
     };
     page
 }
@@ -268,6 +306,7 @@ fn section(templates: &DockerfileTemplates, page: &PhasePage) -> Result<TargetSe
             after: fresh.after,
             layers: fresh.layers,
         }),
+        foretold: page.foretold.clone(),
         leaves: page.leaves.clone(),
         text: templates.render("section.j2", page)?,
     })

@@ -20,6 +20,15 @@ pub(crate) fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyErr
     text.map(str::to_owned).ok_or_else(|| refused(what, name))
 }
 
+/// The path as it is, when the JSON form of `COPY` and the quotes of the shell hold it so that it means itself.
+///
+/// Errors: [`RemedyError::Name`], for one with a variable, a pattern or an escape, which `COPY` reads in JSON too.
+pub(crate) fn require_literal(what: &str, name: &[u8]) -> Result<String, RemedyError> {
+    let text = std::str::from_utf8(name).ok().filter(|_| is_writable(name));
+    let text = text.filter(|text| !text.contains(['$', '*', '?', '[', ']', '\\', '"']));
+    text.map(str::to_owned).ok_or_else(|| refused(what, name))
+}
+
 /// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
 pub(crate) fn is_writable(name: &[u8]) -> bool {
     // `escape` doubles a backslash, which the shell's quotes and JSON take as it is.

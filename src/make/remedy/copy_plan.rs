@@ -173,7 +173,7 @@ fn dependencies(source: &ImageFacts, target: &ImageFacts, files: &[CopiedFile], 
     found.into_values().collect()
 }
 
-fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
+pub(super) fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
     let opened = target.contexts.as_is.open_plain(name);
     opened.loads()
         // libcuda.so.1 belongs to the driver: the container runtime mounts it, and no image holds it.

@@ -45,11 +45,11 @@ pub(crate) enum RemedyError {
         /// The version of the image.
         has: String,
     },
-    #[error("CUPTI cannot be brought into {image}{}: {}", by(*via), each_once(whys))]
+    #[error("CUPTI cannot be brought into {image}{}: {}", by(via.as_deref()), each_once(whys))]
     NoWay {
         image: String,
         /// The way that was asked for, as the command line names it; `None` for any.
-        via: Option<&'static str>,
+        via: Option<String>,
         whys: Vec<MethodObstacle>,
     },
     /// A name that a Dockerfile cannot hold.

@@ -101,11 +101,9 @@ pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let from = devel_image_name(question.target, &question.system, release.cuda);
     let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
     let from = from.ok_or(which)?;
-    let (major, minor) = release.cuda;
-    let machine = question.nvidia_machine();
     Ok(InstallMethod::Devel {
         from,
-        folder: RootPath::from(format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str()),
+        folder: question.toolkit_folder(release.cuda),
         release: release.clone(),
     })
 }

@@ -15,7 +15,14 @@ pub(crate) struct ImageSystem {
     /// The program that installs packages of Red Hat's kind.
     pub dnf: Option<PackageManager>,
     pub apt: bool,
+    /// Whether a `RUN` can do what is written here.
     pub shell: bool,
+    /// The Python that a container of it starts by `python3`.
+    pub python: Option<RootPath>,
+    /// Whether `PATH` of the image leaves out the folders of the system's programs, such as `ldconfig`.
+    pub lacks_sbin: bool,
+    /// Whether there is a cache of the loader's, and what makes it anew.
+    pub has_cache: bool,
     /// Whether certificates are there, by which apt trusts https.
     pub certificates: bool,
     /// The lists of apt's sources, by path, with what they say.
@@ -83,13 +90,31 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         version: value("VERSION_ID"),
         dnf: DNF.into_iter().find(|manager| has_program(rootfs, manager.program())),
         apt: has_program(rootfs, PackageManager::AptGet.program()),
-        shell: has_program(rootfs, "sh"),
+        shell: has_tools(rootfs),
+        python: find_python(facts),
+        lacks_sbin: lacks_sbin(facts),
+        has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
         // Where update-ca-certificates(8) of Debian and Ubuntu puts the bundle.
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
         nvidia: nvidia(rootfs, &sources),
         sources,
         conda: conda(rootfs),
     }
+}
+
+/// Whether a `RUN` would not find what lies in `/sbin`, which dpkg calls as well.
+fn lacks_sbin(facts: &ImageFacts) -> bool {
+    // Docker sets a PATH with both where the image has none.
+    let path = facts.image.config.env("PATH");
+    let has = |path: &str| path.split(':').any(|folder| matches!(folder, "/sbin" | "/usr/sbin"));
+    path.is_some_and(|path| !has(path))
+}
+
+/// `python3` on the `PATH` of the image, or where Docker's leads.
+fn find_python(facts: &ImageFacts) -> Option<RootPath> {
+    let path = facts.image.config.env("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+    let mut places = path.split(':').map(|folder| RootPath::from(folder).join(b"python3"));
+    places.find(|place| facts.contexts.as_is.rootfs.lookup(&place.absolute()).is_ok())
 }
 
 /// The children of a folder, by path.
@@ -178,6 +203,12 @@ fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
         interpreter: program,
         is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),
     })
+}
+
+/// Whether there is a shell, and the programs that a `RUN` of ours calls.
+pub(super) fn has_tools(rootfs: &Rootfs) -> bool {
+    let tools = ["sh", "ln", "mkdir", "rm", "cat"];
+    tools.iter().all(|tool| has_program(rootfs, tool))
 }
 
 /// Whether a program is where the system's programs are.

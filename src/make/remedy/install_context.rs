@@ -3,12 +3,14 @@
 use super::MethodObstacle;
 use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
+use super::install_folder::volume_over;
 use super::required_libraries::{self, RequiredLibrary};
 use super::target_release::TargetRelease;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
 use crate::knowledge::{LibraryRelease, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
+use image_linkage::path::RootPath;
 
 /// What a way has to bring, and into what.
 pub(crate) struct InstallContext<'a> {
@@ -40,6 +42,24 @@ impl InstallContext<'_> {
             // For server Arm; NVIDIA keeps "aarch64" for its Jetson boards.
             "aarch64" => "sbsa",
             _ => "x86_64",
+        }
+    }
+
+    /// The folder that NVIDIA's packages put the libraries of a toolkit into.
+    pub(super) fn toolkit_folder(&self, (major, minor): CudaVersion) -> RootPath {
+        let machine = self.nvidia_machine();
+        RootPath::from(format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str())
+    }
+
+    /// That what a package manager writes is there after the build: the classic builder drops what a `RUN` writes into a
+    /// volume.
+    pub(super) fn require_kept(&self) -> Result<(), MethodObstacle> {
+        let mut written = ["usr", "etc", "var/lib"].iter();
+        match written.find_map(|folder| volume_over(self.target, folder)) {
+            None => Ok(()),
+            Some(volume) => {
+                Err(format!("the image has {volume} as a volume, and a build may lose what it writes there").into())
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The search path that leads to what is brought.
 
-use super::image_system::has_program;
+use super::image_system::{has_program, has_tools};
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
@@ -8,11 +8,17 @@ use image_linkage::loader::ldconfig::LdSoConf;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// The folder that the files are put into, where it is not one of the loader's own.
-pub(crate) const FOLDER: &str = "opt/cupti/lib";
-/// The file that names the folder. It sorts before those of CUDA's packages, so that of two libraries with one
-/// soname the one that was brought wins.
-pub(crate) const CONF: &str = "etc/ld.so.conf.d/000-cupti.conf";
+/// The folders that the files are put into, where it is not one of the loader's own: the first that no volume covers.
+const FOLDERS: [&str; 3] = ["opt/cupti/lib", "usr/local/lib/cupti", "usr/lib/cupti"];
+/// The files that name the folder: the first that is not somebody else's. They sort before those of CUDA's packages, so
+/// that of two libraries with one soname the one that was brought wins.
+const CONFS: [&str; 2] = [
+    "etc/ld.so.conf.d/000-cupti.conf",
+    "etc/ld.so.conf.d/000-cupti-audit.conf",
+];
+
+/// The file that `ldconfig` begins with, into which a line goes where no file of its own is read.
+pub(crate) const MAIN_CONF: &str = "etc/ld.so.conf";
 
 /// How what is brought gets onto the search path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,22 +47,38 @@ pub(crate) enum FolderDiscovery {
     Default,
 }
 
-/// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it, a default one.
+/// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it or keep its cache, a
+/// default one.
 pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader, means: CacheUpdate) -> InstallFolder {
     let rootfs = &target.contexts.as_is.rootfs;
+    let builds = means == CacheUpdate::Build;
+    let default = |because: &str| InstallFolder {
+        folder: default_folder(rootfs, linker),
+        by: FolderDiscovery::Default,
+        because: format!("{because}, and the loader looks here by itself"),
+    };
     // RUN takes a shell, and without ldconfig no cache would ever name the folder.
-    if means == CacheUpdate::Build && !(has_program(rootfs, "ldconfig") && has_program(rootfs, "sh")) {
-        return InstallFolder {
-            folder: default_folder(rootfs, linker),
-            by: FolderDiscovery::Default,
-            because: "the image has no ldconfig that could be run, and the loader looks here by itself".to_owned(),
-        };
+    if builds && !(has_program(rootfs, "ldconfig") && has_tools(rootfs)) {
+        return default("the image has no ldconfig that could be run");
     }
-    let reads_folder = LdSoConf::read(rootfs).includes(&RootPath::from(CONF));
+    // What a RUN writes into a volume is gone behind it (Dockerfile reference, "Notes about specifying volumes").
+    if builds && volume_over(target, "etc/ld.so.cache").is_some() {
+        return default("the image has /etc as a volume, and a build may lose what it writes there");
+    }
+    let kept = FOLDERS.iter().find(|folder| volume_over(target, folder).is_none());
+    let Some(folder) = kept.map(|folder| RootPath::from(*folder)) else {
+        return default("the image has volumes in the place of every folder that could be named");
+    };
+    let reads = LdSoConf::read(rootfs);
+    let line = [&folder.absolute(), &b"\n"[..]].concat();
+    let is_free = |file: &&&str| {
+        let content = rootfs.content(&RootPath::from(**file).absolute());
+        content.is_none_or(|content| content == line) && reads.includes(&RootPath::from(**file))
+    };
     // ldconfig reads ld.so.conf alone; the folder counts where that includes it, as Debian's and Red Hat's do.
-    let file = if reads_folder { CONF } else { "etc/ld.so.conf" };
+    let file = CONFS.iter().find(is_free).copied().unwrap_or(MAIN_CONF);
     InstallFolder {
-        folder: RootPath::from(FOLDER),
+        folder,
         by: FolderDiscovery::Conf(RootPath::from(file)),
         because: "ldconfig finds it for every process and also when the container runtime makes the cache anew, which \
                   LD_LIBRARY_PATH in somebody's environment does not"
@@ -64,8 +86,19 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     }
 }
 
+/// The volume of the image that a path lies in.
+pub(super) fn volume_over<'t>(target: &'t ImageFacts, path: &str) -> Option<&'t str> {
+    let mut volumes = target.image.config.settings.volumes.iter();
+    let covers = |volume: &&String| {
+        let volume = volume.trim_matches('/');
+        path.strip_prefix(volume)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    volumes.find(covers).map(String::as_str)
+}
+
 /// The folder by which the loader finds libraries of its own accord: the first that is there and is its distribution's.
-fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
+pub(super) fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
     let there = |folder: &ByteString| Some(rootfs.lookup(folder).ok()?.path);
     let mut folders: Vec<RootPath> = linker.default_dirs.iter().filter_map(there).collect();
     // Links are followed by now: where /lib is a folder of its own, packages put libraries below /usr.

@@ -77,8 +77,8 @@ pub(crate) struct PackageInstall {
     pub soname: String,
     /// Where it comes from, when that has to be set up.
     pub setup: Option<RepositorySetup>,
-    /// Whether it puts its files into a folder of the loader's own.
-    pub is_default_folder: bool,
+    /// The folder of its libraries, where that is not one of the loader's own.
+    pub folder: Option<RootPath>,
 }
 
 /// What has to be set up before a package can be installed.

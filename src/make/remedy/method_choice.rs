@@ -90,18 +90,28 @@ const WAYS: [MethodCandidate; 9] = [
     },
 ];
 
-/// The cheapest way that works, among those of `via` where one is asked for.
+/// The cheapest way that works and that `accept` takes, among those of the first of `via` that has one; among all where
+/// none is asked for.
 ///
 /// Errors: [`RemedyError::NoWay`] with the reason of each way that was looked at.
 pub(crate) fn choose_method(
     question: &InstallContext<'_>,
-    via: Option<MethodKind>,
+    via: &[MethodKind],
+    mut accept: impl FnMut(&InstallMethod) -> Result<(), MethodObstacle>,
 ) -> Result<MethodChoice, RemedyError> {
     let mut considered = Vec::new();
     let mut whys = Vec::new();
-    for candidate in WAYS.iter().filter(|it| via.is_none() || it.via == via) {
+    let ordered = via
+        .iter()
+        .flat_map(|kind| WAYS.iter().filter(|it| it.via == Some(*kind)));
+    let all = WAYS.iter().filter(|_| via.is_empty());
+    for candidate in ordered.chain(all) {
         let name = candidate.name;
-        match (candidate.go)(question) {
+        let gone = (candidate.go)(question).and_then(|way| {
+            accept(&way)?;
+            Ok(way)
+        });
+        match gone {
             Ok(way) => {
                 let why = candidate.cheap.to_owned();
                 considered.push(ConsideredMethod { name, why });
@@ -114,9 +124,10 @@ pub(crate) fn choose_method(
             }
         }
     }
+    let names: Vec<&str> = via.iter().map(|kind| kind.name()).collect();
     Err(RemedyError::NoWay {
         image: question.target.image.reference.clone(),
-        via: via.map(MethodKind::name),
+        via: (!names.is_empty()).then(|| names.join(" or ")),
         whys,
     })
 }

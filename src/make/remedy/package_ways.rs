@@ -59,6 +59,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     let system = &question.system;
     question.require_apt()?;
     question.require_shell()?;
+    question.require_kept()?;
     let library = question.target.library;
     let packages = &question.target.tables.packages;
     let own = packages.distro_package(&system.id, &system.version);
@@ -82,7 +83,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
         cuda,
         soname: image_linkage::escape::escape_bytes(soname.as_bytes()),
         setup: component(system, &own.component),
-        is_default_folder: true,
+        folder: None,
     }))
 }
 
@@ -114,6 +115,7 @@ pub(super) fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, Method
 
 fn package(question: &InstallContext<'_>, manager: PackageManager) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
+    question.require_kept()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
@@ -132,7 +134,7 @@ fn package(question: &InstallContext<'_>, manager: PackageManager) -> Result<Ins
         cuda: Some(release.cuda),
         soname: release.soname.clone(),
         setup: repository(question)?,
-        is_default_folder: false,
+        folder: Some(question.toolkit_folder(release.cuda)),
     }))
 }
 

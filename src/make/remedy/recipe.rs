@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::RemedyError;
 use super::build_check::{self, BuildCheck, names_to_check};
-use super::copy_plan::CopyPlan;
+use super::copy_plan::{CopyPlan, has_library};
 use super::copy_source::CopySource;
+use super::foretold_audit::{ForetoldAudit, foretell_audit};
 use super::image_system::{ImageSystem, read_image_system};
 use super::install_context::InstallContext;
-use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
+use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
 use super::install_method::{InPlaceFiles, InstallMethod, MethodKind};
 use super::library_stems::CUPTI;
 use super::method_choice::{MethodChoice, choose_method};
@@ -16,29 +16,35 @@ use super::removal::{RemovalPlan, plan_removal};
 use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path, set_up_search_path};
 use super::target::require_glibc_linker;
-use super::target_release::{TargetRelease, choose_release, release_platform};
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use super::target_release::{TargetRelease, choose_release, known_file};
+use super::{MethodObstacle, RemedyError};
+use crate::judge::facts::cuda_runtime::CudaVersion;
+use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::plan::{Plan, Verdict};
-use crate::judge::rule::{Rule, RuleCure};
-use crate::knowledge::{Phase, has_api};
+use crate::judge::rule::RuleCure;
+use crate::knowledge::{Knowledge, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What a recipe is asked for.
+#[derive(Clone, Copy)]
 pub(crate) struct RecipeRequest<'a> {
     pub target: &'a ImageFacts,
     pub phase: &'a Phase,
     /// What the image makes of the phase now.
     pub plan: &'a Plan,
-    /// The rules, each of which says what cures it.
-    pub rules: &'a [Rule],
-    /// The way that is asked for; `None` for the cheapest.
-    pub via: Option<MethodKind>,
+    /// What is known, each rule with what cures it.
+    pub knowledge: &'a Knowledge,
+    /// What the processes of the image start with.
+    pub conditions: &'a GatherOptions,
+    /// The ways that are asked for, the best first; none for the cheapest of all.
+    pub via: &'a [MethodKind],
     /// The version of CUDA that is asked for.
     pub cuda: Option<CudaVersion>,
     /// The image to copy from, where the user names one.
     pub source: Option<CopySource<'a>>,
+    /// Whether what the phase has no use for goes, also where the phase does not ask for that.
+    pub drops: bool,
 }
 
 /// What a Dockerfile does to an image for one phase.
@@ -51,10 +57,12 @@ pub(crate) struct PhaseRecipe {
     pub needs: Vec<RequiredLibrary>,
     /// The libraries of a package that are not needed, by their stems.
     pub spare: Vec<&'static str>,
+    /// Names of CUPTI that lead nowhere or to another release, and would still be told of.
+    pub clears: Vec<RootPath>,
     /// The bytes that are added, as far as the sizes of the release are known.
     pub adds: Option<u64>,
-    /// The folder that files are copied into.
-    pub folder: RootPath,
+    /// The folder that files are copied into, and how the loader comes to look there.
+    pub search: InstallFolder,
     pub lead: SearchPathSetup,
     pub library_path: Option<ChangedLibraryPath>,
     /// The dead weight that goes.
@@ -62,6 +70,8 @@ pub(crate) struct PhaseRecipe {
     pub proof: BuildCheck,
     pub leaves: Vec<UnsolvedPoint>,
     pub system: ImageSystem,
+    /// What an audit will say of the result.
+    pub foretold: ForetoldAudit,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,8 +85,6 @@ pub(crate) struct BroughtRelease {
 /// Something that the Dockerfile leaves as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UnsolvedPoint {
-    /// A rule that made the verdict, and that bringing CUPTI does not satisfy.
-    Rule(String),
     /// An API that the phase wants and the release does not have.
     Api(NewerApi),
     /// Dead weight in an image that has nothing to remove it with.
@@ -86,12 +94,27 @@ pub(crate) enum UnsolvedPoint {
 impl std::fmt::Display for UnsolvedPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Rule(rule) => f.write_str(rule),
             Self::Api(api) => write!(f, "{api}"),
             Self::WeightWithoutShell => f.write_str(
                 "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none",
             ),
         }
+    }
+}
+
+impl PhaseRecipe {
+    /// The paths that the image has no longer afterwards; of a folder nothing that it holds is named.
+    pub(super) fn removed_paths(&self) -> impl Iterator<Item = &RootPath> {
+        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
+        self.clears.iter().chain(dropped.flat_map(|group| &group.paths))
+    }
+
+    /// Whether the build runs `ldconfig`.
+    pub(crate) fn runs_ldconfig(&self) -> bool {
+        let installs = |choice: &MethodChoice| matches!(choice.way, InstallMethod::Package(_));
+        !matches!(self.lead, SearchPathSetup::Nothing(_))
+            || self.choice.as_ref().is_some_and(installs)
+            || (self.fresh.is_some() && self.system.has_cache)
     }
 }
 
@@ -107,10 +130,6 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     } = *request;
     let linker = require_glibc_linker(target)?;
     let system = read_image_system(target);
-    let cure = |id: &String| request.rules.iter().find(|rule| rule.id == *id)?.cured_by;
-    let is_installed = |id: &String| cure(id) == Some(RuleCure::InstallCupti);
-    // A verdict that CUPTI cannot change is no reason to bring it.
-    let to_cure = plan.verdict > Verdict::Pass && plan.because.iter().any(is_installed);
     let question = InstallContext {
         target,
         linker,
@@ -121,71 +140,160 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     };
     let cuda = question.release.as_ref().map(|it| it.release.cuda);
     let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
-    let rules = plan.because.iter().filter(|rule| cure(rule).is_none());
-    let removes = phase.baggage.removes == Some(true);
-    let mut recipe = PhaseRecipe {
+    let removes = request.drops || phase.baggage.removes == Some(true);
+    let blank = PhaseRecipe {
         choice: None,
         release: None,
         needs: Vec::new(),
         spare: Vec::new(),
+        clears: Vec::new(),
         adds: None,
-        folder: choose_install_folder(target, linker, CacheUpdate::Build).folder,
+        search: choose_install_folder(target, linker, CacheUpdate::Build),
         lead: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
         fresh: plan_removal(target, plan).filter(|_| removes && system.shell),
         proof: build_check::check_without_install(target, linker, plan, &needs),
-        leaves: rules.cloned().map(UnsolvedPoint::Rule).collect(),
+        leaves: Vec::new(),
         system,
+        foretold: ForetoldAudit {
+            verdict: plan.verdict,
+            because: plan.because.clone(),
+            adds: 0,
+        },
     };
-    if to_cure {
-        bring_in(&question, request.via, &mut recipe)?;
-    }
+    // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
+    let mut recipe = if has_installable_cause(request, plan.verdict, &plan.because) && !needs.is_empty() {
+        bring_in(request, &question, &blank)?
+    } else {
+        finish(request, linker, blank)
+    };
     if removes && !recipe.system.shell && !plan.drop.is_empty() {
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
-    // Last: whether a folder has to stand in front depends on how the loader is led to it.
-    recipe.library_path = changed_library_path(target, &recipe.lead);
     Ok(recipe)
 }
 
-/// Chooses the way, and what follows from it.
+/// Whether a verdict is one that bringing CUPTI in is to better.
+fn has_installable_cause(request: &RecipeRequest<'_>, verdict: Verdict, because: &[String]) -> bool {
+    let rules = &request.knowledge.rules;
+    let is_installed = |id: &String| {
+        let rule = rules.iter().find(|rule| rule.id == *id);
+        rule.and_then(|rule| rule.cured_by) == Some(RuleCure::InstallCupti)
+    };
+    verdict > Verdict::Pass && because.iter().any(is_installed)
+}
+
+/// Takes the cheapest way whose result passes an audit, with what follows from it.
 fn bring_in(
+    request: &RecipeRequest<'_>,
     question: &InstallContext<'_>,
-    via: Option<MethodKind>,
-    recipe: &mut PhaseRecipe,
-) -> Result<(), RemedyError> {
+    blank: &PhaseRecipe,
+) -> Result<PhaseRecipe, RemedyError> {
+    let copy = [MethodKind::Copy];
     // Who names an image to copy from wants its files, and no package.
-    let via = via.or(question.source.map(|_| MethodKind::Copy));
-    let choice = choose_method(question, via)?;
+    let via = match request.via {
+        [] if question.source.is_some() => copy.as_slice(),
+        asked => asked,
+    };
+    let mut made = None;
+    let choice = choose_method(question, via, |way| {
+        let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
+        let ForetoldAudit { verdict, because, .. } = &recipe.foretold;
+        if *verdict == Verdict::Fail && has_installable_cause(request, *verdict, because) {
+            return Err(format!("what it makes would not pass its own audit: {}", because.join(", ")).into());
+        }
+        made = Some(recipe);
+        Ok(())
+    })?;
+    let mut recipe = made.unwrap_or_else(|| blank.clone());
+    recipe.choice = Some(choice);
+    Ok(recipe)
+}
+
+/// What one way comes to.
+fn recipe_of(
+    question: &InstallContext<'_>,
+    way: &InstallMethod,
+    blank: &PhaseRecipe,
+) -> Result<PhaseRecipe, MethodObstacle> {
+    let target = question.target;
+    let mut recipe = blank.clone();
     let release = question.release.as_ref();
-    let cuda = choice.way.cuda().or(release.map(|it| it.release.cuda));
-    recipe.needs = match choice.way.copy_plan() {
-        Some(bring) => needs_of(question.target, bring),
+    let cuda = way.cuda().or(release.map(|it| it.release.cuda));
+    recipe.needs = match way.copy_plan() {
+        Some(bring) => needs_of(target, bring),
         None => question.needs(cuda.unwrap_or(UNKNOWN_CUDA)),
     };
+    require_system_libraries(target, way)?;
     let needed = |stem: &&'static str| recipe.needs.iter().any(|need| need.stem == *stem);
     // A package brings all of them; what nothing needs is removed in the same layer.
-    let companions = question.target.library.companions();
+    let companions = target.library.companions();
     recipe.spare = companions.filter(|stem| !needed(stem)).collect();
     if let Some(cuda) = cuda {
-        let newer = apis_newer_than_release(question.target.tables, question.phase, |api| has_api(cuda, api));
+        let newer = apis_newer_than_release(target.tables, question.phase, |api| has_api(cuda, api));
         recipe.leaves.extend(newer.map(UnsolvedPoint::Api));
     }
-    recipe.release = brought_release(&choice.way, release);
-    recipe.adds = adds(question.target, &choice.way, cuda, &recipe.needs, question.linker);
-    recipe.lead = set_up_search_path(question, &choice.way, &recipe.needs);
-    // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
-    if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(&choice.way) {
-        recipe.proof.names = names_to_check(&choice.way, &recipe.needs);
+    if recipe.system.shell {
+        recipe.clears = misleading_names(target);
     }
-    recipe.proof.elsewhere = match (&choice.way, question.source) {
+    recipe.release = brought_release(way, release);
+    // The size of files that nobody has read, and of a release that is not known, cannot be said.
+    let is_known = |need: &RequiredLibrary| {
+        way.copy_plan().is_some()
+            || cuda.is_some_and(|cuda| known_file(target, question.linker, cuda, need.stem).is_some())
+    };
+    recipe.adds = recipe.needs.iter().all(is_known).then_some(0);
+    recipe.lead = set_up_search_path(question, &recipe.search, way, &recipe.needs);
+    // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
+    if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(way) {
+        recipe.proof.names = names_to_check(way, &recipe.needs);
+    }
+    recipe.proof.elsewhere = match (way, question.source) {
         (InstallMethod::Copy { .. }, Some(source)) => read_image_system(source.facts).shell,
         // NVIDIA's devel images are Ubuntu and Rocky Linux, and have one.
         (InstallMethod::Devel { .. }, _) => true,
         _ => false,
     };
-    recipe.choice = Some(choice);
-    Ok(())
+    recipe.choice = Some(MethodChoice {
+        way: way.clone(),
+        considered: Vec::new(),
+    });
+    Ok(recipe)
+}
+
+/// That the image has what CUPTI needs beside glibc: whatever has apt or dnf has it, and nothing else brings it.
+fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<(), MethodObstacle> {
+    let brought = way.copy_plan().into_iter().flat_map(|bring| &bring.files);
+    let brought: Vec<&[u8]> = brought.map(|file| &*file.name).collect();
+    let mut needed = target.library.needed.iter();
+    let lacking = needed.find(|name| !brought.contains(&name.as_bytes()) && !has_library(target, name.as_bytes()));
+    lacking.map_or(Ok(()), |name| {
+        Err(format!("libcupti needs {name}, which the image lacks: --from an image that has both brings both").into())
+    })
+}
+
+/// The names of CUPTI in the image that are not true: links to nothing, and names of another release.
+fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
+    // A compiler's name is no program's, and is told of by nobody once CUPTI is found.
+    let links = target.dangling.iter().map(|link| &link.path);
+    let links = links.filter(|path| path.name() != CUPTI.as_bytes());
+    let misnamed = target.related.misnamed.iter().map(|name| &name.path);
+    let mut all: Vec<RootPath> = links.chain(misnamed).cloned().collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// What is known only when all is decided: the search path, the sizes, and what an audit will say.
+fn finish(request: &RecipeRequest<'_>, linker: &DynamicLoader, mut recipe: PhaseRecipe) -> PhaseRecipe {
+    // Whether a folder has to stand in front depends on how the loader is led to it.
+    recipe.library_path = changed_library_path(request.target, &recipe.lead);
+    recipe.foretold = foretell_audit(request, linker, &recipe);
+    recipe.adds = recipe.adds.map(|_| recipe.foretold.adds);
+    if let Some(fresh) = &mut recipe.fresh {
+        fresh.after += recipe.adds.unwrap_or_default();
+    }
+    recipe
 }
 
 /// The needs that a list of files answers.
@@ -220,37 +328,9 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
     })
 }
 
-/// The bytes that a way adds: those of the files that were read, else those of the newest release of this CUDA.
-fn adds(
-    target: &ImageFacts,
-    way: &InstallMethod,
-    cuda: Option<CudaVersion>,
-    needs: &[RequiredLibrary],
-    linker: &DynamicLoader,
-) -> Option<u64> {
-    match way {
-        InstallMethod::Place(_) => Some(0),
-        InstallMethod::Copy { bring, .. } => Some(bring.files.iter().map(|file| file.bytes).sum()),
-        _ => {
-            let cuda = cuda?;
-            let platform = release_platform(linker);
-            let known = target.tables.releases.versions_for(platform);
-            let mut same = known.iter().rev();
-            let exact = same.find(|known| parse_cuda_version(known) == Some(cuda))?;
-            let sizes = target.tables.releases.files_of(exact, platform);
-            let size = |need: &RequiredLibrary| {
-                let mut files = sizes.iter();
-                let (_, bytes) = files.find(|(name, _)| name.starts_with(need.stem))?;
-                Some(*bytes)
-            };
-            Some(needs.iter().filter_map(size).sum())
-        }
-    }
-}
-
 fn is_default(way: &InstallMethod) -> bool {
     match way {
-        InstallMethod::Package(package) => package.is_default_folder,
+        InstallMethod::Package(package) => package.folder.is_none(),
         InstallMethod::Copy { bring, .. } => bring.search.by == FolderDiscovery::Default,
         InstallMethod::Devel { .. } => true,
         _ => false,

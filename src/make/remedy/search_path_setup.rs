@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::build_check::names_to_check;
 use super::install_context::InstallContext;
-use super::install_folder::{CacheUpdate, FOLDER, FolderDiscovery, InstallFolder, choose_install_folder};
+use super::install_folder::{FolderDiscovery, InstallFolder};
 use super::install_method::{InstallMethod, PipInstall};
 use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::ImageFacts;
@@ -23,6 +23,8 @@ pub(crate) enum SearchPathSetup {
     /// Links in a folder of their own, which a file of `ldconfig` names.
     Links {
         conf: RootPath,
+        /// The folder in which nothing lies but these links.
+        folder: RootPath,
         /// The links and what they lead to.
         links: Vec<(RootPath, RootPath)>,
         because: String,
@@ -36,11 +38,11 @@ pub(crate) enum SearchPathSetup {
 /// How the loader comes to find what a way brings.
 pub(super) fn set_up_search_path(
     question: &InstallContext<'_>,
+    search: &InstallFolder,
     way: &InstallMethod,
     needs: &[RequiredLibrary],
 ) -> SearchPathSetup {
-    let InstallFolder { folder, by, because } =
-        choose_install_folder(question.target, question.linker, CacheUpdate::Build);
+    let InstallFolder { folder, by, because } = search;
     // Nothing can be run that would name a folder: the files go where the loader looks by itself.
     let FolderDiscovery::Conf(conf) = by else {
         return SearchPathSetup::Nothing(format!("{because}: {folder}"));
@@ -52,19 +54,20 @@ pub(super) fn set_up_search_path(
         because: because.clone(),
     };
     match way {
-        InstallMethod::Package(package) if package.is_default_folder => {
+        InstallMethod::Package(package) if package.folder.is_none() => {
             SearchPathSetup::Nothing("the package puts its files where the loader looks by itself".to_owned())
         }
-        InstallMethod::Package(_) => SearchPathSetup::Listed { conf },
-        InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => name_folder(&folder),
+        InstallMethod::Package(_) => SearchPathSetup::Listed { conf: conf.clone() },
+        InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => name_folder(folder),
         InstallMethod::Place(place) if place.is_shared => SearchPathSetup::Links {
             links: place
                 .bring
                 .files
                 .iter()
-                .map(|file| (RootPath::from(FOLDER).join(&file.name), file.from.clone()))
+                .map(|file| (folder.join(&file.name), file.from.clone()))
                 .collect(),
-            conf,
+            folder: folder.clone(),
+            conf: conf.clone(),
             because: because_shared.to_owned(),
         },
         InstallMethod::Place(place) => {
@@ -80,28 +83,21 @@ pub(super) fn set_up_search_path(
             is_shared: false,
             ..
         }) => name_folder(folder),
-        InstallMethod::Pip(PipInstall { folder, .. }) => links(way, needs, conf, folder, because_shared),
         // Its folder has a libstdc++ and an OpenSSL of conda's, which no other program is to find.
-        InstallMethod::Conda(conda) => links(way, needs, conf, &conda.environment.prefix.join(b"lib"), because_shared),
-    }
-}
-
-/// Links to the files of a folder that are needed.
-fn links(
-    way: &InstallMethod,
-    needs: &[RequiredLibrary],
-    conf: RootPath,
-    folder: &RootPath,
-    because: &str,
-) -> SearchPathSetup {
-    let names = names_to_check(way, needs);
-    // A folder in which nothing lies but these links.
-    let own = RootPath::from(FOLDER);
-    let link = |name: &String| (own.join(name.as_bytes()), folder.join(name.as_bytes()));
-    SearchPathSetup::Links {
-        conf,
-        links: names.iter().map(link).collect(),
-        because: because.to_owned(),
+        InstallMethod::Pip(_) | InstallMethod::Conda(_) => {
+            let files = match way {
+                InstallMethod::Conda(conda) => conda.environment.prefix.join(b"lib"),
+                InstallMethod::Pip(pip) => pip.folder.clone(),
+                _ => RootPath::default(),
+            };
+            let link = |name: &String| (folder.join(name.as_bytes()), files.join(name.as_bytes()));
+            SearchPathSetup::Links {
+                conf: conf.clone(),
+                folder: folder.clone(),
+                links: names_to_check(way, needs).iter().map(link).collect(),
+                because: because_shared.to_owned(),
+            }
+        }
     }
 }
 
@@ -119,8 +115,7 @@ pub(super) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) 
     let elements: Vec<&str> = value.split([':', ';']).filter(|part| !part.is_empty()).collect();
     let has_empty = !value.is_empty() && value.split([':', ';']).any(str::is_empty);
     let folder = match lead {
-        SearchPathSetup::Folder { folder, .. } => Some(folder.to_string()),
-        SearchPathSetup::Links { .. } => Some(format!("/{FOLDER}")),
+        SearchPathSetup::Folder { folder, .. } | SearchPathSetup::Links { folder, .. } => Some(folder.to_string()),
         _ => None,
     };
     let in_front = folder.filter(|_| is_hidden(target));
@@ -129,7 +124,15 @@ pub(super) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) 
         (None, true) => "an empty element stands for the working directory",
         (None, false) => return None,
     };
-    let all: Vec<&str> = in_front.iter().map(String::as_str).chain(elements).collect();
+    // It may stand on the path already, behind what hides it.
+    let others = elements
+        .iter()
+        .copied()
+        .filter(|element| in_front.as_deref() != Some(*element));
+    let all: Vec<&str> = in_front.iter().map(String::as_str).chain(others).collect();
+    if all == elements && !has_empty {
+        return None;
+    }
     Some(ChangedLibraryPath {
         value: all.join(":"),
         because: because.to_owned(),

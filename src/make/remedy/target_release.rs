@@ -3,8 +3,10 @@
 use super::wanted_cupti::{WantedCupti, find_wanted_cupti};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::knowledge::LibraryRelease;
+use crate::knowledge::{LibraryRelease, ReleaseFile};
+use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;
+use image_linkage::path::RootPath;
 
 /// The release of CUPTI that an image is to be given, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,12 +47,78 @@ pub(crate) fn choose_release(
         .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
         .or_else(|| pinned(target))
         .or_else(|| of_runtime(target, &wanted, &of))
+        .or_else(|| {
+            let (cuda, because) = traced_cuda(target, wanted.soname.as_deref())?;
+            Some(by_version(cuda, because))
+        })
         .or_else(|| of_soname(target, &wanted, &known))
 }
 
 /// The name of a processor in the table of releases.
 pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
     linker.arch.platform
+}
+
+/// The CUDA that the remains of a CUPTI in the image are of: its copies, links, headers and folders, the surest first.
+fn traced_cuda(target: &ImageFacts, soname: Option<&[u8]>) -> Option<(CudaVersion, String)> {
+    let (library, releases) = (target.library, &target.tables.releases);
+    let copies = target.own_copies().filter_map(|copy| {
+        let (version, _) = copy.version.as_ref()?;
+        Some((
+            parse_cuda_version(version)?,
+            format!("{} is of {version}", copy.real_path),
+        ))
+    });
+    let links = target.dangling.iter().filter_map(|link| {
+        let name = RootPath::new(&link.target);
+        let version = library.version_by_name(releases, name.name())?;
+        Some((
+            parse_cuda_version(&version)?,
+            format!("{} led to {}", link.path, escape::escape_bytes(name.name())),
+        ))
+    });
+    let headers = target.headers.iter().filter_map(|(header, _)| {
+        let file = header.parent().join(library.header_version.as_ref()?.file.as_bytes());
+        let version = library.version_by_header(target.contexts.as_is.rootfs.content(&file.absolute())?)?;
+        Some((parse_cuda_version(&version)?, format!("{file} is of {version}")))
+    });
+    let files = target.own_copies().map(|copy| &copy.real_path);
+    let files = files.chain(target.dangling.iter().map(|link| &link.path));
+    let files = files.chain(target.headers.iter().map(|(header, _)| header));
+    let folders = files.filter_map(|file| {
+        let mut parts = file
+            .split_components()
+            .filter_map(|part| std::str::from_utf8(part).ok());
+        // Where a toolkit is installed, by its packages and by hand.
+        let version = parts.find_map(|part| part.strip_prefix("cuda-"))?;
+        Some((
+            parse_cuda_version(version)?,
+            format!("{file} lies in the toolkit of {version}"),
+        ))
+    });
+    let mut all = copies.chain(links).chain(headers).chain(folders);
+    all.find(|(cuda, _)| soname.is_none_or(|soname| library.release(*cuda, None).soname.as_bytes() == soname))
+}
+
+/// The file of a library of this CUDA that is known, of the newest release: its SHA-256, and what else is known.
+pub(super) fn known_file<'t>(
+    target: &'t ImageFacts,
+    linker: &DynamicLoader,
+    cuda: CudaVersion,
+    stem: &str,
+) -> Option<(&'t str, &'t ReleaseFile)> {
+    let platform = release_platform(linker);
+    let releases = &target.tables.releases;
+    let known = releases.versions_for(platform);
+    let exact = known
+        .iter()
+        .rev()
+        .find(|known| parse_cuda_version(known) == Some(cuda))?;
+    let mut files = releases.by_hash.iter();
+    let (sha256, file) = files.find(|(_, file)| {
+        file.arch == platform && file.file.starts_with(stem) && file.versions.iter().any(|of| of == *exact)
+    })?;
+    Some((sha256.as_str(), file))
 }
 
 /// The exact version that a distribution of Python's asks for.

@@ -8,9 +8,10 @@ use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
 use super::new_image::sha256_digest;
-use super::provenance::{self, AddedFile, DroppedFile, SlimProvenance, WrittenEntry};
+use super::provenance::{self, AddedFile, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry};
 use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
+use super::twin_files::TwinFiles;
 use crate::judge::facts::ImageFacts;
 use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::escape;
@@ -86,7 +87,16 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         added: Vec::new(),
         written: Vec::new(),
         dropped,
+        linked: making.decision.twins.iter().flat_map(linked).collect(),
     }
+}
+
+fn linked(twins: &TwinFiles) -> impl Iterator<Item = LinkedFile> {
+    twins.links.iter().map(|path| LinkedFile {
+        path: path.to_string(),
+        to: twins.file.to_string(),
+        bytes: twins.bytes,
+    })
 }
 
 /// The loader whose cache has to be made anew: when something is brought, or what it names is gone.

@@ -4,20 +4,23 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::SlimError;
 use super::added_layer::{self, AddedLayer, SlimInput};
 use super::added_members::AddedMembers;
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
+use super::hashed_writer::HashedWriter;
 use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
 use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, sha256_digest};
 use super::original_image::OriginalImage;
+use super::output::ImageOutput;
 use super::provenance::SlimProvenance;
 use super::staging_files::{create_staging_file, io_error};
+use super::twin_files::TwinFiles;
+use super::{SlimError, interrupt};
 use crate::size::format_size;
 use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
-use image_linkage::layer::{self as layers, ExpectedBlob, IndexOptions, LayerIndex};
+use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_source::Digest;
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
@@ -26,15 +29,15 @@ use image_source::Digest;
 pub(crate) fn build_new_image<'a>(
     original: &'a OriginalImage,
     making: &SlimInput<'a>,
-    form: LayerStorage,
+    output: &ImageOutput,
 ) -> Result<NewImage<'a>, SlimError> {
     let mut work = ImageBuilder {
         original,
         index: making.index,
         folder: making.folder,
-        form,
+        form: output.layer_storage(),
+        family: output.media_family(original.documents.manifest.as_deref()),
         layers: Vec::new(),
-        indexes: Vec::new(),
     };
     for number in 0..original.layers.len() {
         work.layer(number, making.decision.cuts.get(&number))?;
@@ -53,8 +56,8 @@ struct ImageBuilder<'a> {
     index: &'a IndexOptions,
     folder: &'a Path,
     form: LayerStorage,
+    family: MediaFamily,
     layers: Vec<StoredLayer>,
-    indexes: Vec<LayerIndex>,
 }
 
 impl<'a> ImageBuilder<'a> {
@@ -70,39 +73,37 @@ impl<'a> ImageBuilder<'a> {
             return Err(SlimError::Cannot(text));
         }
         let stored = self.compression(number, index, &described.media_type)?;
-        let family = self.family();
         // What an engine saved as a plain tar was compressed in its registry, and is to be again.
         let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
             && self.original.image.source.saves_plain_layers();
-        let media_type = match (stored, self.original.documents.manifest.as_ref()) {
-            _ if squeeze => family.gzip_layer_type(),
-            (_, Some(_)) => described.media_type.clone(),
-            (stored, None) => new_documents::oci_layer_type(stored),
-        };
         let compression = if squeeze { Compression::Gzip } else { stored };
-        let (blob, origin, index) = match (cut, self.form) {
-            (None, _) if !squeeze => (blob_of(index), LayerOrigin::Kept(number), index.clone()),
+        let written = Some(described.media_type.as_str()).filter(|_| !squeeze);
+        let (blob, origin) = match (cut, self.form) {
+            (None, _) if !squeeze => (blob_of(index), LayerOrigin::Kept(number)),
             (Some(cut), LayerStorage::Tars) => {
-                let index = self.index_again(number, cut)?;
-                (blob_of(&index), LayerOrigin::Again(number, cut.clone()), index)
+                let measured = self.measure(number, cut)?;
+                (measured, LayerOrigin::Again(number, cut.clone()))
             }
             (cut, _) => {
-                let empty = LayerCut::default();
-                self.stage(number, cut.unwrap_or(&empty), compression)?
+                let write = |out: &mut BlobWriter| match cut {
+                    Some(cut) => rewrite_layer(self.original.tar(number)?, cut, &self.index.limits, out)
+                        .map_err(|why| self.failed(number, &why)),
+                    // Byte for byte, padding behind the end marker included: its diff id stays.
+                    None => interrupt::copy_interruptible(&mut self.original.tar(number)?, out)
+                        .map(drop)
+                        .map_err(|error| self.failed(number, &error.to_string())),
+                };
+                self.stage(compression, write)?
             }
         };
-        self.indexes.push(index);
         self.layers.push(StoredLayer {
+            of: Some(number),
             blob,
-            media_type,
+            media_type: self.family.layer_type(written, compression),
             origin,
         });
         Ok(())
-    }
-
-    fn family(&self) -> MediaFamily {
-        MediaFamily::of_manifest(self.original.documents.manifest.as_deref())
     }
 
     /// How a layer is stored: as its media type says, or, where nothing says it, by its first bytes.
@@ -123,36 +124,31 @@ impl<'a> ImageBuilder<'a> {
         Ok(detect_compression(&start))
     }
 
-    /// Writes a layer again into a file.
+    /// Writes a layer's tar into a blob of the staging folder.
     fn stage(
         &self,
-        number: usize,
-        cut: &LayerCut,
         compression: Compression,
-    ) -> Result<(WrittenBlob, LayerOrigin, LayerIndex), SlimError> {
-        let path = self.folder.join(format!("layer-{number}"));
+        write: impl FnOnce(&mut BlobWriter) -> Result<(), SlimError>,
+    ) -> Result<(WrittenBlob, LayerOrigin), SlimError> {
+        let path = self.folder.join(format!("layer-{}", self.layers.len()));
         let writer = BlobWriter::new(create_staging_file(&path)?, compression);
         let mut writer = writer.map_err(|error| io_error(&path, error))?;
-        let written = rewrite_layer(self.original.tar(number)?, cut, &self.index.limits, &mut writer);
-        written.map_err(|why| self.failed(number, &why))?;
-        let blob = writer.finish()?;
-        let index = added_layer::index_written_tar(&path, self.index)?;
-        Ok((blob, LayerOrigin::Staged(path), index))
+        write(&mut writer)?;
+        Ok((writer.finish()?, LayerOrigin::Staged(path)))
     }
 
     /// What a layer is once it is written again; nothing is kept of its bytes.
-    fn index_again(&self, number: usize, cut: &LayerCut) -> Result<LayerIndex, SlimError> {
-        let tar = self.original.tar(number)?;
-        let (reader, mut writer) = io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
-        // One thread writes, this one reads: no copy of the layer lies on the disk.
-        let (written, index) = std::thread::scope(|scope| {
-            let writing = scope.spawn(move || rewrite_layer(tar, cut, &self.index.limits, &mut writer));
-            let index = layers::index_layer("that is written again", reader, &ExpectedBlob::default(), self.index);
-            (writing.join(), index)
-        });
-        let written = written.unwrap_or_else(|_panic| Err("the writer failed".to_owned()));
+    fn measure(&self, number: usize, cut: &LayerCut) -> Result<WrittenBlob, SlimError> {
+        let mut writer = HashedWriter::new(io::sink()).map_err(|error| self.failed(number, &error.to_string()))?;
+        let written = rewrite_layer(self.original.tar(number)?, cut, &self.index.limits, &mut writer);
         written.map_err(|why| self.failed(number, &why))?;
-        index.map_err(|error| SlimError::Image(error.into()))
+        let (_, diff_id, bytes) = writer.finish();
+        Ok(WrittenBlob {
+            digest: diff_id.clone(),
+            size: bytes,
+            diff_id,
+            bytes,
+        })
     }
 
     fn failed(&self, number: usize, why: &str) -> SlimError {
@@ -165,21 +161,17 @@ impl<'a> ImageBuilder<'a> {
             LayerStorage::Blobs => Compression::Gzip,
             LayerStorage::Tars => Compression::None,
         };
-        let path = self.folder.join("layer-added");
-        let write = || {
-            let mut writer =
-                BlobWriter::new(create_staging_file(&path)?, compression).map_err(|error| io_error(&path, error))?;
-            let written = added.write(&mut writer);
-            written.map_err(|error| io_error(&path, error))?;
-            Ok::<_, SlimError>(writer.finish()?)
+        let write = |out: &mut BlobWriter| {
+            let written = added.write(out);
+            written.map_err(|error| SlimError::Cannot(format!("the layer that is added: {error}")))
         };
-        let blob = write()?;
-        self.indexes.push(added_layer::index_written_tar(&path, self.index)?);
+        let (blob, origin) = self.stage(compression, write)?;
         self.layers.push(StoredLayer {
+            of: None,
             blob,
             // For a plain tar too: an archive of Docker says no media type of a layer.
-            media_type: self.family().gzip_layer_type(),
-            origin: LayerOrigin::Staged(path),
+            media_type: self.family.layer_type(None, Compression::Gzip),
+            origin,
         });
         Ok(())
     }
@@ -202,23 +194,16 @@ impl<'a> ImageBuilder<'a> {
         let config_digest = sha256_digest(&config)?;
         let described = original.documents.manifest.as_deref();
         let layers: Vec<ManifestLayer> = self.layers.iter().map(in_manifest).collect();
-        let written = new_documents::write_manifest(described, (&config_digest, config.len()), &layers);
+        let written = new_documents::write_manifest(described, self.family, (&config_digest, config.len()), &layers);
         let manifest = written.map_err(SlimError::Cannot)?;
-        let mut image = original.image.clone();
-        // Read back from the bytes: the audit is of what was written, not of what was meant.
-        let (platform, read) = image_source::read_image_config("the new image", &config)?;
-        image.platform = platform;
-        image.digest = Some(sha256_digest(&manifest)?);
-        image.layers = descriptors(&self.layers, &read);
-        image.config = read;
+        let (platform, _) = image_source::read_image_config("the new image", &config)?;
         Ok(NewImage {
             original,
-            image,
-            indexes: self.indexes,
+            platform,
             layers: self.layers,
             config,
             manifest,
-            manifest_type: MediaFamily::of_manifest(described).manifest_type(),
+            manifest_type: self.family.manifest_type(),
             form: self.form,
             added,
             proof,
@@ -238,25 +223,11 @@ fn blob_of(index: &LayerIndex) -> WrittenBlob {
 
 fn in_manifest(layer: &StoredLayer) -> ManifestLayer {
     ManifestLayer {
-        kept: match layer.origin {
-            LayerOrigin::Kept(number) => Some(number),
-            LayerOrigin::Staged(_) | LayerOrigin::Again(..) => None,
-        },
+        of: layer.of,
         media_type: layer.media_type.clone(),
         digest: layer.blob.digest.clone(),
         size: layer.blob.size,
     }
-}
-
-fn descriptors(layers: &[StoredLayer], config: &image_source::ImageConfig) -> Vec<image_source::LayerDescriptor> {
-    let describe = |(number, layer): (usize, &StoredLayer)| image_source::LayerDescriptor {
-        digest: Some(layer.blob.digest.clone()),
-        diff_id: Some(layer.blob.diff_id.clone()),
-        media_type: layer.media_type.clone(),
-        size: Some(layer.blob.size),
-        created_by: config.created_by.get(number).cloned(),
-    };
-    layers.iter().enumerate().map(describe).collect()
 }
 
 /// What the history says of the layer that is added.
@@ -286,6 +257,10 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
             decision.drop.len(),
             kinds.join(", ")
         ));
+    }
+    if !decision.twins.is_empty() {
+        let bytes = decision.twins.iter().map(TwinFiles::saved_bytes).sum();
+        words.push(format!("stores copies once ({})", format_size(bytes)));
     }
     LayerHistory {
         created_by: format!("cupti-audit slim --phase {phase}"),

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::SlimError;
 use super::original_image::OriginalImage;
 use super::supplier::CuptiSupplier;
+use super::twin_files::{TwinFiles, find_twin_files};
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::Phase;
 use crate::make::remedy::copy_plan::{self, CopyPlan};
 use crate::make::remedy::install_folder::CacheUpdate;
 use image_linkage::layer::rewrite::{self, LayerCut};
-use image_linkage::layer::{LayerEntry, LayerIndex};
+use image_linkage::layer::{InstalledList, LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
 
@@ -31,6 +32,8 @@ pub(crate) struct SlimDecision {
     pub drop: Vec<PlanItem>,
     /// The files that could go and stay all the same, each with the reason.
     pub stays: Vec<(RootPath, String)>,
+    /// Copies of one file that are stored once.
+    pub twins: Vec<TwinFiles>,
     /// What is left out of each layer, by its number; layers that stay as they are have no entry.
     pub cuts: BTreeMap<usize, LayerCut>,
 }
@@ -47,6 +50,13 @@ impl SlimDecision {
             .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
             .cloned()
             .collect()
+    }
+
+    /// The lists of installed files that may lose lines.
+    pub(crate) fn changed_lists<'l>(&'l self, layers: &'l [LayerIndex]) -> impl Iterator<Item = &'l RootPath> {
+        let cut = self.cuts.keys().filter_map(|&number| layers.get(number));
+        let paths = cut.flat_map(|layer| layer.entries.keys());
+        paths.filter(|path| InstalledList::of_path(path).is_some())
     }
 
     /// What the layers hold afterwards, without those that are added.
@@ -97,8 +107,14 @@ fn leave_out(decision: &mut SlimDecision, layers: &[LayerIndex], plan: &Plan) {
     });
     let gone = decision.removed_paths();
     for (number, layer) in layers.iter().enumerate() {
-        let cut = LayerCut::for_paths(layer, &gone);
+        let mut cut = LayerCut::for_paths(layer, &gone);
+        for twins in find_twin_files(layer, |path| !gone.contains(path)) {
+            let all = twins.links.iter().chain([&twins.file]);
+            cut.twins.extend(all.map(|path| (path.clone(), twins.file.clone())));
+            decision.twins.push(twins);
+        }
         if !cut.is_empty() {
+            cut.unlisted.clone_from(&gone);
             decision.cuts.insert(number, cut);
         }
     }

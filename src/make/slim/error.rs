@@ -14,6 +14,9 @@ pub(crate) enum SlimError {
     /// The output is there already.
     #[error("{0} is there already; --force replaces it")]
     Exists(String),
+    /// What was made does not serve the phase.
+    #[error("{0}")]
+    Unfit(String),
     /// Anything else, in one sentence.
     #[error("{0}")]
     Cannot(String),

@@ -5,29 +5,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::SlimError;
 use super::decision::SlimDecision;
 use super::new_image::NewImage;
+use super::output::ReadImage;
 use crate::judge::audit::judge_image;
-use crate::judge::facts::{self, GatherOptions, ReadLayers};
+use crate::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Verdict;
 use crate::knowledge::Knowledge;
+use crate::make::still_works;
 use image_linkage::layer::LayerIndex;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
 
-/// Audits a new image for its phase.
+/// Audits a new image, as it was read back, for its phase.
 ///
 /// Errors: When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
 pub(crate) fn audit_new_image(
     made: &NewImage<'_>,
+    read: ReadImage,
     decision: &SlimDecision,
+    before: &ImageFacts,
     knowledge: &Knowledge,
     phase: &str,
     conditions: &GatherOptions,
 ) -> Result<AuditedImage, SlimError> {
     // First: an image that changed where it should not is wrong, whatever its verdict.
-    same_but(made, decision)?;
-    let layers = made.indexes.iter().cloned().map(Ok).collect();
-    let facts = facts::gather_facts(made.image.clone(), ReadLayers { layers }, knowledge, conditions);
+    same_but(made, &read.layers, decision)?;
+    let layers = read.layers.into_iter().map(Ok).collect();
+    let facts = facts::gather_facts(read.image, ReadLayers { layers }, knowledge, conditions);
+    still_works::check_still_works(&before.contexts, &facts.contexts)
+        .map_err(|why| SlimError::Cannot(format!("nothing was written: {why}")))?;
     let audit = judge_image(facts, knowledge, &[phase.to_owned()], &conditions.environment);
     match audit.plan(phase) {
         // A verdict that could not be had is refused like a bad one: nobody knows whether the image serves.
@@ -36,7 +42,7 @@ pub(crate) fn audit_new_image(
             let gaps = audit.facts.gaps.iter();
             let gaps = gaps.map(|gap| format!("{} was not checked", gap.what));
             let why: Vec<String> = plan.because.iter().cloned().chain(gaps).collect();
-            Err(SlimError::Cannot(format!(
+            Err(SlimError::Unfit(format!(
                 "nothing was written: the audit of the new image for {phase} says {}: {}",
                 plan.verdict.name(),
                 why.join(", ")
@@ -47,16 +53,19 @@ pub(crate) fn audit_new_image(
 }
 
 /// Whether the new image is the old one but for what was meant: paths that go and members that are added.
-fn same_but(made: &NewImage<'_>, decision: &SlimDecision) -> Result<(), SlimError> {
+fn same_but(made: &NewImage<'_>, layers: &[LayerIndex], decision: &SlimDecision) -> Result<(), SlimError> {
     let gone = decision.removed_paths();
     let added = made.added.iter();
     let added = added.flat_map(|members| members.paths().chain(members.folders()));
-    let meant: BTreeSet<&RootPath> = added.chain(&gone).collect();
+    let lists = decision.changed_lists(&made.original.layers);
+    let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(lists).collect();
+    // A folder that no layer has by itself is there for what lies in it alone.
+    let implied: BTreeSet<RootPath> = gone.iter().flat_map(folders_above).collect();
     let before = tree(&made.original.layers, &meant);
-    let after = tree(&made.indexes, &meant);
+    let after = tree(layers, &meant);
     let different = before
         .iter()
-        .find(|(path, node)| after.get(*path) != Some(*node))
+        .find(|(path, node)| after.get(*path) != Some(*node) && (after.contains_key(*path) || !implied.contains(*path)))
         .or_else(|| after.iter().find(|(path, _)| !before.contains_key(*path)));
     match different {
         None => Ok(()),
@@ -64,6 +73,12 @@ fn same_but(made: &NewImage<'_>, decision: &SlimDecision) -> Result<(), SlimErro
             "nothing was written: {path} would be another one than before"
         ))),
     }
+}
+
+fn folders_above(path: &RootPath) -> impl Iterator<Item = RootPath> {
+    std::iter::successors(Some(path.parent()), |folder| {
+        (*folder != RootPath::default()).then(|| folder.parent())
+    })
 }
 
 /// What lies at each path, but for those that are meant to change.

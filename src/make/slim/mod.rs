@@ -21,5 +21,6 @@ pub(crate) mod provenance;
 pub(crate) mod slim_text;
 mod staging_files;
 pub(crate) mod supplier;
+mod twin_files;
 
 pub(crate) use error::SlimError;

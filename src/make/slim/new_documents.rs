@@ -1,6 +1,9 @@
 //! The config and the manifest of an image that is written again: what is not changed stays as it is written.
 
-use serde_json::{Map, Value, json};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use image_linkage::digest::Digest;
 use image_linkage::layer::decompress::Compression;
@@ -13,11 +16,37 @@ const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
+/// Annotations that are true of the bytes of one blob alone: the tables of contents of eStargz and zstd:chunked, and what
+/// containerd notes of the tar in it.
+const OF_BYTES: [&str; 4] = [
+    "containerd.io/snapshot/",
+    "containerd.io/uncompressed",
+    "io.containers.estargz.",
+    "io.github.containers.zstd-chunked.",
+];
+
+/// An object whose values are as they are written: a number of JSON may be larger than any type here.
+type RawObject = IndexMap<String, Box<RawValue>>;
+
 /// What the history says of a layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct LayerHistory {
     pub created_by: String,
     pub comment: String,
+}
+
+/// What counts of an entry that is there.
+#[derive(Deserialize)]
+struct HistoryEntry {
+    empty_layer: Option<bool>,
+}
+
+/// An entry that is added.
+#[derive(Serialize)]
+struct NewEntry<'a> {
+    created: &'a str,
+    #[serde(flatten)]
+    added: Option<&'a LayerHistory>,
 }
 
 /// The config with other layers: `diff_ids` are those of all layers, `added` says of the last one what it is
@@ -30,50 +59,53 @@ pub(crate) fn write_config(
     added: Option<&LayerHistory>,
 ) -> Result<Vec<u8>, String> {
     // As a map that keeps its order, not as a type: fields that are not known here would get lost in one.
-    let mut document: Map<String, Value> =
+    let mut document: RawObject =
         serde_json::from_slice(config).map_err(|error| format!("the image's config cannot be read: {error}"))?;
-    let ids: Vec<String> = diff_ids.iter().map(ToString::to_string).collect();
-    document.insert("rootfs".to_owned(), json!({"type": "layers", "diff_ids": ids}));
+    let ids: Vec<&str> = diff_ids.iter().map(AsRef::as_ref).collect();
+    let mut rootfs: RawObject = field(&document, "rootfs").unwrap_or_default();
+    rootfs.insert("type".to_owned(), raw(&"layers")?);
+    rootfs.insert("diff_ids".to_owned(), raw(&ids)?);
+    document.insert("rootfs".to_owned(), raw(&rootfs)?);
     if let Some(added) = added {
-        let created = created(&document);
-        let history = document.entry("history").or_insert_with(|| Value::Array(Vec::new()));
-        if history.is_null() {
-            *history = Value::Array(Vec::new());
-        }
-        let history = history
-            .as_array_mut()
-            .ok_or("the history of the image's config is no list")?;
+        // The time of the image as it is: that of this run would make every result another one.
+        let created: Option<String> = field(&document, "created");
+        let created = created.as_deref().unwrap_or("1970-01-01T00:00:00Z");
+        let there = document.get("history").map_or("null", |history| history.get());
+        let history: Result<Option<Vec<Box<RawValue>>>, _> = serde_json::from_str(there);
+        let history = history.map_err(|error| format!("the history of the image's config cannot be read: {error}"))?;
+        let mut history = history.unwrap_or_default();
         // An entry counts for the layer of its place: those that are missing before it are put in.
         let told = history.iter().filter(|entry| makes_layer(entry)).count();
         for _ in told + 1..diff_ids.len() {
-            history.push(json!({"created": created}));
+            history.push(raw(&NewEntry { created, added: None })?);
         }
-        history.push(json!({
-            "created": created,
-            "created_by": added.created_by,
-            "comment": added.comment,
-        }));
+        let added = Some(added);
+        history.push(raw(&NewEntry { created, added })?);
+        document.insert("history".to_owned(), raw(&history)?);
     }
     serde_json::to_vec(&document).map_err(|error| error.to_string())
 }
 
-/// The time of the image as it is: that of this run would make every result another one.
-fn created(document: &Map<String, Value>) -> Value {
-    let known = document.get("created").filter(|created| created.is_string());
-    known.cloned().unwrap_or_else(|| Value::from("1970-01-01T00:00:00Z"))
+fn raw(value: &impl Serialize) -> Result<Box<RawValue>, String> {
+    to_raw_value(value).map_err(|error| error.to_string())
 }
 
-fn makes_layer(entry: &Value) -> bool {
+/// A field of an object as a type; `None` where it is of another one.
+fn field<'o, T: Deserialize<'o>>(object: &'o RawObject, key: &str) -> Option<T> {
+    serde_json::from_str(object.get(key)?.get()).ok()
+}
+
+fn makes_layer(entry: &RawValue) -> bool {
     // image-spec, config.md: an entry of an empty layer, such as ENV, has no diff_id.
-    entry.get("empty_layer").and_then(Value::as_bool) != Some(true)
+    let entry: Option<HistoryEntry> = serde_json::from_str(entry.get()).ok();
+    entry.is_none_or(|entry| entry.empty_layer != Some(true))
 }
 
 /// A layer of the new manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ManifestLayer {
-    /// The layer of the original manifest, from 0, whose descriptor stays as it is written; `None` for another blob.
-    pub kept: Option<usize>,
-    /// Its media type, where no manifest says it.
+    /// The layer of the original manifest, from 0, that it is or is made of; `None` for one that is added.
+    pub of: Option<usize>,
     pub media_type: String,
     /// The digest of its blob.
     pub digest: Digest,
@@ -104,11 +136,15 @@ impl MediaFamily {
         }
     }
 
-    /// The media type of a layer compressed by gzip.
-    pub(crate) fn gzip_layer_type(self) -> String {
-        match self {
-            Self::Oci => oci_layer_type(Compression::Gzip),
-            Self::Docker => format!("{DOCKER_LAYER}.gzip"),
+    /// The media type in this family of a layer that is stored so and was called `written` before.
+    pub(crate) fn layer_type(self, written: Option<&str>, stored: Compression) -> String {
+        let is_docker = |written: &&str| written.starts_with(DOCKER_LAYER);
+        match (self, written) {
+            // An engine's archive calls its layers by Docker's names, whatever the image's own are.
+            (Self::Oci, Some(written)) if !is_docker(&written) => written.to_owned(),
+            (Self::Oci, _) => format!("{OCI_LAYER}{}", ending(stored, "+")),
+            (Self::Docker, Some(written)) => written.to_owned(),
+            (Self::Docker, None) => format!("{DOCKER_LAYER}{}", ending(stored, ".")),
         }
     }
 
@@ -127,55 +163,63 @@ impl MediaFamily {
     }
 }
 
-/// OCI's media type of a layer that is stored so (image-spec, layer.md).
-pub(super) fn oci_layer_type(stored: Compression) -> String {
-    let ending = match stored {
-        Compression::None => "",
-        Compression::Gzip => "+gzip",
-        Compression::Zstd => "+zstd",
-    };
-    format!("{OCI_LAYER}{ending}")
+/// How a layer's media type ends (image-spec, layer.md).
+fn ending(stored: Compression, mark: &str) -> String {
+    match stored {
+        Compression::None => String::new(),
+        Compression::Gzip => format!("{mark}gzip"),
+        Compression::Zstd => format!("{mark}zstd"),
+    }
 }
 
-/// The manifest of an image with another config and other layers. Everything else stays, in the order in which it is
-/// written; where nothing is changed, its bytes stay, and with them its digest.
+/// The manifest of an image with another config and other layers, in the media types of `family`. Everything else stays,
+/// in the order in which it is written; where nothing is changed, its bytes stay, and with them its digest.
 ///
 /// Errors: What is wrong with the manifest.
 pub(crate) fn write_manifest(
     original: Option<&[u8]>,
+    family: MediaFamily,
     config: (&Digest, usize),
     layers: &[ManifestLayer],
 ) -> Result<Vec<u8>, String> {
-    let family = MediaFamily::of_manifest(original);
-    let media_type = Value::from(family.manifest_type());
-    let mut document: Map<String, Value> = match original {
+    let media_type = raw(&family.manifest_type())?;
+    let before: RawObject = match original {
         Some(bytes) => {
             serde_json::from_slice(bytes).map_err(|error| format!("the image's manifest cannot be read: {error}"))?
         }
-        None => [("schemaVersion", 2.into()), ("mediaType", media_type.clone())]
-            .map(|(key, value): (_, Value)| (key.to_owned(), value))
-            .into_iter()
-            .collect(),
+        None => [("schemaVersion", raw(&2)?), ("mediaType", media_type.clone())]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into(),
     };
-    let before = document.clone();
-    let is_named = |named: &Value, digest: &Digest| named.get("digest") == Some(&json!(digest.as_ref()));
-    if !document.get("config").is_some_and(|named| is_named(named, config.0)) {
-        let named = describe_blob(family.config_type(), config.0, config.1 as u64);
-        document.insert("config".to_owned(), named);
-    }
-    let stored = before.get("layers").and_then(Value::as_array);
-    let layer = |layer: &ManifestLayer| {
-        // A new blob gets no annotations: those of the old one, such as eStargz's digest of its table of contents
-        // (`containerd.io/snapshot/stargz/toc.digest`), are not true of it.
-        let kept = layer.kept.and_then(|number| stored?.get(number));
-        kept.cloned()
-            .unwrap_or_else(|| describe_blob(&layer.media_type, &layer.digest, layer.size))
+    let mut document = before.clone();
+    let named = describe_blob(
+        field(&before, "config"),
+        family.config_type(),
+        config.0,
+        config.1 as u64,
+    )?;
+    document.insert("config".to_owned(), named);
+    let stored: Vec<Box<RawValue>> = field(&before, "layers").unwrap_or_default();
+    let describe = |layer: &ManifestLayer| {
+        let old = layer.of.and_then(|number| stored.get(number));
+        let old = old.and_then(|old| serde_json::from_str(old.get()).ok());
+        describe_blob(old, &layer.media_type, &layer.digest, layer.size)
     };
-    document.insert("layers".to_owned(), layers.iter().map(layer).collect());
+    let layers: Vec<_> = layers.iter().map(describe).collect::<Result<_, _>>()?;
+    document.insert("layers".to_owned(), raw(&layers)?);
     // A manifest is sent under its family's type, and a registry refuses one that calls itself otherwise.
-    let is_type = before.get("mediaType").is_none_or(|named| *named == media_type);
+    if before
+        .get("mediaType")
+        .is_some_and(|named| named.get() != media_type.get())
+    {
+        document.insert("mediaType".to_owned(), media_type.clone());
+    }
+    // By value: a descriptor that is taken over may be written with blanks.
+    let values = |document: &RawObject| serde_json::to_value(document).ok();
     match original {
-        Some(bytes) if is_type && document == before => Ok(bytes.to_vec()),
+        Some(bytes) if values(&document).is_some_and(|values_now| Some(values_now) == values(&before)) => {
+            Ok(bytes.to_vec())
+        }
         _ => {
             document.insert("mediaType".to_owned(), media_type);
             serde_json::to_vec(&document).map_err(|error| error.to_string())
@@ -183,8 +227,28 @@ pub(crate) fn write_manifest(
     }
 }
 
-fn describe_blob(media_type: &str, digest: &Digest, size: u64) -> Value {
-    json!({"mediaType": media_type, "digest": digest.as_ref(), "size": size})
+/// A descriptor with another blob; what it says of neither blob stays.
+fn describe_blob(
+    old: Option<RawObject>,
+    media_type: &str,
+    digest: &Digest,
+    size: u64,
+) -> Result<Box<RawValue>, String> {
+    let mut named = old.unwrap_or_default();
+    let is_same = field::<String>(&named, "digest").is_some_and(|old| old == digest.as_ref());
+    named.insert("mediaType".to_owned(), raw(&media_type)?);
+    named.insert("digest".to_owned(), raw(&digest.as_ref())?);
+    named.insert("size".to_owned(), raw(&size)?);
+    if !is_same {
+        // The old bytes, and where they can be had (image-spec, descriptor.md, "Properties").
+        named.shift_remove("data");
+        named.shift_remove("urls");
+        if let Some(mut annotations) = field::<RawObject>(&named, "annotations") {
+            annotations.retain(|key, _| !OF_BYTES.iter().any(|of_bytes| key.starts_with(of_bytes)));
+            named.insert("annotations".to_owned(), raw(&annotations)?);
+        }
+    }
+    raw(&named)
 }
 
 #[cfg(test)]
@@ -193,6 +257,7 @@ mod tests {
 
     use super::{LayerHistory, ManifestLayer, MediaFamily, write_config, write_manifest};
     use image_linkage::digest::Digest;
+    use image_linkage::layer::decompress::Compression;
 
     fn digest(letter: char) -> Digest {
         let hex: String = std::iter::repeat_n(letter, 64).collect();
@@ -226,6 +291,17 @@ mod tests {
     }
 
     #[test]
+    fn what_no_type_here_holds_is_written_as_it_was() {
+        let written = changed(r#"{"a":12345678901234567890123,"b":1.10,"c":-0,"rootfs":{"x":1e400}}"#);
+        for kept in [
+            r#""a":12345678901234567890123,"b":1.10,"c":-0,"#,
+            r#""rootfs":{"x":1e400,"type":"layers","#,
+        ] {
+            assert!(written.contains(kept), "{written}");
+        }
+    }
+
+    #[test]
     fn a_history_that_lacks_layers_is_filled_up_so_that_the_new_entry_stands_at_its_layer() {
         for document in [r#"{"rootfs":{}}"#, r#"{"rootfs":{},"history":null}"#] {
             let document: Value = serde_json::from_str(&changed(document)).unwrap();
@@ -237,17 +313,19 @@ mod tests {
         assert!(write_config(br#"{"history":7}"#, &[], Some(&added())).is_err());
     }
 
-    fn kept(number: usize) -> ManifestLayer {
+    fn kept(family: MediaFamily) -> ManifestLayer {
         ManifestLayer {
-            kept: Some(number),
-            ..new()
+            of: Some(0),
+            digest: digest('a'),
+            size: 7,
+            ..new(family)
         }
     }
 
-    fn new() -> ManifestLayer {
+    fn new(family: MediaFamily) -> ManifestLayer {
         ManifestLayer {
-            kept: None,
-            media_type: MediaFamily::Docker.gzip_layer_type(),
+            of: None,
+            media_type: family.layer_type(None, Compression::Gzip),
             digest: digest('c'),
             size: 9,
         }
@@ -261,8 +339,8 @@ mod tests {
         )
     }
 
-    fn written(original: &str, config: &Digest, layers: &[ManifestLayer]) -> String {
-        let bytes = write_manifest(Some(original.as_bytes()), (config, 3), layers).unwrap();
+    fn written(original: &str, family: MediaFamily, config: (&Digest, usize), layers: &[ManifestLayer]) -> String {
+        let bytes = write_manifest(Some(original.as_bytes()), family, config, layers).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 
@@ -277,25 +355,75 @@ mod tests {
         );
         let expected = compact.to_string().replace(&was, &config);
         let expected = expected.replace(r#"}],"config""#, &layer);
-        assert_eq!(written(&docker(), &digest('b'), &[kept(0), new()]), expected);
+        let layers = [kept(MediaFamily::Docker), new(MediaFamily::Docker)];
+        assert_eq!(
+            written(&docker(), MediaFamily::Docker, (&digest('b'), 3), &layers),
+            expected
+        );
     }
 
     #[test]
     fn a_manifest_of_which_nothing_is_changed_keeps_its_bytes() {
-        assert_eq!(written(&docker(), &digest('a'), &[kept(0)]), docker());
+        let written = |original: &str| {
+            let family = MediaFamily::Docker;
+            written(original, family, (&digest('a'), 2), &[kept(family)])
+        };
+        assert_eq!(written(&docker()), docker());
         let untyped = docker().replace(
             r#""mediaType":"application/vnd.docker.distribution.manifest.v2+json","#,
             "",
         );
-        assert_eq!(written(&untyped, &digest('a'), &[kept(0)]), untyped);
+        assert_eq!(written(&untyped), untyped);
         let of_another = docker().replace("docker.distribution.manifest.v2", "oci.image.manifest.v1");
         let expected = serde_json::from_str::<Value>(&docker()).unwrap().to_string();
-        assert_eq!(written(&of_another, &digest('a'), &[kept(0)]), expected);
+        assert_eq!(written(&of_another), expected);
+    }
+
+    #[test]
+    fn a_manifest_of_docker_becomes_one_of_oci_and_nothing_else_of_it_changes() {
+        let expected = serde_json::from_str::<Value>(&docker()).unwrap().to_string();
+        let expected = expected
+            .replace("docker.distribution.manifest.v2", "oci.image.manifest.v1")
+            .replace("docker.container.image.v1", "oci.image.config.v1")
+            .replace("docker.image.rootfs.diff.tar.gzip", "oci.image.layer.v1.tar+gzip");
+        let layers = [kept(MediaFamily::Oci)];
+        assert_eq!(
+            written(&docker(), MediaFamily::Oci, (&digest('a'), 2), &layers),
+            expected
+        );
+    }
+
+    #[test]
+    fn a_descriptor_of_other_bytes_keeps_all_but_what_is_true_of_the_old_ones() {
+        let old = docker()
+            .replace(
+                r#""annotations":{"z":"","y":"","a":""}"#,
+                r#""annotations":{"containerd.io/snapshot/stargz/toc.digest":"x","a":"b"},"urls":["u"]"#,
+            )
+            .replace(
+                r#""size":2}"#,
+                r#""size":2,"data":"e30=","annotations":{"c":"d"},"later":123456789012345678901234567890}"#,
+            );
+        let layer = ManifestLayer {
+            of: Some(0),
+            ..new(MediaFamily::Docker)
+        };
+        let written = written(&old, MediaFamily::Docker, (&digest('b'), 3), &[layer]);
+        let described = format!(
+            r#""layers":[{{"x":0,"size":9,"digest":"{}","mediaType":"application/vnd.docker.image.rootfs.diff.tar.gzip","annotations":{{"a":"b"}}}}]"#,
+            digest('c')
+        );
+        assert!(written.contains(&described), "{written}");
+        let described = format!(
+            r#""digest":"{}","size":3,"annotations":{{"c":"d"}},"later":123456789012345678901234567890}}"#,
+            digest('b')
+        );
+        assert!(written.contains(&described), "{written}");
     }
 
     #[test]
     fn an_image_without_a_manifest_gets_one_of_oci() {
-        let bytes = write_manifest(None, (&digest('b'), 3), &[]).unwrap();
+        let bytes = write_manifest(None, MediaFamily::Oci, (&digest('b'), 3), &[]).unwrap();
         let document: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(
             document["config"]["mediaType"],

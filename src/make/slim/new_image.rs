@@ -10,10 +10,9 @@ use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
 use image_linkage::digest::DigestHasher;
-use image_linkage::layer::LayerIndex;
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
-use image_source::{Digest, Image};
+use image_source::{Digest, Platform};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayerStorage {
@@ -25,6 +24,8 @@ pub(crate) enum LayerStorage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredLayer {
+    /// The layer of the original image that it is or is made of; `None` for one that is added.
+    pub of: Option<usize>,
     pub blob: WrittenBlob,
     pub media_type: String,
     pub origin: LayerOrigin,
@@ -43,9 +44,7 @@ pub(crate) enum LayerOrigin {
 /// A new image, not yet in its place.
 pub(crate) struct NewImage<'a> {
     pub original: &'a OriginalImage,
-    /// What is new, as an image.
-    pub image: Image,
-    pub indexes: Vec<LayerIndex>,
+    pub platform: Platform,
     /// Its layers, lowest first.
     pub layers: Vec<StoredLayer>,
     pub config: Vec<u8>,

@@ -27,6 +27,9 @@ pub(crate) struct SlimProvenance {
     pub written: Vec<WrittenEntry>,
     /// The files that are gone, by path.
     pub dropped: Vec<DroppedFile>,
+    /// The copies that are links to one file now, by path.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub linked: Vec<LinkedFile>,
 }
 
 /// An image, a wheel or a folder.
@@ -119,6 +122,15 @@ pub(crate) struct DroppedFile {
     pub layer: usize,
     pub kind: String,
     pub because: String,
+}
+
+/// A copy of a file that became a hard link to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct LinkedFile {
+    pub path: String,
+    /// The file that it had the bytes of.
+    pub to: String,
+    pub bytes: u64,
 }
 
 impl SlimProvenance {

@@ -45,6 +45,12 @@ pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecis
             let _ = writeln!(out, "  - {link}: leads to it");
         }
     }
+    for twins in &decision.twins {
+        let links: Vec<String> = twins.links.iter().map(ToString::to_string).collect();
+        let (file, bytes) = (&twins.file, twins.saved_bytes());
+        let links = links.join(", ");
+        let _ = writeln!(out, "  ~ {links}: the bytes of {file}, stored once, {bytes} bytes less");
+    }
     for (path, why) in &decision.stays {
         let _ = writeln!(out, "  = {path}: {why}");
     }

@@ -11,6 +11,7 @@ use super::base::Base;
 use super::layers::{self, Member};
 use super::spec::ImageSpec;
 use super::users::{self, Credentials};
+use crate::support;
 
 /// What a process really got.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,17 @@ impl Root {
             fs::write(&at, bytes).unwrap();
             fs::set_permissions(at, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         }
+        Self { folder, capable }
+    }
+
+    /// A root that another program has unpacked, files with their capabilities; it is moved.
+    pub fn unpacked(root: &Path) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("root-case")
+            .tempdir_in(support::parts())
+            .unwrap();
+        fs::rename(root, folder.path()).unwrap();
+        let capable = Vec::new();
         Self { folder, capable }
     }
 

@@ -10,6 +10,17 @@ const PREFIX: FieldRange = 345..500;
 pub(crate) struct HeaderChange<'a> {
     pub name: Option<&'a [u8]>,
     pub link: Option<&'a [u8]>,
+    /// The bytes of its content.
+    pub size: Option<u64>,
+    /// The type flag.
+    pub kind: Option<u8>,
+}
+
+impl HeaderChange<'_> {
+    /// Whether the headers stay as they are.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.name.is_none() && self.link.is_none() && self.size.is_none() && self.kind.is_none()
+    }
 }
 
 /// The headers `raw`, from the first extension header to the member's own, with what changes; `own` is where the
@@ -44,6 +55,12 @@ pub(crate) fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) ->
         }
         put(&mut own, place, text);
     }
+    if let Some(size) = change.size {
+        put(&mut own, SIZE, format!("{size:011o}").as_bytes());
+    }
+    if let Some(kind) = change.kind {
+        put(&mut own, KIND, &[kind]);
+    }
     // The prefix is that of the old name; in GNU's format the field holds times, which nobody reads.
     if change.name.is_some() {
         put(&mut own, PREFIX, b"");
@@ -63,6 +80,8 @@ fn kept(content: &[u8], change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
         let goes = match key {
             b"path" => change.name.is_some(),
             b"linkpath" => change.link.is_some(),
+            // It counts in the place of the size in the header (POSIX.1-2017, pax, "pax Extended Header").
+            b"size" => change.size.is_some(),
             _ if key.starts_with(b"GNU.sparse.") => {
                 return Err("it is a sparse file, which is not written anew".to_owned());
             }

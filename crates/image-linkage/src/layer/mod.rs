@@ -8,6 +8,7 @@ pub mod decompress;
 mod file_facts;
 mod header_edit;
 mod index;
+mod installed_list;
 mod interest;
 mod layer_links;
 pub mod layer_writer;
@@ -25,6 +26,7 @@ mod tar_walk;
 
 pub use file_facts::{KeptBudget, read_file_facts};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
+pub use installed_list::InstalledList;
 pub use interest::{FileInterest, IndexOptions, WantedFiles};
 pub use node_access::{FileCapabilities, NodeAccess};
 pub use pipeline::index_layer;

@@ -1,7 +1,7 @@
 //! A layer's tar written again without some of its members: one pass, nothing held but one header.
 //!
 //! What stays is copied byte for byte. A hard link whose file goes takes the file over: bytes leave only when the last
-//! name of them does.
+//! name of them does. Lists of installed files lose the lines of what goes, and copies of one file become links to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -10,7 +10,9 @@ use tar_core::EntryType;
 
 use super::header_edit::{HeaderChange, edit_headers};
 use super::index::{LayerEntry, LayerIndex};
+use super::installed_list::InstalledList;
 use super::layer_writer::LayerWriter;
+use super::tar_header::{BLOCK, padding};
 use super::tar_members::{RawMember, TarItem, TarMembers};
 use crate::limits::Limits;
 use crate::path::RootPath;
@@ -26,6 +28,11 @@ pub struct LayerCut {
     pub relinked: BTreeMap<RootPath, RootPath>,
     /// What the layers below still have in the place of a member that goes: it is deleted.
     pub whiteouts: BTreeSet<RootPath>,
+    /// Files of the same bytes, owner and mode, each with the one that stands for all of them: the first in the tar stays
+    /// a file, and the others become hard links to it.
+    pub twins: BTreeMap<RootPath, RootPath>,
+    /// The files of the image that go, from this layer or another: lists of installed files name them no more.
+    pub unlisted: BTreeSet<RootPath>,
 }
 
 impl LayerCut {
@@ -64,10 +71,11 @@ impl LayerCut {
 
     /// Whether the layer stays as it is.
     pub fn is_empty(&self) -> bool {
-        self.gone.is_empty() && self.whiteouts.is_empty()
+        self.gone.is_empty() && self.whiteouts.is_empty() && self.twins.is_empty()
     }
 
-    /// What the layer holds afterwards, by its index.
+    /// What the layer holds afterwards, by its index; which of several twins is the file, and how long a list is that loses
+    /// lines, only the tar tells.
     pub fn apply(&self, layer: &LayerIndex) -> LayerIndex {
         let mut after = layer.clone();
         for (file, heir) in &self.heirs {
@@ -77,6 +85,9 @@ impl LayerCut {
         }
         for (path, target) in &self.relinked {
             after.entries.insert(path.clone(), LayerEntry::Hardlink(target.clone()));
+        }
+        for (path, first) in self.twins.iter().filter(|(path, first)| path != first) {
+            after.entries.insert(path.clone(), LayerEntry::Hardlink(first.clone()));
         }
         after.entries.retain(|path, _| !self.gone.contains(path));
         after.whiteouts.extend(self.whiteouts.iter().cloned());
@@ -95,11 +106,12 @@ pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &'l RootPath) -> Opti
 /// Errors: What is wrong with the tar and at which byte, what `reader` gives, and what `out` gives.
 pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &mut dyn Write) -> Result<(), String> {
     let mut members = TarMembers::new(reader, limits);
+    let mut firsts = BTreeMap::new();
     loop {
         match members.next()? {
             TarItem::End => break,
             TarItem::Global(raw) => out.write_all(&raw).map_err(|error| error.to_string())?,
-            TarItem::Member(found) => member(&mut members, *found, cut, out)?,
+            TarItem::Member(found) => member(&mut members, &found, cut, &mut firsts, out)?,
         }
     }
     // Bytes behind the end marker count for the digest of the source.
@@ -137,16 +149,20 @@ impl LayerCut {
         }
         let link = self.relinked.get(path).filter(|_| is_link);
         MemberAction::Stays(HeaderChange {
-            name: None,
             link: link.map(RootPath::as_bytes),
+            ..HeaderChange::default()
         })
     }
 }
 
-fn member<R: Read>(
+/// The bytes of a list of installed files that is held to be shortened; a longer one stays as it is.
+const LIST_BYTES: u64 = 16 << 20;
+
+fn member<'c, R: Read>(
     members: &mut TarMembers<'_, R>,
-    found: RawMember,
-    cut: &LayerCut,
+    found: &RawMember,
+    cut: &'c LayerCut,
+    firsts: &mut BTreeMap<&'c RootPath, RootPath>,
     out: &mut dyn Write,
 ) -> Result<(), String> {
     let bytes = found.bytes();
@@ -160,21 +176,94 @@ fn member<R: Read>(
         MemberAction::Stays(change) => (change, &path),
         MemberAction::Inherited(heir) => {
             let name = Some(heir.as_bytes());
-            (HeaderChange { name, link: None }, heir)
+            (
+                HeaderChange {
+                    name,
+                    ..HeaderChange::default()
+                },
+                heir,
+            )
         }
     };
-    let headers = if change.name.is_none() && change.link.is_none() {
-        found.raw
-    } else if found.is_sparse() {
+    let is_plain = change.is_nothing() && !found.is_sparse() && !found.member.has_no_content();
+    if let Some(group) = cut.twins.get(&path).filter(|_| is_plain) {
+        if let Some(first) = firsts.get(group) {
+            let change = HeaderChange {
+                link: Some(first.as_bytes()),
+                size: Some(0),
+                kind: Some(b'1'),
+                ..change
+            };
+            write_headers(found, at, &change, out)?;
+            members.note(at.clone(), &found.member)?;
+            return members.read(bytes, |_| ());
+        }
+        firsts.insert(group, path.clone());
+    }
+    let list = InstalledList::of_path(at).filter(|_| is_plain && bytes <= LIST_BYTES && !cut.unlisted.is_empty());
+    if let Some(list) = list {
+        return shorten(
+            members,
+            found,
+            at,
+            &|content| list.remove_files(at, content, &cut.unlisted),
+            out,
+        );
+    }
+    write_headers(found, at, &change, out)?;
+    members.note(at.clone(), &found.member)?;
+    copy(members, bytes, out)
+}
+
+/// Writes the headers of a member with what changes.
+fn write_headers(
+    found: &RawMember,
+    path: &RootPath,
+    change: &HeaderChange<'_>,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    if change.is_nothing() {
+        return out.write_all(&found.raw).map_err(|error| error.to_string());
+    }
+    if found.is_sparse() {
         return Err(format!(
             "{path} is a sparse file with other names, which is not written again under one of them"
         ));
-    } else {
-        edit_headers(&found.raw, found.own, &change)?
-    };
-    out.write_all(&headers).map_err(|error| error.to_string())?;
-    members.note(at.clone(), &found.member)?;
-    copy(members, bytes, out)
+    }
+    let headers = edit_headers(&found.raw, found.own, change)?;
+    out.write_all(&headers).map_err(|error| error.to_string())
+}
+
+/// Writes a member with the content that `change` makes of its own.
+fn shorten<R: Read>(
+    members: &mut TarMembers<'_, R>,
+    found: &RawMember,
+    path: &RootPath,
+    change: &dyn Fn(&[u8]) -> Vec<u8>,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    let stored = found.member.stored;
+    let mut content = Vec::new();
+    members.read(stored, |piece| content.extend_from_slice(piece))?;
+    members.read(found.bytes() - stored, |_| ())?;
+    let content = change(&content);
+    let bytes = content.len() as u64;
+    let size = (bytes != stored).then_some(bytes);
+    write_headers(
+        found,
+        path,
+        &HeaderChange {
+            size,
+            ..HeaderChange::default()
+        },
+        out,
+    )?;
+    let padding = usize::try_from(padding(bytes)).unwrap_or(0);
+    let zeros = [0; BLOCK];
+    let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(|error| error.to_string());
+    write(&content)?;
+    write(zeros.get(..padding).unwrap_or_default())?;
+    members.note(path.clone(), &found.member)
 }
 
 fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Write) -> Result<(), String> {

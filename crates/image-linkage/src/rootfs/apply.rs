@@ -34,6 +34,14 @@ pub fn merge_layers<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Ro
 }
 
 impl Rootfs {
+    /// The same with one more layer on top, which is counted as `number`.
+    pub fn with_layer(&self, number: usize, layer: &LayerIndex) -> Self {
+        let mut rootfs = self.clone();
+        // What cannot be applied, such as a link to nothing, is not there, as in a layer that was read.
+        rootfs.apply(number, layer, &mut Vec::new());
+        rootfs
+    }
+
     fn apply(&mut self, number: usize, layer: &LayerIndex, problems: &mut Vec<ApplyProblem>) {
         // Hard links are resolved before anything is hidden: they may lead to a file of a lower layer.
         let linked: Vec<(&RootPath, NodeKind)> = layer
@@ -180,6 +188,18 @@ impl Rootfs {
 
     fn kind_mut(&mut self, id: NodeId) -> Option<&mut NodeKind> {
         self.nodes.get_mut(id.0).map(|node| &mut node.kind)
+    }
+
+    /// The file system once a program that runs in the container has removed these paths.
+    #[must_use]
+    pub fn without<'p>(&self, paths: impl IntoIterator<Item = &'p RootPath>) -> Self {
+        let mut changed = self.clone();
+        for path in paths {
+            if let Ok(folder) = self.lookup(&path.parent().absolute()) {
+                changed.remove_link(folder.node, path.name());
+            }
+        }
+        changed
     }
 
     /// Removes a name from a directory, as a program that runs in the container would.

@@ -3,7 +3,7 @@
 //! Docker 25 and later, and every engine with containerd's store, save an OCI layout with a `manifest.json`
 //! beside it; before that, layers lie uncompressed as `ID/layer.tar`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -97,12 +97,16 @@ fn named<'a>(
     entries: &'a [SavedImage],
     wanted: &WantedImage<'_>,
 ) -> Result<Vec<&'a SavedImage>, ImageError> {
+    let shown = || entries.iter().map(name);
     // One config that is listed twice is one image, and no reason to ask which was meant.
-    let mut seen = BTreeSet::new();
-    let entries: Vec<&SavedImage> = entries.iter().filter(|entry| seen.insert(&entry.config)).collect();
-    let shown = || entries.iter().map(|entry| name(entry));
+    let each_once = |mut entries: Vec<&'a SavedImage>| {
+        let mut seen = BTreeSet::new();
+        entries.retain(|entry| seen.insert(&entry.config));
+        entries
+    };
     let Some(name) = wanted.name else {
-        let names: BTreeSet<&str> = shown().collect();
+        let entries = each_once(entries.iter().collect());
+        let names: BTreeSet<&str> = entries.iter().map(|entry| name(entry)).collect();
         return match names.len() {
             0 => Err(ImageError::NotAnImage {
                 what: what.to_owned(),
@@ -113,15 +117,12 @@ fn named<'a>(
         };
     };
     // A name counts before an id, as for an engine: `cafe` may be either.
-    let by_tag: Vec<&SavedImage> = entries
-        .iter()
-        .filter(|entry| tags(entry).any(|tag| same_name(tag, name)))
-        .copied()
-        .collect();
+    let has_tag = |entry: &&SavedImage| tags(entry).any(|tag| same_name(tag, name));
+    let by_tag = each_once(entries.iter().filter(has_tag).collect());
     if !by_tag.is_empty() {
         return Ok(by_tag);
     }
-    let by_id: Vec<&SavedImage> = entries.iter().filter(|entry| has_id(entry, name)).copied().collect();
+    let by_id = each_once(entries.iter().filter(|entry| has_id(entry, name)).collect());
     match by_id.len() {
         0 => Err(not_found(what, name, shown())),
         1 => Ok(by_id),
@@ -248,6 +249,7 @@ fn image(
         documents: ImageDocuments {
             config: chosen.document,
             manifest,
+            annotations: BTreeMap::new(),
         },
         members,
     })

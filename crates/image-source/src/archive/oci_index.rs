@@ -1,6 +1,6 @@
 //! The image that an OCI image layout holds (image-spec, image-layout.md), in a folder or an archive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -89,6 +89,7 @@ fn image(
         documents: ImageDocuments {
             config: bytes,
             manifest: Some(found.bytes),
+            annotations: found.annotations,
         },
         members,
     })
@@ -228,6 +229,10 @@ fn find_manifest<B>(
     let index = index(documents, request)?;
     let candidates = named(documents.what(), &index, wanted)?;
     let mut chosen = choose(documents.what(), &candidates)?;
+    let annotations = match &chosen {
+        ControlFlow::Continue(descriptor) => descriptor.annotations.clone().unwrap_or_default(),
+        ControlFlow::Break(_) => BTreeMap::new(),
+    };
     for _ in 0..MAX_DEPTH {
         let descriptor = match chosen {
             ControlFlow::Break(why) => return Ok(ControlFlow::Break(why)),
@@ -242,6 +247,7 @@ fn find_manifest<B>(
                     digest,
                     manifest,
                     bytes,
+                    annotations,
                 }));
             }
             manifest::ManifestDocument::Index(inner) => choose(&what, &inner)?,
@@ -295,6 +301,7 @@ pub(super) fn manifest_of_config(
                     digest,
                     manifest,
                     bytes,
+                    annotations: BTreeMap::new(),
                 });
             }
             Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {

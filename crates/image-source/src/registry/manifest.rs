@@ -1,5 +1,6 @@
 //! From a tag or a digest to the manifest of one platform.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 
@@ -61,6 +62,7 @@ pub(super) fn fetch_manifest<B>(
                     digest: found,
                     manifest,
                     bytes,
+                    annotations: BTreeMap::new(),
                 }));
             }
             ManifestDocument::Index(entries) => match choose(name, &entries)? {

@@ -110,6 +110,7 @@ impl ImageSource for RegistrySource {
             documents: ImageDocuments {
                 config: bytes,
                 manifest: Some(found.bytes),
+                annotations: found.annotations,
             },
             layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client })),
             home: Some(self.reference.clone()),

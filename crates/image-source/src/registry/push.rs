@@ -190,8 +190,11 @@ impl RegistryPush {
                 ))
                 .into())
             }
-            // What is wrong with the request stays wrong; only a limit on requests is worth a wait.
-            status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
+            // What is wrong with the request stays wrong; a limit on requests, and one that came too slowly, do not.
+            status
+                if status.is_client_error()
+                    && !matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT) =>
+            {
                 let said = read_error_body(answer.response);
                 Err(remote_error(format!("{registry} refused a part of the image: {status}{said}")).into())
             }

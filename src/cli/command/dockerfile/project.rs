@@ -2,25 +2,35 @@
 
 use crate::knowledge::packages::GitSource;
 use crate::make::dockerfile::DockerfileTemplates;
-use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
+use crate::make::dockerfile::project::{BuildTimeouts, BuilderPage, ProjectDockerfile};
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::builder_stage::choose_builder_stage;
 
 use super::{CommandError, DockerfileInputs, cuda};
 
-/// The phases, each on top of what the one before has, but for inference, which is a file system of its own.
-const PHASES: [&str; 3] = ["training", "profiling", "inference"];
+/// The phases of a project in their order; those that the program knows are targets.
+const PHASES: [&str; 4] = ["prototype", "training", "profiling", "inference"];
 
 /// The Dockerfile, and the configuration of Cloud Build where it is asked for.
 pub fn render_project(
     asked: &DockerfileInputs<'_>,
     templates: &DockerfileTemplates,
 ) -> Result<(String, Option<String>), CommandError> {
-    let pages = PHASES.iter().map(|phase| asked.page(phase));
+    let known = PHASES.iter().filter(|phase| asked.knowledge.phase(phase).is_ok());
+    let pages = known.map(|phase| asked.page(phase));
     let project = ProjectDockerfile {
         pages: pages.collect::<Result<_, _>>()?,
         builder: builder(asked)?,
+        timeouts: BuildTimeouts {
+            builder: asked.args.builder_timeout,
+            runtime: asked.args.runtime_timeout,
+        },
     };
+    if asked.args.with_builder && project.pages.iter().any(|page| page.python.is_empty()) {
+        let image = asked.facts.image.reference.clone();
+        let why = "it has no python3 on its PATH, which the PyTorch that is built is for";
+        return Err(RemedyError::NoBuilder { image, why }.into());
+    }
     let text = project.dockerfile(templates)?;
     let file = asked.args.file.as_ref();
     let file = file.map_or("Dockerfile".into(), |file| file.to_string_lossy());

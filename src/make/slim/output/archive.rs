@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use super::layout_documents::{LAYOUT, blob_path, build_index};
 use crate::make::slim::new_image::{NewImage, sha256_digest};
@@ -28,25 +29,32 @@ pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(
     }
 }
 
-/// Writes an archive by `write` and puts it into its place.
-pub(super) fn place_archive(
-    file: &Path,
-    existing: ExistingOutput,
+/// Writes an archive by `write` beside its place.
+pub(super) fn write_archive(
     folder: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), SlimError>,
-) -> Result<String, SlimError> {
-    let failed = |error| io_error(file, error);
+) -> Result<NamedTempFile, SlimError> {
+    let failed = |error| io_error(folder, error);
     let mut out = BufWriter::new(create_unnamed(folder, None).map_err(failed)?);
     write(&mut out)?;
     let whole = out.into_inner().map_err(|error| failed(error.into_error()))?;
     // Before the rename: after a power cut a name must not stand for bytes that never reached the disk.
     whole.as_file().sync_all().map_err(failed)?;
-    match put_in_place(whole, file, existing) {
+    Ok(whole)
+}
+
+/// Puts an archive into its place.
+pub(super) fn place_archive(
+    archive: NamedTempFile,
+    file: &Path,
+    existing: ExistingOutput,
+) -> Result<String, SlimError> {
+    match put_in_place(archive, file, existing) {
         Ok(()) => Ok(file.display().to_string()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(SlimError::Exists(file.display().to_string()))
         }
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(io_error(file, error)),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::make::slim::SlimError;
 use crate::make::slim::new_image::NewImage;
 use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
+use image_source::ImageError;
 use image_source::engine::{EngineImage, EngineKind};
 
 fn engine(name: &str, reach: &OutputAccess<'_>) -> EngineImage {
@@ -32,10 +33,22 @@ pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<()
 pub(super) fn load_image(made: &NewImage<'_>, name: &str, reach: &OutputAccess<'_>) -> Result<String, SlimError> {
     // Once more: making the image has taken its time.
     check_name_free(name, reach)?;
-    let (reader, writer) = io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
     let engine = engine(name, reach);
-    let (written, loaded) = std::thread::scope(|scope| {
-        // The pipe moves in, so that the engine sees its end when the archive is written.
+    stream_archive(made, name, |archive| engine.load(archive, &Limits::default()))?;
+    Ok(format!("docker-daemon:{name} ({})", made.config_digest()?))
+}
+
+/// Hands an archive of the image to `take` while it is written.
+///
+/// Errors: What is wrong with either end.
+pub(super) fn stream_archive<T>(
+    made: &NewImage<'_>,
+    name: &str,
+    take: impl FnOnce(io::PipeReader) -> Result<T, ImageError>,
+) -> Result<T, SlimError> {
+    let (reader, writer) = io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
+    let (written, taken) = std::thread::scope(|scope| {
+        // The pipe moves in, so that the reader sees its end when the archive is written.
         let write = move || {
             let mut out = BufWriter::with_capacity(256 << 10, writer);
             archive::write_docker_tar(made, Some(name), &mut out)?;
@@ -43,20 +56,19 @@ pub(super) fn load_image(made: &NewImage<'_>, name: &str, reach: &OutputAccess<'
                 .map_err(|error| SlimError::Cannot(format!("the engine hung up: {error}")))
         };
         let writing = scope.spawn(write);
-        let loaded = engine.load(reader, &Limits::default());
-        (writing.join(), loaded)
+        let taken = take(reader);
+        (writing.join(), taken)
     });
     let written =
         written.unwrap_or_else(|_panic| Err(SlimError::Cannot("the archive could not be written".to_owned())));
-    // Where the engine refuses, that its end of the pipe is gone says nothing.
-    match (loaded, written) {
-        (Ok(()), written) => written?,
+    // Where the reader refuses, that its end of the pipe is gone says nothing.
+    match (taken, written) {
+        (Ok(taken), written) => written.map(|()| taken),
         (Err(error), Err(written)) if !is_broken_pipe(&written) => {
-            return Err(SlimError::Cannot(format!("{written}; {error}")));
+            Err(SlimError::Cannot(format!("{written}; {error}")))
         }
-        (Err(error), _) => return Err(error.into()),
+        (Err(error), _) => Err(error.into()),
     }
-    Ok(format!("docker-daemon:{name} ({})", made.config_digest()?))
 }
 
 fn is_broken_pipe(error: &SlimError) -> bool {

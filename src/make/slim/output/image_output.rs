@@ -1,14 +1,17 @@
 //! Where a new image is put.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::access::OutputAccess;
+use super::layout::KeptBlobs;
+use super::written_image::WrittenImage;
 use super::{archive, engine, layout, registry};
 use crate::make::slim::SlimError;
+use crate::make::slim::new_documents::MediaFamily;
 use crate::make::slim::new_image::{LayerStorage, NewImage};
 use crate::make::whole_file::folder_of;
-use image_source::RegistryReference;
+use image_source::{PreferredDocument, RegistryReference};
 
 /// The ways to write an output, as the message on a wrong one lists them.
 const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], \
@@ -128,25 +131,64 @@ impl ImageOutput {
         }
     }
 
-    /// Puts a new image into its place; `folder` is where it was made. Gives what to say of it.
+    /// The media types of an image there whose original has this manifest.
+    pub(crate) fn media_family(&self, original: Option<&[u8]>) -> MediaFamily {
+        match self {
+            // A layout has OCI's alone: skopeo and umoci pass over an entry of another type (image-spec, image-index.md).
+            Self::Layout { .. } | Self::LayoutArchive { .. } => MediaFamily::Oci,
+            Self::Registry { .. } | Self::DockerArchive { .. } | Self::DockerDaemon(_) => {
+                MediaFamily::of_manifest(original)
+            }
+        }
+    }
+
+    /// Writes a new image so that it can be read again, into or beside `folder`, where it was made.
+    ///
+    /// Errors: Why it could not be written.
+    pub(crate) fn write_image(&self, made: &NewImage<'_>, folder: &Path) -> Result<WrittenImage, SlimError> {
+        let layout = |tag: &Option<String>, kept| {
+            let written = layout::write_layout(made, tag.as_deref(), kept, folder);
+            written.map(|dir| WrittenImage::Layout(dir, kept))
+        };
+        match self {
+            Self::Layout { tag, .. } => layout(tag, KeptBlobs::Copied),
+            Self::Registry { .. } => layout(&None, KeptBlobs::Elsewhere),
+            Self::LayoutArchive { tag, .. } => {
+                let write = |out: &mut dyn Write| archive::write_layout_tar(made, tag.as_deref(), out);
+                let written = archive::write_archive(folder, write);
+                written.map(|file| WrittenImage::Archive(file, PreferredDocument::OciIndex))
+            }
+            Self::DockerArchive { name, .. } => {
+                let write = |out: &mut dyn Write| archive::write_docker_tar(made, name.as_deref(), out);
+                let written = archive::write_archive(folder, write);
+                written.map(|file| WrittenImage::Archive(file, PreferredDocument::DockerManifest))
+            }
+            Self::DockerDaemon(name) => Ok(WrittenImage::Stream(name.clone())),
+        }
+    }
+
+    /// Puts a new image into its place, as [`ImageOutput::write_image`] wrote it. Gives what to say of it.
     ///
     /// Errors: Why it could not be put there; nothing of it is there then.
     pub(crate) fn place_image(
         &self,
         made: &NewImage<'_>,
+        written: WrittenImage,
         reach: &OutputAccess<'_>,
-        folder: &Path,
     ) -> Result<String, SlimError> {
-        match self {
-            Self::Layout { dir, tag } => layout::place_layout(made, dir, tag.as_deref(), reach.existing, folder),
-            Self::LayoutArchive { file, tag } => archive::place_archive(file, reach.existing, folder, |out| {
-                archive::write_layout_tar(made, tag.as_deref(), out)
-            }),
-            Self::DockerArchive { file, name } => archive::place_archive(file, reach.existing, folder, |out| {
-                archive::write_docker_tar(made, name.as_deref(), out)
-            }),
-            Self::DockerDaemon(name) => engine::load_image(made, name, reach),
-            Self::Registry { reference, written } => registry::push_image(made, reference, written, reach),
+        match (self, written) {
+            (Self::Layout { dir, tag }, WrittenImage::Layout(new, _)) => {
+                layout::place_layout(made, &new, dir, tag.as_deref(), reach.existing)
+            }
+            (
+                Self::LayoutArchive { file, .. } | Self::DockerArchive { file, .. },
+                WrittenImage::Archive(archive, _),
+            ) => archive::place_archive(archive, file, reach.existing),
+            (Self::DockerDaemon(name), _) => engine::load_image(made, name, reach),
+            (Self::Registry { reference, written }, _) => registry::push_image(made, reference, written, reach),
+            (Self::Layout { .. } | Self::LayoutArchive { .. } | Self::DockerArchive { .. }, _) => {
+                Err(SlimError::Cannot("it was written for another place".to_owned()))
+            }
         }
     }
 }

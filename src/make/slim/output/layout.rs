@@ -2,14 +2,15 @@
 //! index is replaced last.
 #![expect(clippy::disallowed_methods, reason = "the image is written where the user wants it")]
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::layout_documents::{LAYOUT, blob_path, build_index, named};
-use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
+use super::layout_documents::{LAYOUT, blob_path, build_index, image_name, named};
+use crate::make::slim::new_image::{LayerOrigin, NewImage, StoredLayer, sha256_digest};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
@@ -62,78 +63,90 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     images.cloned().ok_or_else(no_layout)
 }
 
-/// Writes the layout and puts it into its place.
+/// Whether a layout holds the blobs that an image has in common with the one it was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeptBlobs {
+    Copied,
+    /// They stay where they are, and are read from there when the image is put into its place.
+    Elsewhere,
+}
+
+/// Writes a layout with this image alone into the staging folder, and says where.
+pub(super) fn write_layout(
+    made: &NewImage<'_>,
+    tag: Option<&str>,
+    kept: KeptBlobs,
+    folder: &Path,
+) -> Result<PathBuf, SlimError> {
+    let new = folder.join("layout");
+    let blobs = new.join("blobs/sha256");
+    fs::create_dir_all(&blobs).map_err(|error| io_error(&blobs, error))?;
+    for layer in &made.layers {
+        let path = new.join(blob_path(&layer.blob.digest));
+        match &layer.origin {
+            _ if path.exists() => {}
+            // The staging folder lies beside the output, on the same file system: nothing is copied.
+            LayerOrigin::Staged(staged) => {
+                let linked = fs::hard_link(staged, &path).or_else(|_| fs::rename(staged, &path));
+                linked.map_err(|error| io_error(&path, error))?;
+            }
+            _ if kept == KeptBlobs::Elsewhere => {}
+            _ => copy_blob(made, layer, &path)?,
+        }
+    }
+    for bytes in [&made.config, &made.manifest] {
+        write_file(&new.join(blob_path(&sha256_digest(bytes)?)), bytes)?;
+    }
+    let index = build_index(made, &sha256_digest(&made.manifest)?, tag, Vec::new());
+    write_file(&new.join("index.json"), index.to_string().as_bytes())?;
+    write_file(&new.join("oci-layout"), LAYOUT)?;
+    Ok(new)
+}
+
+/// Puts the layout `new` into its place.
 pub(super) fn place_layout(
     made: &NewImage<'_>,
+    new: &Path,
     dir: &Path,
     tag: Option<&str>,
     existing: ExistingOutput,
-    folder: &Path,
 ) -> Result<String, SlimError> {
-    check_tag_free(dir, tag, existing)?;
+    let name = image_name(made, tag);
+    check_tag_free(dir, name, existing)?;
     let mut others = images(dir)?;
     // A name stands for one image in an index: the new one takes the place of the old.
-    others.retain(|image| named(image) != tag);
-    let new = folder.join("layout");
-    let blobs = write(made, &new)?;
+    others.retain(|image| named(image) != name);
     let manifest = sha256_digest(&made.manifest)?;
     let index = build_index(made, &manifest, tag, others).to_string();
-    file(&new.join("index.json"), index.as_bytes())?;
-    file(&new.join("oci-layout"), LAYOUT)?;
+    write_file(&new.join("index.json"), index.as_bytes())?;
     // The last moment at which stopping leaves nothing behind.
     interrupt::check_interrupt().map_err(|error| io_error(dir, error))?;
     // An empty folder is replaced by this; one that holds something is not.
-    match fs::rename(&new, dir) {
+    match fs::rename(new, dir) {
         Ok(()) => {}
-        Err(_) if dir.join("oci-layout").is_file() => add(&new, dir, &blobs)?,
+        Err(_) if dir.join("oci-layout").is_file() => add(new, dir, &blob_paths(made)?)?,
         Err(error) => return Err(io_error(dir, error)),
     }
     Ok(format!("{} ({manifest})", dir.display()))
 }
 
-/// Writes the blobs below a new folder; gives their names.
-fn write(made: &NewImage<'_>, new: &Path) -> Result<Vec<String>, SlimError> {
-    let folder = new.join("blobs/sha256");
-    fs::create_dir_all(&folder).map_err(|error| io_error(&folder, error))?;
-    let mut names = Vec::new();
-    for layer in &made.layers {
-        let name = blob_path(&layer.blob.digest);
-        let path = new.join(&name);
-        if names.contains(&name) {
-            continue;
-        }
-        match &layer.origin {
-            // The staging folder lies beside the output, on the same file system: nothing is copied.
-            LayerOrigin::Staged(staged) => {
-                fs::rename(staged, &path).map_err(|error| io_error(&path, error))?;
-            }
-            _ => copy(made, layer, &path)?,
-        }
-        names.push(name);
-    }
+/// The names of the blobs, each once.
+fn blob_paths(made: &NewImage<'_>) -> Result<BTreeSet<String>, SlimError> {
+    let mut names: BTreeSet<String> = made.layers.iter().map(|it| blob_path(&it.blob.digest)).collect();
     for bytes in [&made.config, &made.manifest] {
-        let name = blob_path(&sha256_digest(bytes)?);
-        file(&new.join(&name), bytes)?;
-        names.push(name);
+        names.insert(blob_path(&sha256_digest(bytes)?));
     }
     Ok(names)
 }
 
-fn copy(
-    made: &NewImage<'_>,
-    layer: &crate::make::slim::new_image::StoredLayer,
-    path: &PathBuf,
-) -> Result<(), SlimError> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|error| io_error(folder, error))?;
-    }
+fn copy_blob(made: &NewImage<'_>, layer: &StoredLayer, path: &Path) -> Result<(), SlimError> {
     let mut blob = made.open_blob(layer)?;
     let mut out = File::create(path).map_err(|error| io_error(path, error))?;
     let copied = interrupt::copy_interruptible(&mut *blob, &mut out);
     copied.map(drop).map_err(|error| io_error(path, error))
 }
 
-fn file(path: &Path, bytes: &[u8]) -> Result<(), SlimError> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), SlimError> {
     let write = || {
         let mut file = File::create(path)?;
         file.write_all(bytes)?;
@@ -144,20 +157,18 @@ fn file(path: &Path, bytes: &[u8]) -> Result<(), SlimError> {
 
 /// Adds what was written to a layout that is there: blobs first, then the index. Blobs that were added are taken back when
 /// the index cannot be replaced.
-fn add(new: &Path, dir: &Path, blobs: &[String]) -> Result<(), SlimError> {
+fn add(new: &Path, dir: &Path, blobs: &BTreeSet<String>) -> Result<(), SlimError> {
     let mut added = Vec::new();
     let mut move_all = || {
         for name in blobs {
             let place = dir.join(name);
-            // Its name is its digest: it is the same blob.
-            if place.exists() {
-                continue;
-            }
+            // By its name it is the same blob. It is replaced all the same: that this one is whole was seen.
+            let is_new = !place.exists();
             if let Some(folder) = place.parent() {
                 fs::create_dir_all(folder)?;
             }
             fs::rename(new.join(name), &place)?;
-            added.push(place);
+            added.extend(is_new.then_some(place));
         }
         fs::rename(new.join("index.json"), dir.join("index.json"))
     };

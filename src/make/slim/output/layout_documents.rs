@@ -9,6 +9,13 @@ use image_linkage::digest::Digest;
 pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 /// The annotation that names an image in an index.
 const NAME: &str = "org.opencontainers.image.ref.name";
+/// That in which Docker and containerd write the whole name.
+const FULL_NAME: &str = "io.containerd.image.name";
+
+/// The name that an image gets in an index: the one that is asked for, or else the one that the original has in its own.
+pub(super) fn image_name<'a>(made: &'a NewImage<'_>, tag: Option<&'a str>) -> Option<&'a str> {
+    tag.or_else(|| made.original.documents.annotations.get(NAME).map(String::as_str))
+}
 
 pub(super) fn named(image: &Value) -> Option<&str> {
     image.get("annotations")?.get(NAME)?.as_str()
@@ -16,7 +23,7 @@ pub(super) fn named(image: &Value) -> Option<&str> {
 
 /// An index with the image behind `others`.
 pub(super) fn build_index(made: &NewImage<'_>, manifest: &Digest, tag: Option<&str>, others: Vec<Value>) -> Value {
-    let platform = &made.image.platform;
+    let platform = &made.platform;
     let mut described = Map::from_iter([
         ("architecture".to_owned(), platform.architecture.clone().into()),
         ("os".to_owned(), platform.os.clone().into()),
@@ -30,9 +37,15 @@ pub(super) fn build_index(made: &NewImage<'_>, manifest: &Digest, tag: Option<&s
         ("size".to_owned(), made.manifest.len().into()),
         ("platform".to_owned(), Value::Object(described)),
     ]);
+    let mut annotations = made.original.documents.annotations.clone();
     // The grammar of the annotation has no empty name (image-spec, annotations.md): without a tag there is none.
     if let Some(tag) = tag {
-        image.insert("annotations".to_owned(), json!({NAME: tag}));
+        // containerd imports an image by it, and the original has that name already.
+        annotations.remove(FULL_NAME);
+        annotations.insert(NAME.to_owned(), tag.to_owned());
+    }
+    if !annotations.is_empty() {
+        image.insert("annotations".to_owned(), json!(annotations));
     }
     let mut images = others;
     images.push(Value::Object(image));

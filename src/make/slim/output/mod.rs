@@ -7,6 +7,8 @@ mod image_output;
 mod layout;
 mod layout_documents;
 mod registry;
+mod written_image;
 
 pub(crate) use access::OutputAccess;
 pub use image_output::ImageOutput;
+pub(crate) use written_image::ReadImage;

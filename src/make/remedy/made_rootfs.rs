@@ -1,0 +1,296 @@
+//! The file system of an image as a recipe leaves it, put together without a build.
+//!
+//! Files that were read are there with all that is known of them; those of packages are as far as the table of
+//! releases knows them.
+
+use std::sync::Arc;
+
+use super::copy_plan::CopyPlan;
+use super::copy_source::CopySource;
+use super::install_folder::default_folder;
+use super::install_method::InstallMethod;
+use super::library_stems::{CUPTI, loaded_name};
+use super::recipe::PhaseRecipe;
+use super::search_path_setup::SearchPathSetup;
+use super::target::{elf_at, file_facts_at};
+use super::target_release::known_file;
+use crate::judge::facts::ImageFacts;
+use crate::judge::facts::cuda_runtime::parse_cuda_version;
+use crate::knowledge::has_api;
+use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
+use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex};
+use image_linkage::loader::{DynamicLoader, ld_cache_writer, ldconfig};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// What a shared object is (`ET_DYN`; System V gABI, "ELF Header").
+const ET_DYN: u16 = 3;
+
+/// The file system of the image behind `recipe`, and the bytes of the files that the build writes, as far as known.
+pub(super) fn make_rootfs(
+    target: &ImageFacts,
+    linker: &DynamicLoader,
+    source: Option<CopySource<'_>>,
+    recipe: &PhaseRecipe,
+) -> (Rootfs, u64) {
+    let before = &target.contexts.as_is.rootfs;
+    let mut layer = MadeLayer {
+        target,
+        linker,
+        index: LayerIndex::empty(),
+    };
+    if let Some(choice) = &recipe.choice {
+        layer.bring(&choice.way, source, recipe);
+        layer.lead(&choice.way, recipe);
+    }
+    let number = target.layers.len();
+    let mut after = before.with_layer(number, &layer.index);
+    let gone = recipe.removed_paths().cloned();
+    let hides = LayerIndex {
+        whiteouts: gone.map(|path| real_place(before, &path)).collect(),
+        ..LayerIndex::empty()
+    };
+    if !hides.whiteouts.is_empty() {
+        after = after.with_layer(number + 1, &hides);
+    }
+    let mut bytes = layer.bytes() + rewritten_bytes(before, recipe);
+    if recipe.runs_ldconfig() {
+        let cache;
+        (after, cache) = with_new_cache(&after, linker, number + 2);
+        bytes += cache;
+    }
+    (after, bytes)
+}
+
+/// What package managers and `ldconfig` write anew beside the files of a package: a layer holds each file whole.
+fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
+    let size = |path: &str| rootfs.file(path.as_bytes()).map_or(0, |file| file.bytes);
+    let installs = recipe
+        .choice
+        .iter()
+        .any(|choice| matches!(choice.way, InstallMethod::Package(_)));
+    let mut bytes = 0;
+    if recipe.runs_ldconfig() {
+        bytes += size("/var/cache/ldconfig/aux-cache");
+    }
+    if recipe.system.apt && installs {
+        // dpkg keeps what it had as `status-old` (dpkg(1), FILES).
+        bytes += 2 * size("/var/lib/dpkg/status") + size("/var/log/dpkg.log") + size("/var/log/apt/term.log");
+    }
+    bytes
+}
+
+/// The file system once `ldconfig` was run on it, and the bytes of the cache.
+fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Rootfs, u64) {
+    let regenerated = ldconfig::run_ldconfig(rootfs, linker);
+    let linked = ldconfig::apply_link_changes(rootfs, &regenerated, layer);
+    let Ok(cache) = ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, "") else {
+        return (linked, 0);
+    };
+    let bytes = cache.len() as u64;
+    let mut index = LayerIndex::empty();
+    let file = FileFacts {
+        bytes,
+        mode: 0o644,
+        kept: Some(cache.into()),
+        ..FileFacts::default()
+    };
+    index
+        .entries
+        .insert(RootPath::from("etc/ld.so.cache"), LayerEntry::File(Arc::new(file)));
+    (linked.with_layer(layer, &index), bytes)
+}
+
+/// The place of a path behind the links of its folders; its own name may be a link, or not be there.
+fn real_place(rootfs: &Rootfs, path: &RootPath) -> RootPath {
+    let parent = path.parent();
+    if parent == RootPath::default() {
+        return path.clone();
+    }
+    let folder = rootfs.lookup(&parent.absolute()).map(|found| found.path);
+    folder.unwrap_or_else(|_| real_place(rootfs, &parent)).join(path.name())
+}
+
+/// What a build writes, as the layer that it would be.
+struct MadeLayer<'a> {
+    target: &'a ImageFacts,
+    linker: &'a DynamicLoader,
+    index: LayerIndex,
+}
+
+impl MadeLayer<'_> {
+    fn put(&mut self, at: &RootPath, entry: LayerEntry) {
+        let at = real_place(&self.target.contexts.as_is.rootfs, at);
+        self.index.entries.insert(at, entry);
+    }
+
+    fn bytes(&self) -> u64 {
+        let files = self.index.entries.values();
+        let sizes = files.filter_map(|entry| match entry {
+            LayerEntry::File(facts) => Some(facts.bytes),
+            _ => None,
+        });
+        sizes.sum()
+    }
+
+    fn file(&mut self, at: &RootPath, facts: FileFacts) {
+        self.put(at, LayerEntry::File(Arc::new(facts)));
+    }
+
+    fn link(&mut self, at: &RootPath, to: &[u8]) {
+        self.put(at, LayerEntry::Symlink(to.into()));
+    }
+
+    fn bring(&mut self, way: &InstallMethod, source: Option<CopySource<'_>>, recipe: &PhaseRecipe) {
+        if let (InstallMethod::Copy { bring, .. }, Some(source)) = (way, source) {
+            self.copy(bring, source.facts, recipe.system.shell);
+        }
+        let Some(folder) = unread_folder(way, recipe, self.target, self.linker) else {
+            return;
+        };
+        let soname = way.soname();
+        let cuda = recipe.release.as_ref().and_then(|it| parse_cuda_version(&it.version));
+        for need in &recipe.needs {
+            let name = loaded_name(need.stem, &soname);
+            let exports = if need.stem == CUPTI {
+                self.exports(&soname, cuda)
+            } else {
+                Vec::new()
+            };
+            let mut facts = self.unread_library(name, exports);
+            let known = cuda.and_then(|cuda| known_file(self.target, self.linker, cuda, need.stem));
+            if let Some((sha256, file)) = known {
+                facts.sha256 = Some(sha256.into());
+                facts.bytes = file.bytes;
+            }
+            self.file(&folder.join(name.as_bytes()), facts);
+        }
+    }
+
+    fn copy(&mut self, bring: &CopyPlan, source: &ImageFacts, shell: bool) {
+        for file in &bring.files {
+            let read = file_facts_at(source, &file.from).cloned().unwrap_or_default();
+            let facts = FileFacts {
+                mode: file.mode,
+                uid: 0,
+                gid: 0,
+                capabilities: None,
+                ..read
+            };
+            self.file(&file.to, facts);
+        }
+        for link in bring.links.iter().filter(|_| shell) {
+            self.link(&link.at, &link.to);
+        }
+    }
+
+    fn lead(&mut self, way: &InstallMethod, recipe: &PhaseRecipe) {
+        match &recipe.lead {
+            SearchPathSetup::Nothing(_) => {}
+            SearchPathSetup::Folder { conf, folder, .. } => self.name_folder(conf, folder),
+            SearchPathSetup::Listed { conf } => {
+                if let Some(folder) = unread_folder(way, recipe, self.target, self.linker) {
+                    self.name_folder(conf, &folder);
+                }
+            }
+            SearchPathSetup::Links {
+                conf, folder, links, ..
+            } => {
+                for (at, to) in links {
+                    self.link(at, &to.absolute());
+                }
+                self.name_folder(conf, folder);
+            }
+        }
+    }
+
+    /// A line for the folder, in front of what the file says.
+    fn name_folder(&mut self, conf: &RootPath, folder: &RootPath) {
+        let own = self.target.contexts.as_is.rootfs.content(&conf.absolute());
+        let text = [&folder.absolute(), &b"\n"[..], own.unwrap_or_default()].concat();
+        let facts = FileFacts {
+            bytes: text.len() as u64,
+            mode: 0o644,
+            kept: Some(text.into()),
+            ..FileFacts::default()
+        };
+        self.file(conf, facts);
+    }
+
+    /// A library of a package that was not read.
+    fn unread_library(&self, name: &str, symbols: Vec<DynamicSymbol>) -> FileFacts {
+        let arch = self.linker.arch;
+        let soname = ByteString::from(name.as_bytes());
+        let needed = ["libc.so.6".to_owned()];
+        let own = self
+            .target
+            .library
+            .needed
+            .iter()
+            .filter(|_| self.target.library.is_family(name.as_bytes()));
+        let elf = ElfFacts {
+            ident: [
+                0x7f, b'E', b'L', b'F', arch.class, arch.data, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            ],
+            kind: ET_DYN,
+            machine: arch.machine,
+            version: 1,
+            phentsize: if arch.class == 2 { 56 } else { 32 },
+            loads: 2,
+            dynamic: true,
+            needed: own
+                .chain(&needed)
+                .map(|name| ByteString::from(name.as_bytes()))
+                .collect(),
+            // The versions of other libraries are taken for there, as the loader takes them without a DT_VERDEF.
+            has_verdef: !symbols.is_empty(),
+            verdef: symbols.iter().take(1).map(|_| soname.clone()).collect(),
+            soname: Some(soname),
+            symbols,
+            ..ElfFacts::default()
+        };
+        FileFacts {
+            mode: 0o644,
+            elf: Some(Box::new(elf)),
+            ..FileFacts::default()
+        }
+    }
+
+    /// What a libcupti of this CUDA exports, as far as an audit asks: a function of each API, and what programs import.
+    fn exports(&self, soname: &str, cuda: Option<(u32, u32)>) -> Vec<DynamicSymbol> {
+        let apis = self.target.tables.apis.iter();
+        let apis = apis.filter(|api| cuda.is_none_or(|cuda| has_api(cuda, api)));
+        let of_apis = apis.filter_map(|api| api.exports.as_deref());
+        let of_apis = of_apis.map(|name| ByteString::from(name.trim_end_matches('*').as_bytes()));
+        let consumers = self.target.consumers.iter();
+        let imports = consumers.filter_map(|consumer| elf_at(self.target, &consumer.object));
+        let imports = imports.flat_map(|elf| elf.symbols.iter().map(|symbol| symbol.name.clone()));
+        of_apis
+            .chain(imports)
+            .map(|name| DynamicSymbol {
+                name,
+                version: Some(soname.as_bytes().into()),
+                role: SymbolRole::Export,
+            })
+            .collect()
+    }
+}
+
+/// The folder that the files of a way lie in that were not read; `None` where they were.
+fn unread_folder(
+    way: &InstallMethod,
+    recipe: &PhaseRecipe,
+    target: &ImageFacts,
+    linker: &DynamicLoader,
+) -> Option<RootPath> {
+    match way {
+        InstallMethod::Place(_) | InstallMethod::Copy { .. } => None,
+        InstallMethod::Devel { .. } => Some(recipe.search.folder.clone()),
+        InstallMethod::Package(package) => {
+            let default = || default_folder(&target.contexts.as_is.rootfs, linker);
+            Some(package.folder.clone().unwrap_or_else(default))
+        }
+        InstallMethod::Pip(pip) => Some(pip.folder.clone()),
+        InstallMethod::Conda(conda) => Some(conda.environment.prefix.join(b"lib")),
+    }
+}

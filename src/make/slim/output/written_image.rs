@@ -1,0 +1,127 @@
+//! What was written, read again by the code that reads any image, before it gets its place.
+
+use std::io;
+use std::path::PathBuf;
+
+use tempfile::NamedTempFile;
+
+use super::{engine, layout::KeptBlobs};
+use crate::make::slim::SlimError;
+use crate::make::slim::interrupt::InterruptibleReader;
+use crate::make::slim::new_image::NewImage;
+use image_linkage::digest::VerifiedReader;
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
+use image_source::{
+    ArchiveFile, BlobStore, Image, ImageError, ImageSource, LayerDescriptor, NoProgress, OciLayout, OpenRequest,
+    OpenedLayers, PreferredDocument, SourceKind, WantedImage, open_stream,
+};
+
+/// A new image as it is written, before it has its place.
+pub(crate) enum WrittenImage {
+    /// An OCI image layout in the staging folder, and whether the blobs of the original image are in it.
+    Layout(PathBuf, KeptBlobs),
+    /// An archive beside its place, and which of its documents counts.
+    Archive(NamedTempFile, PreferredDocument),
+    /// Nothing lies anywhere: an engine is sent what is written once more.
+    Stream(String),
+}
+
+/// A new image as whoever gets it reads it.
+pub(crate) struct ReadImage {
+    pub image: Image,
+    pub layers: Vec<LayerIndex>,
+}
+
+impl WrittenImage {
+    /// Reads what was written, which is to be found as `reference`, and verifies every digest and diff id of it.
+    ///
+    /// Errors: What is wrong with it.
+    pub(crate) fn read_back(
+        &self,
+        made: &NewImage<'_>,
+        reference: String,
+        index: &IndexOptions,
+    ) -> Result<ReadImage, SlimError> {
+        let request = OpenRequest {
+            platform: None,
+            index,
+            progress: &NoProgress,
+        };
+        let (opened, kept) = match self {
+            Self::Layout(dir, kept) => {
+                let (dir, tag) = (dir.clone(), None);
+                (OciLayout { reference, dir, tag }.open(&request)?, *kept)
+            }
+            Self::Archive(file, first) => {
+                let archive = ArchiveFile {
+                    reference,
+                    file: file.path().to_owned(),
+                    name: None,
+                    first: *first,
+                };
+                (archive.open(&request)?, KeptBlobs::Copied)
+            }
+            Self::Stream(name) => {
+                let wanted = WantedImage {
+                    reference: &reference,
+                    name: None,
+                    docker: SourceKind::DockerDaemon,
+                    first: PreferredDocument::DockerManifest,
+                };
+                let read = |archive: io::PipeReader| open_stream("the archive", archive, &wanted, &request);
+                (engine::stream_archive(made, name, read)?, KeptBlobs::Copied)
+            }
+        };
+        let layers = match opened.layers {
+            OpenedLayers::Indexed(layers) => layers,
+            OpenedLayers::Blobs(blobs) => {
+                let read = |layer: &LayerDescriptor| read_layer(made, layer, &*blobs, kept, index);
+                opened.image.layers.iter().map(read).collect::<Result<_, _>>()?
+            }
+            OpenedLayers::Folder(..) => return Err(SlimError::Cannot("a folder is no image".to_owned())),
+        };
+        let image = opened.image;
+        Ok(ReadImage { image, layers })
+    }
+}
+
+/// Reads one layer. A blob of the original image has been read before: whether it is still that one is told by its digest,
+/// and it is not decompressed again.
+fn read_layer(
+    made: &NewImage<'_>,
+    layer: &LayerDescriptor,
+    blobs: &dyn BlobStore,
+    kept: KeptBlobs,
+    options: &IndexOptions,
+) -> Result<LayerIndex, SlimError> {
+    let is_it = |known: &&LayerIndex| {
+        layer.digest.as_ref() == Some(&known.digest) && layer.diff_id.as_ref() == Some(&known.diff_id)
+    };
+    let known = made.original.layers.iter().find(is_it);
+    if let Some(known) = known.filter(|_| kept == KeptBlobs::Elsewhere) {
+        return Ok(known.clone());
+    }
+    let what = layer.digest.as_ref().or(layer.diff_id.as_ref());
+    let what = what.map_or_else(String::new, ToString::to_string);
+    let blob = InterruptibleReader(blobs.open(layer)?);
+    if let Some(known) = known {
+        let verified = VerifiedReader::new(
+            blob,
+            format!("layer {what}"),
+            known.digest.clone(),
+            known.compressed_bytes,
+        );
+        let mut verified = verified.map_err(SlimError::Cannot)?;
+        let read = io::copy(&mut verified, &mut io::sink());
+        return match read {
+            Ok(_) => Ok(known.clone()),
+            Err(source) => Err(ImageError::Io { what, source }.into()),
+        };
+    }
+    let expected = ExpectedBlob {
+        digest: layer.digest.as_ref(),
+        size: layer.size,
+        diff_id: layer.diff_id.as_ref(),
+    };
+    layer::index_layer(&what, blob, &expected, options).map_err(|error| SlimError::Image(error.into()))
+}

@@ -1,0 +1,358 @@
+//! Whether all that started before still starts: what is changed of an image must break no program and no library of it.
+//!
+//! Only objects that the change can reach are asked for: those whose `DT_NEEDED` lead, by names alone, to a name that is
+//! another one than before. In an image of thousands of objects these are few, and finding them takes one walk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::judge::facts::{ByWorld, ProcessContext, contexts_without, unresolved_objects};
+use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::loader::LoadResolution;
+use image_linkage::loader::ld_cache::{CacheEntry, LdCache};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs};
+
+/// The objects that the loads which are compared may map, all together: an image can be made of objects that all need
+/// each other.
+const MAPPED: usize = 4_000_000;
+
+/// An object that loaded before and no longer does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LostObject {
+    pub path: RootPath,
+    /// The loader's own words.
+    pub why: String,
+}
+
+/// Compares what loads before and after a change.
+///
+/// Errors: One sentence on the first object that would be lost, or that there are too many to ask.
+pub(crate) fn check_still_works(
+    before: &ByWorld<ProcessContext>,
+    after: &ByWorld<ProcessContext>,
+) -> Result<(), String> {
+    let lost = find_lost_objects(before, after)?;
+    let Some(first) = lost.first() else { return Ok(()) };
+    let more = match lost.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    Err(format!(
+        "{}{more} loads in the image and would no longer load: {}",
+        first.path, first.why
+    ))
+}
+
+/// The same for an image in which these paths are removed.
+///
+/// Errors: As [`check_still_works`].
+#[allow(dead_code, reason = "a Dockerfile that removes asks it")]
+pub(crate) fn check_works_without(before: &ByWorld<ProcessContext>, gone: &BTreeSet<RootPath>) -> Result<(), String> {
+    check_still_works(before, &contexts_without(before, gone))
+}
+
+/// The objects that load before a change and not after it, in either world, by path.
+///
+/// Errors: That there are too many to ask.
+fn find_lost_objects(
+    before: &ByWorld<ProcessContext>,
+    after: &ByWorld<ProcessContext>,
+) -> Result<Vec<LostObject>, String> {
+    let mut lost: BTreeMap<RootPath, String> = BTreeMap::new();
+    let mut left = MAPPED;
+    for (before, after) in [(&before.as_is, &after.as_is), (&before.nvidia, &after.nvidia)] {
+        for path in reached_objects(before, after) {
+            let is_object =
+                |context: &ProcessContext| context.rootfs.file(&path.absolute()).is_some_and(|it| it.elf.is_some());
+            if lost.contains_key(&path) || !is_object(after) {
+                continue;
+            }
+            let mut start = |context: &ProcessContext| {
+                let started = context.start_program(&path.absolute());
+                let mapped = started.as_ref().map_or(0, |started| started.objects.len());
+                left = left.checked_sub(mapped).ok_or(TOO_MANY)?;
+                Ok::<_, String>(started)
+            };
+            if !start(before)?.is_some_and(|started| started.loads()) {
+                continue;
+            }
+            match start(after)? {
+                Some(started) if started.loads() => {}
+                started => drop(lost.insert(path, first_words(started.as_ref()))),
+            }
+        }
+    }
+    let lost = lost.into_iter().map(|(path, why)| LostObject { path, why });
+    Ok(lost.collect())
+}
+
+const TOO_MANY: &str = "its objects need each other in more ways than can be compared with what they were";
+
+fn first_words(started: Option<&LoadResolution>) -> String {
+    let first = started.and_then(|started| unresolved_objects(started).next());
+    first.map_or_else(|| "it has no loader".to_owned(), |missing| missing.message.clone())
+}
+
+/// What of a file system the loader goes by.
+#[derive(Default)]
+struct LoaderView<'r> {
+    objects: BTreeMap<RootPath, &'r ElfFacts>,
+    links: BTreeMap<RootPath, &'r [u8]>,
+}
+
+/// The objects that ask for each name.
+type NameAskers<'v> = BTreeMap<&'v [u8], Vec<&'v RootPath>>;
+
+impl<'r> LoaderView<'r> {
+    fn new(rootfs: &'r Rootfs) -> Self {
+        let mut nodes = Vec::new();
+        rootfs.visit(|path, id, node| {
+            let counts = match &node.kind {
+                NodeKind::File(facts) => facts.elf.is_some(),
+                NodeKind::Symlink(_) => true,
+                NodeKind::Directory(_) | NodeKind::Special => false,
+            };
+            nodes.extend(counts.then(|| (path.clone(), id)));
+        });
+        let mut view = Self::default();
+        for (path, id) in nodes {
+            match &rootfs.node(id).kind {
+                NodeKind::Symlink(target) => drop(view.links.insert(path, target)),
+                NodeKind::File(facts) => view.objects.extend(facts.elf.as_deref().map(|elf| (path, elf))),
+                NodeKind::Directory(_) | NodeKind::Special => {}
+            }
+        }
+        view
+    }
+
+    fn askers(&self) -> NameAskers<'_> {
+        let mut askers = NameAskers::new();
+        for (path, elf) in &self.objects {
+            let filtered = elf.filters.iter().map(|(name, _)| name);
+            // The kernel loads the interpreter, by its path.
+            for name in elf.needed.iter().chain(filtered).chain(&elf.interp) {
+                askers.entry(last_part(name)).or_default().push(path);
+            }
+        }
+        askers
+    }
+
+    /// The links that somebody asks for and that lead to each object.
+    fn aliases(&self, rootfs: &Rootfs, askers: &NameAskers<'_>) -> BTreeMap<RootPath, Vec<&[u8]>> {
+        let mut aliases: BTreeMap<RootPath, Vec<&[u8]>> = BTreeMap::new();
+        // Following every link of a large image is dear.
+        for link in self.links.keys().filter(|link| askers.contains_key(link.name())) {
+            if let Ok(found) = rootfs.lookup(&link.absolute()) {
+                aliases.entry(found.path).or_default().push(link.name());
+            }
+        }
+        aliases
+    }
+
+    /// The names of what is another one here than in `other`, and the objects among it that both hold.
+    fn differences(&self, other: &Self) -> (BTreeSet<ByteString>, BTreeSet<RootPath>) {
+        let (mut names, mut changed) = (BTreeSet::new(), BTreeSet::new());
+        for (path, elf) in &self.objects {
+            let now = other.objects.get(path);
+            // Layers that stay share their facts, and need no comparing.
+            if now.is_some_and(|now| std::ptr::eq(*now, *elf) || now == elf) {
+                continue;
+            }
+            names.insert(path.name().into());
+            names.extend(elf.soname.clone());
+            changed.extend(now.map(|_| path.clone()));
+        }
+        let links = self
+            .links
+            .iter()
+            .filter(|(path, target)| other.links.get(*path) != Some(target));
+        names.extend(links.map(|(path, _)| path.name().into()));
+        (names, changed)
+    }
+}
+
+fn last_part(name: &[u8]) -> &[u8] {
+    name.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+/// The objects whose load a change can reach: all of them where it is no matter of names.
+fn reached_objects(before: &ProcessContext, after: &ProcessContext) -> BTreeSet<RootPath> {
+    let (old, new) = (LoaderView::new(&before.rootfs), LoaderView::new(&after.rootfs));
+    let (mut names, mut reached) = old.differences(&new);
+    names.extend(new.differences(&old).0);
+    names.extend(changed_entries(before, after));
+    let askers = old.askers();
+    let aliases = old.aliases(&before.rootfs, &askers);
+    let mut pending: Vec<ByteString> = names.iter().cloned().collect();
+    while let Some(name) = pending.pop() {
+        for &path in askers.get(&*name).into_iter().flatten() {
+            if !reached.insert(path.clone()) {
+                continue;
+            }
+            let soname = old.objects.get(path).and_then(|elf| elf.soname.as_deref());
+            let aliases = aliases.get(path).into_iter().flatten().copied();
+            // Who asks for this one, by whatever name, is reached too.
+            let known_as = aliases.chain(soname).chain([path.name()]).map(ByteString::from);
+            pending.extend(known_as.filter(|name| names.insert(name.clone())));
+        }
+    }
+    if concerns_all(before, after, &old, &names) {
+        return old.objects.into_keys().collect();
+    }
+    reached
+}
+
+/// The sonames that the loader's cache leads elsewhere with.
+fn changed_entries(before: &ProcessContext, after: &ProcessContext) -> Vec<ByteString> {
+    let entries = |context: &ProcessContext| -> BTreeSet<(ByteString, ByteString)> {
+        let caches = context.linker.iter().filter_map(|linker| linker.cache.as_ref());
+        let pair = |(name, entry): (&[u8], &CacheEntry)| (name.into(), entry.path.clone());
+        caches.flat_map(LdCache::iter).map(pair).collect()
+    };
+    let (before, after) = (entries(before), entries(after));
+    let changed = before.symmetric_difference(&after);
+    changed.map(|(name, _)| name.clone()).collect()
+}
+
+/// Whether a change concerns every object: what is preloaded, the loader itself, or a link to a folder.
+fn concerns_all(
+    before: &ProcessContext,
+    after: &ProcessContext,
+    old: &LoaderView<'_>,
+    names: &BTreeSet<ByteString>,
+) -> bool {
+    const PRELOAD: &[u8] = b"/etc/ld.so.preload";
+    let listed = before.rootfs.content(PRELOAD);
+    let preloaded = [before.environment.preload.as_deref(), listed];
+    let words = preloaded.into_iter().flatten();
+    let mut words = words.flat_map(|text| text.split(|byte| b" :\t\n".contains(byte)));
+    let is_folder = |path: &RootPath| {
+        let found = before.rootfs.lookup(&path.absolute());
+        found.is_ok_and(|found| matches!(before.rootfs.node(found.node).kind, NodeKind::Directory(_)))
+    };
+    let stays = |path: &RootPath| after.rootfs.lookup_link(&path.absolute()).is_ok();
+    let loader = |context: &ProcessContext| context.linker.as_ref().map(|linker| linker.real_path.clone());
+    words.any(|word| names.contains(last_part(word)))
+        || listed != after.rootfs.content(PRELOAD)
+        || loader(before) != loader(after)
+        || old
+            .links
+            .keys()
+            .any(|link| names.contains(link.name()) && !stays(link) && is_folder(link))
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::elf::Elf;
+    use testkit::layer::Layer;
+
+    use super::{check_still_works, check_works_without};
+    use crate::judge::facts::{ByWorld, GatherOptions, ProcessContext, ReadLayers, gather_facts};
+    use crate::knowledge::Knowledge;
+    use crate::knowledge::file_interest::cupti_options;
+    use image_linkage::layer::{ExpectedBlob, index_layer};
+    use image_linkage::loader::CpuLevel;
+    use image_linkage::path::RootPath;
+    use image_source::{Image, ImageConfig, Platform, SourceKind};
+
+    fn contexts(layers: &[Layer], env: &[(&str, &str)]) -> ByWorld<ProcessContext> {
+        let index = |layer: &Layer| {
+            let tar = layer.tar();
+            Ok(index_layer("x", tar.as_slice(), &ExpectedBlob::default(), &cupti_options()).unwrap())
+        };
+        let layers: Vec<_> = layers.iter().map(index).collect();
+        let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let conditions = GatherOptions {
+            environment: env.iter().map(pair).collect(),
+            cpu: CpuLevel::V3,
+        };
+        let image = Image {
+            reference: "x".to_owned(),
+            source: SourceKind::Oci,
+            digest: None,
+            platform: Platform::parse("linux/amd64").unwrap(),
+            config: ImageConfig::default(),
+            layers: Vec::new(),
+        };
+        gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions).contexts
+    }
+
+    /// A loader, a library that needs another one, and a program that needs the first by a link.
+    fn image() -> Layer {
+        let loader = Elf::library("ld-linux-x86-64.so.2")
+            .string("/lib/x86_64-linux-gnu/")
+            .string("/usr/lib/x86_64-linux-gnu/")
+            .string("/lib/")
+            .string("/usr/lib/");
+        Layer::new()
+            .executable("lib64/ld-linux-x86-64.so.2", loader.build())
+            .file(
+                "lib/x86_64-linux-gnu/libdeep.so.1",
+                Elf::library("libdeep.so.1").build(),
+            )
+            .file(
+                "lib/x86_64-linux-gnu/liba.so.1.2",
+                Elf::library("liba.so.1").needed("libdeep.so.1").build(),
+            )
+            .symlink("lib/x86_64-linux-gnu/liba.so.1", "liba.so.1.2")
+            .executable("bin/uses", Elf::executable().needed("liba.so.1").build())
+            .executable("bin/other", Elf::executable().needed("libgone.so").build())
+            .executable("bin/plain", Elf::executable().needed("libdeep.so.1").build())
+    }
+
+    /// What is said when an upper layer deletes these paths.
+    fn without(env: &[(&str, &str)], gone: &[&str]) -> Result<(), String> {
+        let upper = gone.iter().fold(Layer::new(), Layer::whiteout);
+        let (before, after) = (contexts(&[image()], env), contexts(&[image(), upper], env));
+        let checked = check_still_works(&before, &after);
+        let gone = gone.iter().map(|path| RootPath::from(*path)).collect();
+        assert_eq!(check_works_without(&before, &gone), checked, "{gone:?}");
+        checked
+    }
+
+    #[test]
+    fn an_object_that_loaded_and_no_longer_does_is_told() {
+        let words = "cannot open shared object file: No such file or directory";
+        for (gone, expected) in [
+            (
+                "lib/x86_64-linux-gnu/libdeep.so.1",
+                "/bin/plain (and 2 more) loads in the image and would no longer load: libdeep.so.1",
+            ),
+            (
+                "lib/x86_64-linux-gnu/liba.so.1",
+                "/bin/uses loads in the image and would no longer load: liba.so.1",
+            ),
+        ] {
+            assert_eq!(without(&[], &[gone]), Err(format!("{expected}: {words}")), "{gone}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_needs_and_what_failed_before_is_not() {
+        for gone in [
+            &["bin/uses"][..],
+            &["bin/other"],
+            &[
+                "bin/uses",
+                "lib/x86_64-linux-gnu/liba.so.1",
+                "lib/x86_64-linux-gnu/liba.so.1.2",
+            ],
+        ] {
+            assert_eq!(without(&[], gone), Ok(()), "{gone:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_preloaded_concerns_every_object() {
+        let upper = Layer::new().executable("bin/alone", Elf::executable().needed("libc.so.6").build());
+        let upper = upper.file("lib/x86_64-linux-gnu/libc.so.6", Elf::library("libc.so.6").build());
+        let gone = Layer::new().whiteout("lib/x86_64-linux-gnu/libdeep.so.1");
+        let lost = |env: &[(&str, &str)]| {
+            let before = contexts(&[image(), upper.clone()], env);
+            check_still_works(&before, &contexts(&[image(), upper.clone(), gone.clone()], env)).unwrap_err()
+        };
+        assert!(lost(&[]).starts_with("/bin/plain (and 2 more) "));
+        let preloaded = lost(&[("LD_PRELOAD", "/lib/x86_64-linux-gnu/liba.so.1")]);
+        assert!(preloaded.starts_with("/bin/alone (and 5 more) "), "{preloaded}");
+    }
+}

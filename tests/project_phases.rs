@@ -1,0 +1,214 @@
+//! Does one project go through its life: a prototype, training, profiling and inference, each built from one file,
+//! pushed, audited from the registry and run, and what does that weigh against what people write by hand?
+//!
+//! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of PyPI: the runtime image is without
+//! CUPTI, the devel image has all of it, headers and a compiler's libraries.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "the judges are a real engine and a real registry"
+)]
+
+#[path = "support/builder.rs"]
+mod builder;
+#[path = "support/cupti_parts.rs"]
+mod cupti_parts;
+#[path = "support/engine.rs"]
+mod docker;
+#[path = "support/registry_parts.rs"]
+#[allow(dead_code, clippy::unwrap_used, reason = "only the registry is used")]
+mod registry_parts;
+mod support;
+
+use builder::Builder;
+use registry_parts::Registry;
+use serde_json::Value;
+
+const LIB: &str = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
+const EXTRAS: &str = "usr/local/cuda-12.4/extras/CUPTI";
+const PROBE: &str = include_str!("support/probe.c");
+const CUPTI: &str = "libcupti.so.12";
+const HOST: &str = "libnvperf_host.so";
+
+/// The stand-ins for NVIDIA's runtime and devel images.
+fn images(builder: &Builder) {
+    builder.put("probe", cupti_parts::program(PROBE, &[]));
+    for file in [HOST, "libnvperf_target.so", "libpcsamplingutil.so", "libcheckpoint.so"] {
+        builder.put(&format!("devel/{LIB}/{file}"), cupti_parts::cupti_12(file));
+    }
+    builder.put(
+        &format!("devel/{LIB}/libcupti.so.2024.1.1"),
+        cupti_parts::cupti_12(CUPTI),
+    );
+    let wheel = cupti_parts::wheel("nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/include");
+    for header in ["cupti.h", "cupti_version.h"] {
+        builder.lend(&wheel.join(header), &format!("devel/{EXTRAS}/include/{header}"));
+    }
+    let runtime = cupti_parts::wheel("nvidia-cuda-runtime-cu12-12.4.127/nvidia/cuda_runtime/lib/libcudart.so.12");
+    builder.lend(&runtime, &format!("runtime/{LIB}/libcudart.so.12.4.127"));
+    builder.must_build(
+        "runtime:1",
+        &format!(
+            "FROM debian:12\nCOPY runtime /\nCOPY probe /probe\n\
+             RUN chmod 755 /probe && cd /{LIB} && ln -s libcudart.so.12.4.127 libcudart.so.12 && ln -s cuda-12.4 /usr/local/cuda \\\n\
+             && echo /{LIB} > /etc/ld.so.conf.d/000_cuda.conf && ldconfig\nENV CUDA_VERSION=12.4.1\nUSER 1000:1000\n"
+        ),
+    );
+    builder.must_build(
+        "devel:1",
+        &format!(
+            "FROM runtime:1\nUSER root\nCOPY devel /\n\
+             RUN cd /{LIB} && ln -s libcupti.so.2024.1.1 {CUPTI} && ln -s {CUPTI} libcupti.so && ldconfig\n"
+        ),
+    );
+}
+
+/// What people write, with what comes of it in the phase of training.
+fn by_hand(builder: &Builder) -> Vec<(&'static str, u64, String)> {
+    let folder = format!("FROM runtime:1\nCOPY --from=devel:1 /{EXTRAS} /{EXTRAS}\n");
+    let whole = format!("FROM runtime:1\nCOPY --from=devel:1 /{LIB} /{LIB}\nUSER root\nRUN ldconfig\nUSER 1000\n");
+    builder.must_build("folder:1", &folder);
+    builder.must_build("whole:1", &whole);
+    let rows = [
+        ("runtime as it is", "runtime:1"),
+        ("devel", "devel:1"),
+        ("runtime and extras/CUPTI of devel", "folder:1"),
+        ("runtime and all libraries of devel", "whole:1"),
+    ];
+    rows.map(|(what, image)| (what, builder.size(image), builder.audit(image, "training").verdict))
+        .to_vec()
+}
+
+/// Pushes an image, and gives the name of it that the registry has.
+fn push(builder: &Builder, registry: &Registry, image: &str) -> String {
+    let name = format!("{}/project:{}", registry.address, image.replace(':', "-"));
+    builder.engine.must(&["tag", image, &name]);
+    builder.engine.must(&["push", "--quiet", &name]);
+    name
+}
+
+/// The file for all phases of the project in the registry.
+fn dockerfile(builder: &Builder, runtime: &str, devel: &str) -> String {
+    let insecure = runtime.split('/').next().unwrap();
+    let output = builder.cupti_audit(&[
+        "dockerfile",
+        &format!("docker://{runtime}"),
+        "--all-phases",
+        "--from",
+        &format!("docker://{devel}"),
+        "--cloudbuild",
+        "--insecure-registry",
+        insecure,
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_project_goes_from_prototype_to_inference() {
+    let there = cupti_parts::are_there() && support::have("docker-registry", "docker-registry");
+    let Some(builder) = there.then(Builder::start).flatten() else {
+        return;
+    };
+    images(&builder);
+    let folder = tempfile::tempdir().unwrap();
+    let registry = Registry::start(folder.path(), None);
+    let (runtime, devel) = (
+        push(&builder, &registry, "runtime:1"),
+        push(&builder, &registry, "devel:1"),
+    );
+    let text = dockerfile(&builder, &runtime, &devel);
+    let begin = format!("FROM {}", registry.address);
+    let mut from = text.lines().filter(|line| line.starts_with(&begin));
+    assert!(from.all(|line| line.contains("@sha256:")), "{text}");
+    let before = builder.size("runtime:1");
+    let mut table = Vec::new();
+    for by in builder.builders() {
+        for (phase, gets, lacks) in [
+            ("prototype", &[][..], &[CUPTI, HOST][..]),
+            ("training", &[CUPTI], &[HOST]),
+            ("profiling", &[CUPTI, HOST], &[]),
+            ("inference", &[], &[CUPTI, HOST]),
+        ] {
+            let tag = format!("{phase}:1");
+            let output = builder.build_by(by, &tag, &text, &["--target", phase]);
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(output.status.success(), "{phase} by {by:?}: {text}\n{said}");
+            for (names, is_there) in [(gets, true), (lacks, false)] {
+                for name in names {
+                    let output = builder.run(&tag, &["/probe", "lazy", name]);
+                    assert_eq!(output.status.success(), is_there, "{phase} {name}: {output:?}");
+                }
+            }
+            let pushed = push(&builder, &registry, &tag);
+            let audited = audit(&builder, &pushed, phase);
+            assert_eq!(audited, "pass", "{phase} by {by:?}");
+            assert_eq!(Builder::foretold(&text, phase), audited, "{text}");
+            table.push((format!("{phase}, by {by:?}"), builder.size(&tag)));
+        }
+    }
+    print_table(before, &by_hand(&builder), &table);
+    let size = |phase: &str| table.iter().find(|(name, _)| name.starts_with(phase)).unwrap().1 - before;
+    assert_eq!((size("prototype"), size("inference")), (0, 0));
+    assert!(
+        (7_700_000..7_900_000).contains(&size("training")),
+        "{}",
+        size("training")
+    );
+    assert!(
+        (41_400_000..41_700_000).contains(&size("profiling")),
+        "{}",
+        size("profiling")
+    );
+}
+
+/// The verdict on an image of the registry, with its reasons.
+fn audit(builder: &Builder, name: &str, phase: &str) -> String {
+    let insecure = name.split('/').next().unwrap();
+    let image = format!("docker://{name}");
+    let output = builder.cupti_audit(&[
+        "--format",
+        "json",
+        "--phase",
+        phase,
+        "--insecure-registry",
+        insecure,
+        &image,
+    ]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["phases"][phase]["verdict"].as_str().unwrap().to_owned()
+}
+
+fn print_table(before: u64, by_hand: &[(&str, u64, String)], made: &[(String, u64)]) {
+    let megabytes = |bytes: u64| {
+        let tenths = bytes / 100_000;
+        format!("{}.{} MB", tenths / 10, tenths % 10)
+    };
+    println!(
+        "stand-ins of Debian 12 with NVIDIA's files of PyPI; runtime is {}",
+        megabytes(before)
+    );
+    for (what, size, verdict) in by_hand {
+        println!(
+            "  {what:40} {:>10}  + {:>9}  training: {verdict}",
+            megabytes(*size),
+            megabytes(size - before)
+        );
+    }
+    for (what, size) in made {
+        println!(
+            "  {what:40} {:>10}  + {:>9}  pass",
+            megabytes(*size),
+            megabytes(size - before)
+        );
+    }
+    println!(
+        "{} of {} phases of a project agree with what was foretold",
+        made.len(),
+        made.len()
+    );
+}
