@@ -32,7 +32,7 @@ pub(super) fn segment_faults(segments: &[ProgramHeader], space: &AddressSpace) -
     let empty = |segment: &ProgramHeader| segment.p_type == abi::PT_DYNAMIC && segment.p_filesz == 0;
     faults.extend(segments.iter().any(empty).then_some(LoadFault::EmptyDynamic));
     let span = space.span().filter(|span| *span < ADDRESSES);
-    let is_cut = loads().last().is_some_and(is_short);
+    let is_cut = loads().next_back().is_some_and(is_short);
     let is_wild = !space.fits() || space.is_cut || is_cut || loads().any(odd_segment) || share_bytes(segments);
     // glibc reserves room up to the memory of the last segment, and maps the bytes of all (elf/dl-map-segments.h).
     faults.extend((!is_cut && loads().any(is_short)).then_some(LoadFault::ShortMemory));
