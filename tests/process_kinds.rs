@@ -80,19 +80,20 @@ fn what_an_unknown_environment_decides_is_open_and_what_it_does_not_is_not() {
     let unknown = with_script("eval \"$(cat /etc/x)\"\n", &[]);
     assert_eq!(word(&unknown, "app"), (NotFound, true, false));
     assert_eq!(word(&unknown, "own"), (Loaded, false, false));
-    assert!(
-        unknown.status_is_open.is_some() && unknown.gaps.len() == 1,
-        "{:?}",
-        unknown.gaps
-    );
+    // The loader here is a stub, which is a gap of its own.
+    let open = |facts: &ImageFacts| {
+        let gaps = facts.gaps.iter();
+        gaps.filter(|gap| gap.why.starts_with("it depends on")).count()
+    };
+    assert_eq!((unknown.status_is_open.is_some(), open(&unknown)), (true, 1));
     // What was asked of a run is no longer unknown.
     let given = [("LD_LIBRARY_PATH", "/opt/cupti"), ("LD_PRELOAD", "")];
     let given = with_script("eval \"$(cat /etc/x)\"\n", &given);
     assert_eq!(word(&given, "app"), (Loaded, false, false));
-    assert_eq!((given.gaps.len(), given.contexts.as_is.entry.unknown.len()), (0, 2));
+    assert_eq!((open(&given), given.contexts.as_is.entry.unknown.len()), (0, 2));
     let known = with_script("export LD_LIBRARY_PATH=/opt/gone\n", &[]);
     assert_eq!(word(&known, "app"), (NotFound, false, false));
-    assert_eq!((known.gaps.len(), known.is_open()), (0, false));
+    assert_eq!((open(&known), known.is_open()), (0, false));
 }
 
 #[test]

@@ -33,7 +33,13 @@ impl LibraryRelease {
 pub fn has_api(cuda: (u32, u32), api: &CuptiApi) -> bool {
     let since = api.since.as_deref().map(version_numbers);
     // As numbers: by letters 12.10 would come before 12.9.
-    since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
+    since.is_none_or(|since| since <= vec![cuda.0, cuda.1]) && !has_ended(cuda, api)
+}
+
+/// Whether the release of a CUDA has an API no more.
+pub fn has_ended(cuda: (u32, u32), api: &CuptiApi) -> bool {
+    let until = api.until.as_deref().map(version_numbers);
+    until.is_some_and(|until| until <= vec![cuda.0, cuda.1])
 }
 
 /// The numbers of a version, for comparing; empty for what is no version.

@@ -180,13 +180,6 @@ pub(super) fn soname_words(copy: &CuptiCopy) -> String {
     soname.map_or_else(|| "no library".to_owned(), escape::escape_bytes)
 }
 
-/// The consumers that get a copy in the image as it is, by name.
-pub(super) fn user_names<'f>(copy: &CuptiCopy, facts: &'f ImageFacts) -> Vec<&'f str> {
-    let users = copy.used_by.iter();
-    let users = users.filter_map(|number| facts.consumers.get(*number));
-    users.map(|consumer| consumer.name.as_str()).collect()
-}
-
 /// How a consumer asks, as a verb.
 pub(super) fn request_verb(consumer: &CuptiConsumer) -> &'static str {
     match consumer.asks {
@@ -201,34 +194,94 @@ pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
     format!("{} {wants}", request_verb(consumer))
 }
 
-/// The path that a consumer gets, what led there, and why it may be another.
-pub(super) fn copy_words(consumer: &CuptiConsumer) -> String {
-    let gets = &consumer.outcome.as_is;
-    let path = gets.path.as_deref().map(escape::escape_bytes);
-    let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));
-    format!(
-        "{}, through {}{}",
-        path.unwrap_or_default(),
-        way_words(gets),
-        other.unwrap_or_default()
-    )
-}
-
 /// The stage of the search that led to what a consumer gets.
 pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
     let way = gets.how.map(|how| trace_text::stage_text(how, &gets.objects));
     way.unwrap_or_default()
 }
 
-/// What a consumer gets in the image as it is, in a sentence.
-pub(super) fn consumer_outcome_words(consumer: &CuptiConsumer) -> String {
+/// A fact that begins with a word in a colour.
+pub(super) struct ColouredFact {
+    pub tone: ReportTone,
+    pub word: &'static str,
+    pub rest: String,
+}
+
+impl ColouredFact {
+    /// The fact without its colour.
+    pub(super) fn plain(&self) -> String {
+        self.word.to_owned() + &self.rest
+    }
+}
+
+/// What a consumer gets in the image as it is.
+pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
     let gets = &consumer.outcome.as_is;
-    if let Some(why) = &consumer.open {
-        return format!("what cannot be foretold: {why}");
-    }
-    match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (RequestOutcome::Loaded, _) => copy_words(consumer),
-        (_, RequestOutcome::Loaded) => "nothing until the container runtime has run ldconfig".to_owned(),
-        _ => format!("nothing: {}", gets.message),
-    }
+    let under_runtime = consumer.outcome.nvidia.outcome;
+    let (tone, word, rest) = match (consumer.unreachable(), gets.outcome, under_runtime) {
+        (Some(why), ..) => (ReportTone::Doubtful, "is imported by nobody", format!(": {why}")),
+        _ if let Some(why) = &consumer.open => (ReportTone::Doubtful, "may get it or not", format!(": {why}")),
+        (_, RequestOutcome::Loaded, _) => {
+            let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
+            let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));
+            let rest = format!(" {path}, through {}{}", way_words(gets), other.unwrap_or_default());
+            (ReportTone::Good, "gets", rest)
+        }
+        (.., RequestOutcome::Loaded) => {
+            let once = " in the image as it is; gets it once the container runtime has run ldconfig";
+            (ReportTone::Doubtful, "does not get it", once.to_owned())
+        }
+        _ => (ReportTone::Bad, "does not get it", format!(": {}", gets.message)),
+    };
+    ColouredFact { tone, word, rest }
+}
+
+/// Who gets to a copy.
+pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
+    // The stage is that of a plain dlopen, which no object asked for: there is none to name.
+    let found = copy.how.map(|how| trace_text::stage_text(how, &[])).unwrap_or_default();
+    let users: Vec<&str> = copy
+        .used_by
+        .iter()
+        .filter_map(|number| facts.consumers.get(*number))
+        .map(|user| &*user.name)
+        .collect();
+    let users = users.join(", ");
+    let used = if users.is_empty() {
+        String::new()
+    } else {
+        format!("; loaded by {users}")
+    };
+    let (tone, word, rest) = match (copy.loadable.as_is, copy.loadable.nvidia) {
+        (true, true) => (
+            ReportTone::Good,
+            "loadable",
+            format!(" by its soname, through {found}{used}"),
+        ),
+        (true, false) => {
+            let until = "until the container runtime runs ldconfig";
+            (
+                ReportTone::Doubtful,
+                "loadable",
+                format!(" through {found} {until}{used}"),
+            )
+        }
+        (false, true) => {
+            let once = "only once the container runtime has run ldconfig";
+            (ReportTone::Doubtful, "loadable", format!(" {once}{used}"))
+        }
+        // By search paths of their own, as PyTorch's libraries do.
+        (false, false) if !users.is_empty() => (
+            ReportTone::Good,
+            "loaded",
+            format!(" by {users}; not by its soname alone"),
+        ),
+        (false, false) if facts.status_is_open.is_some() => {
+            let how = " by its soname: only a run could tell";
+            (ReportTone::Doubtful, "loadable or not", how.to_owned())
+        }
+        (false, false) if copy.decoy => (ReportTone::Remark, "for its own tool alone", String::new()),
+        (false, false) => (ReportTone::Bad, "not loadable", " by its soname".to_owned()),
+    };
+    ColouredFact { tone, word, rest }
 }

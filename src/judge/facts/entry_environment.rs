@@ -1,16 +1,15 @@
 //! What the container's command makes of its environment: `env`, shells, scripts and an explicit loader stand between
 //! the config and the program.
 
+mod files;
+mod shells;
+mod users;
+
 use std::collections::BTreeMap;
 
-use super::credentials::image_user;
-use super::shell_script::{ChangedUser, LOADER, ScriptFiles, ShellState, VariableValue, new_user, run_script};
-use super::shell_words::USER_NUMBER;
-use image_linkage::escape;
+use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
 use image_linkage::layer::FileFacts;
-use image_linkage::loader::ldconfig::expand_pattern;
-use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
+use image_linkage::rootfs::{FileUse, Rootfs};
 use image_source::ImageConfig;
 
 /// What the container's command changes before its program starts.
@@ -106,8 +105,8 @@ struct CommandFollower<'r> {
 /// The shells whose scripts are read.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
 
-/// Programs that start another one with their own environment, and how many words in front of it are theirs, besides
-/// their options.
+/// Programs that start another one with their own environment, and how many words in front of it are theirs beside the
+/// options that they have.
 const STARTERS: [(&str, usize); 16] = [
     ("tini", 0),
     ("tini-static", 0),
@@ -228,207 +227,6 @@ impl CommandFollower<'_> {
         true
     }
 
-    /// A shell: its `-c` text, or the script that it is given.
-    fn shell(&mut self, base: &str) -> bool {
-        let mut at = 1;
-        let (mut is_text, mut is_login, mut is_interactive) = (false, false, false);
-        while let Some(Some(option)) = self.words.get(at).filter(|word| word.as_deref().is_some_and(is_option)) {
-            let has = |letter: char| !option.starts_with("--") && option.contains(letter);
-            is_login |= option == "--login" || has('l');
-            is_interactive |= has('i');
-            is_text |= has('c');
-            // `-o pipefail` and its like.
-            at += if option.ends_with('o') && !option.starts_with("--") {
-                2
-            } else {
-                1
-            };
-        }
-        let Some(Some(word)) = self.words.get(at).cloned() else {
-            return false;
-        };
-        let mut rest = self.words.get(at + 1..).unwrap_or_default().to_vec();
-        let text = if is_text {
-            // The first word behind the text is `$0`.
-            rest.drain(..rest.len().min(1));
-            Some(word)
-        } else {
-            if self
-                .absolute(&word)
-                .is_some_and(|path| self.is_closed(&path, FileUse::Read))
-            {
-                return false;
-            }
-            self.kept_text(&word)
-        };
-        match (text, self.start_files(base, is_login, is_interactive)) {
-            (Some(text), Some(before)) => self.run(base, &(before + &text), rest),
-            _ => self.lose(),
-        }
-    }
-
-    /// What a shell reads before what it is given, as a script; `None` where only a run could tell.
-    fn start_files(&self, base: &str, is_login: bool, is_interactive: bool) -> Option<String> {
-        let is_bash = base == "bash";
-        let mut all = String::new();
-        if is_login {
-            all.push_str("[ -e /etc/profile ] && . /etc/profile\n");
-            let own: &[&str] = if is_bash {
-                &[".bash_profile", ".bash_login", ".profile"]
-            } else {
-                &[".profile"]
-            };
-            // The first that is there (bash(1), "INVOCATION").
-            let tests = own
-                .iter()
-                .map(|name| format!("if [ -r ~/{name} ]; then . ~/{name}; el"));
-            all.push_str(&tests.collect::<String>());
-            all.push_str("se :; fi\n");
-        }
-        match self.variables.get("BASH_ENV") {
-            Some(VariableValue::Text(path)) if is_bash && !is_login => {
-                self.kept_text(path)?;
-                all.push_str(". \"$BASH_ENV\"\n");
-            }
-            Some(VariableValue::Unknown) if is_bash => return None,
-            _ => {}
-        }
-        // An interactive shell reads what its users have written for their hands.
-        (!is_interactive).then_some(all)
-    }
-
-    fn run(&mut self, base: &str, text: &str, arguments: Vec<Option<String>>) -> bool {
-        // A carriage return becomes part of the last word of each line.
-        if text.contains("\r\n") {
-            return self.lose();
-        }
-        let user = match self.program("id") {
-            Some(_) => VariableValue::Text(self.credentials().uid.to_string()),
-            None => VariableValue::Unknown,
-        };
-        self.variables.insert(USER_NUMBER.to_owned(), user);
-        let state = ShellState {
-            variables: std::mem::take(&mut self.variables),
-            arguments,
-            // As getcwd(3) says it, without links.
-            directory: self.directory.as_deref().map(|path| self.real_directory(path)),
-            goes_on_without: base == "bash",
-            ..ShellState::default()
-        };
-        let started = run_script(text, state, self);
-        self.problem = started.problem.or(self.problem.take());
-        self.variables = started.variables;
-        self.directory = started.directory;
-        self.become_user(started.user);
-        self.words = started.words;
-        !self.words.is_empty()
-    }
-
-    /// `su USER -c TEXT`, `runuser -u USER -- COMMAND`, `setpriv OPTION… COMMAND`.
-    fn change_user(&mut self, base: &str) -> bool {
-        let user = new_user(&self.words);
-        let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
-        let (mut text, mut is_login, mut names_user) = (None, false, base == "setpriv");
-        while let Some(Some(word)) = words.next_if(|word| {
-            let option = word.as_deref().is_some_and(|word| word.starts_with('-'));
-            option || !names_user && word.is_some()
-        }) {
-            match word.as_str() {
-                "--" => break,
-                "-" | "-l" | "--login" | "--reset-env" => is_login = true,
-                "-c" | "--command" if base != "setpriv" => text = words.next().flatten(),
-                "-u" | "--user" if base == "runuser" => {
-                    names_user = true;
-                    words.next();
-                }
-                "-s" | "--shell" | "-g" | "--group" | "-G" | "--supp-group" | "-w" | "--whitelist-environment" => {
-                    words.next();
-                }
-                option if base == "setpriv" && !option.contains('=') && !ALONE.contains(&option) => drop(words.next()),
-                option if option.starts_with('-') => {}
-                _ => names_user = true,
-            }
-        }
-        self.words = words.collect();
-        self.become_user(user);
-        if is_login {
-            self.variables.clear();
-            self.set_home();
-        }
-        match (text, base) {
-            (Some(text), _) => {
-                let shell = if is_login { "-lc" } else { "-c" };
-                let words = ["sh", shell, &text].map(|word| Some(word.to_owned()));
-                self.words.splice(..0, words);
-                true
-            }
-            (None, "su") => false,
-            (None, _) => !self.words.is_empty(),
-        }
-    }
-
-    fn become_user(&mut self, user: Option<ChangedUser>) {
-        let Some(user) = user else { return };
-        self.user = user;
-        self.set_home();
-    }
-
-    /// The home directory, which engines and those who change the user take from the user's line.
-    fn set_home(&mut self) {
-        let user = self.credentials().uid.to_string();
-        let passwd = self.rootfs.content(b"/etc/passwd").unwrap_or_default();
-        let lines = passwd
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| std::str::from_utf8(line).ok());
-        let mut fields = lines.map(|line| line.split(':').collect::<Vec<&str>>());
-        let own = fields.find(|fields| fields.get(2) == Some(&user.as_str()));
-        let home = own.and_then(|fields| fields.get(5).map(|home| (*home).to_owned()));
-        let is_changed = self.user != ChangedUser::default();
-        if is_changed {
-            self.variables.remove("HOME");
-        }
-        if let Some(home) = home.filter(|home| !home.is_empty()) {
-            self.variables
-                .entry("HOME".to_owned())
-                .or_insert(VariableValue::Text(home));
-        }
-    }
-
-    /// Who runs the command now; root where that is not known.
-    fn credentials(&self) -> FileCredentials {
-        image_user(
-            self.config,
-            self.user.name.as_deref(),
-            &self.user.effective,
-            self.rootfs,
-        )
-        .credentials
-    }
-
-    /// Whether the user may not use a file, which then is the end of the command.
-    fn is_closed(&mut self, path: &str, usage: FileUse) -> bool {
-        let opened = self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage);
-        let Err(LookupError::Denied(denial)) = opened else {
-            return false;
-        };
-        let path = escape::escape_bytes(path.as_bytes());
-        self.problem = Some(format!(
-            "the container's command does not start: {path}: permission denied: {denial}"
-        ));
-        true
-    }
-
-    /// Whether the kernel makes another effective user or group of who executes a file.
-    fn sets_user(&self, path: &str) -> bool {
-        let who = self.credentials();
-        let sets = |file: &FileFacts| {
-            let user = file.mode & 0o4000 != 0 && file.uid != who.uid;
-            let group = file.mode & 0o2010 == 0o2010 && file.gid != who.gid;
-            file.elf.is_some() && (user || group)
-        };
-        self.rootfs.file(path.as_bytes()).is_some_and(sets)
-    }
-
     /// A file that the kernel starts: a script names its interpreter in its first line.
     fn script(&mut self, path: Option<String>) -> bool {
         let Some(path) = path else {
@@ -539,48 +337,6 @@ impl CommandFollower<'_> {
         false
     }
 
-    /// Where a program lies that is named by a path, or searched for along `PATH`.
-    fn program(&self, name: &str) -> Option<String> {
-        if name.contains('/') {
-            return self.absolute(name);
-        }
-        let path = match self.variables.get("PATH") {
-            Some(VariableValue::Text(path)) => path.as_str(),
-            _ => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        };
-        let who = self.credentials();
-        let places = path
-            .split(':')
-            .filter_map(|folder| self.absolute(&format!("{folder}/{name}")))
-            .filter(|place| self.rootfs.file(place.as_bytes()).is_some());
-        let may = |place: &&String| self.rootfs.open_as(place.as_bytes(), &who, FileUse::Execute).is_ok();
-        let places: Vec<String> = places.collect();
-        // What may not be executed is passed over as long as there is another.
-        places.iter().find(may).or(places.first()).cloned()
-    }
-
-    /// A path from the root, where the working directory is known.
-    fn absolute(&self, path: &str) -> Option<String> {
-        if path.starts_with('/') {
-            return Some(path.to_owned());
-        }
-        let directory = self.directory.as_deref()?;
-        Some(format!("{}/{path}", directory.trim_end_matches('/')))
-    }
-
-    /// A directory without links; as it is written where it is not in the image.
-    fn real_directory(&self, path: &str) -> String {
-        let found = self.rootfs.lookup(path.as_bytes()).ok();
-        let real = found.and_then(|found| String::from_utf8(found.path.absolute().to_vec()).ok());
-        real.unwrap_or_else(|| path.to_owned())
-    }
-
-    /// The content of a file that was kept, whoever may read it.
-    fn kept_text(&self, path: &str) -> Option<String> {
-        let content = self.rootfs.content(self.absolute(path)?.as_bytes())?;
-        String::from_utf8(content.to_vec()).ok()
-    }
-
     fn finish(self, environment: &BTreeMap<String, String>) -> EntryEnvironment {
         let mut entry = EntryEnvironment {
             program: self.words.iter().map_while(Clone::clone).collect(),
@@ -639,104 +395,4 @@ fn known(value: &str) -> VariableValue {
 
 fn maybe(value: Option<String>) -> VariableValue {
     value.map_or(VariableValue::Unknown, |value| known(&value))
-}
-
-/// Options of setpriv that have no value.
-const ALONE: [&str; 6] = [
-    "--clear-groups",
-    "--keep-groups",
-    "--init-groups",
-    "--nnp",
-    "--no-new-privs",
-    "--reset-env",
-];
-
-/// The names that one pattern stands for, at most.
-const NAMES: usize = 256;
-
-/// Folders that an engine or a host fills when the container starts.
-const FILLED: [&str; 9] = [
-    "/proc",
-    "/sys",
-    "/dev",
-    "/run",
-    "/var/run",
-    "/mnt",
-    "/tmp",
-    "/usr/local/nvidia",
-    "/host",
-];
-
-/// Folders of scripts of which an entry point reads one after the other.
-const PARTS: [&str; 3] = ["/opt/nvidia/entrypoint.d", "/docker-entrypoint.d", "/etc/entrypoint.d"];
-
-impl ScriptFiles for CommandFollower<'_> {
-    fn some_part_sets(&self) -> bool {
-        let children = |folder: &&str| {
-            let node = self.rootfs.lookup(folder.as_bytes()).ok()?.node;
-            match &self.rootfs.node(node).kind {
-                NodeKind::Directory(children) => Some(children),
-                _ => None,
-            }
-        };
-        let mut parts = PARTS.iter().filter_map(children).flatten().peekable();
-        let sets = |text: &[u8]| {
-            LOADER
-                .iter()
-                .any(|name| text.windows(name.len()).any(|part| part == name.as_bytes()))
-        };
-        // Without such a folder, what is read lies anywhere.
-        parts.peek().is_none()
-            || parts.any(|(_, node)| match &self.rootfs.node(*node).kind {
-                NodeKind::File(facts) => facts.kept.as_deref().is_none_or(sets),
-                _ => true,
-            })
-    }
-
-    fn text(&self, path: &str) -> Option<String> {
-        let opened = self.rootfs.open_as(path.as_bytes(), &self.credentials(), FileUse::Read);
-        opened.is_ok().then(|| self.kept_text(path))?
-    }
-
-    fn names(&self, pattern: &str) -> Option<Vec<String>> {
-        let is_filled = FILLED.iter().any(|folder| pattern.starts_with(folder));
-        if is_filled || pattern.ends_with('/') {
-            return None;
-        }
-        let found = expand_pattern(self.rootfs, pattern.as_bytes(), NAMES);
-        let names: Option<Vec<String>> = found.into_iter().map(|name| String::from_utf8(name).ok()).collect();
-        names.filter(|names| names.len() < NAMES)
-    }
-
-    fn test(&self, sign: char, path: &str) -> Option<bool> {
-        let found = self.rootfs.lookup(path.as_bytes());
-        let is_filled = || {
-            FILLED
-                .iter()
-                .any(|folder| RootPath::new(path.as_bytes()).absolute().starts_with(folder.as_bytes()))
-        };
-        let kind = match &found {
-            Ok(found) => &self.rootfs.node(found.node).kind,
-            Err(_) if is_filled() => return None,
-            Err(_) => return Some(false),
-        };
-        match sign {
-            'd' => Some(matches!(kind, NodeKind::Directory(_))),
-            'f' => Some(matches!(kind, NodeKind::File(_))),
-            'e' => Some(true),
-            's' => match kind {
-                NodeKind::File(facts) => Some(facts.bytes > 0),
-                _ => None,
-            },
-            'r' => self.may(path, FileUse::Read),
-            'x' => self.may(path, FileUse::Execute),
-            _ => None,
-        }
-    }
-}
-
-impl CommandFollower<'_> {
-    fn may(&self, path: &str, usage: FileUse) -> Option<bool> {
-        Some(self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage).is_ok())
-    }
 }

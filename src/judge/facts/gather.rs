@@ -72,8 +72,7 @@ pub fn gather_from_rootfs(
     } = layers;
     let mut contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
-    let profiles = knowledge.library_consumers();
-    let profiles = profiles.as_slice();
+    let profiles = &knowledge.library_consumers();
     let RootfsScan {
         mut found,
         weight,
@@ -112,12 +111,9 @@ pub fn gather_from_rootfs(
     let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
         is_loadable(&open_first(context, library, &expected))
     });
-    let status = ByWorld {
-        as_is: status_of(&plain.as_is, tables, &found),
-        nvidia: status_of(&plain.nvidia, tables, &found),
-    };
+    let status = ByWorld::map(&plain, |plain| status_of(plain, tables, &found));
     let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
-    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &plain, &wanted);
+    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &copies, &plain, &wanted);
     let files = &weight.files;
     let (links, ties) =
         file_references::find_references(&image, &contexts, library, files, &inventory, &consumers, profiles);

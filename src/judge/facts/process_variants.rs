@@ -40,7 +40,7 @@ impl ProcessVariants {
         .flatten()
         .collect();
         let by = entry.by.as_deref().unwrap_or("the container's command");
-        let why = format!("it depends on {}, which {by} may set at run time", what.join(" and "));
+        let why = format!("it depends on {}, which {by} may set at run time", what.join(", "));
         let mut variants = Self {
             contexts: Vec::new(),
             why,

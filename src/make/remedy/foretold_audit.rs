@@ -15,6 +15,8 @@ pub(crate) struct ForetoldAudit {
     pub verdict: Verdict,
     /// The rules that make it.
     pub because: Vec<String>,
+    /// Whether CUPTI would still have to be brought in, or led to.
+    pub lacks_cupti: bool,
     /// The bytes of the files that the build writes.
     pub adds: u64,
 }
@@ -54,6 +56,7 @@ pub(super) fn foretell_audit(
     ForetoldAudit {
         verdict: plan.verdict,
         because: plan.because.clone(),
+        lacks_cupti: plan.lacks_cupti(&audit.facts),
         adds,
     }
 }

@@ -21,7 +21,6 @@ use super::{MethodObstacle, RemedyError};
 use crate::judge::facts::cuda_runtime::CudaVersion;
 use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::plan::{Plan, Verdict};
-use crate::judge::rule::RuleCure;
 use crate::knowledge::{Knowledge, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -103,10 +102,10 @@ impl std::fmt::Display for UnsolvedPoint {
 }
 
 impl PhaseRecipe {
-    /// The paths that the image has no longer afterwards; of a folder nothing that it holds is named.
-    pub(super) fn removed_paths(&self) -> impl Iterator<Item = &RootPath> {
+    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
+    pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
         let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        self.clears.iter().chain(dropped.flat_map(|group| &group.paths))
+        dropped.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
@@ -158,11 +157,12 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         foretold: ForetoldAudit {
             verdict: plan.verdict,
             because: plan.because.clone(),
+            lacks_cupti: plan.lacks_cupti(target),
             adds: 0,
         },
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
-    let mut recipe = if has_installable_cause(request, plan.verdict, &plan.because) && !needs.is_empty() {
+    let mut recipe = if plan.lacks_cupti(target) && !needs.is_empty() {
         bring_in(request, &question, &blank)?
     } else {
         finish(request, linker, blank)
@@ -171,16 +171,6 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
     Ok(recipe)
-}
-
-/// Whether a verdict is one that bringing CUPTI in is to better.
-fn has_installable_cause(request: &RecipeRequest<'_>, verdict: Verdict, because: &[String]) -> bool {
-    let rules = &request.knowledge.rules;
-    let is_installed = |id: &String| {
-        let rule = rules.iter().find(|rule| rule.id == *id);
-        rule.and_then(|rule| rule.cured_by) == Some(RuleCure::InstallCupti)
-    };
-    verdict > Verdict::Pass && because.iter().any(is_installed)
 }
 
 /// Takes the cheapest way whose result passes an audit, with what follows from it.
@@ -198,9 +188,10 @@ fn bring_in(
     let mut made = None;
     let choice = choose_method(question, via, |way| {
         let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
-        let ForetoldAudit { verdict, because, .. } = &recipe.foretold;
-        if *verdict == Verdict::Fail && has_installable_cause(request, *verdict, because) {
-            return Err(format!("what it makes would not pass its own audit: {}", because.join(", ")).into());
+        let foretold = &recipe.foretold;
+        if foretold.verdict == Verdict::Fail && foretold.lacks_cupti {
+            let because = foretold.because.join(", ");
+            return Err(format!("what it makes would not pass its own audit: {because}").into());
         }
         made = Some(recipe);
         Ok(())
