@@ -21,6 +21,7 @@ use std::process::Command;
 use docker::{Dockerd, Podman};
 use image_archive::{Archive, classic, layer};
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
+use image_linkage::rootfs::merge_layers;
 use image_source::ArchiveFile;
 use image_source::NoProgress;
 use image_source::OciLayout;
@@ -203,6 +204,53 @@ fn copied_by_skopeo(saved: &Path, engine: &Dockerd, expected: &[String]) {
     let again = at("skopeo.tar");
     assert_eq!(layers(open(&archive(&again, Some("x/y:2")))), expected);
     assert_eq!(layers(stream(&again)), expected);
+}
+
+/// What lies below `/opt` in a container of the engine, and by our word.
+fn below_opt(engine: &Dockerd, marks: &[&str]) -> [Vec<String>; 2] {
+    let lower = Archive::default()
+        .file("opt/real/a", "a")
+        .file("opt/real/b", "b")
+        .symlink("opt/link", "real");
+    let layers = [lower.tar(), layer(marks)];
+    let saved = engine.dir().join("marks.tar");
+    let [lower, upper] = &layers;
+    fs::write(&saved, classic(&["marks:1"], &[lower, upper]).tar()).unwrap();
+    engine.must(&["load", "-i", saved.to_str().unwrap()]);
+    let container = engine.must(&["create", "marks:1", "/none"]);
+    let exported = engine.dir().join("root.tar");
+    engine.must(&["export", "-o", exported.to_str().unwrap(), container.trim()]);
+    engine.must(&["rm", container.trim()]);
+    let below = |name: &str| name.trim_end_matches('/').strip_prefix("opt/").map(str::to_owned);
+    let mut tar = tar::Archive::new(File::open(exported).unwrap());
+    let members = tar
+        .entries()
+        .unwrap()
+        .map(|entry| entry.unwrap().path().unwrap().display().to_string());
+    let mut real: Vec<String> = members.filter_map(|name| below(&name)).collect();
+    let index =
+        |blob: &Vec<u8>| layer::index_layer("a layer", blob.as_slice(), &ExpectedBlob::default(), &cupti_options());
+    let indexes = layers.each_ref().map(|blob| index(blob).unwrap());
+    let mut ours = Vec::new();
+    merge_layers(&indexes)
+        .0
+        .visit(|path, _, _| ours.extend(below(&path.to_string()[1..])));
+    real.sort();
+    ours.sort();
+    [real, ours]
+}
+
+/// umoci, which unpacks into one folder, follows the link and deletes the file behind it.
+#[test]
+fn a_mark_behind_a_lower_link_makes_a_folder_of_the_link() {
+    let Some(engine) = Dockerd::start() else {
+        return;
+    };
+    for marks in [&["opt/link/.wh.a"], &["opt/link/.wh..wh..opq"]] {
+        let [real, ours] = below_opt(&engine, marks);
+        assert_eq!(real, ["link", "real", "real/a", "real/b"], "{marks:?}");
+        assert_eq!(ours, real, "{marks:?}");
+    }
 }
 
 #[test]

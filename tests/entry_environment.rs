@@ -1,7 +1,8 @@
 //! Is the environment of a container's program what its command and its entry script make of it?
 //!
 //! The judge is a real `sh`, a real bash and a real `env`: they run each command in a root, and a program prints the
-//! variables that it got. What is said to be known has to be that; what only a run could tell may be anything.
+//! variables that it got, and its working directory. What is said to be known has to be that; what only a run could tell
+//! may be anything.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,7 +21,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::judge::facts::{EntryEnvironment, GatherOptions, ReadLayers, gather_facts};
+use cupti_audit::judge::facts::{
+    EntryEnvironment, GatherOptions, ImageFacts, ReadLayers, WorkingDirectory, gather_facts,
+};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{ExpectedBlob, index_layer};
@@ -28,7 +31,7 @@ use image_linkage::loader::CpuLevel;
 use image_source::ImageConfig;
 use plain_image::image_of;
 use testkit::elf::Elf;
-use testkit::layer::{Compression, Layer};
+use testkit::layer::{Compression, Entry, Kind, Layer};
 use testkit::parts;
 
 /// What the program prints that everything starts in the end.
@@ -46,6 +49,7 @@ struct Case {
     command: Vec<String>,
     environment: Vec<(String, String)>,
     scripts: Vec<(String, String)>,
+    user: Option<String>,
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -80,9 +84,15 @@ impl Case {
     }
 
     fn ours(&self) -> EntryEnvironment {
-        let mut layer = Layer::new()
+        let layer = Layer::new()
             .dir("opt/cupti")
+            .dir("opt/one/lib")
+            .dir("opt/two/lib")
             .executable(&PRINT[1..], Elf::executable().build());
+        self.facts(layer).contexts.as_is.entry
+    }
+
+    fn facts(&self, mut layer: Layer) -> ImageFacts {
         for (path, text) in &self.scripts {
             layer = layer.executable(&path[1..], text.as_bytes());
         }
@@ -100,14 +110,14 @@ impl Case {
         };
         let layers = vec![Ok(index)];
         let image = image_of("case", 1, self.config());
-        let facts = gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions);
-        facts.contexts.as_is.entry
+        gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
     }
 
     fn config(&self) -> ImageConfig {
         ImageConfig {
             env: self.environment.clone(),
             command: self.command.clone(),
+            user: self.user.clone(),
             ..ImageConfig::default()
         }
     }
@@ -138,8 +148,11 @@ impl Judge {
             judge.place(path, &fs::read(from).unwrap());
         }
         fs::copy(judge.path("bin/dash"), judge.path("bin/sh")).unwrap();
-        fs::create_dir_all(judge.path("opt/cupti")).unwrap();
+        for folder in ["opt/cupti", "opt/one/lib", "opt/two/lib"] {
+            fs::create_dir_all(judge.path(folder)).unwrap();
+        }
         fs::create_dir_all(judge.path("usr/bin")).unwrap();
+        judge.place("dev/null", b"");
         let source = judge.path("print.c");
         fs::write(&source, PRINTER).unwrap();
         let to = judge.path("usr/bin/print");
@@ -201,10 +214,13 @@ fn in_root(root: &Path, path: &str) -> PathBuf {
 const PRINTER: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 int main(void)
 {
+  char here[4096];
   const char *names[] = { "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
   puts("--");
+  printf("CWD=%s\n", getcwd(here, sizeof here));
   for (int i = 0; i < 4; i++)
     if (getenv(names[i]))
       printf("%s=%s\n", names[i], getenv(names[i]));
@@ -224,7 +240,15 @@ fn compare(judge: &Judge, case: &Case) -> Result<bool, String> {
             return Err(format!("{case:#?}\n  ours {ours:?}\n  real {real:?}"));
         }
     }
-    Ok(ours.unknown.is_empty())
+    let here = match &ours.working_dir {
+        WorkingDirectory::Configured => Some("/"),
+        WorkingDirectory::Known(path) => Some(path.as_str()),
+        WorkingDirectory::Unknown => None,
+    };
+    if here.is_some_and(|here| real.get("CWD").map(String::as_str) != Some(here)) {
+        return Err(format!("{case:#?}\n  ours in {here:?}\n  real {real:?}"));
+    }
+    Ok(ours.unknown.is_empty() && here.is_some())
 }
 
 /// Cases that are known to the last variable.
@@ -321,6 +345,85 @@ fn known_cases() -> Vec<Case> {
             &format!("export CUDA_INJECTION64_PATH=/opt/i.so NVTX_INJECTION64_PATH=\n{exec}"),
         ),
         script("/bin/bash", &format!("LD_LIBRARY_PATH+=:/more\n{exec}")).with(path, "/old"),
+        script(
+            "/bin/sh",
+            &format!(
+                "for d in /a '/b c'; do LD_LIBRARY_PATH=$d:$LD_LIBRARY_PATH; done\nexport LD_LIBRARY_PATH\n{exec}"
+            ),
+        ),
+        script(
+            "/bin/sh",
+            &format!("for v in LD_LIBRARY_PATH F; do unset $v; done\n{exec}"),
+        )
+        .with(path, "/old"),
+        script(
+            "/bin/sh",
+            &format!("for d in /opt/*/lib; do export LD_LIBRARY_PATH=\"$d:$LD_LIBRARY_PATH\"; done\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("for d in /opt/*; do LD_LIBRARY_PATH=$d; export LD_LIBRARY_PATH; done\n{exec}"),
+        ),
+        script(
+            "/bin/bash",
+            &format!("for d in /opt/none*; do export LD_LIBRARY_PATH=$d; done\n{exec}"),
+        ),
+        script(
+            "/bin/sh",
+            &format!("cd /opt/cupti && export LD_LIBRARY_PATH=$PWD\n{exec}"),
+        ),
+        script(
+            "/bin/bash",
+            &format!("cd /opt; cd one/lib/..; export LD_LIBRARY_PATH=$(pwd)/x\n{exec}"),
+        ),
+        script("/bin/sh", &format!("(cd /opt/one); cd -- /opt/two\n{exec}")),
+        command(&["env", "-C", "/opt/one", "LD_LIBRARY_PATH=lib", PRINT]),
+        command(&["env", "--chdir=/opt/two", PRINT]),
+        command(&["sh", "-c", "cd /opt/one/lib && exec /usr/bin/print"]),
+        script("/bin/bash", &format!("source /etc/x.env\n{exec}")).and(
+            "/etc/x.env",
+            "export LD_LIBRARY_PATH=/opt/sourced\nLD_PRELOAD=/not/exported\n",
+        ),
+        script("/bin/sh", &format!("set -a; . /etc/x.env; set +a\n{exec}"))
+            .and("/etc/x.env", "LD_LIBRARY_PATH=/opt/x\n"),
+        script("/bin/sh", &format!("cd /etc\n[ -r x.env ] && . ./x.env\n{exec}")).and(
+            "/etc/x.env",
+            "export LD_LIBRARY_PATH=/opt/x\nreturn\nexport LD_LIBRARY_PATH=/opt/y\n",
+        ),
+        command(&["sh", "-lc", "exec /usr/bin/print"])
+            .with("HOME", "/none")
+            .and(
+                "/etc/profile",
+                "for i in /etc/profile.d/*.sh; do if [ -r $i ]; then . $i; fi; done\nunset i\n",
+            )
+            .and("/etc/profile.d/a.sh", "export LD_LIBRARY_PATH=/opt/a\n")
+            .and("/etc/profile.d/b.sh", "LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/opt/b\n"),
+        command(&["bash", "-lc", "exec /usr/bin/print"])
+            .with("HOME", "/root")
+            .and(
+                "/etc/profile",
+                "if [ \"$(id -u)\" -eq 0 ]; then export LD_PRELOAD=; fi\n",
+            )
+            .and("/usr/bin/id", "#!/bin/sh\necho 0\n")
+            .and("/root/.bash_profile", "export LD_LIBRARY_PATH=/opt/own\n")
+            .and("/root/.profile", "export LD_LIBRARY_PATH=/opt/other\n"),
+        command(&["bash", "-c", "exec /usr/bin/print"])
+            .with("BASH_ENV", "/etc/bash.env")
+            .and("/etc/bash.env", "export LD_LIBRARY_PATH=/opt/bash\n"),
+        command(&["sh", "-c", "exec /usr/bin/print"])
+            .with("BASH_ENV", "/etc/bash.env")
+            .and("/etc/bash.env", "export LD_LIBRARY_PATH=/opt/bash\n"),
+        script(
+            "/bin/sh",
+            &format!("LD_LIBRARY_PATH=~/lib:~/more\nexport LD_LIBRARY_PATH\n{exec}"),
+        )
+        .with("HOME", "/root"),
+        script("/bin/sh", &format!("export LD_LIBRARY_PATH=~/lib\n{exec}")).with("HOME", "/root"),
+        script("/bin/bash", &format!("export LD_LIBRARY_PATH=~/lib:'~'/x\n{exec}")).with("HOME", "/root"),
+        script(
+            "/bin/bash",
+            &format!("use() {{ [ -n \"$1\" ] && return; export LD_LIBRARY_PATH=/no; }}\nuse x\n{exec}"),
+        ),
         script("/bin/bash", &format!("declare -x LD_LIBRARY_PATH=/declared\n{exec}")),
         command(&["nohup_is_not_here"]),
     ]
@@ -354,7 +457,13 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         "export LD_LIBRARY_PATH=$(find / -name 'libcupti*')\n",
         "export LD_LIBRARY_PATH=`cat /etc/path`\n",
         "if python3 -c 'import torch'; then export LD_LIBRARY_PATH=/x; fi\n",
-        "for folder in /opt/*; do LD_LIBRARY_PATH=$folder; export LD_LIBRARY_PATH; done\n",
+        "for folder in $(ls /opt); do export LD_LIBRARY_PATH=/opt/$folder; done\n",
+        "for folder in /mnt/*; do export LD_LIBRARY_PATH=$folder; done\n",
+        "while read -r line; do export \"$line\"; done < /etc/env\n",
+        "while read -r LD_LIBRARY_PATH; do :; done\nexport LD_LIBRARY_PATH\n",
+        "export LD_LIBRARY_PATH=/x\nfor name in $NAMES_OF_THE_HOST $(cat names); do unset $name; done\n",
+        "export LD_LIBRARY_PATH=/x\ni=0\nwhile [ $i -lt 3 ]; do LD_LIBRARY_PATH=$B; B=$C; C=/y; i=$((i+1)); done\n",
+        "[ -e /mnt/done ] || cd /opt/one\nexport LD_LIBRARY_PATH=$PWD\n",
         "case $(uname -m) in x86_64) export LD_LIBRARY_PATH=/x;; esac\n",
         "eval \"$(/opt/conda/bin/conda shell.bash hook)\"\n",
         "export LD_LIBRARY_PATH=${HOME}/lib\n",
@@ -413,6 +522,23 @@ fn the_user_that_a_command_goes_on_as_is_known() {
     let numbers = ["setpriv", "--reuid", "1000", "--regid=44", "--clear-groups", PRINT];
     assert_eq!(user(&command(&numbers)), is("1000:44"));
     assert_eq!(user(&command(&["runuser", "-u", "app", "--", PRINT])), is("app"));
+    assert_eq!(user(&command(&["su", "app", "-c", PRINT])), is("app"));
+    assert_eq!(user(&command(&["su", "-c", PRINT, "app"])), is("app"));
+    // What is said of the effective ones alone leaves the real ones as they are.
+    let in_part = command(&[
+        "setpriv",
+        "--euid",
+        "1000",
+        "--egid=44",
+        "--keep-groups",
+        "env",
+        "LD_PRELOAD=/p",
+        PRINT,
+    ])
+    .ours();
+    let effective = (is("1000"), is("44"));
+    assert_eq!((in_part.user, in_part.effective), (None, effective));
+    assert_eq!(in_part.values["LD_PRELOAD"], "/p");
     assert_eq!(user(&command(&["nice", "-n", "5", "gosu", "app", PRINT])), is("app"));
     // As the images of databases begin: who runs the script is asked first.
     let again = "if [ \"$(id -u)\" = 0 ]; then exec gosu app \"$0\" \"$@\"; fi\nexec \"$@\"\n";
@@ -421,8 +547,34 @@ fn the_user_that_a_command_goes_on_as_is_known() {
     assert_eq!(user(&command(&["tini", "--", PRINT])), None);
 }
 
+/// A script that its user may execute and not read, and one that nobody may execute.
+#[test]
+fn a_script_that_its_user_may_not_read_does_not_start() {
+    let problem = |mode: u32, user: &str| {
+        let entrypoint = Entry {
+            name: b"entrypoint.sh".to_vec(),
+            mode,
+            kind: Kind::File(b"#!/bin/sh\nexec \"$@\"\n".to_vec()),
+        };
+        let layer = Layer::new()
+            .file("etc/passwd", b"app:x:1000:1000::/home/app:\n")
+            .entry(entrypoint);
+        let case = Case {
+            user: Some(user.to_owned()),
+            ..command(&["/entrypoint.sh", PRINT])
+        };
+        let facts = case.facts(layer);
+        assert_eq!(facts.is_open(), facts.contexts.as_is.entry.problem.is_some());
+        facts.contexts.as_is.entry.problem
+    };
+    let closed = "the container's command does not start: /entrypoint.sh: permission denied: /entrypoint.sh is 0711 of 0:0, and the process runs as app (1000:1000)";
+    assert_eq!(problem(0o711, "app").as_deref(), Some(closed));
+    assert_eq!([problem(0o711, "root"), problem(0o755, "app")], [None, None]);
+    assert!(problem(0o644, "root").is_some() && problem(0o700, "app").is_some());
+}
+
 /// Statements of entry scripts, of which a generated one has some.
-const STATEMENTS: [&str; 26] = [
+const STATEMENTS: [&str; 36] = [
     "export LD_LIBRARY_PATH=/opt/a",
     "LD_LIBRARY_PATH=/opt/b:$LD_LIBRARY_PATH",
     "export LD_LIBRARY_PATH",
@@ -449,6 +601,16 @@ const STATEMENTS: [&str; 26] = [
     "for f in a b; do F=$f; done",
     "case \"$F\" in /opt/*) LD_LIBRARY_PATH=/case;; *) : ;; esac",
     "export LD_LIBRARY_PATH=$(echo /opt/e)",
+    "for f in /a /b; do LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$f; done",
+    "for v in LD_PRELOAD F; do unset $v; done",
+    "for d in /opt/*/lib; do export LD_PRELOAD=$d/p.so; done",
+    "while [ -z \"$F\" ]; do F=/w; export LD_LIBRARY_PATH=$F; done",
+    "cd /opt/one",
+    "cd \"$F\" 2>/dev/null",
+    "export LD_LIBRARY_PATH=$PWD",
+    "once() { [ -n \"$F\" ] && return 0; export LD_LIBRARY_PATH=/once; }",
+    "once",
+    "until true; do unset LD_LIBRARY_PATH; done",
 ];
 
 fn generated(seed: u64) -> Case {

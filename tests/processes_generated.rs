@@ -35,7 +35,7 @@ use processes::world::{WORLD, World};
 use processes::{audit, engine_images, generate, kept, layers};
 
 /// The seeds of the generated images.
-const SEEDS: (u64, u64) = (1, 300);
+const SEEDS: (u64, u64) = (1, 340);
 /// Those of the images that a real engine starts.
 const ENGINE_SEEDS: (u64, u64) = (10_001, 10_104);
 /// The images of one run of the program.

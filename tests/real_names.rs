@@ -124,7 +124,22 @@ fn cases() -> Vec<Case> {
     let by_table = "  void *handle = dlopen(words[count > 1], RTLD_LAZY);
   if (!handle) handle = dlopen(0, RTLD_LAZY);
   puts(dlsym(handle, \"cuptiActivityEnable\") ? \"yes\" : \"no\");\n";
+    let asked = "  if (opened(dlopen(\"libcupti.so.12\", RTLD_LAZY | RTLD_NOLOAD))) return 0;
+  dlopen(\"nothing\", RTLD_LAZY);\n";
+    let namespace = "  if (opened(dlmopen(LM_ID_NEWLM, \"libcupti.so.12\", RTLD_LAZY))) return 0;\n";
     vec![
+        // Its end is a name that is found, and nothing in the program leads there.
+        known("opt/bin/lost-here", &["\"/nowhere/lib64/libcupti.so.12\""]),
+        Case {
+            known: true,
+            ..unknown("opt/bin/namespace", wrap("", namespace))
+        },
+        // The linker puts the second into the first.
+        unknown(
+            "opt/bin/lost-then-bare",
+            tries(&["\"/nowhere/libcupti.so.12\"", "\"libcupti.so.12\""]),
+        ),
+        unknown("opt/bin/asked", wrap("", asked)),
         known("opt/bin/bare", &["\"libcupti.so.12\""]),
         known("opt/bin/development", &["\"libcupti.so\""]),
         known("opt/bin/path", &["\"/opt/cupti/lib64/libcupti.so.12\""]),

@@ -126,6 +126,12 @@ impl AuditedImage {
         let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);
         let name = &facts.library.name;
         match facts.status.as_is {
+            _ if facts.status_is_open.is_some() && got.is_empty() => {
+                format!("whether {name} is loaded in this image cannot be foretold")
+            }
+            _ if facts.status_is_open.is_some() => {
+                format!("{name} is loaded by {got}; what others get cannot be foretold")
+            }
             CuptiStatus::Loadable => format!("{name} can be loaded"),
             // Programs with search paths of their own work where a plain dlopen does not, and they count first.
             CuptiStatus::Unloadable if !got.is_empty() && without.is_empty() => {
@@ -156,7 +162,7 @@ impl AuditedImage {
     fn consumers(&self, fits: impl Fn(RequestOutcome) -> bool) -> String {
         let consumers = self.facts.consumers.iter();
         let mut names: Vec<&str> = consumers
-            .filter(|consumer| fits(consumer.outcome.as_is.outcome))
+            .filter(|consumer| consumer.open.is_none() && fits(consumer.outcome.as_is.outcome))
             .map(|consumer| consumer.name.as_str())
             .collect();
         // The objects of one program stand side by side.

@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 38] = [
+const KEPT: [&str; 50] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -20,6 +20,19 @@ const KEPT: [&str; 38] = [
     "*entrypoint",
     "*entrypoint*.sh",
     "**/*entrypoint.d/*",
+    // What such scripts and login shells read besides.
+    "/*.env",
+    "*/*.env",
+    "*/*/*.env",
+    "etc/default/*",
+    "etc/environment",
+    "etc/profile",
+    "etc/bash.bashrc",
+    ".profile",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    "**/bin/activate",
     // Who the user of the image is, and what it may read.
     "etc/passwd",
     "etc/group",
@@ -139,6 +152,10 @@ mod tests {
             "usr/local/bin/docker-entrypoint.sh",
             "opt/nvidia/entrypoint.d/10-banner.sh",
             "opt/venv/pyvenv.cfg",
+            "opt/venv/bin/activate",
+            "etc/cuda.env",
+            "etc/profile",
+            "home/app/.bashrc",
             "usr/lib/python3.11/site.py",
             "opt/venv/lib/python3.11/site-packages/extra.pth",
             "etc/passwd",

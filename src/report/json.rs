@@ -11,8 +11,10 @@ use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding};
 use image_linkage::digest::Digest;
+use image_linkage::elf::ByteString;
 use image_linkage::escape::escape_bytes;
 use image_linkage::loader::SearchStage;
+use image_linkage::path::RootPath;
 use image_source::LayerDescriptor;
 
 const SCHEMA: &str = "cupti-audit/report/v1";
@@ -50,11 +52,29 @@ fn report(audit: &AuditedImage) -> Value {
             "apis": facts.apis.iter().map(|asker| apis(facts, asker)).collect::<Value>(),
         },
         "consumers": facts.consumers.iter().map(consumer).collect::<Value>(),
+        "undecided": undecided(facts),
         // In the order of the phases, as in the other forms.
         "phases": audit.plans.iter().map(|plan| (plan.phase.clone(), phase(plan))).collect::<Value>(),
         "findings": audit.findings.iter().map(finding).collect::<Value>(),
         "gaps": gap_reports(facts),
     })
+}
+
+/// The programs of which only a run could tell what they get.
+fn undecided(facts: &ImageFacts) -> Value {
+    let entry = |object: Option<&RootPath>, why: &str, holds: &[ByteString]| {
+        let holds: Value = holds.iter().map(|text| escape_bytes(text)).collect();
+        json!({"object": object.map(ToString::to_string), "why": why, "holds": holds})
+    };
+    let plain = facts.status_is_open.iter().map(|why| entry(None, why, &[]));
+    let consumers = facts.consumers.iter().filter_map(|consumer| {
+        let why = consumer.undecided_words()?;
+        Some(entry(Some(&consumer.object), why, &[]))
+    });
+    let name = "the name that it opens is not known";
+    let openers = facts.undecided.iter();
+    let openers = openers.map(|opener| entry(Some(&opener.object), name, &opener.holds));
+    plain.chain(consumers).chain(openers).collect()
 }
 
 fn layers(facts: &ImageFacts) -> Value {

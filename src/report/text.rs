@@ -1,5 +1,6 @@
 //! The report for people: the verdict first, then what is wrong with its evidence, then what is there.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 pub(crate) use super::text_layout::TextLayout;
@@ -67,8 +68,9 @@ fn headline(out: &mut String, facts: &ImageFacts) {
 fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     // Nearly every image has notes. In full they would push what must be done off the screen.
     let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit.counting().partition(|finding| is_short(finding, layout));
+    let mut tables = BTreeSet::new();
     for finding in full {
-        self::finding(out, finding, &audit.facts, layout);
+        self::finding(out, finding, &audit.facts, layout, &mut tables);
     }
     for note in &short {
         let _ = writeln!(out, "{}: {}", label(note), note.message);
@@ -105,7 +107,8 @@ fn name(finding: &Finding) -> String {
     format!("{}[{}]", finding.severity.name(), finding.rule)
 }
 
-fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout) {
+/// A finding; a search that one before it has shown is not shown again.
+fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout, tables: &mut BTreeSet<String>) {
     let message = styled(BOLD, &finding.message);
     let _ = writeln!(out, "{}: {message}", label(finding));
     for location in &finding.locations {
@@ -119,9 +122,13 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
     for words in said {
         out.push_str(&wrap_paragraph("  says ", words, layout.width));
     }
-    if !searched.is_empty() {
+    let table = search_table(&searched, "       ");
+    if tables.contains(&table) {
+        out.push_str("  the loader searched as above\n");
+    } else if !searched.is_empty() {
         out.push_str("  the loader searched, in this order:\n");
-        out.push_str(&search_table(&searched, "       "));
+        out.push_str(&table);
+        tables.insert(table);
     }
     out.push_str(&wrap_paragraph("  fix  ", &finding.fix, layout.width));
     out.push('\n');

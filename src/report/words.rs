@@ -43,10 +43,11 @@ impl ReportTone {
         // The findings of a report are sorted, and the gravest is the first.
         let worst = audit.counting().next().map(|finding| finding.severity);
         let consumers = &audit.facts.consumers;
-        let is_loaded = |one: &CuptiConsumer| one.outcome.as_is.outcome == RequestOutcome::Loaded;
+        let is_loaded = CuptiConsumer::is_served;
         match (audit.facts.status.as_is, worst) {
             (_, Some(Severity::Error)) => Self::Bad,
             (_, Some(Severity::Warning)) => Self::Doubtful,
+            _ if audit.facts.is_open() => Self::Doubtful,
             (CuptiStatus::Loadable, _) => Self::Good,
             // PyTorch finds its own copy by its RPATH, whatever a plain dlopen gets.
             (CuptiStatus::Unloadable, _) if consumers.iter().any(is_loaded) => Self::Good,
@@ -219,13 +220,12 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
     let under_runtime = consumer.outcome.nvidia.outcome;
     let (tone, word, rest) = match (consumer.unreachable(), gets.outcome, under_runtime) {
         (Some(why), ..) => (ReportTone::Doubtful, "is imported by nobody", format!(": {why}")),
+        _ if let Some(why) = &consumer.open => (ReportTone::Doubtful, "may get it or not", format!(": {why}")),
         (_, RequestOutcome::Loaded, _) => {
             let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
-            (
-                ReportTone::Good,
-                "gets",
-                format!(" {path}, through {}", way_words(gets)),
-            )
+            let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));
+            let rest = format!(" {path}, through {}{}", way_words(gets), other.unwrap_or_default());
+            (ReportTone::Good, "gets", rest)
         }
         (.., RequestOutcome::Loaded) => {
             let once = " in the image as it is; gets it once the container runtime has run ldconfig";
@@ -276,6 +276,10 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
             "loaded",
             format!(" by {users}; not by its soname alone"),
         ),
+        (false, false) if facts.status_is_open.is_some() => {
+            let how = " by its soname: only a run could tell";
+            (ReportTone::Doubtful, "loadable or not", how.to_owned())
+        }
         (false, false) if copy.decoy => (ReportTone::Remark, "for its own tool alone", String::new()),
         (false, false) => (ReportTone::Bad, "not loadable", " by its soname".to_owned()),
     };

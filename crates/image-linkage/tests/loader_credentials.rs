@@ -200,7 +200,7 @@ fn ours(rootfs: &Rootfs, case: &Case) -> Result<Vec<String>, String> {
         gid,
         groups: groups.split(',').filter_map(|group| group.parse().ok()).collect(),
         reads_all: uid == 0,
-        name: None,
+        ..FileCredentials::default()
     };
     let setup = ProcessSetup {
         rootfs,

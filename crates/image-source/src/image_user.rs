@@ -47,6 +47,7 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
         name: name
             .filter(|name| name.len() <= NAME)
             .map(|name| String::from_utf8_lossy(name).into_owned()),
+        real: None,
     })
 }
 

@@ -15,7 +15,8 @@ use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use image_linkage::layer::{
-    FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind, read_file_facts,
+    FileCapabilities, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind,
+    read_file_facts,
 };
 use image_linkage::path::RootPath;
 
@@ -160,6 +161,7 @@ impl FolderWalk<'_> {
         let limits = self.request.limits();
         let (mut facts, too_large) = read_file_facts(path, access.mode, &mut file, self.request.index)?;
         (facts.uid, facts.gid) = (access.uid, access.gid);
+        facts.capabilities = capabilities(&file).filter(|_| access.mode & 0o111 != 0);
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
         self.request.progress.advance(0, facts.bytes);
         if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {
@@ -205,6 +207,16 @@ fn access(metadata: &Metadata) -> NodeAccess {
     }
 }
 
+/// The attribute `security.capability` of a file; nothing where there is none, or where this host does not show it.
+fn capabilities(file: &File) -> Option<FileCapabilities> {
+    let mut value = [0; ATTRIBUTE];
+    let length = rustix::fs::fgetxattr(file, "security.capability", &mut value).ok()?;
+    FileCapabilities::read(value.get(..length)?)
+}
+
+/// The bytes of the attribute, and some more: `struct vfs_ns_cap_data` has 24.
+const ATTRIBUTE: usize = 64;
+
 /// Whether the kernel mounts a file system of its own here.
 fn is_kernels(path: &RootPath) -> bool {
     matches!(path.as_bytes(), b"proc" | b"sys" | b"dev")
@@ -218,7 +230,7 @@ mod tests {
     use super::RootfsDir;
     use crate::source::NoProgress;
     use crate::{ImageError, ImageSource, OpenRequest, OpenedLayers};
-    use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
+    use image_linkage::layer::{FileCapabilities, IndexOptions, LayerEntry, LayerIndex};
     use image_linkage::limits::Limits;
 
     fn open(dir: &Path, limits: Limits) -> Result<LayerIndex, ImageError> {
@@ -279,6 +291,23 @@ mod tests {
             ]
         );
         assert_eq!((index.bytes, index.problems), (6, vec![]));
+    }
+
+    #[test]
+    fn capabilities_of_a_file_are_read_from_its_attribute() {
+        let dir = folder();
+        // cap_net_raw, effective, as setcap writes it; only root may.
+        let mut attribute = [0; 20];
+        (attribute[0], attribute[3], attribute[5]) = (1, 2, 0x20);
+        let none = rustix::fs::XattrFlags::empty();
+        let tool = dir.path().join("tool");
+        let set = rustix::fs::setxattr(&tool, "security.capability", &attribute, none);
+        let index = open(dir.path(), Limits::default()).unwrap();
+        let Some(LayerEntry::File(facts)) = index.entries.get(b"tool".as_slice()) else {
+            panic!("{index:?}");
+        };
+        let expected = FileCapabilities::read(&attribute).filter(|_| set.is_ok());
+        assert_eq!(facts.capabilities, expected);
     }
 
     #[test]

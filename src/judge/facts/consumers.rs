@@ -8,9 +8,11 @@ use super::consumer_outcome::ConsumerOutcome;
 use super::credentials;
 use super::cupti_files::CuptiFiles;
 use super::file_owner;
+use super::library_aliases::last_part;
 use super::missing_symbols;
 use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
+use super::process_variants::ProcessVariants;
 use super::python::{self, ImportedObject, PythonUse};
 use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
@@ -19,9 +21,13 @@ use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
 };
-use image_linkage::elf::{ByteString, ElfFacts};
-use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
+use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
+use image_linkage::layer::FileFacts;
+use image_linkage::loader::{
+    LoadRefusal, LoadResolution, ProcessSetup, RequestOutcome, SearchStep, SimulatedProcess, StartMode, TriedFile,
+};
 use image_linkage::path::RootPath;
+use std::sync::Arc;
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +50,31 @@ pub struct CuptiConsumer {
     pub python: Option<PythonUse>,
     /// What becomes of its request in each world.
     pub outcome: ByWorld<ConsumerOutcome>,
+    /// Why only a run could tell what becomes of it in the image as it is; the outcome is then that without what is not
+    /// known.
+    pub open: Option<String>,
+    /// Why it may get another copy than that, where it gets one for sure.
+    pub other_copies: Option<String>,
 }
 
 impl CuptiConsumer {
+    /// Whether it gets the library in the image as it is, for sure.
+    pub fn is_served(&self) -> bool {
+        self.open.is_none() && self.outcome.as_is.outcome == RequestOutcome::Loaded
+    }
+
+    /// Why only a run could tell what it gets, if so: what is not known of its process, or of a damaged file.
+    pub fn undecided_words(&self) -> Option<&str> {
+        let gets = &self.outcome.as_is;
+        let is_unforetold = |step: &SearchStep| match step {
+            SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Unforetold(_))),
+            _ => false,
+        };
+        let is_damaged = gets.outcome == RequestOutcome::Refused && gets.trace.iter().any(is_unforetold);
+        let open = self.open.as_deref().or(self.other_copies.as_deref());
+        open.or(Some(gets.message.as_str()).filter(|_| is_damaged))
+    }
+
     /// Why no Python of the image imports it as that starts, where it is part of a package.
     pub fn unreachable(&self) -> Option<&str> {
         match &self.python {
@@ -55,11 +83,13 @@ impl CuptiConsumer {
         }
     }
 
-    /// Whether it asks for the library and does not get it in the image as it is.
+    /// Whether it asks for the library and does not get it in the image as it is, for sure.
     pub fn misses_library(&self) -> bool {
         let outcome = self.outcome.as_is.outcome;
         // What no Python imports asks for nothing.
-        self.unreachable().is_none() && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
+        self.unreachable().is_none()
+            && self.open.is_none()
+            && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
     }
 }
 
@@ -70,7 +100,7 @@ pub(super) fn find_consumers(
     knowledge: &Knowledge,
     profiles: &[ConsumerProfile],
     distributions: &[PythonDistribution],
-    wanted: &[CompanionRequest],
+    circumstances: &Circumstances<'_>,
 ) -> (Vec<CuptiConsumer>, Vec<UndecidedOpener>) {
     // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
     let is_asker =
@@ -104,7 +134,8 @@ pub(super) fn find_consumers(
             undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
             continue;
         }
-        let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
+        let ask =
+            |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, circumstances);
         match settle_names(&opened, found, &ask) {
             Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
                 Some(doubt) => undecided.push(doubt),
@@ -129,7 +160,15 @@ pub(super) fn find_consumers(
     for SourceOpener { path, text } in sources {
         if text.hints.is_empty() {
             let (library, asks) = (knowledge.library, RequestKind::Dlopen);
-            consumers.push(consumer(contexts, library, &path, nobody, asks, &text.exact, wanted));
+            consumers.push(consumer(
+                contexts,
+                library,
+                &path,
+                nobody,
+                asks,
+                &text.exact,
+                circumstances,
+            ));
         } else {
             let holds = text.exact.into_iter().chain(text.hints).collect();
             undecided.push(UndecidedOpener {
@@ -160,6 +199,7 @@ pub(super) fn is_served_after(
             before: Some(before),
             all,
         },
+        user: None,
     };
     gets(context, library, &asker, &[]).outcome == RequestOutcome::Loaded
 }
@@ -185,6 +225,33 @@ fn settle_names(
     let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
     aliased.or_else(|| known.filter(|_| !opened.looks_elsewhere && !may_get_other()))
 }
+
+/// What lies around a program that asks.
+pub(super) struct Circumstances<'c> {
+    /// The libraries beside the library that are asked for as well.
+    pub wanted: &'c [CompanionRequest],
+    /// How else processes may start.
+    pub variants: &'c ProcessVariants,
+    /// All objects of the image.
+    pub objects: &'c [(RootPath, Arc<FileFacts>)],
+}
+
+impl Circumstances<'_> {
+    /// The programs that need a library, or open one by a text that ends in its name; a few of many.
+    fn users_of(&self, object: &RootPath) -> Vec<&RootPath> {
+        let name = object.name();
+        let is_it = |text: &ByteString| last_part(text) == name;
+        let uses = |elf: &ElfFacts| elf.is_program() && elf.needed.iter().chain(&elf.mentions).any(is_it);
+        let programs = self
+            .objects
+            .iter()
+            .filter(|(_, facts)| facts.elf.as_deref().is_some_and(uses));
+        programs.map(|(path, _)| path).take(USERS).collect()
+    }
+}
+
+/// The programs of one library that are looked at.
+const USERS: usize = 4;
 
 /// The profile of an object, and those of the packages that its own may import.
 #[derive(Clone, Copy)]
@@ -214,21 +281,44 @@ fn consumer(
     known: KnownProfiles<'_>,
     asks: RequestKind,
     names: &[ByteString],
-    wanted: &[CompanionRequest],
+    circumstances: &Circumstances<'_>,
 ) -> CuptiConsumer {
     let profile = known.own;
-    let asker = ConsumerRequest {
+    let mut asker = ConsumerRequest {
         object,
         asks,
         names,
         known,
+        user: None,
     };
-    let outcome = ByWorld::map(contexts, |context| gets(context, library, &asker, wanted));
-    let (program, python) = match ObjectLoader::find(&contexts.as_is, object) {
+    let ask =
+        |context: &ProcessContext, asker: &ConsumerRequest<'_>| gets(context, library, asker, circumstances.wanted);
+    let mut outcome = ByWorld::map(contexts, |context| ask(context, &asker));
+    let loader = ObjectLoader::find(&contexts.as_is, object);
+    // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and what it has
+    // mapped is there for them.
+    if matches!(loader, ObjectLoader::Unknown) && outcome.as_is.outcome != RequestOutcome::Loaded {
+        let mut users = circumstances.users_of(object).into_iter();
+        let served = |user: &&RootPath| {
+            let asker = ConsumerRequest {
+                user: Some(user),
+                ..asker
+            };
+            ask(&contexts.as_is, &asker).outcome == RequestOutcome::Loaded
+        };
+        asker.user = users.find(served);
+        if asker.user.is_some() {
+            outcome = ByWorld::map(contexts, |context| ask(context, &asker));
+        }
+    }
+    let (open, other_copies) = circumstances
+        .variants
+        .open_reasons(&outcome.as_is, |context| ask(context, &asker));
+    let (program, python) = match loader {
         ObjectLoader::Program => (Some(object.clone()), None),
         ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),
         ObjectLoader::Nobody(why) => (None, Some(why)),
-        ObjectLoader::Unknown => (None, None),
+        ObjectLoader::User(_) | ObjectLoader::Unknown => (asker.user.cloned(), None),
     };
     // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
     let bare = names.iter().find(|name| !name.contains(&b'/'));
@@ -257,6 +347,8 @@ fn consumer(
         program,
         python,
         outcome,
+        open,
+        other_copies,
     }
 }
 
@@ -268,6 +360,8 @@ enum ObjectLoader<'c> {
     Python(ImportedObject<'c>),
     /// It is part of a package that no Python finds.
     Nobody(PythonUse),
+    /// A program that needs it, or opens it by its path.
+    User(&'c RootPath),
     /// A program that is not known.
     Unknown,
 }
@@ -286,11 +380,14 @@ impl<'c> ObjectLoader<'c> {
 }
 
 /// Who asks, and for what.
+#[derive(Clone, Copy)]
 struct ConsumerRequest<'a> {
     object: &'a RootPath,
     asks: RequestKind,
     names: &'a [ByteString],
     known: KnownProfiles<'a>,
+    /// The program that loads the object, where no more is known of that than that it names it.
+    user: Option<&'a RootPath>,
 }
 
 /// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
@@ -306,6 +403,13 @@ fn load(
         ObjectLoader::Python(imported) => {
             let profile = known.imported(elf_at(&context.rootfs, object));
             imported.load(process, profile, known.all)
+        }
+        ObjectLoader::User(program) => {
+            let started = process.start(&program.absolute(), StartMode::Executed);
+            match process.map_of_path(object) {
+                Some(_) => started,
+                None => process.open(&object.absolute(), process.map_of_path(program)),
+            }
         }
         ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
             process.start_unknown();
@@ -323,7 +427,9 @@ fn gets(
     let ConsumerRequest {
         object, names, known, ..
     } = *asker;
-    let opener = ObjectLoader::find(context, object);
+    let opener = asker
+        .user
+        .map_or_else(|| ObjectLoader::find(context, object), ObjectLoader::User);
     if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &opener {
         return ConsumerOutcome::not_found(why.clone());
     }
@@ -335,7 +441,8 @@ fn gets(
             (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
             (RequestKind::Dlopen, _) => {
                 let names = with_opened_files(&opener, known.own, &loaded, names);
-                of_open(&mut process, caller(asker, &loaded), &names)
+                let caller = caller(asker, &loaded);
+                of_open(&mut process, caller, &names, opens_namespace(context, caller))
             }
         };
         let cupti = gets.real_path.as_ref();
@@ -458,12 +565,31 @@ fn with_opened_files(
     first.chain(names.iter().cloned()).chain(later).collect()
 }
 
+/// Whether an object opens libraries in namespaces of their own alone: it imports dlmopen and not dlopen.
+fn opens_namespace(context: &ProcessContext, caller: &RootPath) -> bool {
+    let elf = elf_at(&context.rootfs, caller);
+    let imports = |name: &[u8]| {
+        let mut symbols = elf.into_iter().flat_map(|elf| &elf.symbols);
+        symbols.any(|symbol| symbol.role != SymbolRole::Export && *symbol.name == *name)
+    };
+    imports(b"dlmopen") && !imports(b"dlopen")
+}
+
 /// What the first of the names that opens gives, else what the first one gives.
-fn of_open(process: &mut SimulatedProcess<'_>, caller: &RootPath, names: &[ByteString]) -> ConsumerOutcome {
+fn of_open(
+    process: &mut SimulatedProcess<'_>,
+    caller: &RootPath,
+    names: &[ByteString],
+    is_namespace: bool,
+) -> ConsumerOutcome {
     let caller = process.map_of_path(caller);
     let mut first = None;
     for name in names {
-        let resolution = process.open(name, caller);
+        let resolution = if is_namespace {
+            process.open_in_new_namespace(name, caller)
+        } else {
+            process.open(name, caller)
+        };
         if let Some(object) = opened_object(&resolution).filter(|_| resolution.loads()) {
             return ConsumerOutcome::found(object, &resolution.objects);
         }

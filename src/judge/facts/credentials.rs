@@ -15,8 +15,14 @@ pub(super) struct ImageUser {
     pub problem: Option<String>,
 }
 
-/// The user of the config, or the one that its command goes on as, looked up in the image's own files.
-pub(super) fn image_user(config: &ImageConfig, changed: Option<&str>, rootfs: &Rootfs) -> ImageUser {
+/// The user of the config, or the one that its command goes on as, looked up in the image's own files; with another
+/// effective user and group where the command takes them on.
+pub(super) fn image_user(
+    config: &ImageConfig,
+    changed: Option<&str>,
+    effective: &(Option<String>, Option<String>),
+    rootfs: &Rootfs,
+) -> ImageUser {
     let spec = changed.or(config.user.as_deref()).unwrap_or_default();
     let known = |problem: Option<String>, credentials| ImageUser { credentials, problem };
     let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
@@ -31,7 +37,19 @@ pub(super) fn image_user(config: &ImageConfig, changed: Option<&str>, rootfs: &R
     }
     let [passwd, group] = files.map(|path| rootfs.content(path).unwrap_or_default());
     match find_user(spec, passwd, group) {
-        Ok(credentials) => known(None, credentials),
+        Ok(mut credentials) => {
+            let real = (credentials.uid, credentials.gid);
+            let named = |spec: String| find_user(&spec, passwd, group).ok();
+            let (user, group) = effective;
+            if let Some(user) = user.clone().and_then(named) {
+                (credentials.uid, credentials.reads_all, credentials.name) = (user.uid, user.uid == 0, user.name);
+            }
+            if let Some(of_group) = group.as_ref().and_then(|group| named(format!("0:{group}"))) {
+                credentials.gid = of_group.gid;
+            }
+            credentials.real = Some(real).filter(|real| *real != (credentials.uid, credentials.gid));
+            known(None, credentials)
+        }
         Err(why) => known(Some(format!("no container starts: {why}")), FileCredentials::default()),
     }
 }
@@ -88,7 +106,7 @@ mod tests {
                 user: user.map(str::to_owned),
                 ..ImageConfig::default()
             };
-            let found = image_user(&config, None, &merge_layers([&index]).0);
+            let found = image_user(&config, None, &(None, None), &merge_layers([&index]).0);
             assert_eq!(
                 (found.credentials.to_string().as_str(), found.problem.as_deref()),
                 expected

@@ -1,12 +1,15 @@
 //! What the container's command makes of its environment: `env`, shells, scripts and an explicit loader stand between
 //! the config and the program.
 
+mod files;
+mod shells;
+mod users;
+
 use std::collections::BTreeMap;
 
-use super::shell_script::{LOADER, ScriptFiles, ShellState, VariableValue, new_user, run_script};
+use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
 use image_linkage::layer::FileFacts;
-use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::{FileUse, Rootfs};
 use image_source::ImageConfig;
 
 /// What the container's command changes before its program starts.
@@ -27,6 +30,24 @@ pub struct EntryEnvironment {
     pub program: Vec<String>,
     /// The user that the program is started as, where that is not the image's: `gosu`, `su-exec`, `setpriv`, `runuser`.
     pub user: Option<String>,
+    /// The effective user and group, where they are to be others than the real ones: `setpriv --euid`.
+    pub effective: (Option<String>, Option<String>),
+    /// The working directory of the program.
+    pub working_dir: WorkingDirectory,
+    /// Why the command does not start, if that is known: a script that its user may not read.
+    pub problem: Option<String>,
+}
+
+/// Where a program is started.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum WorkingDirectory {
+    /// Where the config says.
+    #[default]
+    Configured,
+    /// In another directory, where the command has gone.
+    Known(String),
+    /// Only a run could tell.
+    Unknown,
 }
 
 /// The commands that are followed, one starting the other.
@@ -51,14 +72,17 @@ pub(super) fn entry_environment(
     });
     let mut entry = CommandFollower {
         rootfs,
-        working_dir: config.working_dir.as_deref().unwrap_or("/"),
+        config,
+        directory: Some(config.working_dir.clone().unwrap_or_else(|| "/".to_owned())),
         variables: variables
             .map(|(name, value)| (name.clone(), VariableValue::Text(value.clone())))
             .collect(),
         words: config.command.iter().cloned().map(Some).collect(),
         by: None,
-        user: None,
+        user: ChangedUser::default(),
+        problem: None,
     };
+    entry.set_home();
     for _ in 0..COMMANDS {
         if !entry.step() {
             break;
@@ -70,11 +94,14 @@ pub(super) fn entry_environment(
 /// A command with its environment, as far as both are followed.
 struct CommandFollower<'r> {
     rootfs: &'r Rootfs,
-    working_dir: &'r str,
+    config: &'r ImageConfig,
+    /// The working directory; `None` where only a run could tell.
+    directory: Option<String>,
     variables: BTreeMap<String, VariableValue>,
     words: Vec<Option<String>>,
     by: Option<String>,
-    user: Option<String>,
+    user: ChangedUser,
+    problem: Option<String>,
 }
 
 /// The shells whose scripts are read.
@@ -108,22 +135,33 @@ impl CommandFollower<'_> {
             return false;
         };
         let base = name.rsplit('/').next().unwrap_or_default().to_owned();
-        let before: Vec<Option<VariableValue>> = self.loader_variables();
+        let before = (self.loader_variables(), self.directory.is_some());
         // Of a shell, the script that it runs says more than its own name.
         let script = self.words.iter().flatten().skip(1).find(|word| !is_option(word));
         let label = match script {
-            Some(script) if SHELLS.contains(&base.as_str()) && self.text(script).is_some() => script.clone(),
+            Some(script) if SHELLS.contains(&base.as_str()) && self.kept_text(script).is_some() => script.clone(),
             _ => name.clone(),
         };
-        self.user = new_user(&self.words).or(self.user.take());
+        let path = self.program(&name);
+        if let Some(path) = &path
+            && self.is_closed(path, FileUse::Execute)
+        {
+            return false;
+        }
+        let is_set = path.as_deref().is_some_and(|path| self.sets_user(path));
         let goes_on = match base.as_str() {
             "env" => self.env(),
-            shell if SHELLS.contains(&shell) => self.shell(1),
+            shell if SHELLS.contains(&shell) => self.shell(&base),
             loader if is_loader(loader) => self.loader(),
+            "su" | "runuser" | "setpriv" => self.change_user(&base),
+            // They empty the environment but for what their configuration keeps.
+            "sudo" | "doas" => self.lose(),
             starter if STARTERS.iter().any(|(known, _)| *known == starter) => self.starter(&base),
-            _ => self.script(&name),
+            _ => self.script(path),
         };
-        if self.loader_variables() != before {
+        // What such a program starts is executed securely, unless it takes on its user as a whole.
+        let goes_on = if is_set { self.lose() } else { goes_on };
+        if (self.loader_variables(), self.directory.is_some()) != before {
             self.by = Some(label);
         }
         goes_on
@@ -148,7 +186,10 @@ impl CommandFollower<'_> {
                     let name = words.next().flatten().unwrap_or_default();
                     self.variables.remove(&name);
                 }
-                "-C" | "--chdir" => drop(words.next()),
+                "-C" | "--chdir" => self.directory = words.next().flatten().and_then(|to| self.absolute(&to)),
+                option if let Some(to) = option.strip_prefix("--chdir=").or(option.strip_prefix("-C")) => {
+                    self.directory = self.absolute(to);
+                }
                 "--" => {}
                 "-S" | "--split-string" => {
                     let rest: Vec<Option<String>> = words.collect();
@@ -188,72 +229,24 @@ impl CommandFollower<'_> {
         true
     }
 
-    /// A shell whose options begin at this word: its `-c` text, or the script that it is given.
-    fn shell(&mut self, first: usize) -> bool {
-        let mut at = first;
-        let mut is_text = false;
-        let mut is_login = false;
-        while let Some(Some(option)) = self.words.get(at).filter(|word| word.as_deref().is_some_and(is_option)) {
-            // An interactive shell reads files of the user's as well.
-            is_login |= option == "--login" || !option.starts_with("--") && option.contains(['l', 'i']);
-            is_text |= !option.starts_with("--") && option.contains('c');
-            // `-o pipefail` and its like.
-            at += if option.ends_with('o') && !option.starts_with("--") {
-                2
-            } else {
-                1
-            };
-        }
-        if is_login || self.variables.contains_key("BASH_ENV") {
-            // Which files a login shell reads depends on the user; they may set anything.
-            for name in LOADER {
-                self.variables.insert(name.to_owned(), VariableValue::Unknown);
-            }
-        }
-        let Some(Some(word)) = self.words.get(at).cloned() else {
-            return false;
-        };
-        let rest = self.words.get(at + 1..).unwrap_or_default();
-        if is_text {
-            // The first word behind the text is `$0`.
-            let arguments = rest.get(1..).unwrap_or_default().to_vec();
-            return self.run(&word, arguments);
-        }
-        let arguments = rest.to_vec();
-        match self.text(&word) {
-            Some(text) => self.run(&text, arguments),
-            None => self.lose(),
-        }
-    }
-
-    fn run(&mut self, text: &str, arguments: Vec<Option<String>>) -> bool {
-        // A carriage return becomes part of the last word of each line.
-        if text.contains("\r\n") {
-            return self.lose();
-        }
-        let state = ShellState {
-            variables: std::mem::take(&mut self.variables),
-            arguments,
-            ..ShellState::default()
-        };
-        let started = run_script(text, state, self);
-        self.variables = started.variables;
-        self.user = started.user.or(self.user.take());
-        self.words = started.words;
-        !self.words.is_empty()
-    }
-
     /// A file that the kernel starts: a script names its interpreter in its first line.
-    fn script(&mut self, name: &str) -> bool {
-        let Some(path) = self.program(name) else {
+    fn script(&mut self, path: Option<String>) -> bool {
+        let Some(path) = path else {
             return false;
         };
-        let Some(text) = self.text(&path) else {
+        let Some(text) = self.kept_text(&path) else {
             // What it is cannot be told of a file that was not kept, but for objects and what pip makes of a module.
             let is_script = |facts: &FileFacts| facts.elf.is_none() && facts.bytes > 0;
             let found = self.rootfs.file(path.as_bytes());
-            return found.is_some_and(is_script) && !self.is_module(&path) && self.lose();
+            if !found.is_some_and(is_script) || self.is_closed(&path, FileUse::Read) {
+                return false;
+            }
+            return !self.is_module(&path) && self.lose();
         };
+        // The kernel reads its first line for everybody, the interpreter all of it for its user.
+        if self.is_closed(&path, FileUse::Read) {
+            return false;
+        }
         let Some(line) = text
             .strip_prefix("#!")
             .map(|text| text.lines().next().unwrap_or_default())
@@ -318,6 +311,7 @@ impl CommandFollower<'_> {
     }
 
     fn starter(&mut self, base: &str) -> bool {
+        self.become_user(new_user(&self.words));
         let own = STARTERS
             .iter()
             .find(|(known, _)| *known == base)
@@ -345,26 +339,6 @@ impl CommandFollower<'_> {
         false
     }
 
-    /// Where a program lies that is named by a path, or searched for along `PATH`.
-    fn program(&self, name: &str) -> Option<String> {
-        if name.contains('/') {
-            return Some(self.absolute(name));
-        }
-        let path = match self.variables.get("PATH") {
-            Some(VariableValue::Text(path)) => path.as_str(),
-            _ => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        };
-        let mut places = path.split(':').map(|folder| self.absolute(&format!("{folder}/{name}")));
-        places.find(|place| self.rootfs.file(place.as_bytes()).is_some())
-    }
-
-    fn absolute(&self, path: &str) -> String {
-        if path.starts_with('/') {
-            return path.to_owned();
-        }
-        format!("{}/{path}", self.working_dir.trim_end_matches('/'))
-    }
-
     fn finish(self, environment: &BTreeMap<String, String>) -> EntryEnvironment {
         let known = |(name, value): (&String, &VariableValue)| match value {
             VariableValue::Text(text) => Some((name.clone(), text.clone())),
@@ -376,7 +350,14 @@ impl CommandFollower<'_> {
         let mut entry = EntryEnvironment {
             all: self.variables.iter().filter_map(known).collect(),
             program: self.words.iter().map_while(Clone::clone).collect(),
-            user: self.user,
+            user: self.user.name,
+            effective: self.user.effective,
+            working_dir: match self.directory {
+                None => WorkingDirectory::Unknown,
+                Some(path) if self.config.working_dir.as_deref().unwrap_or("/") == path => WorkingDirectory::Configured,
+                Some(path) => WorkingDirectory::Known(path),
+            },
+            problem: self.problem,
             ..EntryEnvironment::default()
         };
         for name in LOADER {
@@ -394,9 +375,10 @@ impl CommandFollower<'_> {
             }
             entry.values.extend(value.map(|value| (name.to_owned(), value)));
         }
+        let is_lost = entry.working_dir == WorkingDirectory::Unknown;
         entry.by = self
             .by
-            .filter(|_| !entry.changed.is_empty() || !entry.unknown.is_empty());
+            .filter(|_| !entry.changed.is_empty() || !entry.unknown.is_empty() || is_lost);
         entry
     }
 }
@@ -423,74 +405,4 @@ fn known(value: &str) -> VariableValue {
 
 fn maybe(value: Option<String>) -> VariableValue {
     value.map_or(VariableValue::Unknown, |value| known(&value))
-}
-
-/// Folders that an engine or a host fills when the container starts.
-const FILLED: [&str; 9] = [
-    "/proc",
-    "/sys",
-    "/dev",
-    "/run",
-    "/var/run",
-    "/mnt",
-    "/tmp",
-    "/usr/local/nvidia",
-    "/host",
-];
-
-/// Folders of scripts of which an entry point reads one after the other.
-const PARTS: [&str; 3] = ["/opt/nvidia/entrypoint.d", "/docker-entrypoint.d", "/etc/entrypoint.d"];
-
-impl ScriptFiles for CommandFollower<'_> {
-    fn some_part_sets(&self) -> bool {
-        let children = |folder: &&str| {
-            let node = self.rootfs.lookup(folder.as_bytes()).ok()?.node;
-            match &self.rootfs.node(node).kind {
-                NodeKind::Directory(children) => Some(children),
-                _ => None,
-            }
-        };
-        let mut parts = PARTS.iter().filter_map(children).flatten().peekable();
-        let sets = |text: &[u8]| {
-            LOADER
-                .iter()
-                .any(|name| text.windows(name.len()).any(|part| part == name.as_bytes()))
-        };
-        // Without such a folder, what is read lies anywhere.
-        parts.peek().is_none()
-            || parts.any(|(_, node)| match &self.rootfs.node(*node).kind {
-                NodeKind::File(facts) => facts.kept.as_deref().is_none_or(sets),
-                _ => true,
-            })
-    }
-
-    fn text(&self, path: &str) -> Option<String> {
-        let content = self.rootfs.content(self.absolute(path).as_bytes())?;
-        String::from_utf8(content.to_vec()).ok()
-    }
-
-    fn test(&self, sign: char, path: &str) -> Option<bool> {
-        let path = self.absolute(path);
-        let found = self.rootfs.lookup(path.as_bytes());
-        let is_filled = || {
-            FILLED
-                .iter()
-                .any(|folder| RootPath::new(path.as_bytes()).absolute().starts_with(folder.as_bytes()))
-        };
-        let kind = match &found {
-            Ok(found) => &self.rootfs.node(found.node).kind,
-            Err(_) if is_filled() => return None,
-            Err(_) => return Some(false),
-        };
-        match sign {
-            'd' => Some(matches!(kind, NodeKind::Directory(_))),
-            'f' => Some(matches!(kind, NodeKind::File(_))),
-            'e' => Some(true),
-            's' => match kind {
-                NodeKind::File(facts) => Some(facts.bytes > 0),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
 }

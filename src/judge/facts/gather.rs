@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::consumers::{self, CuptiConsumer};
+use super::consumers::{self, Circumstances, CuptiConsumer};
 use super::cupti_files::{self, CuptiFiles};
 use super::dead_weight::DeadWeightScan;
 use super::file_references::{ObjectInventory, find_references};
 use super::image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 use super::plain_open::{PlainOpen, open_first};
 use super::process_context::{self, GatherOptions, ProcessContext};
+use super::process_variants::ProcessVariants;
 use super::python::{PythonEnvironment, is_interpreter_name};
 use super::related_software::RelatedSoftware;
 use super::world::ByWorld;
@@ -89,16 +90,41 @@ pub fn gather_from_rootfs(
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
-    let (consumers, undecided) =
-        consumers::find_consumers(&contexts, &found, knowledge, profiles, &around.distributions, &wanted);
+    let mut variants = ProcessVariants::new(&contexts.as_is, &found);
+    variants.limit_to(found.askers.len());
+    let circumstances = Circumstances {
+        wanted: &wanted,
+        variants: &variants,
+        objects: &inventory.objects,
+    };
+    let (consumers, undecided) = consumers::find_consumers(
+        &contexts,
+        &found,
+        knowledge,
+        profiles,
+        &around.distributions,
+        &circumstances,
+    );
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
+    let is_loadable = |plain: &PlainOpen| plain.resolution.loads();
+    let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
+        is_loadable(&open_first(context, library, &expected))
+    });
     let status = ByWorld::map(&plain, |plain| status_of(plain, tables, &found));
     let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &copies, &plain, &wanted);
     let asking = (&*consumers, &*undecided);
     let (links, ties) = find_references(&image, &contexts, library, &weight.files, &inventory, asking, profiles);
     gaps.extend(gaps_of(&contexts, &plain, &consumers, &oddities));
+    let mut open = consumers
+        .iter()
+        .filter_map(|consumer| consumer.open.as_ref())
+        .chain(&status_is_open);
+    gaps.extend(open.next().map(|why| Gap {
+        what: format!("what processes get of {}", library.name),
+        why: why.clone(),
+    }));
     // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();
@@ -109,6 +135,7 @@ pub fn gather_from_rootfs(
         layers: sizes,
         contexts,
         status,
+        status_is_open,
         plain,
         copies,
         dangling: found.dangling,

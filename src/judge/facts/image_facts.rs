@@ -67,6 +67,8 @@ pub struct ImageFacts {
     pub contexts: ByWorld<ProcessContext>,
     /// Whether CUPTI can be opened, in each world.
     pub status: ByWorld<CuptiStatus>,
+    /// Why only a run could tell whether it can be opened in the image as it is.
+    pub status_is_open: Option<String>,
     /// What a plain dlopen of the soname gets, in each world: of the first soname that can be opened, else
     /// of the one that is expected.
     pub plain: ByWorld<PlainOpen>,
@@ -104,6 +106,11 @@ impl ImageFacts {
         // A program with a search path of its own gets CUPTI where a plain dlopen does not.
         let gets = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
+    }
+
+    /// Whether only a run could tell what some process gets.
+    pub fn is_open(&self) -> bool {
+        self.status_is_open.is_some() || self.consumers.iter().any(|consumer| consumer.open.is_some())
     }
 
     /// Whether a copy for everybody, a link to none, or a program that asks is in the image.

@@ -151,8 +151,12 @@ impl<'a> TextReader<'a> {
         let opens = imports_opener(elf);
         let mut names = OpenedNames::default();
         for text in &elf.mentions {
-            if self.library.is_meant_in(text) {
-                self.read_string(text, opens, &mut names);
+            if elf.asked_names.contains(text) && self.library.is_exact_name(last_part(text)) {
+                // Whether it is mapped then is for others to say.
+                names.hints.push(text.clone());
+            } else if self.library.is_meant_in(text) {
+                let is_whole = elf.whole_paths.contains(text);
+                self.read_string(text, opens, is_whole, &mut names);
             } else if self.found.aliases.contains(last_part(text)) {
                 names.aliases.push(text.clone());
             }
@@ -182,9 +186,10 @@ impl<'a> TextReader<'a> {
         names
     }
 
-    fn read_string(&self, text: &ByteString, opens: bool, names: &mut OpenedNames) {
+    fn read_string(&self, text: &ByteString, opens: bool, is_whole: bool, names: &mut OpenedNames) {
         // Linkers put a string that another one ends with into that one: the path may be a message and a path.
-        let tail = self.library.tail_of(text).filter(|tail| tail.len() < text.len());
+        let tail = self.library.tail_of(text);
+        let tail = tail.filter(|tail| tail.len() < text.len() && !is_whole);
         match self
             .library
             .read_opened_text(text, self.numbers.iter().map(String::as_str))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::credentials::{ImageUser, image_user};
-use super::entry_environment::{EntryEnvironment, entry_environment};
+use super::entry_environment::{EntryEnvironment, WorkingDirectory, entry_environment};
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::unresolved_objects;
 use super::world::{ByWorld, World};
@@ -65,14 +65,17 @@ pub fn build_contexts(
     let arch = Arch::of_platform(&image.platform.architecture);
     let linker = arch.and_then(|arch| DynamicLoader::find_default(rootfs, arch, conditions.cpu));
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
-    let entry = entry_environment(&image.config, rootfs, &container_environment(image, conditions));
+    let mut entry = entry_environment(&image.config, rootfs, &container_environment(image, conditions));
+    // Who gives the value of a variable has asked a run for it.
+    let is_given = |name: &String| conditions.environment.iter().any(|(given, _)| given == name);
+    entry.unknown.retain(|name| !is_given(name));
     let as_is = ProcessContext {
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
         linker,
         relinked: LinkChanges::default(),
         environment: process_environment(image, &entry),
-        user: image_user(&image.config, entry.user.as_deref(), rootfs),
+        user: image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs),
         entry,
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
@@ -155,8 +158,11 @@ fn process_environment(image: &Image, entry: &EntryEnvironment) -> LoaderEnviron
     LoaderEnvironment {
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),
-        // Engines start a process in `/` where the config names no folder.
-        working_dir: image.config.working_dir.as_deref().unwrap_or("/").as_bytes().into(),
+        working_dir: match &entry.working_dir {
+            WorkingDirectory::Known(path) => path.as_bytes().into(),
+            // Engines start a process in `/` where the config names no folder.
+            _ => image.config.working_dir.as_deref().unwrap_or("/").as_bytes().into(),
+        },
     }
 }
 

@@ -4,12 +4,15 @@
 //! What a command says is not known, nor is what depends on it: a variable that is set there is unknown from then on.
 
 mod builtins;
+mod changed_user;
+mod loops;
 mod variables;
 
 use std::collections::BTreeMap;
 
 use super::shell_words::{ShellToken, WordPart, shell_tokens};
 
+pub(super) use changed_user::{ChangedUser, new_user};
 pub(super) use variables::LOADER;
 use variables::{UNKNOWN, assignment};
 
@@ -37,6 +40,10 @@ pub(super) struct ShellState {
     pub marked: Vec<String>,
     /// The variables of which only a run could tell whether they are exported.
     pub doubtful: Vec<String>,
+    /// Whether the script goes on where a file that it reads cannot be read, as bash does and POSIX forbids (2.8.1).
+    pub goes_on_without: bool,
+    /// The working directory, as `$PWD` has it; `None` where only a run could tell.
+    pub directory: Option<String>,
 }
 
 /// A program that a script starts: its words and what it is started with.
@@ -45,7 +52,11 @@ pub(super) struct StartedProgram {
     pub words: Vec<Option<String>>,
     pub variables: BTreeMap<String, VariableValue>,
     /// The user that the script goes on as, if it may: `gosu` stands behind a test of who runs it.
-    pub user: Option<String>,
+    pub user: Option<ChangedUser>,
+    /// The working directory, as far as it is known.
+    pub directory: Option<String>,
+    /// Why the script ends before it, if so.
+    pub problem: Option<String>,
 }
 
 /// The commands that are followed in one script, those in functions each time.
@@ -55,12 +66,14 @@ const DEPTH: usize = 24;
 /// The variables of one script.
 const VARIABLES: usize = 1_000;
 
-/// Reads the files that a script names: the text of one, and what is known of whether one is there.
+/// Reads the files that a script names, each by its path from the root.
 pub(super) trait ScriptFiles {
     /// The text of a file; `None` where it is not known.
     fn text(&self, path: &str) -> Option<String>;
     /// What `test` says of a file by this letter; `None` where only a run could tell.
     fn test(&self, sign: char, path: &str) -> Option<bool>;
+    /// The paths that a pattern from the root stands for, sorted; `None` where only a run could tell.
+    fn names(&self, pattern: &str) -> Option<Vec<String>>;
     /// Whether a script that is read one after the other with its like may set a variable of the loader.
     fn some_part_sets(&self) -> bool;
 }
@@ -74,19 +87,24 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
         last: None,
         user: None,
         doubt: Doubt::Sure,
+        returned: Doubt::Sure,
         left: COMMANDS,
         depth: 0,
         is_over: false,
+        problem: None,
     };
     run.script(script);
-    let (state, user) = (run.state, run.user);
+    let (state, user, problem) = (run.state, run.user, run.problem);
     let left = || StartedProgram {
         words: Vec::new(),
         variables: exported(&state),
         user: None,
+        directory: state.directory.clone(),
+        problem: None,
     };
     StartedProgram {
         user,
+        problem,
         ..run.last.unwrap_or_else(left)
     }
 }
@@ -106,12 +124,16 @@ struct ScriptRun<'f> {
     state: ShellState,
     functions: BTreeMap<String, Vec<ShellToken>>,
     last: Option<StartedProgram>,
-    user: Option<String>,
+    user: Option<ChangedUser>,
     doubt: Doubt,
+    /// Whether the file or function that is read goes on behind a `return`.
+    returned: Doubt,
     left: usize,
     depth: usize,
     /// Whether the script has come to its end: `exec`, `exit`.
     is_over: bool,
+    /// Why it has come to its end too early.
+    problem: Option<String>,
 }
 
 /// Tokens that are read one after the other.
@@ -172,7 +194,10 @@ impl ScriptRun<'_> {
             {
                 break;
             }
+            let outer = self.doubt;
+            self.doubt = outer.max(self.returned);
             success = self.list(reader);
+            self.doubt = outer;
             if self.left == 0 || self.state.variables.len() > VARIABLES {
                 self.forget_all();
                 break;
@@ -213,7 +238,12 @@ impl ScriptRun<'_> {
     fn pipeline(&mut self, reader: &mut TokenReader<'_>) -> Success {
         let negates = reader.keyword() == Some("!");
         reader.at += usize::from(negates);
-        let before = (self.state.clone(), self.last.clone());
+        let before = (
+            self.state.clone(),
+            self.last.clone(),
+            self.is_over,
+            self.problem.clone(),
+        );
         let mut success = self.command(reader);
         let mut is_pipe = false;
         while reader.take(&ShellToken::Pipe) {
@@ -223,7 +253,7 @@ impl ScriptRun<'_> {
         }
         if is_pipe || reader.peek() == Some(&ShellToken::Background) {
             // Each command of a pipe, and what runs beside the script, has a shell of its own.
-            (self.state, self.last) = before;
+            (self.state, self.last, self.is_over, self.problem) = before;
         }
         if negates {
             success.map(|success| !success)
@@ -249,15 +279,8 @@ impl ScriptRun<'_> {
         let word = reader.keyword().map(str::to_owned);
         match word.as_deref() {
             Some("if") => self.conditional(reader),
-            Some("for" | "while" | "until" | "select") => {
-                while reader.peek().is_some() && reader.keyword() != Some("do") {
-                    reader.at += 1;
-                }
-                reader.at += 1;
-                self.doubtful(|run| run.block(reader, &["done"]));
-                reader.at += 1;
-                None
-            }
+            Some("for" | "select") => self.for_loop(reader),
+            Some("while" | "until") => self.while_loop(reader),
             Some("case") => self.case(reader),
             Some("{") => {
                 reader.at += 1;
@@ -270,10 +293,10 @@ impl ScriptRun<'_> {
                 self.simple(reader)
             }
             _ if reader.take(&ShellToken::Open) => {
-                let state = self.state.clone();
+                let outer = (self.state.clone(), self.is_over, self.problem.clone());
                 let success = self.block(reader, &[]);
                 reader.take(&ShellToken::Close);
-                self.state = state;
+                (self.state, self.is_over, self.problem) = outer;
                 success
             }
             _ => self.simple(reader),
@@ -388,16 +411,26 @@ impl ScriptRun<'_> {
         reader.at += 1;
         reader.take(&ShellToken::Close);
         while reader.take(&ShellToken::End) {}
-        let start = reader.at;
-        let outer = (self.doubt, self.state.clone());
-        // The body is read to see where it ends.
-        self.doubt = Doubt::Skipped;
-        self.command(reader);
-        (self.doubt, self.state) = outer;
-        let body = reader.tokens.get(start..reader.at).unwrap_or_default();
+        let body = self.skipped(reader, |run, reader| {
+            run.command(reader);
+        });
         if let [WordPart::Text(name)] = name {
             self.functions.insert(name.clone(), body.to_vec());
         }
+    }
+
+    /// Reads something to see where it ends, without running it: its tokens.
+    fn skipped<'t>(
+        &mut self,
+        reader: &mut TokenReader<'t>,
+        read: impl FnOnce(&mut Self, &mut TokenReader<'t>),
+    ) -> &'t [ShellToken] {
+        let start = reader.at;
+        let outer = (self.doubt, self.state.clone());
+        self.doubt = Doubt::Skipped;
+        read(self, reader);
+        (self.doubt, self.state) = outer;
+        reader.tokens.get(start..reader.at).unwrap_or_default()
     }
 
     /// Runs a command by its name.
@@ -406,7 +439,9 @@ impl ScriptRun<'_> {
         let known = name.as_deref().unwrap_or_default();
         if let Some(body) = self.functions.get(known).cloned() {
             let arguments = std::mem::replace(&mut self.state.arguments, rest.to_vec());
+            let returned = std::mem::replace(&mut self.returned, Doubt::Sure);
             let success = self.block(&mut TokenReader { tokens: &body, at: 0 }, &[]);
+            self.returned = returned;
             self.state.arguments = arguments;
             return success;
         }
@@ -429,9 +464,11 @@ impl ScriptRun<'_> {
                 Some(true)
             }
             "shift" => {
-                self.state.arguments = self.state.arguments.get(1..).unwrap_or_default().to_vec();
+                let count = rest.first().and_then(|word| word.as_deref()?.parse().ok()).unwrap_or(1);
+                self.state.arguments = self.state.arguments.get(count..).unwrap_or_default().to_vec();
                 Some(true)
             }
+            "cd" => self.change_directory(rest),
             "." | "source" => self.source(rest),
             "exec" if rest.is_empty() => Some(true),
             "exec" => {
@@ -448,25 +485,37 @@ impl ScriptRun<'_> {
                 self.is_over = self.doubt == Doubt::Sure;
                 Some(true)
             }
-            "exit" | "return" => {
-                self.is_over = self.doubt == Doubt::Sure && known == "exit";
+            "exit" => {
+                self.is_over = self.doubt == Doubt::Sure;
+                None
+            }
+            "return" => {
+                self.returned = self.returned.max(match self.doubt {
+                    Doubt::Sure => Doubt::Skipped,
+                    doubt => doubt,
+                });
                 None
             }
             "[" | "test" => self.test(rest),
-            "true" | ":" | "cd" | "echo" | "printf" | "umask" | "ulimit" | "mkdir" | "trap" | "ldconfig" | "ln"
-            | "chmod" | "alias" | "hash" => Some(true),
+            "true" | ":" | "echo" | "umask" | "ulimit" | "mkdir" | "trap" | "ldconfig" | "ln" | "chmod" | "alias"
+            | "hash" => Some(true),
             "false" => Some(false),
-            "eval" => {
+            "eval" | "pushd" | "popd" => {
                 self.forget_all();
                 None
             }
-            "read" | "mapfile" | "readarray" | "getopts" => {
+            // `printf -v NAME` sets a variable, too.
+            "read" | "mapfile" | "readarray" | "getopts" | "printf" => {
+                if known != "printf" && rest.contains(&None) {
+                    self.forget_all();
+                }
                 for name in rest.iter().flatten() {
                     self.assign(name, VariableValue::Unknown);
                 }
                 None
             }
-            "command" | "builtin" | "[[" | "((" | "type" | "let" | "wait" => None,
+            "command" | "builtin" | "[[" | "((" | "type" | "let" | "wait" | "break" | "continue" | "shopt"
+            | "enable" | "complete" | "times" | "jobs" => None,
             _ => {
                 self.start(assignments, fields);
                 None
@@ -489,6 +538,8 @@ impl ScriptRun<'_> {
             words: words.to_vec(),
             variables,
             user: None,
+            directory: self.state.directory.clone(),
+            problem: None,
         });
     }
 }
@@ -502,24 +553,4 @@ fn exported(state: &ShellState) -> BTreeMap<String, VariableValue> {
     let doubtful = state.doubtful.iter().cloned();
     exported.extend(doubtful.map(|name| (name, VariableValue::Unknown)));
     exported
-}
-
-/// The user that a command takes on before it starts another, in the form of the image's own: `NAME`, `NAME:GROUP`.
-pub(super) fn new_user(words: &[Option<String>]) -> Option<String> {
-    let words: Vec<&str> = words.iter().map_while(Option::as_deref).collect();
-    let (program, rest) = words.split_first()?;
-    let value = |name: &str| {
-        let mut pairs = rest.iter().zip(rest.iter().skip(1));
-        let given = rest.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        given.or_else(|| pairs.find(|(word, _)| **word == name).map(|(_, value)| *value))
-    };
-    match program.rsplit('/').next()? {
-        "gosu" | "su-exec" => rest.first().map(|user| (*user).to_owned()),
-        "setpriv" => {
-            let (user, group) = (value("--reuid")?, value("--regid"));
-            Some(group.map_or_else(|| user.to_owned(), |group| format!("{user}:{group}")))
-        }
-        "runuser" => value("-u").or(value("--user")).map(str::to_owned),
-        _ => None,
-    }
 }

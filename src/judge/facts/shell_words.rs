@@ -16,6 +16,8 @@ pub(super) enum WordPart {
     },
     /// All arguments of the script.
     Arguments,
+    /// A sign that stands for names of files: `*`, `?` or `[`.
+    Wildcard(char),
     /// What only a run could tell: a command's output, arithmetic, other expansions.
     Unknown,
 }
@@ -67,6 +69,8 @@ pub(super) fn shell_tokens(script: &str) -> Option<Vec<ShellToken>> {
 
 /// The words of one script that are read; entry points have some hundreds.
 const TOKENS: usize = 20_000;
+/// The parts of one value in which `~` is looked for.
+const ELEMENTS: usize = 64;
 /// How deep expansions stand in expansions.
 const DEPTH: usize = 16;
 
@@ -144,7 +148,7 @@ impl WordReader<'_> {
             self.tokens.pop();
         }
         if self.rest.next_if_eq(&'(').is_some() {
-            return self.skip_parentheses();
+            return self.parentheses().map(drop);
         }
         let (parts, _) = self.word()?;
         if is_document && !is_text {
@@ -179,7 +183,7 @@ impl WordReader<'_> {
         let is_array = matches!(parts.last(), Some(WordPart::Text(text)) if text.ends_with('='));
         let mut parts = parts;
         if is_array && self.rest.next_if_eq(&'(').is_some() {
-            self.skip_parentheses()?;
+            self.parentheses()?;
             parts.push(WordPart::Unknown);
         }
         if !parts.is_empty() || is_quoted {
@@ -219,11 +223,37 @@ impl WordReader<'_> {
                 '$' | '`' => parts.push(self.expansion(false)?),
                 _ => {
                     self.rest.next();
-                    push_text(&mut parts, next);
+                    match self.unquoted(next, &parts) {
+                        Some(part) => parts.push(part),
+                        None => push_text(&mut parts, next),
+                    }
                 }
             }
         }
         Some((parts, is_quoted))
+    }
+
+    /// What a sign without quotes stands for behind the parts of its word; nothing where it stands for itself.
+    fn unquoted(&mut self, sign: char, before: &[WordPart]) -> Option<WordPart> {
+        let next = self.rest.peek().copied();
+        let is_last = next.is_none_or(char::is_whitespace);
+        match sign {
+            // `[` and `[[` are commands.
+            '[' if before.is_empty() && (is_last || next == Some('[')) => None,
+            '[' if matches!(before, [WordPart::Text(first)] if first == "[") => None,
+            '*' | '?' | '[' => Some(WordPart::Wildcard(sign)),
+            // bash makes several words of `{a,b}`, and dash does not.
+            '{' if !is_last => Some(WordPart::Unknown),
+            '~' if before.is_empty() || begins_value(before) => Some(match next {
+                None | Some('/' | ':' | ' ' | '\t' | '\n' | ';' | '&' | '|' | ')') => WordPart::Variable {
+                    name: "HOME".to_owned(),
+                    alternative: None,
+                    is_quoted: true,
+                },
+                _ => WordPart::Unknown,
+            }),
+            _ => None,
+        }
     }
 
     fn double_quoted(&mut self, parts: &mut Vec<WordPart>) -> Option<()> {
@@ -256,8 +286,8 @@ impl WordReader<'_> {
     /// What begins with `$` or a backquote.
     fn expansion(&mut self, is_quoted: bool) -> Option<WordPart> {
         if self.rest.next()? == '`' {
-            while self.rest.next()? != '`' {}
-            return Some(WordPart::Unknown);
+            let command: String = self.rest.by_ref().take_while(|&sign| sign != '`').collect();
+            return Some(said_by(&command, is_quoted));
         }
         let variable = |name: String| WordPart::Variable {
             name,
@@ -267,8 +297,8 @@ impl WordReader<'_> {
         match self.rest.peek().copied() {
             Some('(') => {
                 self.rest.next();
-                self.skip_parentheses()?;
-                Some(WordPart::Unknown)
+                let command = self.parentheses()?;
+                Some(said_by(&command, is_quoted))
             }
             Some('{') => {
                 self.rest.next();
@@ -365,20 +395,50 @@ impl WordReader<'_> {
         }
     }
 
-    /// Skips to the parenthesis that closes one which has been read.
-    fn skip_parentheses(&mut self) -> Option<()> {
+    /// What stands before the parenthesis that closes one which has been read.
+    fn parentheses(&mut self) -> Option<String> {
+        let mut inside = String::new();
         let mut open = 1_usize;
-        while open > 0 {
-            match self.rest.next()? {
+        loop {
+            let sign = self.rest.next()?;
+            match sign {
                 '(' => open += 1,
+                ')' if open == 1 => return Some(inside),
                 ')' => open -= 1,
-                '\\' => drop(self.rest.next()),
+                '\\' => inside.extend(self.rest.next()),
                 quote @ ('\'' | '"') => while self.rest.next()? != quote {},
                 _ => {}
             }
+            inside.push(sign);
         }
-        Some(())
     }
+}
+
+/// The command that says the number of the user, and the variable that stands for what it says.
+pub(super) const USER_NUMBER: &str = "id -u";
+
+/// What a command says, of those few of which it is known.
+fn said_by(command: &str, is_quoted: bool) -> WordPart {
+    let name = match command.trim() {
+        "pwd" => "PWD",
+        USER_NUMBER => USER_NUMBER,
+        _ => return WordPart::Unknown,
+    };
+    WordPart::Variable {
+        name: name.to_owned(),
+        alternative: None,
+        is_quoted,
+    }
+}
+
+/// Whether a value, or an element of one, begins behind these parts: there `~` stands for a folder.
+fn begins_value(before: &[WordPart]) -> bool {
+    let (Some(WordPart::Text(first)), Some(WordPart::Text(last))) = (before.first(), before.last()) else {
+        return false;
+    };
+    let name = first.split_once('=').map(|(name, _)| name);
+    let is_name = |name: &str| name.chars().all(|sign| sign == '_' || sign.is_ascii_alphanumeric());
+    before.len() < ELEMENTS && last.ends_with(['=', ':']) && name.is_some_and(is_name)
 }
 
 fn push_text(parts: &mut Vec<WordPart>, sign: char) {

@@ -165,6 +165,14 @@ fn lack(facts: &ImageFacts, processes: &[&CuptiProcess], wish: &IdChoice, level:
     if processes.iter().any(|it| comes_to(it, api) == ApiAvailability::Yes) {
         return None;
     }
+    // Where only a run could tell what a process gets, a gap says so.
+    let is_open = |it: &&CuptiProcess| match consumer_of(facts, it) {
+        Some(consumer) => consumer.open.is_some(),
+        None => facts.status_is_open.is_some(),
+    };
+    if processes.iter().any(is_open) {
+        return None;
+    }
     // The first of those that come nearest: one misses a library alone, another has a libcupti without the API.
     let process = *processes.iter().rev().max_by_key(|it| comes_to(it, api))?;
     let cause = comes_to(&process, api);

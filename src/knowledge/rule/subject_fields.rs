@@ -43,6 +43,9 @@ pub(super) const COPY: &[&str] = &[
     "image_serves",
     // Whether the image has a dynamic loader.
     "has_loader",
+    // Whether the loader searches its folder on some processors alone, where no other copy has its soname; and on which.
+    "some_processors",
+    "processors",
     // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
     "cudart",
     "other_cudart",

@@ -75,12 +75,14 @@ impl BoxPicture {
         let asks = request_words(consumer);
         let (as_is, nvidia) = (&consumer.outcome.as_is, &consumer.outcome.nvidia);
         let through = match (as_is.outcome, nvidia.outcome) {
+            _ if consumer.open.is_some() => "cannot be foretold".to_owned(),
             (RequestOutcome::Loaded, _) => format!("through {}", way_words(as_is)),
             (_, RequestOutcome::Loaded) => "only once ldconfig has run".to_owned(),
             _ => "does not get it".to_owned(),
         };
         let gets = match (&as_is.real_path, &nvidia.real_path) {
-            (Some(path), _) if as_is.outcome == RequestOutcome::Loaded => Some((path, ReportTone::Good)),
+            (Some(path), _) if consumer.is_served() => Some((path, ReportTone::Good)),
+            (Some(path), _) if as_is.outcome == RequestOutcome::Loaded => Some((path, ReportTone::Doubtful)),
             (_, Some(path)) if nvidia.outcome == RequestOutcome::Loaded => Some((path, ReportTone::Doubtful)),
             _ => None,
         };

@@ -11,7 +11,7 @@ use super::users::{GROUP, PASSWD};
 use crate::support;
 
 /// The base without a Python.
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
     "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
     "usr/lib/x86_64-linux-gnu/libc.so.6",
     "usr/lib/x86_64-linux-gnu/libm.so.6",
@@ -19,6 +19,8 @@ const FILES: [&str; 7] = [
     "usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
     "usr/bin/dash",
     "usr/bin/env",
+    "usr/bin/setpriv",
+    "usr/lib/x86_64-linux-gnu/libcap-ng.so.0",
 ];
 /// What `import ctypes` takes; the rest is within the program.
 const PYTHON: [&str; 17] = [

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::runner::{Outcome, Root};
-use super::spec::{Content, Feature, ImageSpec};
+use super::spec::{Content, ImageSpec, ProcessSpec};
 use super::world::World;
-use super::{audit, layers};
+use super::{audit, generate, layers};
 
 /// How a claim and a run differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,8 +129,7 @@ impl Case<'_> {
         let mut comparison = self.processes(&real);
         self.phases(&real, &mut comparison);
         // Which processes a changed start is for is not said: what it changes is the program's own.
-        let is_plain = |feature: &Feature| !matches!(feature, Feature::EnvCommand | Feature::Script);
-        if self.spec.features.iter().all(is_plain) {
+        if !self.spec.features.iter().copied().any(generate::rules_start) {
             self.copies(world, &mut comparison);
         }
         comparison
@@ -140,7 +139,7 @@ impl Case<'_> {
     pub fn processes(&self, real: &[Outcome]) -> Comparison {
         let mut comparison = Comparison::default();
         for (process, real) in self.spec.processes.iter().zip(real) {
-            let said = self.said(&process.object);
+            let said = self.said(process);
             comparison.processes += 1;
             comparison.got += usize::from(matches!(real, Outcome::Gets(_)));
             comparison.claims += 1;
@@ -191,12 +190,16 @@ impl Case<'_> {
         names.any(|name| name.is_empty() || name.contains("libcupti"))
     }
 
-    fn said(&self, object: &str) -> Said {
-        let object = self.root.real_path(object);
+    fn said(&self, process: &ProcessSpec) -> Said {
+        let object = self.root.real_path(&process.object);
+        let mut undecided = self.report["undecided"].as_array().into_iter().flatten();
+        if let Some(open) = undecided.find(|entry| entry["object"].as_str() == object.as_deref()) {
+            return Said::Open(open["why"].as_str().unwrap().to_owned());
+        }
         let consumers = self.report["consumers"].as_array().into_iter().flatten();
         let mut own = consumers.filter(|consumer| consumer["object"].as_str() == object.as_deref());
         let Some(consumer) = own.next() else {
-            return self.said_of_unknown(object.as_deref());
+            return Said::Nothing;
         };
         let outcome = consumer["outcome"]["as-is"].as_str().unwrap();
         let words = consumer["message"].as_str().unwrap_or_default().to_owned();
@@ -206,7 +209,8 @@ impl Case<'_> {
             "loaded" => {
                 let path = consumer["path"].as_str().unwrap_or_default();
                 // The loader's path may begin at the working directory.
-                let dir = self.spec.working_dir.as_deref().unwrap_or("/");
+                let dir = process.directory.as_ref().or(self.spec.working_dir.as_ref());
+                let dir = dir.map_or("/", String::as_str);
                 let path = if path.starts_with('/') {
                     path.to_owned()
                 } else {
@@ -214,28 +218,11 @@ impl Case<'_> {
                 };
                 Said::Gets(self.root.real_path(&path).unwrap_or(path))
             }
-            _ if words.contains("cannot be foretold") => Said::Open(words),
             "not-found" | "refused" | "not-permitted" | "provided-at-runtime" => {
                 Said::Not(format!("{outcome}: {words}"))
             }
             _ => Said::Open(format!("{outcome}: {words}")),
         }
-    }
-
-    /// What is said of an object that is no consumer: that only a run could tell what it opens, or nothing.
-    fn said_of_unknown(&self, object: Option<&str>) -> Said {
-        let findings = self.report["findings"].as_array().into_iter().flatten();
-        let mut notes = findings.filter(|finding| finding["rule"] == "opened-name-unknown");
-        let places = |finding: &Value| {
-            let places = finding["locations"].as_array().into_iter().flatten();
-            places.cloned().collect::<Vec<Value>>()
-        };
-        let is_there = |finding: &Value| places(finding).iter().any(|place| place["path"].as_str() == object);
-        notes
-            .find(|finding| is_there(finding))
-            .map_or(Said::Nothing, |finding| {
-                Said::Open(finding["message"].as_str().unwrap_or_default().to_owned())
-            })
     }
 
     /// Compares the status and whether each copy is loadable with what a program without search paths opens.
@@ -283,7 +270,7 @@ impl Case<'_> {
     fn phases(&self, real: &[Outcome], comparison: &mut Comparison) {
         // Of a process that cannot be foretold, and of a module that nobody can import, the report says so; a phase
         // passes for the others.
-        let is_told = |number: &usize| match self.said(&self.spec.processes[*number].object) {
+        let is_told = |number: &usize| match self.said(&self.spec.processes[*number]) {
             Said::Open(_) => false,
             Said::Not(words) => !self.is_imported_by_nobody(&words),
             _ => true,

@@ -27,7 +27,12 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::Alias => alias(draft),
         Feature::EnvCommand => env_command(draft),
         Feature::Script => script(draft),
-        Feature::Namespace => another_build(draft, Build::OpenNamespace),
+        Feature::ChangedUser => changed_user(draft),
+        Feature::ScriptMode => script_mode(draft),
+        Feature::Directory => directory(draft),
+        Feature::Loop => script_of(draft, &LOOPS),
+        Feature::Sourced => sourced(draft),
+        Feature::Namespace => namespace(draft),
         Feature::Static => another_build(draft, Build::OpenStatic),
         Feature::StaticPie => another_build(draft, Build::OpenStaticPie),
         Feature::Damage => damage(draft),
@@ -404,6 +409,202 @@ fn script(draft: &mut Draft) {
     }
     draft.put(2, "/entrypoint.sh", Content::Text(format!("#!/bin/sh\n{body}")));
     start_by(draft, vec!["/entrypoint.sh".to_owned()]);
+}
+
+/// A program in front of the image's own that changes who that is, or leaves it another effective user.
+fn changed_user(draft: &mut Draft) {
+    let folder = folder_of_start(draft);
+    draft.env("LD_LIBRARY_PATH", &folder);
+    let words = match draft.random.below(8) {
+        0 => "setpriv --euid 1000",
+        1 => "setpriv --egid=1500 --keep-groups",
+        2 => "setpriv --ruid app",
+        3 => "setpriv --reuid=1000 --regid=1000 --clear-groups",
+        4 => "setpriv --reuid 1001 --regid 1001 --init-groups",
+        5 => "setpriv --reuid=4242 --egid 1500 --clear-groups",
+        _ => "/usr/local/bin/wrap",
+    };
+    let is_wrapper = words.starts_with('/');
+    if is_wrapper {
+        draft.user();
+        let (mode, owner) = *draft.random.one_of(&[
+            ("4755", (0, 0)),
+            ("4755", (1001, 1001)),
+            ("2755", (0, 1500)),
+            ("755", (0, 0)),
+        ]);
+        let entry = draft.put(2, "/usr/local/bin/wrap", Content::Object(opens("", Build::Wrapper)));
+        entry.mode = Some(mode.to_owned());
+        entry.owner = owner;
+    } else {
+        draft.spec.user = None;
+        if draft.random.chance(40) {
+            let entry = draft.put(1, &folder, Content::Dir);
+            entry.mode = Some("750".to_owned());
+            entry.owner = (0, 1500);
+        }
+    }
+    start_by(draft, words.split(' ').map(str::to_owned).collect());
+}
+
+/// A script that the kernel may execute for its user, whose shell may not read it.
+fn script_mode(draft: &mut Draft) {
+    draft.user();
+    let folder = folder_of_start(draft);
+    let text = format!("#!/bin/sh\nexport LD_LIBRARY_PATH={folder}\nexec \"$@\"\n");
+    let mode = draft
+        .random
+        .pick(&["711", "700", "744", "750", "755", "644", "111"])
+        .to_owned();
+    let owner = draft.random.weighted(&[(5, (0, 0)), (2, (1000, 1000)), (2, (0, 1500))]);
+    let entry = draft.put(2, "/entrypoint.sh", Content::Text(text));
+    entry.mode = Some(mode);
+    entry.owner = owner;
+    start_by(draft, vec!["/entrypoint.sh".to_owned()]);
+}
+
+/// The program is started in another directory, and its names or its search path are relative.
+fn directory(draft: &mut Draft) {
+    let folder = folder_of_start(draft);
+    let (above, last) = folder.rsplit_once('/').unwrap();
+    let (above, last) = (above.to_owned(), last.to_owned());
+    let is_name = draft.random.chance(50);
+    if is_name {
+        let soname = "libcupti.so.12";
+        let name = draft
+            .random
+            .one_of(&[format!("{last}/{soname}"), format!("./{last}/{soname}")])
+            .clone();
+        let path = draft.program(opens(&name, Build::Open));
+        let at = draft
+            .spec
+            .processes
+            .iter()
+            .position(|process| process.object == path)
+            .unwrap();
+        draft.spec.processes.swap(0, at);
+    }
+    let path = if is_name {
+        String::new()
+    } else {
+        format!("export LD_LIBRARY_PATH={last}\n")
+    };
+    let program = draft.spec.processes[0].command.join(" ");
+    draft.spec.working_dir = draft
+        .random
+        .one_of(&[None, Some("/srv".to_owned()), Some(above.clone())])
+        .clone();
+    let body = match draft.random.below(7) {
+        0 => format!("cd {above}\n{path}exec \"$@\"\n"),
+        1 => format!("{path}cd {above} && exec \"$@\"\n"),
+        2 => format!("{path}cd {folder}/.. || exit 1\n\"$@\"\n"),
+        3 => format!("{path}cd /srv\ncd -- \"$WHERE\"\nexec \"$@\"\n"),
+        4 => format!("{path}(cd {above}; true)\nexec \"$@\"\n"),
+        5 => format!("{path}[ -e /opt/gone ] || cd {above}\nexec {program}\n"),
+        _ => String::new(),
+    };
+    draft.env("WHERE", &above);
+    let goes = !body.contains("(cd");
+    let words = if body.is_empty() {
+        let mut words = ["env", "-C", &above].map(str::to_owned).to_vec();
+        words.extend((!is_name).then(|| format!("LD_LIBRARY_PATH={last}")));
+        words
+    } else {
+        draft.put(2, "/entrypoint.sh", Content::Text(format!("#!/bin/sh\n{body}")));
+        vec!["/entrypoint.sh".to_owned()]
+    };
+    start_by(draft, words);
+    draft.spec.processes[0].directory = Some(above).filter(|_| goes);
+}
+
+/// What loops make of the search path; `FOLDER` is one with CUPTI.
+const LOOPS: [&str; 9] = [
+    "while read -r line; do export \"$line\"; done < /etc/cupti.env\n",
+    "for name in LD_LIBRARY_PATH LD_PRELOAD; do unset $name; done\n",
+    "for name in $NAMES; do unset \"$name\"; done\n",
+    "for folder in /opt/gone FOLDER; do LD_LIBRARY_PATH=$folder:$LD_LIBRARY_PATH; done\nexport LD_LIBRARY_PATH\n",
+    "for folder in /opt/*/lib /srv/*/cupti; do\n  [ -d \"$folder\" ] && export LD_LIBRARY_PATH=$folder:$LD_LIBRARY_PATH\ndone\n",
+    "i=0\nwhile [ $i -lt 2 ]; do i=$((i + 1)); LD_LIBRARY_PATH=FOLDER; done\nexport LD_LIBRARY_PATH\n",
+    "for word in \"$@\"; do LD_LIBRARY_PATH=FOLDER; done\nexport LD_LIBRARY_PATH\n",
+    "until [ -n \"$LD_LIBRARY_PATH\" ]; do export LD_LIBRARY_PATH=FOLDER; done\n",
+    "for folder in a b; do [ $folder = b ] && break; unset LD_LIBRARY_PATH; done\n",
+];
+
+/// What scripts read besides.
+const READS: [&str; 7] = [
+    ". /etc/cupti.env\nexport LD_LIBRARY_PATH\n",
+    "set -a; . /etc/cupti.env; set +a\n",
+    "[ -r /etc/cupti.env ] && . /etc/cupti.env\nexport LD_LIBRARY_PATH\n",
+    "cd FOLDER\nexport LD_LIBRARY_PATH=$PWD\n",
+    "cd FOLDER\nexport LD_LIBRARY_PATH=\"$(pwd):$LD_LIBRARY_PATH\"\n",
+    "export LD_LIBRARY_PATH=~/cupti\n",
+    "cd /srv\n. ./gone.env\nexport LD_LIBRARY_PATH=FOLDER\n",
+];
+
+/// A script with one of these texts in front of the program.
+fn script_of(draft: &mut Draft, texts: &[&str]) {
+    let folder = folder_of_start(draft);
+    if draft.random.chance(50) {
+        let path = draft.some_copy().0;
+        draft.env("LD_LIBRARY_PATH", &path);
+    }
+    draft.env("NAMES", "LD_LIBRARY_PATH");
+    let text = draft.random.one_of(texts).replace("FOLDER", &folder);
+    draft.put(
+        2,
+        "/etc/cupti.env",
+        Content::Text(format!("LD_LIBRARY_PATH={folder}\n")),
+    );
+    if draft.random.chance(25) {
+        draft.user();
+        let entry = draft.put(
+            2,
+            "/etc/cupti.env",
+            Content::Text(format!("LD_LIBRARY_PATH={folder}\n")),
+        );
+        entry.mode = Some("640".to_owned());
+    }
+    draft.put(
+        2,
+        "/entrypoint.sh",
+        Content::Text(format!("#!/bin/sh\n{text}exec \"$@\"\n")),
+    );
+    start_by(draft, vec!["/entrypoint.sh".to_owned()]);
+}
+
+fn sourced(draft: &mut Draft) {
+    if draft.random.chance(60) {
+        return script_of(draft, &READS);
+    }
+    let folder = folder_of_start(draft);
+    let parts = "for part in /etc/profile.d/*.sh; do\n  if [ -r $part ]; then . $part; fi\ndone\nunset part\n";
+    let profile = match draft.random.below(3) {
+        0 => format!("export LD_LIBRARY_PATH={folder}\n"),
+        1 => format!("if [ \"$(id -u)\" -eq 0 ]; then\n  export LD_LIBRARY_PATH={folder}\nfi\n"),
+        _ => parts.to_owned(),
+    };
+    draft.put(2, "/etc/profile", Content::Text(profile));
+    let part = format!("export LD_LIBRARY_PATH={folder}\n");
+    draft.put(2, "/etc/profile.d/cupti.sh", Content::Text(part));
+    if draft.random.chance(50) {
+        draft.user();
+    }
+    leave_first(draft);
+    let process = &mut draft.spec.processes[0];
+    let program = process.command.join(" ");
+    let option = draft.random.pick(&["-lc", "-c"]);
+    process.command = ["sh", option, &format!("exec {program}")].map(str::to_owned).to_vec();
+    draft.spec.entrypoint.clone_from(&process.command);
+}
+
+/// Programs that open CUPTI in a namespace of its own, where what is mapped already does not count.
+fn namespace(draft: &mut Draft) {
+    if draft.random.chance(40) {
+        let file = "/opt/start/lib/libcupti.so.12";
+        draft.put(1, file, cupti("libcupti.so.12"));
+        draft.env("LD_PRELOAD", file);
+    }
+    another_build(draft, Build::OpenNamespace);
 }
 
 fn another_build(draft: &mut Draft, build: Build) {

@@ -22,7 +22,7 @@ pub const SONAMES: [(usize, &str); 4] = [
 ];
 
 /// Every feature, each as often as its weight says.
-pub const FEATURES: [(usize, Feature); 31] = [
+pub const FEATURES: [(usize, Feature); 36] = [
     (3, Feature::Plain),
     (4, Feature::Layers),
     (4, Feature::Cache),
@@ -42,6 +42,11 @@ pub const FEATURES: [(usize, Feature); 31] = [
     (2, Feature::Alias),
     (4, Feature::EnvCommand),
     (5, Feature::Script),
+    (3, Feature::ChangedUser),
+    (2, Feature::ScriptMode),
+    (3, Feature::Directory),
+    (2, Feature::Loop),
+    (3, Feature::Sourced),
     (2, Feature::Namespace),
     (1, Feature::Static),
     (1, Feature::StaticPie),
@@ -102,8 +107,18 @@ pub fn make_with(seed: u64, features: &[Feature]) -> ImageSpec {
     draft.finish()
 }
 
-fn rules_start(feature: Feature) -> bool {
-    matches!(feature, Feature::EnvCommand | Feature::Script)
+/// Whether what starts the program is of this feature.
+pub fn rules_start(feature: Feature) -> bool {
+    matches!(
+        feature,
+        Feature::EnvCommand
+            | Feature::Script
+            | Feature::ChangedUser
+            | Feature::ScriptMode
+            | Feature::Directory
+            | Feature::Loop
+            | Feature::Sourced
+    )
 }
 
 fn is_python(feature: Feature) -> bool {
@@ -194,6 +209,7 @@ impl Draft {
         self.spec.processes.push(ProcessSpec {
             object: object.to_owned(),
             command,
+            directory: None,
         });
     }
 

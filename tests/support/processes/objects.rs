@@ -142,6 +142,7 @@ fn flags(build: Build, here: &str) -> Vec<&'static str> {
         Build::OpenNamespace => &["-DOPEN", "-DOTHER_NAMESPACE", "-DPROGRAM"],
         Build::OpenStatic => &["-DOPEN", "-DPROGRAM", "-static"],
         Build::OpenStaticPie => &["-DOPEN", "-DPROGRAM", "-static-pie", "-fPIE"],
+        Build::Wrapper => &["-DWRAPPER"],
         Build::LibraryLinks => &["-DLINK", "-DLIBRARY", "-l:stub.so"],
         Build::LibraryOpens => &["-DOPEN", "-DLIBRARY"],
         Build::UsesLibrary => &["-DUSES", "-DPROGRAM", "-l:uses.so"],
@@ -150,7 +151,7 @@ fn flags(build: Build, here: &str) -> Vec<&'static str> {
         Build::ModuleUsesLibrary => &["-DUSES", "-DMODULE", "-l:uses.so"],
     };
     let mut all = Vec::new();
-    if !kind.contains(&"-DPROGRAM") {
+    if !kind.contains(&"-DPROGRAM") && !kind.contains(&"-DWRAPPER") {
         all.extend(["-shared", "-fPIC"]);
     }
     all.extend(kind);

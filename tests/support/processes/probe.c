@@ -111,6 +111,14 @@ int main(void) {
 }
 #endif
 
+#ifdef WRAPPER
+int main(int argc, char **argv) {
+  execvp(argv[1], argv + 1);
+  perror(argv[1]);
+  return argc < 2 ? 2 : 127;
+}
+#endif
+
 #ifdef ASK
 int main(int argc, char **argv) {
   return argc == 2 && get(argv[1]);

@@ -50,6 +50,9 @@ pub struct ProcessSpec {
     pub object: String,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// The working directory in the end, where the command goes to another.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub directory: Option<String>,
 }
 
 /// What lies at a path of a layer.
@@ -179,6 +182,8 @@ pub enum Build {
     LibraryOpens,
     /// A program that needs such a library.
     UsesLibrary,
+    /// A program that starts its arguments.
+    Wrapper,
     /// A Python module that links CUPTI.
     ModuleLinks,
     /// A Python module that opens a name.
@@ -229,6 +234,16 @@ pub enum Feature {
     EnvCommand,
     /// A shell script sets the environment and starts the program.
     Script,
+    /// What starts the program is another user in part: `setpriv`, or a program with the setuid or setgid bit.
+    ChangedUser,
+    /// A script of any mode starts the program.
+    ScriptMode,
+    /// The command goes to another working directory first.
+    Directory,
+    /// A script sets and unsets variables in a loop.
+    Loop,
+    /// A script reads another file, or the names of folders, or is one of a login shell.
+    Sourced,
     /// A program opens CUPTI in another link-map list.
     Namespace,
     /// A static program opens CUPTI.

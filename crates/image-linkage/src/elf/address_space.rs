@@ -76,6 +76,25 @@ impl AddressSpace {
         Some((place, end - address))
     }
 
+    /// The address at which a place of the file lies.
+    pub(crate) fn address_of(&self, place: u64) -> Option<u64> {
+        let mut segments = self.segments.iter();
+        segments.find_map(|segment| {
+            let into = place.checked_sub(segment.offset)?;
+            let address = segment.start.checked_add(into)?;
+            (address < segment.data_end).then_some(address)
+        })
+    }
+
+    /// The loaded parts of the file, from and to, each with what is added to a place to make it an address.
+    pub(crate) fn file_parts(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.segments.iter().map(|segment| {
+            let bytes = segment.data_end.saturating_sub(segment.start);
+            let shift = segment.start.wrapping_sub(segment.offset);
+            (segment.offset, segment.offset.saturating_add(bytes), shift)
+        })
+    }
+
     /// Whether all of a part can be used so.
     pub(crate) fn holds(&self, address: u64, bytes: u64, usage: MemoryUse) -> bool {
         let Some(end) = address.checked_add(bytes) else {

@@ -1,7 +1,7 @@
 //! Whether the tables of an object hold what they should where the dynamic section says that they lie. A table that is
 //! read at a wrong place leads the loader astray, and nothing but what stands in it tells.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use elf::abi;
 use elf::endian::{AnyEndian, EndianParse as _};
@@ -26,7 +26,16 @@ pub(super) struct HeldTables<'t> {
     pub dynamic: &'t DynamicSection,
     pub space: &'t AddressSpace,
     pub get: &'t dyn Fn(DynamicTable) -> Vec<u8>,
+    /// The first bytes at a place of the file, as far as they are held.
+    pub code: &'t dyn Fn(u64) -> Vec<u8>,
+    /// The end of the headers, in which no code can be.
+    pub headers: u64,
 }
+
+/// What leads nowhere where a function does that runs when the object is loaded.
+const FUNCTION: LoadFault = LoadFault::Wild("a function that runs at load");
+/// The bytes of a function that are looked at.
+pub(super) const INSTRUCTION: usize = 4;
 
 /// The symbols whose version is looked at.
 const SYMBOLS: usize = 4096;
@@ -51,6 +60,9 @@ impl HeldTables<'_> {
         let leads = versions.is_none_or(|versions| self.indexes_lead(versions));
         faults.extend((!leads).then_some(wild(DynamicTable::VersionIndexes)));
         faults.extend(self.relocation_fault());
+        let one = [abi::DT_INIT, abi::DT_FINI].map(|tag| self.dynamic.value(tag));
+        let is_wild = one.into_iter().flatten().any(|address| !self.may_run(address));
+        faults.extend(is_wild.then_some(FUNCTION));
         faults
     }
 
@@ -131,7 +143,7 @@ impl HeldTables<'_> {
         let relative = self.dynamic.value(abi::DT_RELACOUNT).unwrap_or_default();
         let is_closed =
             |rela: &Rela| rela.r_type != abi::R_X86_64_NONE && !self.space.holds(rela.r_offset, 8, MemoryUse::Write);
-        let mut functions = BTreeSet::new();
+        let mut functions = BTreeMap::new();
         for table in [DynamicTable::Relocations, DynamicTable::FunctionRelocations] {
             let bytes = self.whole(table).unwrap_or_default();
             let relocations = ParsingTable::<AnyEndian, Rela>::new(endian, class, &bytes);
@@ -150,15 +162,29 @@ impl HeldTables<'_> {
                     return Some(LoadFault::Wild(table.what()));
                 }
                 if is_function(&rela, self.space) {
-                    functions.insert(rela.r_offset);
+                    let is_address = rela.r_type == abi::R_X86_64_RELATIVE;
+                    functions.insert(
+                        rela.r_offset,
+                        Some(rela.r_addend.cast_unsigned()).filter(|_| is_address),
+                    );
                 }
             }
         }
         self.wild_function(&functions)
     }
 
-    /// A function of a list that no relocation puts there.
-    fn wild_function(&self, functions: &BTreeSet<u64>) -> Option<LoadFault> {
+    /// Whether what lies at an address may be code, as far as it is held: no header, and not zeros, which are an
+    /// instruction that writes to where it stands on x86-64, and none on others.
+    fn may_run(&self, address: u64) -> bool {
+        let Some((place, _)) = self.space.file_place(address) else {
+            return true;
+        };
+        let code = (self.code)(place);
+        place >= self.headers && (code.len() < INSTRUCTION || code.iter().any(|byte| *byte != 0))
+    }
+
+    /// A function of a list that no relocation puts there, or one without code.
+    fn wild_function(&self, functions: &BTreeMap<u64, Option<u64>>) -> Option<LoadFault> {
         let value = |tag| self.dynamic.value(tag);
         // Compact relocations are not read, and of long tables only the beginning is.
         let size = value(abi::DT_RELASZ).unwrap_or_default();
@@ -175,10 +201,14 @@ impl HeldTables<'_> {
             let (list, bytes) = (value(list)?, value(bytes)?);
             let mut places = (0..bytes / 8).map(|nth| list.wrapping_add(8 * nth));
             // One that is not there ends it: no size makes this longer than the table of relocations.
-            places.find(|place| !functions.contains(place))
+            places.find(|place| match functions.get(place) {
+                Some(Some(address)) => !self.may_run(*address),
+                Some(None) => false,
+                None => true,
+            })
         };
         let found = lists.into_iter().find_map(is_wild);
-        found.map(|_| LoadFault::Wild("a function that runs at load"))
+        found.map(|_| FUNCTION)
     }
 }
 

@@ -56,6 +56,11 @@ pub struct ElfFacts {
     /// Strings with a final NUL, outside the dynamic string table, that hold a name that was asked for, each once, in
     /// the order of the file.
     pub mentions: Vec<ByteString>,
+    /// Those of the mentions that are a path to whose last part nothing leads but by the whole, as far as that can be
+    /// told: of the rest, a linker may have put a name of its own into the path.
+    pub whole_paths: Vec<ByteString>,
+    /// Those of the mentions by which code asks alone whether a library is mapped (`RTLD_NOLOAD`).
+    pub asked_names: Vec<ByteString>,
     /// Texts that hold one and are no such string: parts of longer texts, strings of languages without a NUL, and
     /// operands of instructions, which may be no more than the first eight bytes of the name.
     pub fragments: Vec<ByteString>,

@@ -32,7 +32,10 @@ pub(super) fn segment_faults(segments: &[ProgramHeader], space: &AddressSpace) -
     let empty = |segment: &ProgramHeader| segment.p_type == abi::PT_DYNAMIC && segment.p_filesz == 0;
     faults.extend(segments.iter().any(empty).then_some(LoadFault::EmptyDynamic));
     let span = space.span().filter(|span| *span < ADDRESSES);
-    let is_wild = !space.fits() || space.is_cut || loads().any(odd_segment) || share_bytes(segments);
+    let is_cut = loads().next_back().is_some_and(is_short);
+    let is_wild = !space.fits() || space.is_cut || is_cut || loads().any(odd_segment) || share_bytes(segments);
+    // glibc reserves room up to the memory of the last segment, and maps the bytes of all (elf/dl-map-segments.h).
+    faults.extend((!is_cut && loads().any(is_short)).then_some(LoadFault::ShortMemory));
     let has_room = loads().next().is_none() || span.is_some() && i64::try_from(space.last_offset()).is_ok();
     faults.extend((!has_room && !loads().any(beyond_addresses)).then_some(LoadFault::NoRoom));
     let alignments = loads()
@@ -53,13 +56,16 @@ fn beyond_addresses(segment: &ProgramHeader) -> bool {
 }
 
 /// Whether a segment is as no linker makes one: with zeros behind bytes that may not be written, with more of them than
-/// a machine has memory, or with less memory than bytes.
+/// a machine has memory, or with no memory for its bytes.
 fn odd_segment(segment: &ProgramHeader) -> bool {
     let zeros = segment.p_memsz.saturating_sub(segment.p_filesz);
-    // Where memory ends a page or more before the bytes do, C libraries differ in what they map.
-    let is_short = segment.p_filesz.saturating_sub(segment.p_memsz) >= PAGE || segment.p_memsz == 0;
     let is_odd = zeros > ZEROS || zeros > 0 && segment.p_flags & abi::PF_W == 0;
-    beyond_addresses(segment) || is_odd || is_short && segment.p_filesz > 0
+    beyond_addresses(segment) || is_odd || segment.p_memsz == 0 && segment.p_filesz > 0
+}
+
+/// Whether the memory of a segment ends a page or more before its bytes do.
+fn is_short(segment: &ProgramHeader) -> bool {
+    segment.p_filesz.saturating_sub(segment.p_memsz) >= PAGE
 }
 
 /// Whether two loaded segments have bytes of the file in common, which no linker makes.

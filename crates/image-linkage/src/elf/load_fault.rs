@@ -27,6 +27,8 @@ pub enum LoadFault {
     NeedVersion(u16),
     /// `vd_version` of a defined version, which can only be 1.
     DefinitionVersion(u16),
+    /// A segment before the last has pages of the file behind the end of its memory: glibc maps them, musl does not.
+    ShortMemory,
     /// This part lies, all or some of it, where nothing is mapped, or nothing that may be read, written or run there.
     Wild(&'static str),
 }
@@ -43,6 +45,7 @@ impl fmt::Display for LoadFault {
             Self::NoOpen => to.write_str("shared object cannot be dlopen()ed"),
             Self::NeedVersion(version) => write!(to, "unsupported version {version} of Verneed record"),
             Self::DefinitionVersion(version) => write!(to, "unsupported version {version} of Verdef record"),
+            Self::ShortMemory => to.write_str("a loaded segment has less memory than bytes"),
             Self::Wild(what) => write!(to, "{what} leads where nothing usable is mapped"),
         }
     }

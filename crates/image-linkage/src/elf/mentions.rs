@@ -65,6 +65,15 @@ impl NameMatcher {
         self.prefixes.is_match(bytes)
     }
 
+    /// Where in a text the first of the names begins.
+    pub(super) fn name_start(&self, text: &[u8]) -> Option<usize> {
+        let mut hits = self
+            .needles
+            .find_iter(text)
+            .filter(|hit| hit.pattern().as_usize() < self.names);
+        hits.next().map(|hit| hit.start())
+    }
+
     /// Where in `bytes` a symbol may begin that was asked for.
     pub(super) fn symbol_starts(&self, bytes: &[u8]) -> impl Iterator<Item = usize> {
         self.prefixes.find_iter(bytes).map(|hit| hit.start())

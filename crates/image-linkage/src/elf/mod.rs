@@ -19,6 +19,7 @@ pub(crate) mod stream;
 mod string_table;
 mod symbol_versions;
 mod tables;
+mod text_uses;
 
 pub use facts::{ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole, VersionNeed};
 pub use load_fault::LoadFault;

@@ -16,8 +16,8 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
 use super::address_space::AddressSpace;
-use super::content_check::HeldTables;
-use super::facts::{ByteString, ElfFacts, ElfProblem};
+use super::content_check::{HeldTables, INSTRUCTION};
+use super::facts::{ByteString, ElfFacts, ElfProblem, SymbolRole};
 use super::held_ranges::{HeldRanges, STEP, to_usize};
 use super::load_check;
 use super::load_fault::LoadFault;
@@ -26,6 +26,7 @@ use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::symbol_versions;
 use super::tables::{self, DynamicSection, DynamicTable};
+use super::text_uses::{PathText, find_text_uses};
 
 /// Reads one object from a stream.
 pub struct ElfStream<'a> {
@@ -54,12 +55,16 @@ struct ElfHeader {
 
 struct TableLayout {
     encoding: ElfEncoding,
+    /// The end of the program headers where they stand in front, as linkers write them.
+    headers: u64,
     segments: Vec<ProgramHeader>,
     dynamic: DynamicSection,
     /// Whether the dynamic section was read: where the headers stand behind it, as BOLT writes them, it had passed.
     has_dynamic: bool,
 }
 
+/// The bytes of a header of the longer class.
+const HEADER: u64 = 64;
 /// The interpreters, notes and properties that are read of one object; real objects have some six.
 const SMALL_SEGMENTS: usize = 64;
 /// The problems kept of one object.
@@ -264,6 +269,11 @@ impl<'a> ElfStream<'a> {
         }
         ReadStage::Tables(Box::new(TableLayout {
             encoding: header.encoding,
+            headers: if header.segments.offset == HEADER {
+                header.segments.end()
+            } else {
+                HEADER
+            },
             segments,
             dynamic,
             has_dynamic,
@@ -317,6 +327,7 @@ impl<'a> ElfStream<'a> {
             segments,
             dynamic,
             has_dynamic,
+            ..
         } = layout;
         if !has_dynamic {
             return;
@@ -359,13 +370,21 @@ impl<'a> ElfStream<'a> {
             dynamic: &layout.dynamic,
             space: &AddressSpace::new(&layout.segments),
             get: &|table| get(table).into_owned(),
+            code: &|place| {
+                let place = to_usize(place);
+                self.held
+                    .head
+                    .get(place, place.saturating_add(INSTRUCTION))
+                    .into_owned()
+            },
+            headers: layout.headers,
         };
         let faults = tables.faults(&mut names, indexes.as_ref());
         if let Some(problem) = names.problem() {
             self.problem(problem);
         }
         self.faults(faults);
-        self.mention_facts(strings);
+        self.mention_facts(strings, &AddressSpace::new(&layout.segments));
     }
 
     /// Records the tables that every loader reads and that begin behind the end of the file.
@@ -382,7 +401,7 @@ impl<'a> ElfStream<'a> {
     }
 
     /// The texts found, but for those of the dynamic string table, which are read as what they are.
-    fn mention_facts(&mut self, names: Option<ElfRange>) {
+    fn mention_facts(&mut self, names: Option<ElfRange>, space: &AddressSpace) {
         let scanner = std::mem::replace(&mut self.scanner, MentionScanner::new(self.interest));
         let in_table = |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let outside = |texts: Vec<(u64, ByteString)>| {
@@ -393,6 +412,17 @@ impl<'a> ElfStream<'a> {
             texts.filter(|text| seen.insert(text.clone())).collect()
         };
         let found = scanner.finish();
+        let opens = self
+            .facts
+            .symbols
+            .iter()
+            .any(|symbol| symbol.role != SymbolRole::Export);
+        if opens && self.facts.machine == abi::EM_X86_64 && self.held.head.len() as u64 == self.held.position {
+            let whole = found.strings.iter().filter(|(offset, _)| !in_table(*offset));
+            let texts = whole.filter_map(|(offset, text)| PathText::new(*offset, text, self.interest));
+            let uses = find_text_uses(&self.held.head, space, texts.collect());
+            (self.facts.whole_paths, self.facts.asked_names) = (uses.whole, uses.asked);
+        }
         self.facts.mentions = outside(found.strings);
         self.facts.fragments = outside(found.parts);
     }

@@ -48,7 +48,7 @@ const READS_ALL: u32 = 1 << 1 | 1 << 2;
 
 impl FileCapabilities {
     /// Reads the attribute (`struct vfs_cap_data`); nothing where no kernel would store such a value.
-    pub(crate) fn read(attribute: &[u8]) -> Option<Self> {
+    pub fn read(attribute: &[u8]) -> Option<Self> {
         let word = |at: usize| {
             let bytes = attribute.get(at..)?.first_chunk()?;
             Some(u32::from_le_bytes(*bytes))

@@ -56,6 +56,38 @@ impl DynamicLoader {
         }
     }
 
+    /// The processors on which alone this loader looks into a folder of this name; nothing for one that is no
+    /// subdirectory of hardware, or of no meaning to this loader.
+    pub fn processors_of(&self, folder: &[u8]) -> Option<&'static str> {
+        if self.arch.name != "x86-64" {
+            return None;
+        }
+        let folder = [b"/", folder].concat();
+        let is_old = legacy_hwcaps::searches_hwcaps(self.arch, self.libc);
+        let is_new = matches!(self.libc, Libc::Glibc(_)) && !self.libc.is_glibc_before((2, 33));
+        let known = [
+            (&b"/haswell"[..], is_old, "Intel's processors with AVX2"),
+            (b"/haswell/avx512_1", is_old, "Intel's processors with AVX-512"),
+            (b"/avx512_1", is_old, "Intel's processors with AVX-512"),
+            (b"/xeon_phi", is_old, "Intel's Xeon Phi"),
+            (
+                b"/glibc-hwcaps/x86-64-v2",
+                is_new,
+                "processors of the level x86-64-v2 and above",
+            ),
+            (
+                b"/glibc-hwcaps/x86-64-v3",
+                is_new,
+                "processors of the level x86-64-v3 and above",
+            ),
+            (b"/glibc-hwcaps/x86-64-v4", is_new, "processors of the level x86-64-v4"),
+        ];
+        let found = known
+            .into_iter()
+            .filter(|(name, counts, _)| *counts && folder.ends_with(name));
+        found.map(|(_, _, who)| who).next_back()
+    }
+
     /// What the loader takes of a cache.
     pub fn cache_criteria(&self) -> CacheCriteria<'_> {
         CacheCriteria {

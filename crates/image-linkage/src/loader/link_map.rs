@@ -84,6 +84,8 @@ pub(super) struct LinkMap {
     /// Its place in the report.
     pub object: Option<LoadedObject>,
     pub needs: Vec<(ByteString, Option<usize>)>,
+    /// The namespace that it is mapped in; the loader itself is in all of them.
+    namespace: Option<usize>,
 }
 
 impl LinkMap {
@@ -98,6 +100,12 @@ impl LinkMap {
         self.object
             .as_ref()
             .is_some_and(|object| object.how == SearchStage::Start)
+    }
+
+    /// Whether both are in one namespace.
+    pub(crate) fn shares_namespace(&self, other: &Self) -> bool {
+        let both = self.namespace.zip(other.namespace);
+        both.is_none_or(|(one, other)| one == other)
     }
 
     pub(crate) fn answers_to(&self, name: &[u8]) -> bool {
@@ -129,6 +137,9 @@ pub(super) struct LinkMaps<'a> {
     /// Who it is; the user that starts it as long as it has no program.
     pub identity: ProcessIdentity,
     maps: Vec<LinkMap>,
+    /// The namespace in which is looked and mapped (dlmopen(3)); the program's is 0.
+    namespace: usize,
+    namespaces: usize,
 }
 
 impl<'a> LinkMaps<'a> {
@@ -140,7 +151,25 @@ impl<'a> LinkMaps<'a> {
                 secure: None,
             },
             maps: Vec::new(),
+            namespace: 0,
+            namespaces: 0,
         }
+    }
+
+    /// Goes to a namespace that nothing but the loader is in.
+    pub(crate) fn enter_new_namespace(&mut self) {
+        self.namespaces += 1;
+        self.namespace = self.namespaces;
+    }
+
+    /// Goes back to the program's namespace.
+    pub(crate) fn leave_namespace(&mut self) {
+        self.namespace = 0;
+    }
+
+    /// Whether what is asked for now can be answered by this map.
+    pub(crate) fn reaches(&self, map: &LinkMap) -> bool {
+        map.namespace.is_none_or(|namespace| namespace == self.namespace)
     }
 
     /// Where a path leads to which the process reads.
@@ -178,6 +207,7 @@ impl<'a> LinkMaps<'a> {
             requester,
             object: None,
             needs: Vec::new(),
+            namespace: (hit.how != SearchStage::Interpreter).then_some(self.namespace),
         });
         self.maps.len() - 1
     }
@@ -194,7 +224,7 @@ impl<'a> LinkMaps<'a> {
     /// The map of the same file, among those that `counts` lets through.
     pub(crate) fn position_of(&self, opened: &OpenedObject, counts: impl Fn(&LinkMap) -> bool) -> Option<usize> {
         // One allocation is one inode, whatever links lead to it.
-        self.position(|map| Arc::ptr_eq(&map.facts, &opened.facts) && counts(map))
+        self.position(|map| Arc::ptr_eq(&map.facts, &opened.facts) && self.reaches(map) && counts(map))
     }
 
     /// `path` from the root, for a path relative to the working directory.

@@ -197,6 +197,16 @@ impl<'a> SimulatedProcess<'a> {
         }
     }
 
+    /// Opens `name` as dlmopen does with `LM_ID_NEWLM`: nothing that is mapped answers, and what is needed is mapped once
+    /// more (elf/dl-load.c, `_dl_map_object`, looks into one namespace, but searches along the caller's paths and the
+    /// program's).
+    pub fn open_in_new_namespace(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
+        self.maps.enter_new_namespace();
+        let resolution = self.open(name, caller);
+        self.maps.leave_namespace();
+        resolution
+    }
+
     /// The number by which [`SimulatedProcess::open_object`] takes the mapped object at this path as its caller.
     pub fn map_of_path(&self, real_path: &RootPath) -> Option<usize> {
         self.maps.position(|map| map.real_path == *real_path)

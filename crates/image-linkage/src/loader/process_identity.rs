@@ -14,6 +14,10 @@ pub enum SecureExecution {
     SetGroup(u32),
     /// The file gives capabilities to a user other than root.
     Capabilities,
+    /// It is started by a process whose effective user is another than its real one, with this number.
+    EffectiveUser(u32),
+    /// It is started by a process whose effective group is another than its real one, with this number.
+    EffectiveGroup(u32),
 }
 
 impl fmt::Display for SecureExecution {
@@ -22,6 +26,8 @@ impl fmt::Display for SecureExecution {
             Self::SetUser(uid) => write!(to, "the program runs setuid as user {uid} (secure execution)"),
             Self::SetGroup(gid) => write!(to, "the program runs setgid as group {gid} (secure execution)"),
             Self::Capabilities => to.write_str("the program has file capabilities (secure execution)"),
+            Self::EffectiveUser(uid) => write!(to, "the effective user {uid} is not the real one (secure execution)"),
+            Self::EffectiveGroup(gid) => write!(to, "the effective group {gid} is not the real one (secure execution)"),
         }
     }
 }
@@ -46,12 +52,20 @@ pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> Pr
     if program.mode & 0o2010 == 0o2010 {
         effective.gid = program.gid;
     }
-    let is_root = user.uid == 0;
+    // What a program takes on is compared with the real user and group of who executes it (`__is_setuid`).
+    let (real_user, real_group) = user.real.unwrap_or((user.uid, user.gid));
+    let is_root = real_user == 0;
     let capabilities = program.capabilities;
-    let secure = if effective.uid != user.uid {
-        Some(SecureExecution::SetUser(effective.uid))
-    } else if effective.gid != user.gid {
-        Some(SecureExecution::SetGroup(effective.gid))
+    let secure = if effective.uid != real_user {
+        Some(match effective.uid {
+            uid if uid == user.uid => SecureExecution::EffectiveUser(uid),
+            uid => SecureExecution::SetUser(uid),
+        })
+    } else if effective.gid != real_group {
+        Some(match effective.gid {
+            gid if gid == user.gid => SecureExecution::EffectiveGroup(gid),
+            gid => SecureExecution::SetGroup(gid),
+        })
     } else if !is_root && capabilities.is_some_and(|file| file.raises) {
         Some(SecureExecution::Capabilities)
     } else {
@@ -100,12 +114,23 @@ mod tests {
     }
 
     fn check(user: u32, program: &FileFacts, secure: Option<SecureExecution>, reads_all: bool) {
+        check_as(user, None, program, secure, reads_all);
+    }
+
+    fn check_as(
+        user: u32,
+        real: Option<(u32, u32)>,
+        program: &FileFacts,
+        secure: Option<SecureExecution>,
+        reads_all: bool,
+    ) {
         let user = FileCredentials {
             uid: user,
             gid: user,
             groups: vec![44],
             reads_all: user == 0,
             name: None,
+            real,
         };
         let identity = execute_program(&user, program);
         assert_eq!(
@@ -143,5 +168,16 @@ mod tests {
         check(0, &program(0o4755, 7, 0, inherited), Some(SetUser(7)), false);
         check(0, &program(0o4755, 7, 0, net_raw), Some(SetUser(7)), true);
         check(0, &program(0o2755, 0, 44, None), Some(SetGroup(44)), true);
+    }
+
+    #[test]
+    fn an_effective_user_who_is_not_the_real_one_makes_every_execution_secure() {
+        use SecureExecution::{EffectiveGroup, EffectiveUser};
+        let plain = program(0o755, 0, 0, None);
+        check_as(APP, Some((0, 0)), &plain, Some(EffectiveUser(APP)), false);
+        check_as(0, Some((APP, APP)), &plain, Some(EffectiveUser(0)), true);
+        check_as(APP, Some((APP, 0)), &plain, Some(EffectiveGroup(APP)), false);
+        // Executing what is set to the real user ends it.
+        check_as(APP, Some((7, APP)), &program(0o4755, 7, 0, None), None, false);
     }
 }

@@ -69,10 +69,14 @@ impl Rootfs {
             .collect();
         // Before the layer's own entries: these marks hide lower layers only (image-spec, layer.md, "Whiteouts").
         for path in &layer.opaque {
-            self.hide_content(path);
+            if let Some(id) = self.marked_directory(path, number) {
+                self.hide_content(id);
+            }
         }
         for path in &layer.whiteouts {
-            self.remove(path);
+            if let Some(parent) = self.marked_directory(&path.parent(), number) {
+                self.remove_link(parent, path.name());
+            }
         }
         for (path, entry) in &layer.entries {
             let kind = match entry {
@@ -115,21 +119,21 @@ impl Rootfs {
         path.split_components().try_fold(ROOT, |id, name| self.child(id, name))
     }
 
-    fn hide_content(&mut self, path: &RootPath) {
-        if let Some(id) = self.exact(path)
-            && let Some(NodeKind::Directory(children)) = self.kind_mut(id)
-        {
+    fn hide_content(&mut self, id: NodeId) {
+        if let Some(NodeKind::Directory(children)) = self.kind_mut(id) {
             // The nodes stay in the list, so that a number that was given out keeps its meaning.
             children.clear();
         }
     }
 
-    fn remove(&mut self, path: &RootPath) {
-        if let Some(parent) = self.exact(&path.parent())
-            && let Some(NodeKind::Directory(children)) = self.kind_mut(parent)
-        {
-            children.remove(path.name());
-        }
+    /// The directory that a mark of a layer stands in, which engines make for it: where a link stands below, it is
+    /// hidden and not followed (containerd, archive/tar.go, `applyNaive`; umoci unpacks into one folder and follows it).
+    fn marked_directory(&mut self, path: &RootPath, layer: usize) -> Option<NodeId> {
+        path.split_components().try_fold(ROOT, |at, name| {
+            // What is not there below has nothing to hide.
+            self.child(at, name)?;
+            Some(self.directory(at, name, layer))
+        })
     }
 
     fn place(&mut self, path: &RootPath, kind: NodeKind, layer: usize) {

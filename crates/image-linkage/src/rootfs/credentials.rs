@@ -19,6 +19,8 @@ pub struct FileCredentials {
     pub reads_all: bool,
     /// The name of the user, where it has one.
     pub name: Option<String>,
+    /// The real user and group, where they are others than those by which files are opened (credentials(7)).
+    pub real: Option<(u32, u32)>,
 }
 
 impl Default for FileCredentials {
@@ -30,6 +32,7 @@ impl Default for FileCredentials {
             groups: Vec::new(),
             reads_all: true,
             name: Some("root".to_owned()),
+            real: None,
         }
     }
 }
@@ -117,6 +120,7 @@ mod tests {
             groups: vec![44],
             reads_all: false,
             name: None,
+            real: None,
         }
     }
 

@@ -95,6 +95,8 @@ fn expected() -> ElfFacts {
             bytes("could not open libcupti.so.%d"),
             bytes("libnvperf_host.so"),
         ],
+        whole_paths: vec![],
+        asked_names: vec![],
         fragments: vec![],
         problems: vec![],
     }

@@ -69,11 +69,15 @@ fn l05_marks_of_the_lowest_layer_are_no_files() {
 }
 
 #[test]
-fn l06_marks_below_a_lower_link_leave_its_target_alone() {
+fn l06_marks_below_a_lower_link_leave_its_target_alone_and_hide_the_link() {
     let lower = Layer::new().file("real/a", "").symlink("link", "real");
     for upper in [Layer::new().opaque("link"), Layer::new().whiteout("link/a")] {
-        assert_eq!(merged(&[lower.tar(), upper.tar()]), merged(&[lower.tar()]), "{upper:?}");
+        let shown = ["1 /link/", "0 /real/", "0 /real/a 0"];
+        assert_eq!(merged(&[lower.tar(), upper.tar()]), shown, "{upper:?}");
     }
+    // The empty folder that an engine makes where nothing is below is left out.
+    let upper = Layer::new().whiteout("none/a");
+    assert_eq!(merged(&[lower.tar(), upper.tar()]), merged(&[lower.tar()]));
 }
 
 #[test]

@@ -251,6 +251,17 @@ fn dynamic(subject: &Subject) -> Vec<Mutant> {
             .collect();
         found.extend(subject.each(&what("value"), *value, &values));
     }
+    // The function of DT_INIT, whose address is its place in all of these libraries.
+    if let Some((_, _, value)) = entries.iter().find(|(tag, _, _)| *tag == 12) {
+        let at = usize::try_from(subject.get(*value)).unwrap();
+        for count in [4, 16] {
+            found.push(subject.with(&format!("{count} zeros begin DT_INIT"), |it| {
+                it.bytes[at..at + count].fill(0)
+            }));
+        }
+        found.push(subject.with("DT_INIT is in the header", |it| it.set(*value, 0x10)));
+        found.push(subject.with("DT_INIT is in a program header", |it| it.set(*value, 0x58)));
+    }
     let (_, first, _) = entries[0];
     found.push(subject.with("the dynamic section is empty", |it| it.set(first, 0)));
     let flags = entries

@@ -1,6 +1,8 @@
 //! The commands of the shell itself that change or ask for variables.
 
-use super::{ScriptRun, Success, UNKNOWN, VariableValue};
+use image_linkage::escape;
+
+use super::{Doubt, ScriptRun, Success, UNKNOWN, VariableValue};
 
 impl ScriptRun<'_> {
     pub(super) fn declare(&mut self, by: &str, words: &[Option<String>]) {
@@ -64,19 +66,78 @@ impl ScriptRun<'_> {
     }
 
     pub(super) fn source(&mut self, words: &[Option<String>]) -> Success {
-        let path = words.first().and_then(Option::as_deref);
-        let Some(path) = path else {
+        let Some(name) = words.first().and_then(Option::as_deref) else {
             if self.files.some_part_sets() {
                 self.forget_all();
             }
             return None;
         };
-        match (self.files.text(path), self.files.test('e', path)) {
-            (Some(text), _) => self.script(&text),
-            (None, Some(false)) => return Some(false),
+        // A name without a slash is searched for along PATH, by bash in the working directory too.
+        let path = Some(name)
+            .filter(|name| name.contains('/'))
+            .and_then(|name| self.path(name));
+        let Some(path) = path else {
+            self.forget_all();
+            return None;
+        };
+        match (self.files.text(&path), self.files.test('e', &path)) {
+            (Some(text), _) => {
+                let before = std::mem::replace(&mut self.returned, Doubt::Sure);
+                self.script(&text);
+                self.returned = before;
+            }
+            (None, Some(false)) => return self.read_nothing(&path, "is not in the image"),
+            (None, _) if self.files.test('r', &path) == Some(false) => {
+                return self.read_nothing(&path, "may not be read by its user");
+            }
             (None, _) => self.forget_all(),
         }
         Some(true)
+    }
+
+    /// A file that cannot be read is the end of a script, but for bash.
+    fn read_nothing(&mut self, path: &str, why: &str) -> Success {
+        if !self.state.goes_on_without {
+            self.forget_all();
+            if self.doubt == Doubt::Sure {
+                let path = escape::escape_bytes(path.as_bytes());
+                self.is_over = true;
+                self.problem = Some(format!("the container's command stops at {path}, which {why}"));
+            }
+        }
+        Some(false)
+    }
+
+    /// A path from the root, where the working directory is known.
+    pub(super) fn path(&self, path: &str) -> Option<String> {
+        if path.starts_with('/') {
+            return Some(path.to_owned());
+        }
+        let directory = self.state.directory.as_deref()?;
+        Some(format!("{}/{path}", directory.trim_end_matches('/')))
+    }
+
+    /// `cd [-L|-P] [DIRECTORY]`: the path stays as it is written, but for `.` and `..`.
+    pub(super) fn change_directory(&mut self, words: &[Option<String>]) -> Success {
+        let mut words = words
+            .iter()
+            .skip_while(|word| matches!(word.as_deref(), Some("-L" | "--")));
+        let to = match words.next() {
+            None => match self.value("HOME") {
+                VariableValue::Text(home) => Some(home),
+                _ => None,
+            },
+            Some(word) => word.clone().filter(|word| !word.starts_with('-')),
+        };
+        let is_searched = self.value("CDPATH") != VariableValue::Unset;
+        let to = to.filter(|to| !is_searched || to.starts_with(['/', '.']));
+        let to = to.and_then(|to| self.path(&to)).map(|to| without_dots(&to));
+        // One that is not in the image may have been made, or mounted.
+        let to = to.filter(|to| self.files.test('d', to) == Some(true));
+        if self.doubt == Doubt::Sure || to != self.state.directory {
+            self.state.directory = to.filter(|_| self.doubt == Doubt::Sure);
+        }
+        self.state.directory.is_some().then_some(true)
     }
 
     pub(super) fn test(&self, words: &[Option<String>]) -> Success {
@@ -94,10 +155,14 @@ impl ScriptRun<'_> {
             ["-z", text] => Some(text.is_empty()),
             [one, "=" | "==", other] => Some(one == other),
             [one, "!=", other] => Some(one != other),
+            [one, sign @ ("-eq" | "-ne"), other] => {
+                let numbers: Option<(i64, i64)> = one.parse().ok().zip(other.parse().ok());
+                numbers.map(|(one, other)| (one == other) == (*sign == "-eq"))
+            }
             [sign, path] => {
                 let mut signs = sign.strip_prefix('-')?.chars();
                 let letter = signs.next().filter(|_| signs.next().is_none())?;
-                self.files.test(letter, path)
+                self.files.test(letter, &self.path(path)?)
             }
             _ => None,
         };
@@ -106,4 +171,17 @@ impl ScriptRun<'_> {
         }
         holds.map(|holds| holds != negates)
     }
+}
+
+/// A path without `.`, and with each `..` taken together with what stands before it.
+fn without_dots(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }

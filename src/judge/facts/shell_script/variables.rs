@@ -14,6 +14,14 @@ impl ScriptRun<'_> {
                 Some(None) => VariableValue::Unset,
             };
         }
+        // The shell keeps it, whatever its environment says.
+        if name == "PWD" {
+            return self
+                .state
+                .directory
+                .clone()
+                .map_or(VariableValue::Unknown, VariableValue::Text);
+        }
         let unset = if SET_AT_START.contains(&name) {
             VariableValue::Unknown
         } else {
@@ -43,7 +51,7 @@ impl ScriptRun<'_> {
     pub(super) fn unset(&mut self, name: &str) {
         if self.doubt != Doubt::Sure {
             self.assign(name, VariableValue::Unknown);
-            self.state.doubtful.push(name.to_owned());
+            self.doubt_export(name);
             return;
         }
         self.state.variables.remove(name);
@@ -64,8 +72,16 @@ impl ScriptRun<'_> {
                 self.state.doubtful.retain(|doubtful| doubtful != name);
                 self.state.marked.push(name.to_owned());
             }
-            _ if is_new => self.state.doubtful.push(name.to_owned()),
+            _ if is_new => self.doubt_export(name),
             _ => {}
+        }
+    }
+
+    fn doubt_export(&mut self, name: &str) {
+        let doubtful = &mut self.state.doubtful;
+        // Once: a loop is gone through until nothing new comes of it.
+        if !doubtful.iter().any(|doubtful| doubtful == name) {
+            doubtful.push(name.to_owned());
         }
     }
 
@@ -78,13 +94,13 @@ impl ScriptRun<'_> {
         for value in self.state.variables.values_mut() {
             *value = VariableValue::Unknown;
         }
+        self.state.directory = None;
     }
 
     /// The variable and value of an assignment.
     pub(super) fn assigned(&self, parts: &[WordPart]) -> Option<(String, VariableValue)> {
         let (name, appends, rest) = assignment(parts)?;
         let value = match self.text(&rest) {
-            Some(text) if text.starts_with('~') || text.contains(":~") => VariableValue::Unknown,
             Some(text) if appends => match self.value(&name) {
                 VariableValue::Text(before) => VariableValue::Text(before + &text),
                 VariableValue::Unset => VariableValue::Text(text),
@@ -107,7 +123,15 @@ impl ScriptRun<'_> {
             return vec![name];
         };
         let splits = |part: &WordPart| matches!(part, WordPart::Variable { is_quoted: false, .. });
-        if parts.iter().any(splits) && assignment(parts).is_none() {
+        let is_assignment = assignment(parts).is_some();
+        if !is_assignment && parts.iter().any(|part| matches!(part, WordPart::Wildcard(_))) {
+            return self.file_names(parts).unwrap_or_else(|| vec![None]);
+        }
+        if !is_assignment && parts.iter().any(splits) {
+            // What a variable holds may be a pattern too.
+            if text.contains(['*', '?', '[']) {
+                return vec![None];
+            }
             return text
                 .split_ascii_whitespace()
                 .map(|field| Some(field.to_owned()))
@@ -119,6 +143,30 @@ impl ScriptRun<'_> {
         vec![Some(text)]
     }
 
+    /// The files that a word with wildcards stands for; the word itself where there is none.
+    fn file_names(&self, parts: &[WordPart]) -> Option<Vec<Option<String>>> {
+        let text = self.text(parts)?;
+        let escaped = parts.iter().map(|part| match part {
+            WordPart::Wildcard(sign) => Some(sign.to_string()),
+            other => {
+                let text = self.part(other)?;
+                let signs = text.chars().flat_map(|sign| {
+                    let is_special = matches!(sign, '*' | '?' | '[' | '\\');
+                    is_special.then_some('\\').into_iter().chain([sign])
+                });
+                Some(signs.collect())
+            }
+        });
+        let pattern: Option<Vec<String>> = escaped.collect();
+        let pattern = pattern?.concat();
+        // The names that come of it are written as the pattern is: only one from the root can be looked up as it stands.
+        let found = text.starts_with('/').then(|| self.files.names(&pattern))??;
+        if found.is_empty() {
+            return Some(vec![Some(text)]);
+        }
+        Some(found.into_iter().map(Some).collect())
+    }
+
     pub(super) fn text(&self, parts: &[WordPart]) -> Option<String> {
         let texts: Option<Vec<String>> = parts.iter().map(|part| self.part(part)).collect();
         Some(texts?.concat()).filter(|text| text.len() <= VALUE)
@@ -128,6 +176,7 @@ impl ScriptRun<'_> {
         match part {
             WordPart::Text(text) => Some(text.clone()),
             WordPart::Unknown => None,
+            WordPart::Wildcard(sign) => Some(sign.to_string()),
             WordPart::Arguments => {
                 let all: Option<Vec<String>> = self.state.arguments.iter().cloned().collect();
                 Some(all?.join(" "))

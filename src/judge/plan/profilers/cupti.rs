@@ -43,6 +43,9 @@ pub(super) fn undecided_openers<'f>(
 pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
     let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
+        if consumer.open.is_some() {
+            return None;
+        }
         match consumer.required {
             FailureImpact::Import => load_failure(gets),
             FailureImpact::Gpu => (gets.outcome != RequestOutcome::Loaded).then(|| gets.message.clone()),
@@ -103,6 +106,7 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
     let best = judged.into_iter().min_by_key(|judged| judged.missing.len());
     if let Some(best) = best {
         verdict.missing.extend(best.missing);
+        verdict.unknown.extend(best.unknown);
         verdict.found.extend(best.found);
     }
 }
@@ -130,6 +134,10 @@ fn of_consumer(
     let mut verdict = ToolReasons::default();
     let gets = consumer.outcome.get(world);
     let object = escape::escape_bytes(consumer.object.name());
+    if let Some(why) = &consumer.open {
+        verdict.unknown.push(format!("{object}: {why}"));
+        return verdict;
+    }
     // Without libcupti each of its APIs would repeat the same reason.
     if let Some(words) = load_failure(gets) {
         verdict.missing.push(format!("{object}: {words}"));
@@ -144,6 +152,10 @@ fn of_consumer(
 }
 
 fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, world: World) {
+    if let Some(why) = &facts.status_is_open {
+        verdict.unknown.push(why.clone());
+        return;
+    }
     let plain = facts.plain.get(world);
     let resolution = &plain.resolution;
     let name = escape::escape_bytes(&plain.name);

@@ -18,10 +18,12 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
         ("image_status", text(facts.status.as_is.name())),
-        ("image_serves", flag(facts.provides_cupti())),
+        // Where only a run could tell, nothing is said of who does not get to it.
+        ("image_serves", flag(facts.provides_cupti() || facts.is_open())),
         ("has_loader", flag(facts.contexts.as_is.linker.is_some())),
     ]);
     subject.fields.extend(identity(copy));
+    subject.fields.extend(processors(facts, copy));
     subject.fields.extend(state(facts, copy));
     subject.fields.extend(machine(facts, copy));
     subject.fields.extend(runtime(copy, &facts.related.runtimes));
@@ -107,6 +109,19 @@ fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
         ("machine", text(copy.machine.clone().unwrap_or_default())),
         ("image_machine", text(arch.map(|arch| arch.name).unwrap_or_default())),
         ("wrong_machine", flag(differs)),
+    ]
+}
+
+/// The processors on which alone the loader searches the folder of a copy, where it is the only one of its soname.
+fn processors(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<2> {
+    let mut others = facts.copies.iter().filter(|other| other.real_path != copy.real_path);
+    let is_alone = !others.any(|other| other.soname == copy.soname);
+    let linker = facts.contexts.as_is.linker.as_ref().filter(|_| is_alone);
+    let folder = copy.real_path.parent();
+    let who = linker.and_then(|linker| linker.processors_of(folder.as_bytes()));
+    [
+        ("some_processors", flag(who.is_some())),
+        ("processors", text(who.unwrap_or_default())),
     ]
 }
 

@@ -80,7 +80,7 @@ impl LibrarySearch for GlibcSearch {
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
         // The program's own name is the empty one (elf/rtld.c, `dl_main`).
-        maps.position(|map| map.answers_to(name) || name.is_empty() && map.is_main())
+        maps.position(|map| maps.reaches(map) && (map.answers_to(name) || name.is_empty() && map.is_main()))
     }
 
     fn search_path(&self, maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {

@@ -146,7 +146,7 @@ fn fault_refusal(fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> 
         LoadFault::Overlap if linker.libc.is_glibc_before((2, 36)) => return Some(LoadRefusal::Unforetold(words)),
         LoadFault::NoRoom | LoadFault::Overlap => true,
         LoadFault::NoOpen => role == ObjectRole::Opened,
-        LoadFault::NeedVersion(_) | LoadFault::DefinitionVersion(_) => false,
+        LoadFault::NeedVersion(_) | LoadFault::DefinitionVersion(_) | LoadFault::ShortMemory => false,
     };
     is_refused.then_some(LoadRefusal::Mapping(words))
 }

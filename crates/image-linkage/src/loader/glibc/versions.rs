@@ -28,7 +28,8 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
                 || candidate.elf().soname.as_ref() == Some(&need.file)
                 || need.file.is_empty() && candidate.is_main()
         };
-        let Some(found) = maps.iter().find(answers) else {
+        let mut near = maps.iter().filter(|candidate| candidate.shares_namespace(map));
+        let Some(found) = near.find(answers) else {
             // What is missing is reported already; a file that nobody asks for stands in a damaged table alone.
             if !map.elf().needed.contains(&need.file) {
                 missing.push(no_such_need(number, map, need));

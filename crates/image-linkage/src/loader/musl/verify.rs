@@ -36,8 +36,8 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
 /// What comes of segments that cannot be where their addresses are, and of tables that glibc would end the process for:
 /// musl follows them all the same.
 fn misplaced(elf: &ElfFacts) -> Option<LoadRefusal> {
-    use LoadFault::{AddressAlignment, Assertion, NoRoom};
-    let is_one = |fault: &LoadFault| matches!(fault, AddressAlignment | NoRoom | Assertion(_));
+    use LoadFault::{AddressAlignment, Assertion, NoRoom, ShortMemory};
+    let is_one = |fault: &LoadFault| matches!(fault, AddressAlignment | NoRoom | Assertion(_) | ShortMemory);
     let fault = elf.load_faults().find(is_one)?;
     Some(LoadRefusal::Unforetold(fault.to_string()))
 }

@@ -1,0 +1,130 @@
+//! How the code of an x86-64 object uses its texts: whether something leads to the end of a path alone, which a linker
+//! may have put into it (ld merges a string into one that ends with it), and whether a name is only asked for.
+
+use super::address_space::AddressSpace;
+use super::byte_store::ByteStore;
+use super::facts::ByteString;
+use super::held_ranges::to_usize;
+use super::mentions::NameMatcher;
+
+/// A path in the file whose last part is a name that was looked for.
+pub(super) struct PathText {
+    pub text: ByteString,
+    /// Where the path begins, and where its last part does.
+    pub start: u64,
+    pub name: u64,
+}
+
+impl PathText {
+    /// The text around a hit of a name, where that is a file's own name: all of the text, or behind the last folder of
+    /// a path from the root.
+    pub(super) fn new(hit: u64, text: &ByteString, names: &NameMatcher) -> Option<Self> {
+        let at = names.name_start(text)?;
+        let before = text.get(..at)?;
+        let is_file_name = before.is_empty() || before.starts_with(b"/") && before.ends_with(b"/");
+        let has_ending = text.windows(3).any(|part| part == b".so");
+        (is_file_name && has_ending).then_some(())?;
+        Some(Self {
+            text: text.clone(),
+            start: hit.checked_sub(at as u64)?,
+            name: hit,
+        })
+    }
+}
+
+/// What is found of the texts.
+#[derive(Default)]
+pub(super) struct TextUses {
+    /// The paths to whose last part nothing leads that does not lead to the whole.
+    pub whole: Vec<ByteString>,
+    /// The texts that dlopen gets with `RTLD_NOLOAD` wherever code uses them.
+    pub asked: Vec<ByteString>,
+}
+
+/// The largest object that is gone through, and the texts that are looked for in it.
+const BYTES: usize = 16 << 20;
+const TEXTS: usize = 32;
+/// The bytes that are looked at in one go, and those in front of and behind an operand in which flags are looked for.
+const PIECE: usize = 1 << 20;
+const NEAR: (usize, usize) = (16, 24);
+
+/// Goes through the loaded bytes of an object, which are held, for addresses of the texts.
+pub(super) fn find_text_uses(bytes: &ByteStore, space: &AddressSpace, texts: Vec<PathText>) -> TextUses {
+    if bytes.len() > BYTES || bytes.is_full() || texts.is_empty() || texts.len() > TEXTS {
+        return TextUses::default();
+    }
+    let mut places: Vec<TextPlace> = texts.into_iter().map(|text| TextPlace::new(text, space)).collect();
+    for (from, to, shift) in space.file_parts() {
+        let (from, to) = (to_usize(from), to_usize(to).min(bytes.len()));
+        for from in (from..to).step_by(PIECE) {
+            let piece = bytes.get(from, (from + PIECE + 3).min(to));
+            for (at, word) in piece.windows(4).enumerate() {
+                let Some(word) = word.first_chunk().map(|word| u32::from_le_bytes(*word)) else {
+                    continue;
+                };
+                // An operand of an instruction is the distance from its own end.
+                let behind = low_half((from + at) as u64)
+                    .wrapping_add(low_half(shift))
+                    .wrapping_add(4);
+                for place in &mut places {
+                    let leads = |to: Option<u32>| to.is_some_and(|to| word == to || word.wrapping_add(behind) == to);
+                    place.is_split |= leads(place.name);
+                    if leads(place.start) {
+                        let near = bytes.get((from + at).saturating_sub(NEAR.0), from + at + NEAR.1);
+                        place.flags.push(open_flags(&near));
+                    }
+                }
+            }
+        }
+    }
+    let asks = |flags: &Option<u32>| flags.is_some_and(|flags| flags & RTLD_NOLOAD != 0);
+    let is_asked = |place: &&TextPlace| !place.flags.is_empty() && place.flags.iter().all(asks);
+    let is_whole = |place: &&TextPlace| place.name.is_some() && !place.is_split;
+    let texts = |places: Vec<&TextPlace>| places.into_iter().map(|place| place.text.clone()).collect();
+    TextUses {
+        whole: texts(places.iter().filter(is_whole).collect()),
+        asked: texts(places.iter().filter(is_asked).collect()),
+    }
+}
+
+/// Where a text lies in memory, as far as 32 bits tell, and what was found of its uses.
+struct TextPlace {
+    text: ByteString,
+    start: Option<u32>,
+    /// Its last part, where that is not all of it.
+    name: Option<u32>,
+    is_split: bool,
+    flags: Vec<Option<u32>>,
+}
+
+impl TextPlace {
+    fn new(text: PathText, space: &AddressSpace) -> Self {
+        let low = |place: u64| space.address_of(place).map(low_half);
+        Self {
+            start: low(text.start),
+            name: low(text.name).filter(|_| text.name != text.start),
+            text: text.text,
+            is_split: false,
+            flags: Vec::new(),
+        }
+    }
+}
+
+fn low_half(value: u64) -> u32 {
+    u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
+}
+
+/// `RTLD_NOLOAD`, and the flags one of which dlopen is always called with (bits/dlfcn.h).
+const RTLD_NOLOAD: u32 = 4;
+const RTLD_LAZY_OR_NOW: u32 = 3;
+
+/// The flags that dlopen gets near a use of a name: the operand of the one `mov esi, …` there.
+fn open_flags(code: &[u8]) -> Option<u32> {
+    let moves = code.windows(5).filter_map(|bytes| match bytes {
+        [0xbe, low, high, 0, 0] => Some(u32::from(*low) | u32::from(*high) << 8),
+        _ => None,
+    });
+    let mut flags = moves.filter(|flags| flags & RTLD_LAZY_OR_NOW != 0);
+    let first = flags.next();
+    first.filter(|_| flags.next().is_none())
+}

@@ -1,0 +1,139 @@
+//! The files of the image as its commands and scripts find them.
+
+use super::CommandFollower;
+use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
+use image_linkage::loader::ldconfig::expand_pattern;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{FileUse, NodeKind};
+
+impl CommandFollower<'_> {
+    /// Where a program lies that is named by a path, or searched for along `PATH`.
+    pub(super) fn program(&self, name: &str) -> Option<String> {
+        if name.contains('/') {
+            return self.absolute(name);
+        }
+        let path = match self.variables.get("PATH") {
+            Some(VariableValue::Text(path)) => path.as_str(),
+            _ => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        };
+        let who = self.credentials();
+        let places = path
+            .split(':')
+            .filter_map(|folder| self.absolute(&format!("{folder}/{name}")))
+            .filter(|place| self.rootfs.file(place.as_bytes()).is_some());
+        let may = |place: &&String| self.rootfs.open_as(place.as_bytes(), &who, FileUse::Execute).is_ok();
+        let places: Vec<String> = places.collect();
+        // What may not be executed is passed over as long as there is another.
+        places.iter().find(may).or(places.first()).cloned()
+    }
+
+    /// A path from the root, where the working directory is known.
+    pub(super) fn absolute(&self, path: &str) -> Option<String> {
+        if path.starts_with('/') {
+            return Some(path.to_owned());
+        }
+        let directory = self.directory.as_deref()?;
+        Some(format!("{}/{path}", directory.trim_end_matches('/')))
+    }
+
+    /// A directory without links; as it is written where it is not in the image.
+    pub(super) fn real_directory(&self, path: &str) -> String {
+        let found = self.rootfs.lookup(path.as_bytes()).ok();
+        let real = found.and_then(|found| String::from_utf8(found.path.absolute().to_vec()).ok());
+        real.unwrap_or_else(|| path.to_owned())
+    }
+
+    /// The content of a file that was kept, whoever may read it.
+    pub(super) fn kept_text(&self, path: &str) -> Option<String> {
+        let content = self.rootfs.content(self.absolute(path)?.as_bytes())?;
+        String::from_utf8(content.to_vec()).ok()
+    }
+
+    fn may(&self, path: &str, usage: FileUse) -> Option<bool> {
+        Some(self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage).is_ok())
+    }
+}
+
+/// The names that one pattern stands for, at most.
+const NAMES: usize = 256;
+
+/// Folders that an engine or a host fills when the container starts.
+const FILLED: [&str; 9] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/var/run",
+    "/mnt",
+    "/tmp",
+    "/usr/local/nvidia",
+    "/host",
+];
+
+/// Folders of scripts of which an entry point reads one after the other.
+const PARTS: [&str; 3] = ["/opt/nvidia/entrypoint.d", "/docker-entrypoint.d", "/etc/entrypoint.d"];
+
+impl ScriptFiles for CommandFollower<'_> {
+    fn some_part_sets(&self) -> bool {
+        let children = |folder: &&str| {
+            let node = self.rootfs.lookup(folder.as_bytes()).ok()?.node;
+            match &self.rootfs.node(node).kind {
+                NodeKind::Directory(children) => Some(children),
+                _ => None,
+            }
+        };
+        let mut parts = PARTS.iter().filter_map(children).flatten().peekable();
+        let sets = |text: &[u8]| {
+            LOADER
+                .iter()
+                .any(|name| text.windows(name.len()).any(|part| part == name.as_bytes()))
+        };
+        // Without such a folder, what is read lies anywhere.
+        parts.peek().is_none()
+            || parts.any(|(_, node)| match &self.rootfs.node(*node).kind {
+                NodeKind::File(facts) => facts.kept.as_deref().is_none_or(sets),
+                _ => true,
+            })
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        let opened = self.rootfs.open_as(path.as_bytes(), &self.credentials(), FileUse::Read);
+        opened.is_ok().then(|| self.kept_text(path))?
+    }
+
+    fn names(&self, pattern: &str) -> Option<Vec<String>> {
+        let is_filled = FILLED.iter().any(|folder| pattern.starts_with(folder));
+        if is_filled || pattern.ends_with('/') {
+            return None;
+        }
+        let found = expand_pattern(self.rootfs, pattern.as_bytes(), NAMES);
+        let names: Option<Vec<String>> = found.into_iter().map(|name| String::from_utf8(name).ok()).collect();
+        names.filter(|names| names.len() < NAMES)
+    }
+
+    fn test(&self, sign: char, path: &str) -> Option<bool> {
+        let found = self.rootfs.lookup(path.as_bytes());
+        let is_filled = || {
+            FILLED
+                .iter()
+                .any(|folder| RootPath::new(path.as_bytes()).absolute().starts_with(folder.as_bytes()))
+        };
+        let kind = match &found {
+            Ok(found) => &self.rootfs.node(found.node).kind,
+            Err(_) if is_filled() => return None,
+            Err(_) => return Some(false),
+        };
+        match sign {
+            'd' => Some(matches!(kind, NodeKind::Directory(_))),
+            'f' => Some(matches!(kind, NodeKind::File(_))),
+            'e' => Some(true),
+            's' => match kind {
+                NodeKind::File(facts) => Some(facts.bytes > 0),
+                _ => None,
+            },
+            'r' => self.may(path, FileUse::Read),
+            'x' => self.may(path, FileUse::Execute),
+            _ => None,
+        }
+    }
+}

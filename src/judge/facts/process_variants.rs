@@ -1,0 +1,134 @@
+//! The ways in which the processes of an image may start, where what its command makes of the environment is not
+//! known: an outcome that is not the same in all of them can be told by a run alone.
+
+use super::consumer_outcome::ConsumerOutcome;
+use super::cupti_files::CuptiFiles;
+use super::entry_environment::WorkingDirectory;
+use super::process_context::ProcessContext;
+use image_linkage::elf::ByteString;
+use image_linkage::loader::RequestOutcome;
+use std::collections::BTreeSet;
+
+/// How else the processes of an image may start.
+#[derive(Debug, Default)]
+pub(super) struct ProcessVariants {
+    /// The image as it is with other environments.
+    pub contexts: Vec<ProcessContext>,
+    /// What decides which of them it is, in words.
+    why: String,
+    /// Why none of them starts, if that is known.
+    never: Option<String>,
+}
+
+/// The folders that are put on a search path, or may be the working directory.
+const FOLDERS: usize = 16;
+
+impl ProcessVariants {
+    /// The variants of a context, by the places of the library.
+    pub(super) fn new(context: &ProcessContext, found: &CuptiFiles) -> Self {
+        let entry = &context.entry;
+        let never = entry.problem.clone();
+        let is_unknown = |name: &str| entry.unknown.iter().any(|unknown| unknown == name);
+        let unknown = ["LD_LIBRARY_PATH", "LD_PRELOAD"].map(is_unknown);
+        let is_lost = entry.working_dir == WorkingDirectory::Unknown;
+        let what: Vec<&str> = [
+            unknown.first().filter(|unknown| **unknown).map(|_| "LD_LIBRARY_PATH"),
+            unknown.last().filter(|unknown| **unknown).map(|_| "LD_PRELOAD"),
+            is_lost.then_some("the working directory"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let by = entry.by.as_deref().unwrap_or("the container's command");
+        let why = format!("it depends on {}, which {by} may set at run time", what.join(", "));
+        let mut variants = Self {
+            contexts: Vec::new(),
+            why,
+            never,
+        };
+        if unknown.contains(&true) {
+            variants.add_environments(context, found, unknown);
+        }
+        if is_lost {
+            variants.add_directories(context, found);
+        }
+        variants
+    }
+
+    /// The poorest environment, and the one that leads to every copy.
+    fn add_environments(&mut self, context: &ProcessContext, found: &CuptiFiles, [path, preload]: [bool; 2]) {
+        let files = found.files.iter().take(FOLDERS).map(|(file, _)| file);
+        let folders: BTreeSet<Vec<u8>> = files.clone().map(|file| file.parent().absolute()).collect();
+        let folders: Vec<Vec<u8>> = folders.into_iter().collect();
+        let files: Vec<Vec<u8>> = files.map(|file| file.absolute()).collect();
+        for lists in [None, Some([folders, files])] {
+            let mut variant = context.clone();
+            let joined = |at: usize| {
+                let list = lists.as_ref()?.get(at)?;
+                Some(ByteString::from(list.join(&b':')))
+            };
+            if path {
+                variant.environment.library_path = joined(0);
+            }
+            if preload {
+                variant.environment.preload = joined(1);
+            }
+            self.contexts.push(variant);
+        }
+    }
+
+    /// A working directory in which nothing lies, and those above each copy.
+    fn add_directories(&mut self, context: &ProcessContext, found: &CuptiFiles) {
+        let mut folders: BTreeSet<Vec<u8>> = BTreeSet::from([b"/proc".to_vec()]);
+        for (file, _) in found.files.iter().take(FOLDERS) {
+            let mut folder = file.parent();
+            while !folder.as_bytes().is_empty() && folders.len() < FOLDERS {
+                folders.insert(folder.absolute());
+                folder = folder.parent();
+            }
+        }
+        self.contexts.extend(folders.into_iter().map(|folder| {
+            let mut variant = context.clone();
+            variant.environment.working_dir = folder.into();
+            variant
+        }));
+    }
+
+    /// Leaves out what takes long in an image with this many programs that ask.
+    pub(super) fn limit_to(&mut self, programs: usize) {
+        if programs > MANY {
+            self.contexts.truncate(2);
+        }
+    }
+
+    /// Why only a run could tell whether a program gets the library, and else which copy; nothing where it is the same
+    /// in all variants.
+    pub(super) fn open_reasons(
+        &self,
+        gets: &ConsumerOutcome,
+        ask: impl Fn(&ProcessContext) -> ConsumerOutcome,
+    ) -> (Option<String>, Option<String>) {
+        let others: Vec<ConsumerOutcome> = self.contexts.iter().map(ask).collect();
+        let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
+        let differs = others.iter().any(|other| is_loaded(other) != is_loaded(gets));
+        let open = self.never.clone().or_else(|| differs.then(|| self.why.clone()));
+        let is_other = |other: &ConsumerOutcome| other.real_path != gets.real_path;
+        let which = open.is_none() && is_loaded(gets) && others.iter().any(is_other);
+        (
+            open,
+            which.then(|| format!("which copy it gets is not known: {}", self.why)),
+        )
+    }
+
+    /// Why only a run could tell whether something is so.
+    pub(super) fn difference(&self, is_so: bool, ask: impl Fn(&ProcessContext) -> bool) -> Option<String> {
+        if let Some(never) = &self.never {
+            return Some(never.clone());
+        }
+        let mut contexts = self.contexts.iter();
+        contexts.any(|context| ask(context) != is_so).then(|| self.why.clone())
+    }
+}
+
+/// The programs from which on an image has many.
+const MANY: usize = 100;

@@ -1,0 +1,99 @@
+//! Loops: run as often as they are where that is known, else until nothing new comes of them.
+
+use super::{Doubt, ScriptRun, Success, TokenReader, VariableValue};
+use crate::judge::facts::shell_words::{ShellToken, WordPart};
+
+/// The rounds of a loop that are followed.
+const ROUNDS: usize = 64;
+/// The times that a loop of unknown rounds is gone through, until it changes nothing any more.
+const PASSES: usize = 4;
+
+impl ScriptRun<'_> {
+    /// `for NAME [in WORD…]; do …; done`
+    pub(super) fn for_loop(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        // What a user selects is his.
+        let is_select = reader.keyword() == Some("select");
+        reader.at += 1;
+        let name = reader.keyword().map(str::to_owned);
+        reader.at += 1;
+        while reader.take(&ShellToken::End) {}
+        let mut words = self.state.arguments.clone();
+        if reader.keyword() == Some("in") {
+            reader.at += 1;
+            words.clear();
+            while let Some(ShellToken::Word(parts, is_quoted)) = reader.peek() {
+                words.extend(self.fields(parts, *is_quoted));
+                reader.at += 1;
+            }
+        }
+        let body = self.loop_body(reader);
+        if self.doubt == Doubt::Skipped || self.is_over {
+            return None;
+        }
+        let jumps = |token: &ShellToken| match token {
+            ShellToken::Word(parts, false) => {
+                matches!(parts.as_slice(), [WordPart::Text(text)] if matches!(text.as_str(), "break" | "continue"))
+            }
+            _ => false,
+        };
+        let known: Option<Vec<String>> = words.into_iter().collect();
+        let known = known.filter(|words| words.len() <= ROUNDS && !is_select && !body.iter().any(jumps));
+        let (Some(name), Some(words)) = (&name, known) else {
+            return self.repeat(&[body], name.as_deref());
+        };
+        for word in words {
+            self.assign(name, VariableValue::Text(word));
+            self.block(&mut TokenReader { tokens: body, at: 0 }, &[]);
+        }
+        None
+    }
+
+    /// `while …; do …; done`
+    pub(super) fn while_loop(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        reader.at += 1;
+        let condition = self.skipped(reader, |run, reader| {
+            run.block(reader, &["do"]);
+        });
+        let body = self.loop_body(reader);
+        if self.doubt == Doubt::Skipped || self.is_over {
+            return None;
+        }
+        self.repeat(&[condition, body], None)
+    }
+
+    /// What stands between `do` and `done`.
+    fn loop_body<'t>(&mut self, reader: &mut TokenReader<'t>) -> &'t [ShellToken] {
+        while reader.peek().is_some() && reader.keyword() != Some("do") {
+            reader.at += 1;
+        }
+        reader.at += 1;
+        let body = self.skipped(reader, |run, reader| {
+            run.block(reader, &["done"]);
+        });
+        reader.at += 1;
+        body
+    }
+
+    /// Goes through commands that may run any number of times, the first time with a variable of any value.
+    fn repeat(&mut self, parts: &[&[ShellToken]], variable: Option<&str>) -> Success {
+        let outer = self.doubt;
+        self.doubt = outer.max(Doubt::Open);
+        for pass in 0..=PASSES {
+            let before = self.state.clone();
+            if let Some(name) = variable {
+                self.assign(name, VariableValue::Unknown);
+            }
+            for tokens in parts {
+                self.block(&mut TokenReader { tokens, at: 0 }, &[]);
+            }
+            if self.state == before {
+                break;
+            }
+            if pass == PASSES {
+                self.forget_all();
+            }
+        }
+        self.doubt = outer;
+        None
+    }
+}
