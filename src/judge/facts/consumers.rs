@@ -134,9 +134,9 @@ pub(super) fn find_consumers(
             let holds = text.exact.into_iter().chain(text.hints).collect();
             undecided.push(UndecidedOpener {
                 object: path,
+                profile: None,
                 holds,
                 after: None,
-                profile: None,
             });
         }
     }

@@ -72,9 +72,9 @@ pub(super) fn find_doubt(
     };
     Some(UndecidedOpener {
         object: consumer.object.clone(),
+        profile: None,
         holds: vec![consumer.wants.clone()],
         after: Some(after),
-        profile: None,
     })
 }
 
