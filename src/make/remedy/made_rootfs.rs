@@ -1,7 +1,7 @@
 //! The file system of an image as a recipe leaves it, put together without a build.
 //!
-//! Files that were read are there with all that is known of them; those of packages are as far as the table of
-//! releases knows them.
+//! Files that were read are there with all that is known of them, those of packages as far as the table of releases
+//! has them in it.
 
 use std::sync::Arc;
 
