@@ -211,6 +211,10 @@ impl Agreement {
             Ok(recipe) => {
                 let serves = recipe.foretold.verdict != Verdict::Fail || cell.plan.verdict == Verdict::Fail;
                 self.expect(cell, serves, "the image that the Dockerfile makes is worse than it was");
+                // What is left is told, so that nobody takes a file that does nothing for a cure.
+                let warns = cell.plan.verdict == Verdict::Warn && !lacks;
+                let says = !recipe.foretold.because.is_empty() || recipe.library_path.is_some();
+                self.expect(cell, !warns || says, "the audit warns, and the Dockerfile is silent");
                 recipe.choice.is_some() == lacks
             }
             Err(RemedyError::Musl { .. } | RemedyError::NoLoader { .. }) => true,
