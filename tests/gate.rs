@@ -273,7 +273,7 @@ fn a_config_is_found_above_or_named_and_its_mistakes_stop_the_run() {
     assert!(findings(&reports(&output)[0]).contains(&("no-trace".to_owned(), false)));
     let bad = [
         "error: ../../bad.yaml:1:10: there is no value \"sometimes\"; there is error, warning, note, never",
-        "error: ../../bad.yaml:2:1: there is no key \"suppressions\"; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, rules, profiles, suppress",
+        "error: ../../bad.yaml:2:1: there is no key \"suppressions\"; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
     ];
     let output = below(&["--config", "../../bad.yaml", &image]);
     assert_eq!(errors(&output), bad);
@@ -466,7 +466,7 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     let said = errors(&project.run(&[], &["rules", "--config", "strange.yaml"])).join("\n");
     let lists = said.lines().filter_map(|line| line.split_once("; there is "));
     let keys: Vec<&str> = lists.flat_map(|(_, list)| list.split(", ")).collect();
-    assert_eq!(keys.len(), 17, "{said}");
+    assert_eq!(keys.len(), 18, "{said}");
     for key in keys {
         assert!(config.contains(&format!("{key}: ")) || key == "suppress", "{key}");
         assert!(page.contains(&format!("| `{key}` |")), "{key}");

@@ -121,8 +121,7 @@ fn judge(name: String, facts: &ImageFacts) -> Judged {
         let mut findings = rule::judge_subjects(&rules, &subjects, &phases);
         for phase in &phases {
             let unmet = plan::plan_phase(&known, phase).unmet;
-            let needs = plan::find_unmet_needs(&known, phase, &unmet, &findings);
-            findings.extend(needs);
+            plan::add_unmet_needs(&known, phase, &unmet, &mut findings);
         }
         (asked, findings)
     });

@@ -30,13 +30,11 @@ pub fn judge_image(
     // Findings tell of the phases that were asked for alone; each plan has judged its own.
     let asked = knowledge.phases_named(phases);
     let mut findings = rule::judge_subjects(&knowledge.rules, &subjects, &asked);
-    let needs = asked.iter().flat_map(|phase| {
+    for phase in &asked {
         let plan = plans.iter().find(|plan| plan.phase == phase.name);
         let unmet = plan.map_or(&[][..], |plan| &plan.unmet);
-        plan::find_unmet_needs(&known, phase, unmet, &findings)
-    });
-    let needs: Vec<_> = needs.collect();
-    findings.extend(needs);
+        plan::add_unmet_needs(&known, phase, unmet, &mut findings);
+    }
     AuditedImage {
         facts,
         findings,

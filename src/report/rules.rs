@@ -65,7 +65,7 @@ What `cupti-audit` looks for. `cupti-audit rules` lists the rules, `cupti-audit 
 
 The severity is that for the phase asked for by `--phase`, the gravest where there are several; *unasked* is that of a
 run without `--phase`. Where a rule is *off* it says nothing. Some findings are graver than the table says: the part
-below each rule names the conditions.
+below each rule names the conditions, and one that tells why a phase does not get what it needs is an error for it.
 
 ";
 

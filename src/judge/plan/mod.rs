@@ -91,18 +91,19 @@ pub struct PlanInput<'a> {
     pub tools: &'a [profilers::ToolAssessment<'a>],
 }
 
-/// The findings on what the image does not give `phase`, beside `findings`, those on the image itself: what an error
-/// among these tells already is not told again.
-pub fn find_unmet_needs(
-    known: &PlanInput<'_>,
-    phase: &Phase,
-    unmet: &[UnmetDemand],
-    findings: &[Finding],
-) -> Vec<Finding> {
-    let is_news = |demand: &&UnmetDemand| !unmet_need::is_told(known.facts, known.rules, findings, demand);
-    let untold: Vec<UnmetDemand> = unmet.iter().filter(is_news).cloned().collect();
+/// Adds to `findings`, those on the image itself, what it does not give `phase`. Where one of them tells the cause, that
+/// one is as grave as the demand, and nothing is added.
+pub fn add_unmet_needs(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDemand], findings: &mut Vec<Finding>) {
+    let mut untold = Vec::new();
+    for demand in unmet {
+        match unmet_need::telling_finding(known.facts, known.rules, findings, demand) {
+            Some(finding) => finding.severity = finding.severity.max(demand.level.severity()),
+            None => untold.push(demand.clone()),
+        }
+    }
     let needs = unmet_need::need_subjects(known.facts, known.tools, &untold, phase);
-    rule::judge_subjects(known.rules, &needs, std::slice::from_ref(phase))
+    findings.extend(rule::judge_subjects(known.rules, &needs, std::slice::from_ref(phase)));
+    rule::sort_findings(findings);
 }
 
 /// Judges what an image may expect of it in `phase`.
@@ -110,8 +111,9 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
     let mut findings = rule::judge_subjects(known.rules, known.subjects, std::slice::from_ref(phase));
     let unmet = phase_demand::find_unmet_demands(facts, known.tools, phase);
-    findings.extend(find_unmet_needs(known, phase, &unmet, &findings));
-    let worst = findings.iter().map(|finding| finding.severity).max();
+    add_unmet_needs(known, phase, &unmet, &mut findings);
+    // The findings come with the gravest first.
+    let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
         // An error stands whatever else was not seen; a gap leaves everything below it open.

@@ -4,11 +4,19 @@
 use super::phase_demand::{DemandLevel, UnmetDemand};
 use super::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::facts::{ApiAvailability, ImageFacts};
-use crate::judge::rule::{Finding, Rule, RuleSubject, Severity, SubjectKind, UnmetNeed};
+use crate::judge::rule::{Finding, Rule, RuleCure, RuleSubject, Severity, SubjectKind, UnmetNeed};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase};
 
 impl DemandLevel {
+    /// How grave a finding is that tells why it is not met.
+    pub(super) fn severity(self) -> Severity {
+        match self {
+            Self::Needs => Severity::Error,
+            Self::Wants => Severity::Warning,
+        }
+    }
+
     /// The key of a phase's file.
     fn name(self) -> &'static str {
         match self {
@@ -75,24 +83,34 @@ fn anybody(facts: &ImageFacts, api: &CuptiApi) -> bool {
     askers.any(|asker| asker.reach.as_is.usable(&api.id) == ApiAvailability::Yes)
 }
 
-/// Whether an error among the findings on the image tells a demand's cause: one finding for one cause.
-pub(super) fn is_told(facts: &ImageFacts, rules: &[Rule], findings: &[Finding], demand: &UnmetDemand) -> bool {
-    let object = demand.consumer.and_then(|number| facts.consumers.get(number));
+/// The finding on the image that tells a demand's cause, the gravest first: one cause is one finding.
+pub(super) fn telling_finding<'f>(
+    facts: &ImageFacts,
+    rules: &[Rule],
+    findings: &'f mut [Finding],
+    demand: &UnmetDemand,
+) -> Option<&'f mut Finding> {
+    let consumer = demand.consumer.and_then(|number| facts.consumers.get(number));
     let is_of_object = |finding: &Finding| {
         let mut places = finding.locations.iter();
-        object.is_none_or(|consumer| places.any(|place| place.path == consumer.object))
+        consumer.is_none_or(|consumer| places.any(|place| place.path == consumer.object))
     };
-    let tells = |finding: &Finding| {
-        let rule = rules.iter().find(|rule| rule.id == finding.rule);
-        match (demand.cause, rule.map(|rule| rule.kind)) {
-            (ApiAvailability::NoCupti, Some(SubjectKind::Image | SubjectKind::Copy)) => true,
-            (ApiAvailability::NoCupti, Some(SubjectKind::DanglingLink)) => object.is_none(),
-            (ApiAvailability::NoCupti, Some(SubjectKind::Failure | SubjectKind::Unserved)) => is_of_object(finding),
+    let tells = |finding: &&mut Finding| {
+        let Some(rule) = rules.iter().find(|rule| rule.id == finding.rule) else {
+            return false;
+        };
+        // A lesser finding tells it where it is of what CUPTI cures; others lie beside the matter.
+        let is_cause = finding.severity == Severity::Error || rule.cured_by == Some(RuleCure::InstallCupti);
+        let is_grave = finding.severity >= Severity::Warning;
+        let is_about = match rule.kind {
+            SubjectKind::Image | SubjectKind::Copy => is_grave,
+            SubjectKind::DanglingLink => is_grave && consumer.is_none(),
+            SubjectKind::Failure | SubjectKind::Unserved => is_of_object(finding),
             _ => false,
-        }
+        };
+        demand.cause == ApiAvailability::NoCupti && is_cause && is_about
     };
-    let mut errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
-    errors.any(tells)
+    findings.iter_mut().find(tells)
 }
 
 /// Why no tool that is wished for works here. One for which there is nothing to look at is not missed.
