@@ -147,10 +147,21 @@ fn advice_names_the_files_their_bytes_and_where_they_are_from() {
     insta::assert_snapshot!("advice_list", page(&["advise"]));
     let advice = json(&["advise", "--phase", "profiling", "--cuda", "12.4", "--format", "json"]);
     assert_eq!(advice["cupti_needed"], true);
-    assert_eq!(advice["bytes"], 7_748_112);
+    // What a Dockerfile for the phase brings: 12.4 has no Range Profiling, and Profiling takes both libraries.
     let files = advice["files"].as_array().unwrap();
-    let host = files.iter().find(|file| file["name"] == "libnvperf_host.so").unwrap();
-    assert_eq!((&host["bytes"], &host["optional"]), (&28_132_984.into(), &true.into()));
+    let needed = files.iter().filter(|file| file["optional"] == false);
+    let needed: Vec<(&str, u64)> = needed
+        .map(|file| (file["name"].as_str().unwrap(), file["bytes"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(
+        needed,
+        [
+            ("libcupti.so.12", 7_748_112),
+            ("libnvperf_host.so", 28_132_984),
+            ("libnvperf_target.so", 5_592_368)
+        ]
+    );
+    assert_eq!(advice["bytes"], 41_473_464);
     let page = page(&["advise", "--tool", "proton", "--format", "markdown"]);
     assert!(page.contains("CUDA 12.9 is assumed"), "{page}");
 }
@@ -160,6 +171,21 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
     let advice = json(&["advise", "--phase", "inference", "--format", "json"]);
     assert_eq!(advice["cupti_needed"], false);
     assert_eq!(advice["files"], serde_json::json!([]));
+    // Nobody is told to leave out what PyTorch from PyPI links.
+    for asked in [
+        ["--phase", "inference"],
+        ["--phase", "prototype"],
+        ["--tool", "nsys"],
+        ["--tool", "ncu"],
+    ] {
+        let said = page(&[&["advise"], &asked[..]].concat());
+        let first = said.lines().next().unwrap().to_owned() + said.lines().nth(1).unwrap();
+        assert!(
+            first.starts_with("CUPTI is not needed for this, but by what cannot run without it:"),
+            "{said}"
+        );
+        assert!(first.contains("PyTorch's wheels on PyPI cannot be imported"), "{said}");
+    }
     let pip = |cuda: &str| {
         let tool = ["advise", "--tool", "kineto", "--format", "json", "--cuda", cuda];
         let sources = json(&tool)["sources"].clone();
@@ -172,8 +198,15 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
         pip.map_or_else(String::new, |source| source["command"].as_str().unwrap().to_owned())
     };
     assert_eq!(pip("11.8"), "pip install nvidia-cuda-cupti-cu11==11.8.87");
-    assert_eq!(pip("12.5"), "pip install nvidia-cuda-cupti-cu12==12.5.*");
+    assert_eq!(pip("12.5"), "pip install nvidia-cuda-cupti-cu12==12.5.82");
     assert_eq!(pip("13.0"), "pip install nvidia-cuda-cupti==13.0.85");
+    assert_eq!(pip("11.5"), "");
+    let listed = include_str!("../profiles/cupti/wheels.csv");
+    for cuda in ["11.7", "12.0", "12.6", "12.9", "13.1", "13.2", "13.3", "13.4", "13.5"] {
+        let command = pip(cuda);
+        let pin = command.strip_prefix("pip install ").unwrap().replace("==", ",");
+        assert!(listed.contains(&format!("\n{pin},x86_64,")), "{command}");
+    }
     assert_eq!(pip("10.2"), "");
 }
 
@@ -188,4 +221,10 @@ fn an_unknown_tool_is_answered_with_the_nearest_names() {
     );
     let output = run(&["advise", "--tool", "nsys", "--cuda", "twelve"]);
     assert_eq!(output.status.code(), Some(2));
+    let output = run(&["advise", "--tool", "kineto", "--cuda", "12.7"]);
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .starts_with("error: there was no CUDA 12.7")
+    );
 }

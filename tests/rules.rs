@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use cupti_audit::judge::facts::installed_tools::find_installed_tools;
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
-use cupti_audit::judge::plan;
+use cupti_audit::judge::plan::profilers::assess_tools;
+use cupti_audit::judge::plan::{self, PlanInput};
 use cupti_audit::judge::rule::suppression::SUPPRESSION_RULES;
-use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
-use cupti_audit::knowledge::Knowledge;
-use cupti_audit::knowledge::Phase;
+use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity, UnmetNeed};
+use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};
 use image_linkage::loader::CpuLevel;
 use image_source::NoProgress;
 use image_source::Platform;
@@ -104,19 +105,27 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
 }
 
 fn judge(name: String, facts: &ImageFacts) -> Judged {
+    let knowledge = Knowledge::built_in();
     let rules = image_rules();
-    let phases = Knowledge::built_in().phases;
     let subjects = rule::image_subjects(facts);
-    let needs = |phases: &[Phase]| {
-        let of = |phase| plan::unmet_need::find_unmet_needs(facts, &[], phase);
-        phases.iter().flat_map(of).collect::<Vec<RuleSubject>>()
+    let installed = find_installed_tools(facts, &knowledge.profilers, &[]);
+    let known = PlanInput {
+        facts,
+        rules: &rules,
+        subjects: &subjects,
+        profilers: &knowledge.profilers,
+        tools: &assess_tools(facts, &installed, &knowledge.profilers),
     };
     let findings = ASKED.map(|asked| {
-        let asked_for: Vec<Phase> = phases.iter().filter(|phase| phase.name == asked).cloned().collect();
-        let of_phase = [subjects.as_slice(), &needs(&asked_for)].concat();
-        (asked, rule::judge_subjects(&rules, &of_phase, &asked_for))
+        let phases = knowledge.phases_named(&[asked.to_owned()]);
+        let mut findings = rule::judge_subjects(&rules, &subjects, &phases);
+        for phase in &phases {
+            let unmet = plan::plan_phase(&known, phase).unmet;
+            let needs = plan::find_unmet_needs(&known, phase, &unmet, &findings);
+            findings.extend(needs);
+        }
+        (asked, findings)
     });
-    let subjects = [subjects.as_slice(), &needs(&phases)].concat();
     Judged {
         name,
         subjects,
@@ -260,13 +269,8 @@ fn good_images_have_neither_errors_nor_warnings() {
             .find(|judged| judged.name.split(' ').next() == Some(name))
             .unwrap();
         for (rule, cells) in judged.rules() {
-            let misses = match rule {
-                "nvperf-not-loadable" => Some(Severity::Warning),
-                "phase-need-unmet" => Some(Severity::Error),
-                _ => None,
-            };
-            if misses.is_some() && WITHOUT_COUNTERS.contains(&name) {
-                assert_eq!(cells, [None, None, None, misses], "{rule} on {name}");
+            if rule == "phase-need-unmet" && WITHOUT_COUNTERS.contains(&name) {
+                assert_eq!(cells, [None, None, None, Some(Severity::Error)], "{name}");
                 continue;
             }
             let worst = cells.into_iter().flatten().max();
@@ -288,8 +292,7 @@ fn every_rule_says_what_it_has_to() {
         for reference in &rule.references {
             assert!(reference.starts_with("https://"), "{id}: {reference}");
         }
-        for phase in Knowledge::built_in().phases {
-            let name = &phase.name;
+        for name in SEVERITY_PHASES {
             let says = rule.phases.contains_key(name) || rule.off.phases.contains(name);
             assert!(says, "{id} does not say how grave it is for {name}");
         }
@@ -300,7 +303,13 @@ fn every_rule_says_what_it_has_to() {
 #[test]
 fn every_subject_has_the_fields_of_its_kind() {
     let mut kinds = BTreeSet::new();
-    for subject in ALL.iter().flat_map(|judged| &judged.subjects) {
+    let need = UnmetNeed {
+        what: String::new(),
+        words: String::new(),
+        evidence: Vec::new(),
+    };
+    let need = RuleSubject::of_unmet_need("training", "needs", need);
+    for subject in ALL.iter().flat_map(|judged| &judged.subjects).chain([&need]) {
         kinds.insert(subject.kind.name());
         let has: BTreeSet<&str> = subject.fields.keys().copied().collect();
         let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();

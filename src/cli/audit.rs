@@ -6,13 +6,12 @@ use super::option_values::{FailOnArg, OutputFile, ReportFormat};
 use super::shared_args::ReadArgs;
 use crate::knowledge::DEFAULT_LIBRARY;
 
-/// What `audit` takes.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
     /// The images; all are audited, and the gravest outcome counts
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
-    /// The phase that the image is for: inference, training, profiling, or one of --profiles;
+    /// The phase that the image is for: inference, prototype, training, profiling, or one of --profiles;
     /// severities follow it (repeatable)
     #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
     pub phase: Vec<String>,

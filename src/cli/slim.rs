@@ -29,14 +29,13 @@ Examples:
   cupti-audit slim docker-daemon:app --phase inference --drop -o docker-daemon:app:slim
   cupti-audit slim reg.example/app:1 --phase inference --drop --dry-run";
 
-/// What `slim` takes.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct SlimArgs {
     /// The image
     #[arg(value_name = "IMAGE")]
     pub image_name: String,
-    /// What the new image is for: inference, training, profiling, or a phase of --profiles
+    /// What the new image is for: inference, prototype, training, profiling, or a phase of --profiles
     // Exactly one: what a phase drops the next may need.
     #[arg(long, value_name = "PHASE")]
     pub phase: String,

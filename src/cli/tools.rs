@@ -32,7 +32,6 @@ Examples:
   cupti-audit advise --phase profiling --cuda 12.4
   cupti-audit advise --tool proton --format markdown";
 
-/// What `profilers` takes.
 #[derive(Debug, Args)]
 #[command(after_help = PROFILERS_HELP)]
 pub struct ProfilersArgs {
@@ -46,14 +45,13 @@ pub struct ProfilersArgs {
     pub read: ReadArgs,
 }
 
-/// What `advise` takes.
 #[derive(Debug, Args)]
 #[command(after_help = ADVISE_HELP)]
 pub struct AdviseArgs {
     /// A profiling tool that is to be used, such as torch.profiler or nsys (repeatable)
     #[arg(long = "tool", short, value_name = "TOOL")]
     pub tools: Vec<String>,
-    /// What the image is for: inference, training, profiling, or a phase of --profiles
+    /// What the image is for: inference, prototype, training, profiling, or a phase of --profiles
     #[arg(long, value_name = "PHASE")]
     pub phase: Option<String>,
     /// The version of CUDA, such as 12.4 [default: the newest 12.x that is known]

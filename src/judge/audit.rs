@@ -2,8 +2,8 @@
 
 use crate::judge::facts::{ImageFacts, installed_tools};
 use crate::judge::outcome::AuditedImage;
-use crate::judge::plan::{self, PlanInput, unmet_need};
-use crate::judge::rule::{self, RuleSubject};
+use crate::judge::plan::{self, Plan, PlanInput};
+use crate::judge::rule;
 use crate::knowledge::Knowledge;
 
 /// Judges an image by what the program knows. `phases` are the names of those that were asked for, which are known;
@@ -26,14 +26,17 @@ pub fn judge_image(
     };
     // Every phase has a plan: a report shows what else the image would serve.
     let plans = knowledge.phases.iter();
-    let plans = plans.map(|phase| plan::plan_phase(&known, phase)).collect();
+    let plans: Vec<Plan> = plans.map(|phase| plan::plan_phase(&known, phase)).collect();
     // Findings tell of the phases that were asked for alone; each plan has judged its own.
     let asked = knowledge.phases_named(phases);
-    let needs = asked
-        .iter()
-        .flat_map(|phase| unmet_need::find_unmet_needs(&facts, &tools, phase));
-    let subjects: Vec<RuleSubject> = subjects.iter().cloned().chain(needs).collect();
-    let findings = rule::judge_subjects(&knowledge.rules, &subjects, &asked);
+    let mut findings = rule::judge_subjects(&knowledge.rules, &subjects, &asked);
+    let needs = asked.iter().flat_map(|phase| {
+        let plan = plans.iter().find(|plan| plan.phase == phase.name);
+        let unmet = plan.map_or(&[][..], |plan| &plan.unmet);
+        plan::find_unmet_needs(&known, phase, unmet, &findings)
+    });
+    let needs: Vec<_> = needs.collect();
+    findings.extend(needs);
     AuditedImage {
         facts,
         findings,

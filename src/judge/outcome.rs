@@ -1,8 +1,10 @@
 //! What an audit comes to: its findings and plans, the verdict in words, and the exit code.
 
+use std::collections::BTreeSet;
+
 use image_linkage::loader::RequestOutcome;
 
-use super::facts::{CuptiStatus, ImageFacts};
+use super::facts::{CuptiStatus, FailureImpact, ImageFacts};
 use super::plan::Plan;
 use super::rule::{Finding, Severity};
 
@@ -91,8 +93,34 @@ impl AuditedImage {
         findings.filter(|finding| finding.suppressed.is_none())
     }
 
-    /// The verdict in one line.
+    /// The verdict in one line: whether the library is had, and what becomes of known programs that do not get it.
     pub fn verdict(&self) -> String {
+        let lost = [
+            (FailureImpact::Import, "cannot be loaded"),
+            (FailureImpact::Gpu, "would use no GPU"),
+            (FailureImpact::Profiling, "would profile without the GPU"),
+        ];
+        let lost = lost.map(|(impact, words)| (self.lost_programs(impact), words));
+        let lost = lost.iter().filter(|(names, _)| !names.is_empty());
+        lost.fold(self.library_verdict(), |verdict, (names, words)| {
+            format!("{verdict}; {names} {words}")
+        })
+    }
+
+    /// The programs that a phase has to serve, that a profile knows, and that do not get the library.
+    fn lost_programs(&self, impact: FailureImpact) -> String {
+        let demands = self.plans.iter().flat_map(|plan| &plan.unmet);
+        let numbers: BTreeSet<usize> = demands.filter_map(|demand| demand.consumer).collect();
+        let consumers = numbers
+            .into_iter()
+            .filter_map(|number| self.facts.consumers.get(number));
+        let lost = consumers.filter(|it| it.required == impact && it.profile.is_some() && it.misses_library());
+        let mut names: Vec<&str> = lost.map(|consumer| consumer.name.as_str()).collect();
+        names.dedup();
+        names.join(", ")
+    }
+
+    fn library_verdict(&self) -> String {
         let facts = &self.facts;
         let got = self.consumers(|outcome| outcome == RequestOutcome::Loaded);
         let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);

@@ -36,6 +36,8 @@ pub struct GeneralAdvice {
     pub need: Vec<String>,
     /// When it is not.
     pub no_need: Vec<String>,
+    /// Who cannot run without it, whatever is asked for.
+    pub linked: String,
     /// The order of looking into a slow run.
     pub order: Vec<String>,
     /// How long to record, and when.
@@ -51,8 +53,10 @@ impl GeneralAdvice {
         self.no_need.extend(more.no_need);
         self.order.extend(more.order);
         // One text answers one question: a user's stands in place of the program's, while lists grow.
-        if !more.bursts.is_empty() {
-            self.bursts = more.bursts;
+        for (own, more) in [(&mut self.bursts, more.bursts), (&mut self.linked, more.linked)] {
+            if !more.is_empty() {
+                *own = more;
+            }
         }
         for (phase, tools) in more.tools {
             self.tools.entry(phase).or_default().extend(tools);

@@ -25,6 +25,9 @@ pub struct CuptiApi {
     /// The release of CUDA that calls it deprecated.
     #[serde(default)]
     pub deprecated: Option<String>,
+    /// The release of CUDA that no longer has it, though its functions are still exported.
+    #[serde(default)]
+    pub until: Option<String>,
     /// The libraries that it needs beside libcupti and the driver.
     #[serde(default)]
     pub libraries: Vec<ApiLibrary>,

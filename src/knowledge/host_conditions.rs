@@ -28,6 +28,9 @@ mod tests {
             .iter()
             .map(|condition| &*condition.id)
             .collect();
-        assert_eq!(ids, ["driver", "counters", "perf", "one-subscriber", "mig"]);
+        assert_eq!(
+            ids,
+            ["driver", "counters", "perf", "one-subscriber", "counters-taken", "mig"]
+        );
     }
 }

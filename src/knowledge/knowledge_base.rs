@@ -20,7 +20,7 @@ use yaml_mistakes::unknown_name;
 pub struct Knowledge {
     /// The rules, by id.
     pub rules: Vec<Rule>,
-    /// The phases: those of the program in the order of a project, then the user's by name.
+    /// The phases in the order of a project, each with those behind it that are like it.
     pub phases: Vec<Phase>,
     /// The programs that ask for CUPTI: those of the program, then the user's.
     pub consumers: Vec<ConsumerProfile>,
@@ -85,10 +85,10 @@ impl Knowledge {
         };
         knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
-        // The sort is stable: the user's phases stay in the order of their names, behind the program's.
+        // The sort is stable: phases that are like one stand behind it, in the order of their files.
         knowledge.phases.sort_by_key(|phase| {
-            let place = SEVERITY_PHASES.iter().position(|name| *name == phase.name);
-            place.unwrap_or(SEVERITY_PHASES.len())
+            let place = SEVERITY_PHASES.iter().position(|name| *name == phase.like);
+            (place, phase.like != phase.name)
         });
         Ok(knowledge)
     }
@@ -152,7 +152,7 @@ impl Knowledge {
 
 /// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
 fn inherit_removal(phases: &mut [Phase]) {
-    // One step is enough: `like` names one of the program's phases, none of which is like another.
+    // One step is enough: `like` names one of `SEVERITY_PHASES`, none of which is like another.
     let said: BTreeMap<String, Option<bool>> = phases
         .iter()
         .map(|phase| (phase.name.clone(), phase.baggage.removes))

@@ -33,7 +33,13 @@ impl LibraryRelease {
 pub fn has_api(cuda: (u32, u32), api: &CuptiApi) -> bool {
     let since = api.since.as_deref().map(version_numbers);
     // As numbers: by letters 12.10 would come before 12.9.
-    since.is_none_or(|since| since <= vec![cuda.0, cuda.1])
+    since.is_none_or(|since| since <= vec![cuda.0, cuda.1]) && !has_ended(cuda, api)
+}
+
+/// Whether the release of a CUDA has an API no more.
+pub fn has_ended(cuda: (u32, u32), api: &CuptiApi) -> bool {
+    let until = api.until.as_deref().map(version_numbers);
+    until.is_some_and(|until| until <= vec![cuda.0, cuda.1])
 }
 
 /// The numbers of a version, for comparing; empty for what is no version.
@@ -45,7 +51,26 @@ pub fn version_numbers(version: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::knowledge::Knowledge;
+    use crate::knowledge::{Knowledge, has_api};
+
+    #[test]
+    fn an_api_is_in_the_releases_from_its_first_to_its_last() {
+        let tables = Knowledge::built_in().tables;
+        let has = |id: &str, cuda| has_api(cuda, tables.find_api(id).unwrap());
+        assert_eq!(
+            [(12, 9), (13, 0), (13, 5)].map(|cuda| has("event", cuda)),
+            [true, false, false]
+        );
+        assert_eq!(
+            [(12, 9), (13, 0), (13, 5)].map(|cuda| has("metric", cuda)),
+            [true, false, false]
+        );
+        assert_eq!(
+            [(12, 4), (12, 10), (13, 0)].map(|cuda| has("pm-sampling", cuda)),
+            [false, true, true]
+        );
+        assert!(has("activity", (11, 0)) && has("activity", (13, 5)));
+    }
 
     #[test]
     fn a_wheel_is_named_as_precisely_as_it_is_known() {

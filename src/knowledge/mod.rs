@@ -27,16 +27,19 @@ mod release_table;
 pub mod rule;
 mod tables;
 pub mod user_folders;
+mod wheel_table;
 
 pub use catalog::{DataFile, DataKind, FileMistake};
-pub use consumer_profile::{ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, RequestKind};
+pub use consumer_profile::{
+    ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, ProfileEvidence, RequestKind,
+};
 pub(crate) use consumer_profile::{is_known_part, opens_library};
 pub use knowledge_base::Knowledge;
 pub use library::{
     DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, LibraryProfile, OwnVersion, SonameRule, WheelNames, WheelOwner,
     WheelPackage, fill_version,
 };
-pub use library_release::{LibraryRelease, has_api, version_numbers};
+pub use library_release::{LibraryRelease, has_api, has_ended, version_numbers};
 pub use name_pattern::matches_name_pattern;
 pub use opened_text::OpenedText;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};
@@ -44,6 +47,7 @@ pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, T
 pub use python_import::{ImportStep, LibraryRow, PythonImport};
 pub use release_table::{ReleaseFile, ReleaseTable};
 pub use tables::{BundleFolder, KnowledgeTables};
+pub use wheel_table::{ListedWheel, WheelTable};
 
 #[cfg(test)]
 mod tests;

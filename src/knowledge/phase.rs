@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::api::CuptiApi;
 use super::tables::KnowledgeTables;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
@@ -19,6 +20,9 @@ pub struct Phase {
     pub like: String,
     /// The APIs of CUPTI, by the ids of `profiles/cupti/apis.yaml`.
     pub apis: PhaseRequirements,
+    /// The tools that the APIs are for, by the ids of `profiles/profilers`: each that is in the image has to get those
+    /// that it uses. Without any, one process of the image is enough, whosever it is.
+    pub serves: Vec<String>,
     /// The profiling tools, by the ids of `profiles/profilers`.
     pub profilers: PhaseRequirements,
     /// The kinds of file of `profiles/cupti/baggage.yaml`.
@@ -78,6 +82,8 @@ struct PhaseSource {
     #[serde(default)]
     apis: PhaseRequirements,
     #[serde(default)]
+    serves: Vec<String>,
+    #[serde(default)]
     profilers: PhaseRequirements,
     #[serde(default)]
     baggage: DeadWeightPolicy,
@@ -102,6 +108,12 @@ impl PhaseRequirements {
 }
 
 impl Phase {
+    /// The APIs that it needs or wants, each with those that would do in its place.
+    pub fn wished_apis<'t>(&self, tables: &'t KnowledgeTables) -> impl Iterator<Item = Vec<&'t CuptiApi>> {
+        let wishes = self.apis.needs.iter().chain(&self.apis.wants);
+        wishes.map(move |wish| wish.ids().iter().filter_map(|id| tables.find_api(id)).collect())
+    }
+
     /// Reads the phase `name` from its file. `profilers` are the ids of the tools that it may name.
     ///
     /// Errors: All mistakes in the file, with line and column: keys that no phase has, ids that nothing has.
@@ -119,6 +131,7 @@ impl Phase {
                 // Only the program's own phases may leave it out: `mistakes` refuses it of every other.
                 like: source.like.unwrap_or_else(|| name.to_owned()),
                 apis: source.apis,
+                serves: source.serves,
                 profilers: source.profilers,
                 baggage: source.baggage,
             };
@@ -137,12 +150,9 @@ fn mistakes(
     let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
     let kinds: Vec<&str> = tables.dead_weight.kinds.iter().map(|kind| &*kind.id).collect();
     let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
-    mistakes.extend(of_wishes(
-        document,
-        "profilers",
-        &source.profilers,
-        ("profiler", profilers),
-    ));
+    let tools = ("profiler", profilers);
+    mistakes.extend(of_ids(document, &["serves"], &source.serves, tools));
+    mistakes.extend(of_wishes(document, "profilers", &source.profilers, tools));
     for (key, ids) in [("allows", &source.baggage.allows), ("forbids", &source.baggage.forbids)] {
         mistakes.extend(of_ids(document, &["baggage", key], ids, ("kind of baggage", &kinds)));
     }

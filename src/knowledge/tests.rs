@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::api::Certainty;
 use super::rule;
 use super::user_folders::UserFolders;
 use super::{DataFile, DataKind, Knowledge};
@@ -30,7 +31,10 @@ fn mistakes(files: Vec<DataFile>) -> Vec<String> {
 #[test]
 fn the_files_of_the_program_can_be_read() {
     let knowledge = Knowledge::built_in();
-    assert_eq!(knowledge.phase_names(), ["inference", "training", "profiling"]);
+    assert_eq!(
+        knowledge.phase_names(),
+        ["inference", "prototype", "training", "profiling"]
+    );
     assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
     assert!(!knowledge.consumers.is_empty());
 }
@@ -80,7 +84,31 @@ fn no_two_profilers_answer_to_one_name() {
         assert!(!said.fallbacks.contains(&profiler.id), "{}", profiler.id);
         assert!(!said.gives.ends_with('.') && !said.without.ends_with('.'));
     }
-    assert_eq!(profilers.len(), 21);
+    assert_eq!(profilers.len(), 43);
+}
+
+#[test]
+fn every_profile_says_where_anybody_can_see_that_it_is_so() {
+    let known = Knowledge::built_in();
+    for consumer in &known.consumers {
+        let Some(evidence) = &consumer.evidence else {
+            assert_eq!(consumer.id, "paddle", "only of this one it stands in the comment");
+            continue;
+        };
+        assert_ne!(evidence.certainty, Certainty::Unverified, "{}", consumer.id);
+        assert!(evidence.source.len() > 10, "{}", consumer.id);
+    }
+    for profiler in &known.profilers {
+        let overhead = &profiler.profile.overhead;
+        let unknown = overhead.figure == "not known";
+        assert_eq!(overhead.certainty == Certainty::Unverified, unknown, "{}", profiler.id);
+    }
+    // What a program asks for is seen in its own package, or read in its public source with commit and path.
+    let seen = known
+        .consumers
+        .iter()
+        .filter(|consumer| consumer.evidence.as_ref().map(|evidence| evidence.certainty) == Some(Certainty::Seen));
+    assert!(seen.count() >= 7);
 }
 
 #[test]
@@ -143,7 +171,7 @@ fn the_mistakes_of_all_files_are_told_at_once() {
     );
     let expected = [
         "mine/a.yaml:1:1: the key \"summary\" is missing",
-        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, profilers, baggage",
+        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, serves, profilers, baggage",
         &field,
         "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
         "mine/z.yaml:1:10: unclosed bracket '['",

@@ -5,3 +5,6 @@ pub(crate) mod remedy;
 pub(crate) mod slim;
 pub(crate) mod still_works;
 pub(crate) mod whole_file;
+
+#[cfg(test)]
+mod phase_agreement;

@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 
 use super::companions::{CompanionLookup, CompanionRequest, look_up_companions};
 use super::consumers::CuptiConsumer;
+use super::copies::CuptiCopy;
+use super::cuda_runtime::parse_cuda_version;
 use super::plain_open::PlainOpen;
 use super::process_context::ProcessContext;
 use super::resolved_objects::{elf_at, opened_object};
 use super::world::ByWorld;
 use crate::knowledge::api::CuptiApi;
+use crate::knowledge::has_ended;
 use image_linkage::elf::SymbolRole;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
@@ -82,20 +85,22 @@ impl CuptiAccess {
         self.companions.iter().filter(asked)
     }
 
-    fn judged(mut self, rootfs: &Rootfs, apis: &'static [CuptiApi]) -> Self {
+    fn judged(mut self, rootfs: &Rootfs, copies: &[CuptiCopy], apis: &'static [CuptiApi]) -> Self {
         self.apis = apis
             .iter()
-            .map(|api| (api.id.as_str(), self.judge(rootfs, api)))
+            .map(|api| (api.id.as_str(), self.judge(rootfs, copies, api)))
             .collect();
         self
     }
 
-    fn judge(&self, rootfs: &Rootfs, api: &CuptiApi) -> ApiAvailability {
+    fn judge(&self, rootfs: &Rootfs, copies: &[CuptiCopy], api: &CuptiApi) -> ApiAvailability {
         // Some APIs lie outside of libcupti: checkpoints need libcheckpoint.so and nothing of it.
         if api.exports.is_some() {
             match &self.cupti {
                 None => return ApiAvailability::NoCupti,
-                Some(path) if !exports(rootfs, path, api) => return ApiAvailability::NotInRelease,
+                Some(path) if !exports(rootfs, path, api) || is_over(copies, path, api) => {
+                    return ApiAvailability::NotInRelease;
+                }
                 Some(_) => {}
             }
         }
@@ -118,18 +123,27 @@ fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
     functions.peek().is_none() || functions.any(|symbol| api.is_shown_by(&symbol.name))
 }
 
+/// Whether the release of the libcupti at this path has an API no more, though it exports it.
+fn is_over(copies: &[CuptiCopy], path: &RootPath, api: &CuptiApi) -> bool {
+    let copy = copies.iter().find(|copy| copy.real_path == *path);
+    let version = copy.and_then(|copy| copy.version.as_ref());
+    let cuda = version.and_then(|(version, _)| parse_cuda_version(version));
+    cuda.is_some_and(|cuda| has_ended(cuda, api))
+}
+
 /// What each consumer, and a process without search paths, can use.
 pub(super) fn find_cupti_access(
     contexts: &ByWorld<ProcessContext>,
     apis: &'static [CuptiApi],
     consumers: &[CuptiConsumer],
+    copies: &[CuptiCopy],
     plain: &ByWorld<PlainOpen>,
     wanted: &[CompanionRequest],
 ) -> Vec<CuptiProcess> {
     let of_nobody = CuptiProcess {
         consumer: None,
         reach: ByWorld::map(contexts, |context| {
-            of_plain(context, plain.get(context.world), wanted).judged(&context.rootfs, apis)
+            of_plain(context, plain.get(context.world), wanted).judged(&context.rootfs, copies, apis)
         }),
     };
     let of_consumer = |(number, consumer): (usize, &CuptiConsumer)| CuptiProcess {
@@ -145,7 +159,7 @@ pub(super) fn find_cupti_access(
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
-            reach.judged(&context.rootfs, apis)
+            reach.judged(&context.rootfs, copies, apis)
         }),
     };
     std::iter::once(of_nobody)

@@ -71,8 +71,7 @@ pub fn gather_from_rootfs(
     } = layers;
     let mut contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
-    let profiles = knowledge.library_consumers();
-    let profiles = profiles.as_slice();
+    let profiles = &knowledge.library_consumers();
     let RootfsScan {
         mut found,
         weight,
@@ -83,7 +82,7 @@ pub fn gather_from_rootfs(
     found.aliases = library_aliases::find_library_aliases(library, &found, &inventory.links);
     let holders = library_aliases::alias_holders(&found.aliases, &found, &inventory.objects);
     found.askers.extend(holders);
-    let settings = process_context::python_settings(&image, &rootfs, conditions);
+    let settings = process_context::python_settings(&image, &contexts.as_is);
     let python = PythonEnvironment::read(&rootfs, &pythons, &settings, &around.distributions);
     contexts.as_is.python = Arc::new(python);
     contexts.nvidia.python = Arc::clone(&contexts.as_is.python);
@@ -94,12 +93,9 @@ pub fn gather_from_rootfs(
         consumers::find_consumers(&contexts, &found, knowledge, profiles, &around.distributions, &wanted);
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
-    let status = ByWorld {
-        as_is: status_of(&plain.as_is, tables, &found),
-        nvidia: status_of(&plain.nvidia, tables, &found),
-    };
+    let status = ByWorld::map(&plain, |plain| status_of(plain, tables, &found));
     let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
-    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &plain, &wanted);
+    let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &copies, &plain, &wanted);
     let asking = (&*consumers, &*undecided);
     let (links, ties) = find_references(&image, &contexts, library, &weight.files, &inventory, asking, profiles);
     gaps.extend(gaps_of(&contexts, &plain, &consumers, &oddities));

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::cupti_files::CuptiFiles;
 use super::library_aliases::last_part;
+use super::python::is_source;
 use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
-use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText};
+use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind};
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -16,8 +17,12 @@ use image_linkage::rootfs::Rootfs;
 pub struct UndecidedOpener {
     /// The object, without links.
     pub object: RootPath,
+    /// The id of its profile, where one knows it.
+    pub profile: Option<String>,
     /// What it holds of the name, or of the library's functions; a few of several.
     pub holds: Vec<ByteString>,
+    /// What may be there before it, where that decides; it is linked with the library then.
+    pub after: Option<String>,
 }
 
 /// What is known of the names that an object opens.
@@ -33,6 +38,10 @@ pub(super) struct OpenedNames {
     pub possible: Vec<ByteString>,
     /// What tells that it may open the library by a name that is not known.
     pub hints: Vec<ByteString>,
+    /// Whether it looks where no image shows it, too.
+    pub looks_elsewhere: bool,
+    /// The id of its profile, where one knows it.
+    profile: Option<String>,
 }
 
 /// Reads the texts of objects.
@@ -77,8 +86,16 @@ impl<'a> TextReader<'a> {
         elf: &ElfFacts,
         profile: Option<&ConsumerProfile>,
     ) -> OpenedNames {
-        let Some(profile) = profile else {
-            return self.held_names(elf);
+        // A profile that names nothing to open leaves that to the bytes: not every build of the program opens it.
+        let knows_names = |profile: &&ConsumerProfile| {
+            profile.asks == RequestKind::Needed || profile.beside.is_some() || !profile.names.is_empty()
+        };
+        let Some(profile) = profile.filter(knows_names) else {
+            return OpenedNames {
+                looks_elsewhere: profile.is_some_and(|profile| profile.looks_elsewhere.is_some()),
+                profile: profile.map(|profile| profile.id.clone()),
+                ..self.held_names(elf)
+            };
         };
         // proton opens the file in its own wheel by path, where that wheel has one.
         let beside = profile
@@ -194,6 +211,13 @@ impl<'a> TextReader<'a> {
     }
 }
 
+impl UndecidedOpener {
+    /// Whether the code of Python modules decides.
+    pub fn is_python(&self) -> bool {
+        self.after.is_some() || is_source(self.object.name())
+    }
+}
+
 impl OpenedNames {
     /// The name of a `DT_NEEDED` entry.
     pub(super) fn from_needed(name: &ByteString) -> Self {
@@ -219,7 +243,9 @@ impl OpenedNames {
         let texts = [self.exact, self.patterns, self.hints].into_iter().flatten();
         UndecidedOpener {
             object,
+            profile: self.profile,
             holds: texts.take(SHOWN).collect(),
+            after: None,
         }
     }
 }

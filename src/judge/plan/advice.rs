@@ -22,8 +22,8 @@ pub struct ToolAdvice<'p> {
     pub release: Option<AdvisedRelease>,
     /// The files of CUPTI that the tools need.
     pub files: Vec<FileNeed>,
-    /// The APIs that the release does not have yet.
-    pub too_new: Vec<&'static CuptiApi>,
+    /// The APIs that the release does not have yet, or no more.
+    pub not_in_release: Vec<&'static CuptiApi>,
     /// Where the files are had from, the commands filled in.
     pub sources: Vec<InstallSource>,
 }
@@ -91,34 +91,50 @@ pub fn tools_of_phase<'p>(phase: &Phase, knowledge: &'p Knowledge) -> Vec<&'p Pr
     ids.iter().filter_map(named).collect()
 }
 
-/// Advises on tools, for a version of CUDA or, without one, the newest 12.x that is known.
+/// Advises on the tools that are named or, without any, on what `phase` demands and its tools; for a version of CUDA
+/// or, without one, the newest 12.x that is known.
 ///
 /// Errors: A version that is none, in words.
 pub fn advise_on_tools<'p>(
-    phase: Option<&str>,
-    tools: Vec<&'p Profiler>,
+    phase: Option<&Phase>,
+    named: Vec<&'p Profiler>,
     knowledge: &'p Knowledge,
     cuda: Option<&str>,
 ) -> Result<ToolAdvice<'p>, String> {
     let chosen = choose(knowledge, cuda)?;
-    // Tools that bring a CUPTI of their own, as Nsight does, leave nothing to install.
-    let needs = tools.iter().any(|tool| tool.profile.cupti == CuptiNeed::InImage);
-    let (release, files, too_new, sources) = if needs {
-        let (files, too_new) = files(knowledge, &tools, &chosen);
-        let sources = sources(knowledge, &chosen);
-        (Some(chosen), files, too_new, sources)
-    } else {
-        (None, Vec::new(), Vec::new(), Vec::new())
-    };
-    Ok(ToolAdvice {
-        phase: phase.map(str::to_owned),
+    // Tools that are named count; the phase then only says what the image is for.
+    let demanding = phase.filter(|_| named.is_empty());
+    let tools = demanding.map_or(named, |phase| tools_of_phase(phase, knowledge));
+    let mut advice = ToolAdvice {
+        phase: phase.map(|phase| phase.name.clone()),
         tools,
         knowledge,
-        release,
-        files,
-        too_new,
-        sources,
-    })
+        release: None,
+        files: Vec::new(),
+        not_in_release: Vec::new(),
+        sources: Vec::new(),
+    };
+    let demands = demanding.is_some_and(|phase| phase.wished_apis(knowledge.tables).next().is_some());
+    // Tools that bring a CUPTI of their own, as Nsight Systems does, leave nothing to install.
+    if demands || advice.tools.iter().any(|tool| tool.profile.cupti == CuptiNeed::InImage) {
+        let wished = demanding.map(|phase| demanded_apis(phase, knowledge, &chosen));
+        let apis = wished.unwrap_or_default().into_iter().map(|api| (api, false));
+        let apis: Vec<_> = apis.chain(tool_apis(knowledge, &advice.tools)).collect();
+        (advice.files, advice.not_in_release) = files(knowledge, &apis, &chosen);
+        advice.sources = sources(knowledge, &chosen);
+        advice.release = Some(chosen);
+    }
+    Ok(advice)
+}
+
+/// What a Dockerfile for the phase brings: of alternatives the first that the release has.
+fn demanded_apis(phase: &Phase, knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<&'static CuptiApi> {
+    let wishes = phase.wished_apis(knowledge.tables);
+    let of_release = |apis: Vec<&'static CuptiApi>| {
+        let has = apis.iter().find(|api| chosen.release.has(api));
+        has.or(apis.first()).copied()
+    };
+    wishes.filter_map(of_release).collect()
 }
 
 fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, String> {
@@ -143,6 +159,12 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
         })?,
         None => newest().unwrap_or((12, 0)),
     };
+    if !knowledge.tables.was_released(wanted) {
+        let (major, minor) = wanted;
+        return Err(format!(
+            "there was no CUDA {major}.{minor}; a driver that shows it runs the CUDA before"
+        ));
+    }
     let mut not_newer = versions.iter().filter(|version| of(version) <= Some(wanted));
     let sizes_of = not_newer.next_back().or(versions.first()).copied();
     let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
@@ -157,17 +179,17 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
 
 fn files(
     knowledge: &Knowledge,
-    tools: &[&Profiler],
+    apis: &[(&'static CuptiApi, bool)],
     chosen: &AdvisedRelease,
 ) -> (Vec<FileNeed>, Vec<&'static CuptiApi>) {
     let sizes = knowledge.tables.releases.files_of(&chosen.sizes_of, ARCH);
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
-    let mut too_new: Vec<&'static CuptiApi> = Vec::new();
-    for (api, optional) in apis(knowledge, tools) {
-        // A later release has it: its files cannot be counted among this one's.
+    let mut not_in_release: Vec<&'static CuptiApi> = Vec::new();
+    for &(api, optional) in apis {
+        // Another release has it: its files cannot be counted among this one's.
         if !chosen.release.has(api) {
-            if !too_new.contains(&api) {
-                too_new.push(api);
+            if !not_in_release.contains(&api) {
+                not_in_release.push(api);
             }
             continue;
         }
@@ -195,11 +217,11 @@ fn files(
             }
         }
     }
-    (files.into_values().collect(), too_new)
+    (files.into_values().collect(), not_in_release)
 }
 
 /// The APIs of the tools that need CUPTI in the image, and whether they are for options alone.
-fn apis(knowledge: &Knowledge, tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
+fn tool_apis(knowledge: &Knowledge, tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
     let tables = knowledge.tables;
     let needed = tools.iter().flat_map(|tool| &tool.profile.apis);
     let options = tools.iter().flat_map(|tool| &tool.profile.optional_apis);
@@ -216,16 +238,26 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
     let soname = &chosen.release.soname;
     // A command writes `libcupti.so.{soname}`, so that the number alone is filled in.
     let number = knowledge.library.number_of(soname.as_bytes()).unwrap_or(soname);
+    let mut wheels = knowledge.library.wheels.install.iter();
+    let wheel = wheels.find(|wheel| wheel.major == major).and_then(|wheel| {
+        let tables = knowledge.tables;
+        tables
+            .wheels
+            .version_of(&wheel.name, &chosen.release, ARCH, &tables.releases)
+    });
+    // A version that the index does not have would be an advice that fails.
+    let is_there = |source: &&InstallSource| wheel.is_some() || !source.command.contains("{version}");
     let fill = |source: &InstallSource| InstallSource {
         command: source
             .command
             .replace("{major}", &major.to_string())
             .replace("{minor}", &minor.to_string())
-            .replace("{version}", &chosen.release.wheel())
+            .replace("{version}", wheel.as_deref().unwrap_or_default())
             .replace("{soname}", number),
         ..source.clone()
     };
-    knowledge.tables.sources.iter().filter(has).map(fill).collect()
+    let sources = knowledge.tables.sources.iter();
+    sources.filter(has).filter(is_there).map(fill).collect()
 }
 
 impl ToolAdvice<'_> {

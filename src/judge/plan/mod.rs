@@ -2,16 +2,18 @@
 
 pub mod advice;
 pub mod host_notes;
+mod phase_demand;
 pub mod profilers;
 mod retention;
-pub mod unmet_need;
+mod unmet_need;
 
+pub use phase_demand::{DemandLevel, UnmetDemand};
 pub use retention::PlanItem;
 
 use std::collections::BTreeSet;
 
 use crate::judge::facts::ImageFacts;
-use crate::judge::rule::{self, Rule, RuleSubject, Severity};
+use crate::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use crate::knowledge::{Phase, Profiler};
 
 /// Whether an image serves a phase.
@@ -54,6 +56,8 @@ pub struct Plan {
     pub keep: Vec<PlanItem>,
     /// The files that may go: nothing in the image needs them in this phase. By path.
     pub drop: Vec<PlanItem>,
+    /// What the phase demands of CUPTI and the image does not give.
+    pub unmet: Vec<UnmetDemand>,
 }
 
 impl Plan {
@@ -65,6 +69,11 @@ impl Plan {
     /// The bytes that may go.
     pub fn drop_bytes(&self) -> u64 {
         self.drop.iter().map(|item| item.bytes).sum()
+    }
+
+    /// Whether CUPTI has to be brought into the image, or led to, for the phase.
+    pub fn lacks_cupti(&self, facts: &ImageFacts) -> bool {
+        self.unmet.iter().any(|demand| demand.is_curable(facts))
     }
 }
 
@@ -82,15 +91,27 @@ pub struct PlanInput<'a> {
     pub tools: &'a [profilers::ToolAssessment<'a>],
 }
 
+/// The findings on what the image does not give `phase`, beside `findings`, those on the image itself: what an error
+/// among these tells already is not told again.
+pub fn find_unmet_needs(
+    known: &PlanInput<'_>,
+    phase: &Phase,
+    unmet: &[UnmetDemand],
+    findings: &[Finding],
+) -> Vec<Finding> {
+    let is_news = |demand: &&UnmetDemand| !unmet_need::is_told(known.facts, known.rules, findings, demand);
+    let untold: Vec<UnmetDemand> = unmet.iter().filter(is_news).cloned().collect();
+    let needs = unmet_need::need_subjects(known.facts, known.tools, &untold, phase);
+    rule::judge_subjects(known.rules, &needs, std::slice::from_ref(phase))
+}
+
 /// Judges what an image may expect of it in `phase`.
 pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
-    // What is unmet differs by phase; all other subjects are those of the image.
-    let mut subjects = known.subjects.to_vec();
-    subjects.extend(unmet_need::find_unmet_needs(facts, known.tools, phase));
-    let findings = rule::judge_subjects(known.rules, &subjects, std::slice::from_ref(phase));
-    // The findings come with the gravest first.
-    let worst = findings.first().map(|finding| finding.severity);
+    let mut findings = rule::judge_subjects(known.rules, known.subjects, std::slice::from_ref(phase));
+    let unmet = phase_demand::find_unmet_demands(facts, known.tools, phase);
+    findings.extend(find_unmet_needs(known, phase, &unmet, &findings));
+    let worst = findings.iter().map(|finding| finding.severity).max();
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
         // An error stands whatever else was not seen; a gap leaves everything below it open.
@@ -111,5 +132,6 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
         because: because.into_iter().collect(),
         keep: split.keep,
         drop: split.drop,
+        unmet,
     }
 }

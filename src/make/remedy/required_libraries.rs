@@ -29,7 +29,9 @@ pub(crate) fn list_required_libraries(
     let mut found: BTreeMap<(&'static str, bool), LibraryReasons> = BTreeMap::new();
     let mut add = |name, reason| found.entry(name).or_default().add(reason);
     // Of alternatives the first that the release has, so that no file is brought for the others.
-    let wanted = wished_apis(tables, phase).filter_map(|apis| apis.into_iter().find(|api| has(api)));
+    let wanted = phase
+        .wished_apis(tables)
+        .filter_map(|apis| apis.into_iter().find(|api| has(api)));
     for api in wanted {
         let because = LibraryReason::Api(api.name.clone());
         // Without a function of its own in libcupti an API is all in its other libraries.
@@ -76,22 +78,15 @@ impl std::fmt::Display for NewerApi {
     }
 }
 
-/// The APIs that a phase needs or wants, each with those that would do in its place.
-fn wished_apis(tables: &'static KnowledgeTables, phase: &Phase) -> impl Iterator<Item = Vec<&'static CuptiApi>> {
-    let wishes = phase.apis.needs.iter().chain(&phase.apis.wants);
-    wishes.map(move |wish| {
-        let apis = wish.ids().iter().filter_map(|id| tables.find_api(id));
-        apis.collect()
-    })
-}
-
 /// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
 pub(crate) fn apis_newer_than_release(
     tables: &'static KnowledgeTables,
     phase: &Phase,
     has: impl Fn(&CuptiApi) -> bool,
 ) -> impl Iterator<Item = NewerApi> {
-    let lacking = wished_apis(tables, phase).filter(move |apis| !apis.iter().any(|api| has(api)));
+    let lacking = phase
+        .wished_apis(tables)
+        .filter(move |apis| !apis.iter().any(|api| has(api)));
     // Of alternatives the first is the one that the phase would have.
     lacking.filter_map(|apis| {
         apis.first().map(|api| NewerApi {
@@ -120,8 +115,11 @@ mod tests {
             let newer = apis_newer_than_release(known.tables, phase, |api| has_api(cuda, api));
             newer.map(|api| api.to_string()).collect()
         };
-        assert_eq!(said((11, 8)), ["CUPTI's SASS Metrics API, which came with CUDA 12.2"]);
-        assert_eq!(said((12, 4)), Vec::<String>::new());
+        let pm_sampling = "CUPTI's PM Sampling API, which came with CUDA 12.6";
+        let sass = "CUPTI's SASS Metrics API, which came with CUDA 12.2";
+        assert_eq!(said((11, 8)), [pm_sampling, sass]);
+        assert_eq!(said((12, 4)), [pm_sampling]);
+        assert_eq!(said((13, 0)), Vec::<String>::new());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::original_image::OriginalImage;
 use super::supplier::CuptiSupplier;
 use super::twin_files::{TwinFiles, find_twin_files};
 use crate::judge::facts::ImageFacts;
-use crate::judge::plan::{Plan, PlanItem, Verdict};
+use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::Phase;
 use crate::make::remedy::copy_plan::{self, CopyPlan};
 use crate::make::remedy::install_folder::CacheUpdate;
@@ -81,8 +81,8 @@ pub(crate) fn decide_changes(
     dropping: DropMode,
 ) -> Result<SlimDecision, SlimError> {
     let mut decision = SlimDecision::default();
-    // An image that serves the phase needs nothing, wherever it could be had from.
-    if let Some(supplier) = supplier.filter(|_| plan.verdict != Verdict::Pass) {
+    // An image that has what the phase demands needs nothing, wherever it could be had from.
+    if let Some(supplier) = supplier.filter(|_| plan.lacks_cupti(facts)) {
         let brought = copy_plan::plan_copy(&supplier.facts, phase, facts, CacheUpdate::Cache)?;
         decision.bring = Some(brought);
     }
@@ -202,6 +202,7 @@ mod tests {
             because: Vec::new(),
             keep: Vec::new(),
             drop: paths.iter().map(item).collect(),
+            unmet: Vec::new(),
         };
         let mut decision = SlimDecision::default();
         leave_out(&mut decision, &layers, &plan);

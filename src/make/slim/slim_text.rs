@@ -71,7 +71,10 @@ fn rules(plan: &Plan) -> String {
 fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision) {
     let Some(bring) = &decision.bring else {
         if let Some(from) = before.from {
-            let _ = writeln!(out, "  it serves the phase: nothing is brought from {from}");
+            let _ = writeln!(
+                out,
+                "  it has what the phase demands of CUPTI: nothing is brought from {from}"
+            );
         }
         return;
     };

@@ -16,10 +16,15 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
         .filter(|tool| tool.profile.cupti == CuptiNeed::InImage)
         .map(|tool| &*tool.profile.name)
         .collect();
-    if names.is_empty() {
-        "CUPTI is not needed in the image".to_owned()
-    } else {
-        format!("CUPTI is needed in the image, for {}", names.join("; "))
+    let phase = advice.phase.as_deref().unwrap_or_default();
+    match (names.is_empty(), advice.needs_cupti()) {
+        // Advice without an image: it may hold what neither the phase nor the tools ask about.
+        (_, false) => {
+            let linked = &advice.knowledge.tables.advice.linked;
+            format!("CUPTI is not needed for this, but by what cannot run without it: {linked}")
+        }
+        (true, true) => format!("CUPTI is needed in the image, for {phase}"),
+        (false, true) => format!("CUPTI is needed in the image, for {}", names.join("; ")),
     }
 }
 
@@ -81,14 +86,18 @@ fn together(advice: &ToolAdvice<'_>) -> String {
     }
 }
 
-/// The APIs that the release lacks, in words.
-fn too_new(advice: &ToolAdvice<'_>) -> Vec<String> {
-    let since = |api: &&CuptiApi| {
-        // An API without `since` is in every release, and never among these.
-        let since = api.since.as_deref().unwrap_or_default();
-        format!("{} is there from CUDA {since} on", api.name)
+/// The APIs that other releases have, in words.
+fn other_releases(advice: &ToolAdvice<'_>) -> Vec<String> {
+    // An API without either is in every release, and never among these.
+    let when = |api: &&CuptiApi| match (&api.until, &api.since) {
+        (Some(until), _) => format!("{} ended with CUDA {until}", api.name),
+        (None, since) => format!(
+            "{} is there from CUDA {} on",
+            api.name,
+            since.as_deref().unwrap_or_default()
+        ),
     };
-    advice.too_new.iter().map(since).collect()
+    advice.not_in_release.iter().map(when).collect()
 }
 
 /// The fallbacks of a tool, by name.

@@ -1,9 +1,9 @@
 //! The page of advice, and that of the tools that can be asked about.
 
-use super::{apis, bytes, instead, needed_by, release, together, too_new, verdict, why};
+use super::{apis, bytes, instead, needed_by, other_releases, release, together, verdict, why};
 use crate::judge::plan::advice::{FileNeed, ToolAdvice};
 use crate::knowledge::host_conditions::HostCondition;
-use crate::knowledge::{Profiler, SEVERITY_PHASES};
+use crate::knowledge::{Knowledge, Profiler};
 use crate::report::blocks::{Block, ReportPage, TableRow};
 use crate::report::profilers::{cupti_need_words, overhead_words};
 use crate::report::text_layout::{BOLD, DIM, GOOD, REMARK, styled};
@@ -18,13 +18,13 @@ pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
         Block::Answer(style, verdict(advice)),
         Block::Table(columns, tools.collect()),
     ];
-    // Where no tool needs CUPTI in the image there are no files to bring.
+    // Where nothing needs CUPTI in the image there are no files to bring.
     if let Some(chosen) = &advice.release {
         blocks.push(Block::Heading("files"));
         blocks.push(Block::Paragraph("  ", release(chosen)));
         blocks.push(Block::Table(&["file", "size", "for"], files(&advice.files)));
         blocks.push(Block::Line(together(advice)));
-        blocks.extend(too_new(advice).into_iter().map(Block::Line));
+        blocks.extend(other_releases(advice).into_iter().map(Block::Line));
         blocks.push(Block::Heading("where from"));
         blocks.extend(advice.sources.iter().map(Block::Command));
     }
@@ -100,7 +100,8 @@ fn host(advice: &ToolAdvice<'_>) -> Vec<&'static HostCondition> {
 }
 
 /// The tools that can be asked about.
-pub(crate) fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
+pub(crate) fn tool_list_page(known: &Knowledge) -> ReportPage<'_> {
+    let tools = &known.profilers;
     let widest = tools.iter().map(|tool| tool.id.len()).max().unwrap_or(0);
     // Here and below, 14 columns hold the longest need, `brings its own`.
     let head = format!("{:widest$}  {:14}  gives", "tool", "CUPTI");
@@ -114,7 +115,7 @@ pub(crate) fn tool_list_page(tools: &[Profiler]) -> ReportPage<'_> {
     };
     let hint = format!(
         "cupti-audit advise --tool TOOL answers for a tool, --phase for {}",
-        SEVERITY_PHASES.join(", ")
+        known.phase_names().join(", ")
     );
     ReportPage(vec![
         Block::TextLines(styled(DIM, head) + "\n"),

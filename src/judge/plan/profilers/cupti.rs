@@ -2,8 +2,8 @@
 
 use super::readiness::ToolReasons;
 use crate::judge::facts::{
-    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, World,
-    opened_object, unresolved_objects,
+    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, UndecidedOpener,
+    World, opened_object, unresolved_objects,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
@@ -30,12 +30,21 @@ pub(super) fn consumers_of_program<'f>(
     facts.consumers.iter().filter(of_program)
 }
 
+/// The objects of the program of this id of which only a run could tell what they open.
+pub(super) fn undecided_openers<'f>(
+    facts: &'f ImageFacts,
+    program: &'f str,
+) -> impl Iterator<Item = &'f UndecidedOpener> {
+    let of_program = move |opener: &&UndecidedOpener| opener.profile.as_deref() == Some(program);
+    facts.undecided.iter().filter(of_program)
+}
+
 /// Why a program cannot start, where all of its copies need CUPTI and none can.
 pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
     let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
         match consumer.required {
-            FailureImpact::Import => failure(gets),
+            FailureImpact::Import => load_failure(gets),
             FailureImpact::Gpu => (gets.outcome != RequestOutcome::Loaded).then(|| gets.message.clone()),
             FailureImpact::Profiling => None,
         }
@@ -55,7 +64,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
 }
 
 /// What keeps an object from being loaded, in the loader's words.
-fn failure(gets: &ConsumerOutcome) -> Option<String> {
+pub(crate) fn load_failure(gets: &ConsumerOutcome) -> Option<String> {
     // In the order in which ld.so meets them: the library, what else is needed, symbols at last.
     if gets.outcome != RequestOutcome::Loaded {
         return Some(gets.message.clone());
@@ -80,7 +89,10 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
         .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
         .collect();
     // Not missing: a wheel with CUPTI linked into it profiles well and asks for nothing.
-    if judged.is_empty() {
+    if let Some(opener) = undecided_openers(facts, program).next().filter(|_| judged.is_empty()) {
+        let words = format!("only a run could tell which libcupti {} opens", opener.object);
+        verdict.unknown.push(words);
+    } else if judged.is_empty() {
         verdict.unknown.push(
             "nothing of it asks for libcupti: CUPTI is part of it, as in wheels that bundle CUDA, or was left \
              out when it was built"
@@ -119,7 +131,7 @@ fn of_consumer(
     let gets = consumer.outcome.get(world);
     let object = escape::escape_bytes(consumer.object.name());
     // Without libcupti each of its APIs would repeat the same reason.
-    if let Some(words) = failure(gets) {
+    if let Some(words) = load_failure(gets) {
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
     }
