@@ -183,8 +183,15 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
         pip.map_or_else(String::new, |source| source["command"].as_str().unwrap().to_owned())
     };
     assert_eq!(pip("11.8"), "pip install nvidia-cuda-cupti-cu11==11.8.87");
-    assert_eq!(pip("12.5"), "pip install nvidia-cuda-cupti-cu12==12.5.*");
+    assert_eq!(pip("12.5"), "pip install nvidia-cuda-cupti-cu12==12.5.82");
     assert_eq!(pip("13.0"), "pip install nvidia-cuda-cupti==13.0.85");
+    assert_eq!(pip("11.5"), "");
+    let listed = include_str!("../profiles/cupti/wheels.csv");
+    for cuda in ["11.7", "12.0", "12.6", "12.9", "13.1", "13.2", "13.3", "13.4", "13.5"] {
+        let command = pip(cuda);
+        let pin = command.strip_prefix("pip install ").unwrap().replace("==", ",");
+        assert!(listed.contains(&format!("\n{pin},x86_64,")), "{command}");
+    }
     assert_eq!(pip("10.2"), "");
 }
 
@@ -199,4 +206,10 @@ fn an_unknown_tool_is_answered_with_the_nearest_names() {
     );
     let output = run(&["advise", "--tool", "nsys", "--cuda", "twelve"]);
     assert_eq!(output.status.code(), Some(2));
+    let output = run(&["advise", "--tool", "kineto", "--cuda", "12.7"]);
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .starts_with("error: there was no CUDA 12.7")
+    );
 }

@@ -6,7 +6,6 @@ use super::option_values::{FailOnArg, OutputFile, ReportFormat};
 use super::shared_args::ReadArgs;
 use crate::knowledge::DEFAULT_LIBRARY;
 
-/// What `audit` takes.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
     /// The images; all are audited, and the gravest outcome counts

@@ -25,7 +25,6 @@ Examples:
   cupti-audit dockerfile docker-daemon:trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
   cupti-audit dockerfile docker-daemon:model:1 --phase inference -o Dockerfile && docker build -t model:slim - < Dockerfile";
 
-/// What `dockerfile` takes.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct DockerfileArgs {

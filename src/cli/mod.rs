@@ -66,7 +66,6 @@ struct Cli {
     audit: AuditArgs,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Audit images: verdict, findings, copies and who gets them
@@ -92,7 +91,7 @@ enum CliCommand {
 /// Runs the command that the command line names; its outcome is the exit code.
 pub fn run() -> RunExit {
     let cli = parse_command_line();
-    match cli.command {
+    let outcome = match cli.command {
         None => command::run_audit(cli.audit),
         Some(CliCommand::Audit(args)) => command::run_audit(args),
         Some(CliCommand::Tree(args)) => command::run_tree(args),
@@ -101,8 +100,9 @@ pub fn run() -> RunExit {
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
-        Some(CliCommand::Schema) => command::run_schema(),
-    }
+        Some(CliCommand::Schema) => Ok(command::run_schema()),
+    };
+    outcome.unwrap_or_else(command::CommandError::report)
 }
 
 /// Reads the command line and the environment; does not return where they ask for help or are wrong.

@@ -4,7 +4,6 @@ use clap::{Args, Subcommand};
 
 use super::shared_args::ConfigArgs;
 
-/// What `rules` takes.
 #[derive(Debug, Args)]
 pub struct RulesArgs {
     /// What to do with the rules; list them when left out

@@ -29,7 +29,6 @@ Examples:
   cupti-audit slim docker-daemon:app --phase inference --drop -o docker-daemon:app:slim
   cupti-audit slim reg.example/app:1 --phase inference --drop --dry-run";
 
-/// What `slim` takes.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct SlimArgs {

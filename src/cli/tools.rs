@@ -32,7 +32,6 @@ Examples:
   cupti-audit advise --phase profiling --cuda 12.4
   cupti-audit advise --tool proton --format markdown";
 
-/// What `profilers` takes.
 #[derive(Debug, Args)]
 #[command(after_help = PROFILERS_HELP)]
 pub struct ProfilersArgs {
@@ -46,7 +45,6 @@ pub struct ProfilersArgs {
     pub read: ReadArgs,
 }
 
-/// What `advise` takes.
 #[derive(Debug, Args)]
 #[command(after_help = ADVISE_HELP)]
 pub struct AdviseArgs {

@@ -5,7 +5,6 @@ use clap::{Args, ValueEnum};
 use super::shared_args::ReadArgs;
 use crate::judge::facts::World;
 
-/// What `tree` takes.
 #[derive(Debug, Args)]
 pub struct TreeArgs {
     /// The image

@@ -3,6 +3,7 @@
 use image_linkage::path::RootPath;
 use serde::Deserialize;
 
+use super::api::Certainty;
 use super::library::DEFAULT_LIBRARY;
 use super::name_pattern::matches_name_pattern;
 use super::python_import::PythonImport;
@@ -65,8 +66,7 @@ pub struct ConsumerProfile {
     pub id: String,
     /// The name of the program.
     pub name: String,
-    /// The file name of its object, with folders above it where the name alone is not its own; a final `*` stands for
-    /// any rest.
+    /// The file name of its object, with folders above it where the name alone is not its own; a final `*` is any rest.
     pub object: String,
     /// Whether the object is linked with the library or opens it.
     pub asks: RequestKind,
@@ -83,13 +83,16 @@ pub struct ConsumerProfile {
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
+    /// Where else it looks, which no image shows: where its names lead to nothing, only a run could tell.
+    #[serde(default)]
+    pub looks_elsewhere: Option<String>,
     /// How Python gets to it, where an import loads it.
     #[serde(default)]
     pub python: Option<PythonImport>,
     /// Builds that open other names; the first that fits counts.
     #[serde(default)]
     pub builds: Vec<ConsumerBuild>,
-    /// The file names of other objects of the program that open it as this one does; a final `*` stands for any rest.
+    /// The file names of other objects of the program that ask as this one does; a final `*` stands for any rest.
     #[serde(default)]
     pub parts: Vec<String>,
     /// What breaks without it.
@@ -97,6 +100,19 @@ pub struct ConsumerProfile {
     /// The library that it asks for, by id.
     #[serde(default = "default_library")]
     pub library: String,
+    /// What shows that it asks so.
+    #[serde(default)]
+    pub evidence: Option<ProfileEvidence>,
+}
+
+/// What shows that a program or a tool asks for a library, or asks for none.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileEvidence {
+    /// How sure it is.
+    pub certainty: Certainty,
+    /// The package with its version, or the public repository with commit and path.
+    pub source: String,
 }
 
 /// A folder that a program takes in the place of another one.
@@ -193,7 +209,11 @@ impl ConsumerProfile {
     pub fn fits(&self, path: &RootPath) -> bool {
         let (folder, name) = self.object.rsplit_once('/').unwrap_or(("", &self.object));
         let above = [b"/", folder.as_bytes()].concat();
-        matches_name_pattern(path.name(), name) && (folder.is_empty() || path.parent().absolute().ends_with(&above))
+        let is_object = matches_name_pattern(path.name(), name)
+            && (folder.is_empty() || path.parent().absolute().ends_with(&above));
+        // A part that is linked needs the library for itself; one that opens it leaves that to the object.
+        let mut linked = self.parts.iter().filter(|_| self.asks == RequestKind::Needed);
+        is_object || linked.any(|part| matches_name_pattern(path.name(), part))
     }
 }
 

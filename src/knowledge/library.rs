@@ -27,8 +27,8 @@ pub struct LibraryProfile {
     /// The same of the libraries beside it.
     #[serde(default)]
     pub companion_symbols: Vec<String>,
-    /// Functions that programs look up by name once they have opened it (dlsym(3)): an object with such a string opens it,
-    /// whatever the name.
+    /// Functions that programs look up by name once they have opened it (dlsym(3)): an object with such a string opens
+    /// it, whatever name it gives.
     #[serde(default)]
     pub functions: Vec<String>,
     /// The libraries of its packages, itself among them.

@@ -13,6 +13,30 @@ pub struct MinimumDriver {
     pub minor_compatibility: Option<String>,
 }
 
+/// Which CUPTI a CUDA toolkit has (`profiles/cupti/toolkits.csv`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolkitVersion {
+    /// The toolkit: major, minor and update, such as `12.4.1`.
+    pub cuda: String,
+    /// The version of its CUPTI, such as `12.4.127`.
+    pub cupti: String,
+}
+
+impl ToolkitVersion {
+    /// Reads a row of the table.
+    ///
+    /// Errors: What is wrong with a field.
+    pub(super) fn read(fields: &[&str]) -> Result<Self, String> {
+        let [cuda, cupti] = fields else {
+            return Err("expected the fields cuda,cupti".to_owned());
+        };
+        Ok(Self {
+            cuda: (*cuda).to_owned(),
+            cupti: (*cupti).to_owned(),
+        })
+    }
+}
+
 impl MinimumDriver {
     /// Reads a row of the table.
     ///
@@ -57,12 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn a_cuda_version_and_the_version_of_its_cupti_have_the_same_drivers() {
+    fn the_version_of_a_toolkit_or_of_its_cupti_tells_the_update_and_with_it_the_driver() {
         let tables = Knowledge::built_in().tables;
         let drivers =
             |version: &str| -> Vec<&str> { tables.drivers_for(version).map(|row| row.driver.as_str()).collect() };
         assert_eq!(drivers("12.4"), ["550.54.14", "550.54.15"]);
-        assert_eq!(drivers("12.4.127"), drivers("12.4"));
+        assert_eq!(drivers("12.4.99"), ["550.54.14"]);
+        assert_eq!(drivers("12.4.127"), ["550.54.15"]);
+        assert_eq!(drivers("12.4.1"), ["550.54.15"]);
+        assert_eq!(drivers("13.0.48"), ["580.65.06"]);
+        // Two updates and a patch of CUDA 13.0 have the same CUPTI.
+        assert_eq!(drivers("13.0.85"), ["580.82.07", "580.95.05", "580.126.20"]);
+        // The version of another component, as of cudart, says the release alone.
+        assert_eq!(drivers("13.0.96").first(), Some(&"580.65.06"));
+        // No toolkit since 13.4 comes with a driver.
+        assert_eq!(drivers("13.4.92"), [""; 0]);
         assert_eq!(drivers("12.7"), [""; 0]);
         assert_eq!(drivers("12"), [""; 0]);
     }

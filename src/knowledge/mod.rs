@@ -27,9 +27,12 @@ mod release_table;
 pub mod rule;
 mod tables;
 pub mod user_folders;
+mod wheel_table;
 
 pub use catalog::{DataFile, DataKind, FileMistake};
-pub use consumer_profile::{ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, RequestKind};
+pub use consumer_profile::{
+    ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, ProfileEvidence, RequestKind,
+};
 pub(crate) use consumer_profile::{is_known_part, opens_library};
 pub use knowledge_base::Knowledge;
 pub use library::{
@@ -44,6 +47,7 @@ pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, T
 pub use python_import::{ImportStep, LibraryRow, PythonImport};
 pub use release_table::{ReleaseFile, ReleaseTable};
 pub use tables::{BundleFolder, KnowledgeTables};
+pub use wheel_table::{ListedWheel, WheelTable};
 
 #[cfg(test)]
 mod tests;

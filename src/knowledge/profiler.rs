@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::api::Certainty;
+use super::consumer_profile::ProfileEvidence;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A profiling tool (`profiles/profilers/<id>.yaml`).
@@ -67,6 +68,9 @@ pub struct ProfilerFile {
     /// What to take instead, the best first.
     #[serde(default)]
     pub fallbacks: Vec<String>,
+    /// What shows whether it asks for CUPTI, where the program that it runs in does not say it.
+    #[serde(default)]
+    pub evidence: Option<ProfileEvidence>,
 }
 
 /// Whether a tool needs CUPTI in the image.
@@ -296,7 +300,7 @@ mod tests {
                 "1:1: the key \"gives\" is missing",
                 "2:1: there is no key \"give\"; did you mean \"gives\"?; there is name, \
                  aliases, gives, without, cupti, apis, optional_apis, consumer, runs_in, traces_of, applies, excludes, needs, \
-                 capabilities, overhead, besides, host, fallbacks",
+                 capabilities, overhead, besides, host, fallbacks, evidence",
                 "5:8: there is no API \"activty\"; did you mean \"activity\"?; there is activity",
                 "6:11: there is no consumer \"torch\"; did you mean \"pytorch\"?; there is pytorch",
                 "8:5: the condition names nothing to look for",

@@ -1,5 +1,5 @@
-//! What a Python process maps when it imports a package, before the object that asks is loaded
-//! (`python` of `profiles/consumers/<id>.yaml`).
+//! What a Python process maps when it imports a package, before the object that asks is loaded: the key `python` in the
+//! file of a consumer.
 
 use serde::Deserialize;
 
@@ -69,7 +69,7 @@ pub enum LibraryRow {
     UntilMissing,
     /// To the first that the loader refuses; what is not there is left out.
     UntilRefused,
-    /// To the last.
+    /// All of them, whatever becomes of each.
     All,
 }
 

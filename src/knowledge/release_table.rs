@@ -93,7 +93,11 @@ mod tests {
         let of = releases.files_of("12.4.127", "x86_64");
         assert_eq!(of.len(), 5);
         assert_eq!(of.get("libnvperf_host.so"), Some(&28_132_984));
-        assert_eq!(releases.files_of("12.5.82", "x86_64").len(), 0);
+        assert_eq!(
+            releases.files_of("12.5.82", "aarch64").get("libcupti.so.12"),
+            Some(&6_905_440)
+        );
+        assert_eq!(releases.files_of("12.7.1", "x86_64").len(), 0);
         let versions = releases.versions_for("x86_64");
         assert_eq!(versions.first(), Some(&"10.1.243"));
         assert_eq!(versions.last(), Some(&"13.5.25"));

@@ -12,13 +12,14 @@ use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
 use super::library::LibraryProfile;
 use super::library_release::version_numbers;
-use super::minimum_driver::MinimumDriver;
+use super::minimum_driver::{MinimumDriver, ToolkitVersion};
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
+use super::wheel_table::{ListedWheel, WheelTable};
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 10] = [
+pub const TABLE_FILES: [&str; 12] = [
     "apis.yaml",
     "baggage.yaml",
     "bundles.yaml",
@@ -29,6 +30,8 @@ pub const TABLE_FILES: [&str; 10] = [
     "packages.yaml",
     "releases.csv",
     "sources.yaml",
+    "toolkits.csv",
+    "wheels.csv",
 ];
 
 /// The name of the one table beside the folders.
@@ -36,6 +39,8 @@ pub const ADVICE_FILE: &str = "advice.yaml";
 
 const DRIVERS_HEADER: &str = "cuda,driver,minor_compatibility";
 const RELEASES_HEADER: &str = "sha256,versions,bundle,arch,file,bytes";
+const TOOLKITS_HEADER: &str = "cuda,cupti";
+const WHEELS_HEADER: &str = "package,version,arch,sha256";
 
 /// The tables, and the libraries that an image can be asked about.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +63,10 @@ pub struct KnowledgeTables {
     pub packages: CuptiPackages,
     /// The files of known releases.
     pub releases: ReleaseTable,
+    /// Which CUPTI each toolkit has.
+    pub toolkits: Vec<ToolkitVersion>,
+    /// What Python's package index has.
+    pub wheels: WheelTable,
     /// The folders of tools that bring a copy of their own.
     pub bundles: Vec<BundleFolder>,
     /// The libraries: those of the program, then the user's.
@@ -92,15 +101,40 @@ impl KnowledgeTables {
         self.apis.iter().find(|api| api.id == id)
     }
 
-    /// The rows of one CUDA version: `12.4`, or the version of a component such as CUPTI 12.4.127, whose third
-    /// number is that of its build and tells nothing of the update.
-    pub fn drivers_for(&self, cuda: &str) -> impl Iterator<Item = &MinimumDriver> {
+    /// The rows of a toolkit, `12.4.1`; of those that have a version of CUPTI, `12.4.127`; else of all updates of the
+    /// release, `12.4`, which is all that the version of another component tells.
+    pub fn drivers_for(&self, version: &str) -> impl Iterator<Item = &MinimumDriver> {
+        let having = self.toolkits.iter().filter(|toolkit| toolkit.cupti == version);
+        let toolkits: BTreeSet<&str> = having.map(|toolkit| toolkit.cuda.as_str()).chain([version]).collect();
+        let exact: Vec<&MinimumDriver> = self.rows_of(|row| toolkits.contains(row.cuda.as_str()));
+        if !exact.is_empty() {
+            return exact.into_iter();
+        }
         // The parts are compared as they are written: 12.1 is no beginning of 12.10.
-        let minor = major_and_minor(cuda).map(|(major, minor)| (major.to_owned(), minor.to_owned()));
-        self.drivers.iter().filter(move |row| {
-            let own = major_and_minor(&row.cuda);
-            minor.as_ref().is_some_and(|(major, minor)| own == Some((major, minor)))
-        })
+        let minor = major_and_minor(version);
+        self.rows_of(|row| minor.is_some() && major_and_minor(&row.cuda) == minor)
+            .into_iter()
+    }
+
+    /// Whether there was such a release of CUDA, as far as is known: between those that are, 12.7 is a gap.
+    pub fn was_released(&self, cuda: (u32, u32)) -> bool {
+        let (drivers, toolkits) = (self.drivers.iter(), self.toolkits.iter());
+        let known = drivers
+            .map(|row| &row.cuda)
+            .chain(toolkits.map(|toolkit| &toolkit.cuda));
+        let known: BTreeSet<(u32, u32)> = known
+            .filter_map(|version| match version_numbers(version).as_slice() {
+                [major, minor, ..] => Some((*major, *minor)),
+                _ => None,
+            })
+            .collect();
+        // What is older or newer than the tables may well have been.
+        let is_within = known.first() < Some(&cuda) && Some(&cuda) < known.last();
+        !is_within || known.contains(&cuda)
+    }
+
+    fn rows_of(&self, is_meant: impl Fn(&MinimumDriver) -> bool) -> Vec<&MinimumDriver> {
+        self.drivers.iter().filter(|row| is_meant(row)).collect()
     }
 }
 
@@ -133,6 +167,13 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
         releases: ReleaseTable::default(),
+        toolkits: reader.csv("toolkits", TOOLKITS_HEADER, ToolkitVersion::read),
+        wheels: WheelTable {
+            wheels: reader
+                .csv("wheels", WHEELS_HEADER, ListedWheel::read)
+                .into_iter()
+                .collect(),
+        },
         bundles: reader.rows("bundles", |bundle: &BundleFolder| Some(bundle.folder.clone())),
         libraries: Vec::new(),
     };

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::api::Certainty;
 use super::rule;
 use super::user_folders::UserFolders;
 use super::{DataFile, DataKind, Knowledge};
@@ -83,7 +84,28 @@ fn no_two_profilers_answer_to_one_name() {
         assert!(!said.fallbacks.contains(&profiler.id), "{}", profiler.id);
         assert!(!said.gives.ends_with('.') && !said.without.ends_with('.'));
     }
-    assert_eq!(profilers.len(), 21);
+    assert_eq!(profilers.len(), 43);
+}
+
+#[test]
+fn every_profile_says_where_anybody_can_see_that_it_is_so() {
+    let known = Knowledge::built_in();
+    for consumer in &known.consumers {
+        let evidence = consumer.evidence.as_ref().unwrap();
+        assert_ne!(evidence.certainty, Certainty::Unverified, "{}", consumer.id);
+        assert!(evidence.source.len() > 10, "{}", consumer.id);
+    }
+    for profiler in &known.profilers {
+        let overhead = &profiler.profile.overhead;
+        let unknown = overhead.figure == "not known";
+        assert_eq!(overhead.certainty == Certainty::Unverified, unknown, "{}", profiler.id);
+    }
+    // What a program asks for is seen in its own package, or read in its public source with commit and path.
+    let seen = known
+        .consumers
+        .iter()
+        .filter(|consumer| consumer.evidence.as_ref().map(|evidence| evidence.certainty) == Some(Certainty::Seen));
+    assert!(seen.count() >= 7);
 }
 
 #[test]

@@ -200,7 +200,7 @@ impl Agreement {
             phase: cell.phase,
             plan: cell.plan,
             knowledge: cell.known,
-            conditions: &conditions(),
+            conditions: &read_options(cell.known, None).conditions,
             via: &[],
             cuda: None,
             source: None,
@@ -243,19 +243,15 @@ fn is_reachable(facts: &ImageFacts, program: Option<&String>) -> bool {
     copies.any(|consumer| consumer.unreachable().is_none())
 }
 
-fn conditions() -> GatherOptions {
-    GatherOptions {
-        environment: Vec::new(),
-        cpu: CpuLevel::V3,
-    }
-}
-
 fn read_options<'a>(knowledge: &'a Knowledge, platform: Option<&'a Platform>) -> ReadOptions<'a> {
     ReadOptions {
         platform,
         registry: RegistryOptions::default(),
         knowledge,
-        conditions: conditions(),
+        conditions: GatherOptions {
+            environment: Vec::new(),
+            cpu: CpuLevel::V3,
+        },
         index: cupti_options(),
         progress: &NoProgress,
     }

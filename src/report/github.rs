@@ -3,7 +3,6 @@
 //! (GitHub, "Workflow commands for GitHub Actions"; the runner's `ActionCommand` for what is escaped.)
 
 use std::fmt::Write as _;
-use std::io;
 
 use super::ReportWriter;
 use super::words::{gap_words, image_name, layer_words};
@@ -16,7 +15,7 @@ use image_linkage::escape;
 pub(crate) struct GitHubAnnotations;
 
 impl ReportWriter for GitHubAnnotations {
-    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
+    fn audited(&mut self, audit: &AuditedImage) -> String {
         let facts = &audit.facts;
         let image = image_name(facts);
         let findings = audit.counting().map(|finding| {
@@ -30,12 +29,12 @@ impl ReportWriter for GitHubAnnotations {
             annotation(command, &title, &words(finding, facts))
         });
         let gaps = gap_words(facts).map(|gap| annotation("warning", &image, &gap));
-        Ok(findings.chain(gaps).collect())
+        findings.chain(gaps).collect()
     }
 
-    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> String {
         let image = escape::escape_bytes(unread.image.as_bytes());
-        Ok(annotation("error", &image, &format!("not audited: {}", unread.why)))
+        annotation("error", &image, &format!("not audited: {}", unread.why))
     }
 }
 

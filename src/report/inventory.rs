@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, TextLayout, count_words, search_table, styled};
-use super::words::{layer_words, owner_words, path_and_way, request_words, soname_words, user_names, version_words};
-use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
+use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, TextLayout, count_words, search_table, styled};
+use super::words::{
+    ColouredFact, consumer_outcome, copy_reach, layer_words, owner_words, request_words, soname_words, version_words,
+};
+use crate::judge::facts::{CuptiCopy, ImageFacts};
 use crate::size::format_size;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome, trace_text};
+use image_linkage::loader::{DynamicLoader, Libc, trace_text};
 
 /// The copies of the library and who gets to them.
 pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
@@ -48,42 +50,13 @@ fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts) {
     ];
     words.retain(|word| !word.is_empty());
     let _ = writeln!(out, "    {}", styled(DIM, words.join(", ")));
-    let _ = writeln!(out, "    {}", reach(copy, facts));
+    let _ = writeln!(out, "    {}", coloured(&copy_reach(copy, facts)));
     for problem in &copy.problems {
         let _ = writeln!(out, "    {}", styled(DOUBTFUL, problem));
     }
     if let Some(denial) = &copy.denial {
         let _ = writeln!(out, "    {}", styled(BAD, format!("permission denied: {denial}")));
     }
-}
-
-/// Who gets to a copy, in words.
-fn reach(copy: &CuptiCopy, facts: &ImageFacts) -> String {
-    // The stage is that of a plain dlopen, which no object asked for: there is none to name.
-    let how = copy.how.map(|how| trace_text::stage_text(how, &[]));
-    let found = how.unwrap_or_default();
-    let users = user_names(copy, facts).join(", ");
-    let used = if users.is_empty() {
-        String::new()
-    } else {
-        format!("; loaded by {users}")
-    };
-    let (style, word, rest) = match (copy.loadable.as_is, copy.loadable.nvidia) {
-        (true, true) => (GOOD, "loadable", format!(" by its soname, through {found}{used}")),
-        (true, false) => {
-            let until = "until the container runtime runs ldconfig";
-            (DOUBTFUL, "loadable", format!(" through {found} {until}{used}"))
-        }
-        (false, true) => {
-            let once = "only once the container runtime has run ldconfig";
-            (DOUBTFUL, "loadable", format!(" {once}{used}"))
-        }
-        // By search paths of their own, as PyTorch's libraries do.
-        (false, false) if !users.is_empty() => (GOOD, "loaded", format!(" by {users}; not by its soname alone")),
-        (false, false) if copy.decoy => (DIM, "for its own tool alone", String::new()),
-        (false, false) => (BAD, "not loadable", " by its soname".to_owned()),
-    };
-    styled(style, word) + &rest
 }
 
 /// The programs that ask for the library and what each gets.
@@ -101,7 +74,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
         let (name, asks) = (styled(BOLD, &consumer.name), request_words(consumer));
         let object = styled(DIM, consumer.object.to_string());
         let _ = writeln!(out, "  {name} {asks}  {object}");
-        let _ = writeln!(out, "    {}", outcome(consumer));
+        let _ = writeln!(out, "    {}", coloured(&consumer_outcome(consumer)));
         if !gets.missing_symbols.is_empty() {
             let symbols = escaped(&gets.missing_symbols).join(", ");
             let lacks = styled(BAD, "symbols the copy lacks");
@@ -119,24 +92,12 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
     out.push('\n');
 }
 
-fn escaped(names: &[ByteString]) -> Vec<String> {
-    names.iter().map(|name| escape::escape_bytes(name)).collect()
+fn coloured(fact: &ColouredFact) -> String {
+    styled(fact.tone.style(), fact.word) + &fact.rest
 }
 
-fn outcome(consumer: &CuptiConsumer) -> String {
-    let gets = &consumer.outcome.as_is;
-    if let Some(why) = consumer.unreachable() {
-        return styled(DOUBTFUL, "is imported by nobody") + &format!(": {why}");
-    }
-    let (style, word, rest) = match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (RequestOutcome::Loaded, _) => (GOOD, "gets", format!(" {}", path_and_way(gets))),
-        (_, RequestOutcome::Loaded) => {
-            let once = "gets it once the container runtime has run ldconfig";
-            (DOUBTFUL, "does not get it", format!(" in the image as it is; {once}"))
-        }
-        _ => (BAD, "does not get it", format!(": {}", gets.message)),
-    };
-    styled(style, word) + &rest
+fn escaped(names: &[ByteString]) -> Vec<String> {
+    names.iter().map(|name| escape::escape_bytes(name)).collect()
 }
 
 /// The layers, the dynamic loader, and the oddities of the layers.

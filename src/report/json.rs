@@ -1,21 +1,19 @@
 //! The JSON report, version 1: a stable contract to which fields are only ever added.
 
-use std::io;
-
-use indexmap::IndexMap;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::ReportWriter;
-use super::json_parts::{BothWorlds, GapReport, ImageIdentity, ProgramVersion, gap_reports, map_worlds};
+use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
 use crate::judge::facts::{
-    ByWorld, CompanionLookup, CuptiAccess, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, PythonUse,
+    ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, PythonUse,
 };
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding};
-use crate::knowledge::api::CuptiApi;
 use image_linkage::digest::Digest;
-use image_linkage::escape;
+use image_linkage::escape::escape_bytes;
+use image_linkage::loader::SearchStage;
+use image_source::LayerDescriptor;
 
 const SCHEMA: &str = "cupti-audit/report/v1";
 
@@ -26,362 +24,183 @@ pub(crate) const CONTRACT: &str = include_str!("report-v1.schema.json");
 pub(crate) struct JsonReport;
 
 impl ReportWriter for JsonReport {
-    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
-        Ok(serde_json::to_string(&report(audit))? + "\n")
+    fn audited(&mut self, audit: &AuditedImage) -> String {
+        format!("{}\n", report(audit))
     }
 }
 
-#[derive(Serialize)]
-struct ImageReport<'a> {
-    schema: &'static str,
-    tool: ProgramVersion,
-    image: LayeredImage<'a>,
-    cupti: CuptiReport,
-    consumers: Vec<ConsumerReport>,
-    // In the order of the phases, as in the other forms.
-    phases: IndexMap<&'a str, PhaseReport<'a>>,
-    findings: Vec<FindingReport<'a>>,
-    gaps: Vec<GapReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct LayeredImage<'a> {
-    #[serde(flatten)]
-    image: ImageIdentity<'a>,
-    layers: Vec<LayerReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct LayerReport<'a> {
-    digest: Option<String>,
-    diff_id: Option<String>,
-    media_type: &'a str,
-    compressed_bytes: u64,
-    bytes: u64,
-    created_by: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct CuptiReport {
-    status: &'static str,
-    status_nvidia: &'static str,
-    copies: Vec<CopyReport>,
-    headers: Vec<String>,
-    dangling_links: Vec<DanglingLinkReport>,
-    apis: Vec<ProcessApisReport>,
-}
-
-/// What one process can use: a consumer, or where `consumer` is null one without search paths of its own.
-#[derive(Serialize)]
-struct ProcessApisReport {
-    consumer: Option<String>,
-    object: Option<String>,
-    usable: IndexMap<&'static str, BothWorlds<&'static str>>,
-    libraries: Vec<CompanionReport>,
-}
-
-#[derive(Serialize)]
-struct CompanionReport {
-    name: String,
-    asked_by: &'static str,
-    outcome: &'static str,
-    path: Option<String>,
-    how: Option<&'static str>,
-    message: Option<String>,
-}
-
-#[derive(Serialize)]
-struct DanglingLinkReport {
-    path: String,
-    target: String,
-    layer: usize,
-}
-
-#[derive(Serialize)]
-struct CopyReport {
-    path: String,
-    real_path: String,
-    // From 0, as an index into `image.layers`; the reports for people count layers from 1.
-    layer: usize,
-    soname: Option<String>,
-    version: Option<String>,
-    version_source: Option<&'static str>,
-    bytes: u64,
-    machine: Option<String>,
-    owner: OwnerReport,
-    decoy: bool,
-    loadable: BothWorlds<bool>,
-    how: Option<&'static str>,
-    problems: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct OwnerReport {
-    kind: &'static str,
-    name: String,
-    version: Option<String>,
-}
-
-#[derive(Serialize)]
-struct ConsumerReport {
-    name: String,
-    object: String,
-    asks: &'static str,
-    // `for` is a keyword of Rust.
-    #[serde(rename = "for")]
-    wants: String,
-    outcome: BothWorlds<&'static str>,
-    path: Option<String>,
-    how: Option<&'static str>,
-    required: &'static str,
-    missing_symbols: Vec<String>,
-    message: Option<String>,
-    program: Option<String>,
-    python: Option<PythonReport>,
-}
-
-#[derive(Serialize)]
-struct PythonReport {
-    interpreter: Option<String>,
-    site: String,
-    why_not: Option<String>,
-}
-
-#[derive(Serialize)]
-struct PhaseReport<'a> {
-    verdict: &'static str,
-    because: &'a [String],
-    keep_bytes: u64,
-    drop_bytes: u64,
-    // The paths stood here before there were items, and stay: fields are only ever added.
-    keep: Vec<String>,
-    drop: Vec<String>,
-    items: Vec<ItemReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct ItemReport<'a> {
-    path: String,
-    decision: &'static str,
-    kind: &'static str,
-    bytes: u64,
-    layer: usize,
-    links: Vec<String>,
-    because: &'a str,
-}
-
-#[derive(Serialize)]
-struct FindingReport<'a> {
-    rule: &'a str,
-    severity: &'static str,
-    message: &'a str,
-    locations: Vec<LocationReport>,
-    evidence: Vec<String>,
-    fix: &'a str,
-    // The reports of a project that suppresses nothing are as they were before there was a config.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    suppressed: Option<SuppressedReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct SuppressedReport<'a> {
-    reason: &'a str,
-    until: Option<String>,
-}
-
-#[derive(Serialize)]
-struct LocationReport {
-    path: String,
-    layer: Option<usize>,
-}
-
-fn report(audit: &AuditedImage) -> ImageReport<'_> {
+fn report(audit: &AuditedImage) -> Value {
     let facts = &audit.facts;
-    ImageReport {
-        schema: SCHEMA,
-        tool: ProgramVersion::this(),
-        image: image(facts),
-        cupti: CuptiReport {
-            status: facts.status.as_is.name(),
-            status_nvidia: facts.status.nvidia.name(),
-            copies: facts.copies.iter().map(copy).collect(),
-            headers: facts.headers.iter().map(|(path, _)| path.to_string()).collect(),
-            dangling_links: facts
-                .dangling
-                .iter()
-                .map(|link| DanglingLinkReport {
-                    path: link.path.to_string(),
-                    target: escape::escape_bytes(&link.target),
-                    layer: link.layer,
-                })
-                .collect(),
-            apis: facts.apis.iter().map(|asker| apis(facts, asker)).collect(),
-        },
-        consumers: facts.consumers.iter().map(consumer).collect(),
-        phases: audit.plans.iter().map(phase).collect(),
-        findings: audit.findings.iter().map(finding).collect(),
-        gaps: gap_reports(facts),
-    }
-}
-
-fn phase(plan: &Plan) -> (&str, PhaseReport<'_>) {
-    let paths = |items: &[PlanItem]| items.iter().map(|item| item.path.to_string()).collect();
-    let decided = [("keep", &plan.keep), ("drop", &plan.drop)].into_iter();
-    let items = decided.flat_map(|(decision, items)| {
-        items.iter().map(move |item| ItemReport {
-            path: item.path.to_string(),
-            decision,
-            kind: item.kind,
-            bytes: item.bytes,
-            layer: item.layer,
-            links: item.links.iter().map(ToString::to_string).collect(),
-            because: &item.because,
-        })
-    });
-    let phase = PhaseReport {
-        verdict: plan.verdict.name(),
-        because: &plan.because,
-        keep_bytes: plan.keep_bytes(),
-        drop_bytes: plan.drop_bytes(),
-        keep: paths(&plan.keep),
-        drop: paths(&plan.drop),
-        items: items.collect(),
-    };
-    (&plan.phase, phase)
-}
-
-fn image(facts: &ImageFacts) -> LayeredImage<'_> {
-    let text = |digest: &Option<Digest>| digest.as_ref().map(ToString::to_string);
-    let layers = facts
-        .image
-        .layers
+    let mut image = image_identity(&facts.image);
+    image.insert("layers".to_owned(), layers(facts));
+    let dangling = facts
+        .dangling
         .iter()
-        .zip(&facts.layers)
-        .map(|(layer, size)| LayerReport {
-            digest: text(&layer.digest),
-            diff_id: text(&layer.diff_id),
-            media_type: &layer.media_type,
-            compressed_bytes: size.compressed,
-            bytes: size.bytes,
-            created_by: layer.created_by.as_deref(),
-        });
-    LayeredImage {
-        image: ImageIdentity::from(&facts.image),
-        layers: layers.collect(),
-    }
-}
-
-fn copy(copy: &CuptiCopy) -> CopyReport {
-    CopyReport {
-        path: escape::escape_bytes(&copy.path),
-        real_path: copy.real_path.to_string(),
-        layer: copy.layer,
-        soname: copy.soname.as_deref().map(escape::escape_bytes),
-        version: copy.version.as_ref().map(|(version, _)| version.clone()),
-        version_source: copy.version.as_ref().map(|(_, source)| source.name()),
-        bytes: copy.bytes,
-        machine: copy.machine.clone(),
-        owner: OwnerReport {
-            kind: copy.owner.kind.name(),
-            name: escape::escape_bytes(copy.owner.name.as_bytes()),
-            version: copy
-                .owner
-                .version
-                .as_ref()
-                .map(|version| escape::escape_bytes(version.as_bytes())),
+        .map(|link| json!({"path": link.path.to_string(), "target": escape_bytes(&link.target), "layer": link.layer}));
+    json!({
+        "schema": SCHEMA,
+        "tool": program_version(),
+        "image": image,
+        "cupti": {
+            "status": facts.status.as_is.name(),
+            "status_nvidia": facts.status.nvidia.name(),
+            "copies": facts.copies.iter().map(copy).collect::<Value>(),
+            "headers": facts.headers.iter().map(|(path, _)| path.to_string()).collect::<Value>(),
+            "dangling_links": dangling.collect::<Value>(),
+            "apis": facts.apis.iter().map(|asker| apis(facts, asker)).collect::<Value>(),
         },
-        decoy: copy.decoy,
-        loadable: map_worlds(&copy.loadable, |loads| *loads),
-        how: copy.how.map(image_linkage::loader::SearchStage::name),
-        problems: copy_problems(copy),
-    }
+        "consumers": facts.consumers.iter().map(consumer).collect::<Value>(),
+        // In the order of the phases, as in the other forms.
+        "phases": audit.plans.iter().map(|plan| (plan.phase.clone(), phase(plan))).collect::<Value>(),
+        "findings": audit.findings.iter().map(finding).collect::<Value>(),
+        "gaps": gap_reports(facts),
+    })
 }
 
-/// What is wrong with the file, and what keeps the user of the image from it.
-fn copy_problems(copy: &CuptiCopy) -> Vec<String> {
+fn layers(facts: &ImageFacts) -> Value {
+    let text = |digest: &Option<Digest>| digest.as_ref().map(ToString::to_string);
+    let layers = facts.image.layers.iter().zip(&facts.layers);
+    let layer = |(layer, size): (&LayerDescriptor, &LayerSize)| {
+        json!({
+            "digest": text(&layer.digest),
+            "diff_id": text(&layer.diff_id),
+            "media_type": layer.media_type,
+            "compressed_bytes": size.compressed,
+            "bytes": size.bytes,
+            "created_by": layer.created_by,
+        })
+    };
+    layers.map(layer).collect()
+}
+
+fn phase(plan: &Plan) -> Value {
+    let paths = |items: &[PlanItem]| -> Value { items.iter().map(|item| item.path.to_string()).collect() };
+    let decided = [("keep", &plan.keep), ("drop", &plan.drop)].into_iter();
+    let items = decided.flat_map(|(decision, items)| items.iter().map(move |item| self::item(decision, item)));
+    json!({
+        "verdict": plan.verdict.name(),
+        "because": plan.because,
+        "keep_bytes": plan.keep_bytes(),
+        "drop_bytes": plan.drop_bytes(),
+        // The paths stood here before there were items, and stay: fields are only ever added.
+        "keep": paths(&plan.keep),
+        "drop": paths(&plan.drop),
+        "items": items.collect::<Value>(),
+    })
+}
+
+fn item(decision: &str, item: &PlanItem) -> Value {
+    json!({
+        "path": item.path.to_string(),
+        "decision": decision,
+        "kind": item.kind,
+        "bytes": item.bytes,
+        "layer": item.layer,
+        "links": item.links.iter().map(ToString::to_string).collect::<Value>(),
+        "because": item.because,
+    })
+}
+
+fn copy(copy: &CuptiCopy) -> Value {
+    let version = copy.version.as_ref();
+    let owner = &copy.owner;
+    // What is wrong with the file, and what keeps the user of the image from it.
     let denial = copy.denial.iter().map(|denial| format!("permission denied: {denial}"));
-    copy.problems.iter().cloned().chain(denial).collect()
+    json!({
+        "path": escape_bytes(&copy.path),
+        "real_path": copy.real_path.to_string(),
+        // From 0, as an index into `image.layers`; the reports for people count layers from 1.
+        "layer": copy.layer,
+        "soname": copy.soname.as_deref().map(escape_bytes),
+        "version": version.map(|(version, _)| version),
+        "version_source": version.map(|(_, source)| source.name()),
+        "bytes": copy.bytes,
+        "machine": copy.machine,
+        "owner": {
+            "kind": owner.kind.name(),
+            "name": escape_bytes(owner.name.as_bytes()),
+            "version": owner.version.as_ref().map(|version| escape_bytes(version.as_bytes())),
+        },
+        "decoy": copy.decoy,
+        "loadable": map_worlds(&copy.loadable, |loads| *loads),
+        "how": copy.how.map(SearchStage::name),
+        "problems": copy.problems.iter().cloned().chain(denial).collect::<Value>(),
+    })
 }
 
-fn consumer(consumer: &CuptiConsumer) -> ConsumerReport {
+fn consumer(consumer: &CuptiConsumer) -> Value {
     let ByWorld { as_is, nvidia } = &consumer.outcome;
     // Where the image as it is gives nothing, the path is that under the container runtime: `outcome` says which.
     let gets = if as_is.path.is_some() { as_is } else { nvidia };
-    ConsumerReport {
-        name: consumer.name.clone(),
-        object: consumer.object.to_string(),
-        asks: consumer.asks.name(),
-        wants: escape::escape_bytes(&consumer.wants),
-        outcome: map_worlds(&consumer.outcome, |gets| gets.outcome.name()),
-        path: gets.path.as_deref().map(escape::escape_bytes),
-        how: gets.how.map(image_linkage::loader::SearchStage::name),
-        required: consumer.required.name(),
-        missing_symbols: gets
-            .missing_symbols
-            .iter()
-            .map(|symbol| escape::escape_bytes(symbol))
-            .collect(),
-        message: Some(as_is.message.clone()).filter(|message| !message.is_empty()),
-        program: consumer.program.as_ref().map(ToString::to_string),
-        python: consumer.python.as_ref().map(python),
-    }
+    let missing_symbols = gets.missing_symbols.iter();
+    json!({
+        "name": consumer.name,
+        "object": consumer.object.to_string(),
+        "asks": consumer.asks.name(),
+        "for": escape_bytes(&consumer.wants),
+        "outcome": map_worlds(&consumer.outcome, |gets| gets.outcome.name()),
+        "path": gets.path.as_deref().map(escape_bytes),
+        "how": gets.how.map(SearchStage::name),
+        "required": consumer.required.name(),
+        "missing_symbols": missing_symbols.map(|symbol| escape_bytes(symbol)).collect::<Value>(),
+        "message": unless_empty(&as_is.message),
+        "program": consumer.program.as_ref().map(ToString::to_string),
+        "python": consumer.python.as_ref().map(python),
+    })
 }
 
-fn python(used: &PythonUse) -> PythonReport {
+fn unless_empty(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn python(used: &PythonUse) -> Value {
     let (interpreter, site, why_not) = match used {
         PythonUse::Imported { interpreter, site } => (Some(interpreter.to_string()), site, None),
-        PythonUse::Unreachable { site, why } => (None, site, Some(why.clone())),
+        PythonUse::Unreachable { site, why } => (None, site, Some(why)),
     };
-    PythonReport {
-        interpreter,
-        site: site.to_string(),
-        why_not,
-    }
+    json!({"interpreter": interpreter, "site": site.to_string(), "why_not": why_not})
 }
 
-fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> ProcessApisReport {
+/// What one process can use: a consumer, or where `consumer` is null one without search paths of its own.
+fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> Value {
     let consumer = asker.consumer.and_then(|number| facts.consumers.get(number));
-    let usable = |api: &'static CuptiApi| {
-        let name = |reach: &CuptiAccess| reach.usable(&api.id).name();
-        (api.id.as_str(), map_worlds(&asker.reach, name))
-    };
-    ProcessApisReport {
-        consumer: consumer.map(|consumer| consumer.name.clone()),
-        object: consumer.map(|consumer| consumer.object.to_string()),
-        usable: facts.tables.apis_of(facts.library).iter().map(usable).collect(),
-        libraries: asker.reach.as_is.companions.iter().map(companion).collect(),
-    }
+    let apis = facts.tables.apis_of(facts.library).iter();
+    let usable = apis.map(|api| {
+        let usable = map_worlds(&asker.reach, |reach| reach.usable(&api.id).name());
+        (api.id.clone(), usable)
+    });
+    json!({
+        "consumer": consumer.map(|consumer| &consumer.name),
+        "object": consumer.map(|consumer| consumer.object.to_string()),
+        "usable": usable.collect::<Value>(),
+        "libraries": asker.reach.as_is.companions.iter().map(companion).collect::<Value>(),
+    })
 }
 
-fn companion(companion: &CompanionLookup) -> CompanionReport {
-    CompanionReport {
-        name: escape::escape_bytes(&companion.name),
-        asked_by: companion.got.name(),
-        outcome: companion.outcome.name(),
-        path: companion.real_path.as_ref().map(ToString::to_string),
-        how: companion.how.map(image_linkage::loader::SearchStage::name),
-        message: Some(companion.message.clone()).filter(|message| !message.is_empty()),
-    }
+fn companion(companion: &CompanionLookup) -> Value {
+    json!({
+        "name": escape_bytes(&companion.name),
+        "asked_by": companion.got.name(),
+        "outcome": companion.outcome.name(),
+        "path": companion.real_path.as_ref().map(ToString::to_string),
+        "how": companion.how.map(SearchStage::name),
+        "message": unless_empty(&companion.message),
+    })
 }
 
-fn finding(finding: &Finding) -> FindingReport<'_> {
-    FindingReport {
-        rule: &finding.rule,
-        severity: finding.severity.name(),
-        message: &finding.message,
-        locations: finding
-            .locations
-            .iter()
-            .map(|at| LocationReport {
-                path: at.path.to_string(),
-                layer: at.layer,
-            })
-            .collect(),
-        evidence: finding.evidence.iter().map(Evidence::text).collect(),
-        fix: &finding.fix,
-        suppressed: finding.suppressed.as_ref().map(|suppressed| SuppressedReport {
-            reason: &suppressed.reason,
-            until: suppressed.until.map(|until| until.to_string()),
-        }),
-    }
+fn finding(finding: &Finding) -> Value {
+    let locations = finding.locations.iter();
+    let suppressed = finding.suppressed.as_ref().map(
+        |suppressed| json!({"reason": suppressed.reason, "until": suppressed.until.map(|until| until.to_string())}),
+    );
+    // The reports of a project that suppresses nothing are as they were before there was a config.
+    without_nulls(json!({
+        "rule": finding.rule,
+        "severity": finding.severity.name(),
+        "message": finding.message,
+        "locations": locations.map(|at| json!({"path": at.path.to_string(), "layer": at.layer})).collect::<Value>(),
+        "evidence": finding.evidence.iter().map(Evidence::text).collect::<Value>(),
+        "fix": finding.fix,
+        "suppressed": suppressed,
+    }))
 }

@@ -3,14 +3,13 @@
 //! Names from an image can be anything: [`escape_markdown`] keeps them from being markup, links or mentions.
 
 use std::fmt::Write as _;
-use std::io;
 
 use super::ReportWriter;
 use super::blocks::markdown_table;
 use super::markdown_escape::escape_markdown;
 use super::text_layout::count_words;
 use super::words::{
-    ReportTone, consumer_outcome_words, image_name, layer_words, layers_words, request_words, suppression_words,
+    ReportTone, consumer_outcome, image_name, layer_words, layers_words, request_words, suppression_words,
 };
 use crate::judge::facts::{CuptiConsumer, ImageFacts};
 use crate::judge::outcome::{AuditedImage, UnreadImage};
@@ -23,7 +22,7 @@ use image_linkage::escape;
 pub(crate) struct MarkdownReport;
 
 impl ReportWriter for MarkdownReport {
-    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
+    fn audited(&mut self, audit: &AuditedImage) -> String {
         let mut out = String::new();
         head(&mut out, audit);
         findings(&mut out, audit);
@@ -34,15 +33,12 @@ impl ReportWriter for MarkdownReport {
             let _ = writeln!(out, "- **not checked:** {gap}");
         }
         // A comment is made of the reports of several images: one empty line stands between them.
-        Ok(out.trim_end().to_owned() + "\n\n")
+        out.trim_end().to_owned() + "\n\n"
     }
 
-    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> String {
         let image = escape_markdown(&escape::escape_bytes(unread.image.as_bytes()));
-        Ok(format!(
-            "## ✗ {image} was not audited\n\n{}\n\n",
-            escape_markdown(&unread.why)
-        ))
+        format!("## ✗ {image} was not audited\n\n{}\n\n", escape_markdown(&unread.why))
     }
 }
 
@@ -137,11 +133,11 @@ fn consumers(out: &mut String, facts: &ImageFacts) {
         let cells = [
             consumer.name.clone(),
             request_words(consumer),
-            consumer_outcome_words(consumer),
+            consumer_outcome(consumer).plain(),
         ];
         cells.map(|cell| escape_markdown(&cell))
     };
-    let columns = ["program", "asks for", "gets"];
+    let columns = ["program", "asks for", "outcome"];
     *out += &markdown_table(&columns, facts.consumers.iter().map(row));
     out.push('\n');
 }

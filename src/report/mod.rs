@@ -19,8 +19,11 @@ pub mod rules;
 pub(crate) mod sarif;
 pub(crate) mod text;
 mod text_layout;
+pub mod tools;
 pub(crate) mod tree;
 mod words;
+
+pub(crate) use blocks::ReportPage;
 
 use std::io;
 
@@ -28,19 +31,20 @@ use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 
 /// A report over all images of a run, made image by image: no image is held while the next one is read.
 ///
-/// Each step returns what can be written already; a form that is one document keeps all of it for the end. The errors
-/// of a step are those of the form's writer, and there are none for a report made here.
+/// Each step returns what can be written already; a form that is one document keeps all of it for the end.
 pub(crate) trait ReportWriter {
     /// Adds an image that was audited.
-    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String>;
+    fn audited(&mut self, audit: &AuditedImage) -> String;
 
     /// Adds an image that could not be audited.
-    fn unread(&mut self, _unread: &UnreadImage) -> io::Result<String> {
+    fn unread(&mut self, _unread: &UnreadImage) -> String {
         // Standard error has said it already; a form that stands for the run as a whole says it again.
-        Ok(String::new())
+        String::new()
     }
 
     /// Ends the report of a run that comes to `exit`.
+    ///
+    /// Errors: Those of the form's own writer, where it has one.
     fn end(&mut self, _exit: RunExit) -> io::Result<String> {
         // A form without a frame around the images has written all of them by now.
         Ok(String::new())

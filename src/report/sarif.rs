@@ -4,37 +4,31 @@
 //! whole has the image's name. GitHub shows no result without a line, so each place is line 1.
 //! (OASIS, "Static Analysis Results Interchange Format Version 2.1.0"; GitHub, "SARIF support for code scanning".)
 
-mod object_model;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use self::object_model::{
-    ArtifactLocation, DescriptorReference, ImageProperties, LogicalLocation, MultiformatMessage, PhysicalLocation,
-    ReportingConfiguration, ReportingDescriptor, ResultProperties, RuleProperties, RunProperties, SarifInvocation,
-    SarifLocation, SarifLog, SarifMessage, SarifNotification, SarifRegion, SarifResult, SarifRun, SarifSuppression,
-    SarifTool, ToolComponent, UriBase,
-};
 use super::ReportWriter;
+use super::json_parts::without_nulls;
 use super::markdown_escape::escape_markdown;
 use super::words::{gap_words, image_name, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
-use crate::judge::rule::{self, Evidence, Finding, Rule, SuppressionMark};
+use crate::judge::rule::{Evidence, Finding, FindingLocation, Rule, Severity};
 use image_linkage::digest::to_hex;
 use image_linkage::escape;
 use image_source::SourceKind;
 
 /// One document over all images.
 pub(crate) struct SarifReport {
-    rules: Vec<ReportingDescriptor>,
-    bases: BTreeMap<String, UriBase>,
-    images: Vec<ImageProperties>,
-    results: Vec<SarifResult>,
-    notifications: Vec<SarifNotification>,
+    rules: Vec<Value>,
+    bases: BTreeMap<String, Value>,
+    images: Vec<Value>,
+    results: Vec<Value>,
+    notifications: Vec<Value>,
     /// How many results have had a fingerprint.
     seen: BTreeMap<String, usize>,
     unread: bool,
@@ -54,54 +48,44 @@ impl SarifReport {
         }
     }
 
-    fn result(&mut self, finding: &Finding, facts: &ImageFacts, base: &str) -> SarifResult {
+    fn result(&mut self, finding: &Finding, facts: &ImageFacts, base: &str) -> Value {
         let fingerprint = fingerprint(finding, facts);
         // Two results of one fingerprint would be one alert, so they are numbered, in the form of CodeQL's own:
         // 16 digits, a colon, a number.
         let number = self.seen.entry(fingerprint.clone()).or_default();
         *number += 1;
-        let rule = self.rules.iter().position(|rule| rule.id == finding.rule);
-        SarifResult {
-            rule_id: finding.rule.clone(),
-            rule_index: rule,
-            level: finding.severity.name(),
-            message: SarifMessage::plain(&format!("{}. To fix it: {}.", finding.message, finding.fix)),
-            locations: locations(finding, facts, base),
-            partial_fingerprints: BTreeMap::from([("primaryLocationLineHash", format!("{fingerprint}:{number}"))]),
-            suppressions: finding.suppressed.iter().map(suppression).collect(),
-            properties: ResultProperties {
-                image: facts.image.reference.clone(),
-                platform: facts.image.platform.to_string(),
-                evidence: finding.evidence.iter().map(Evidence::text).collect(),
-                fix: finding.fix.clone(),
-            },
-        }
-    }
-}
-
-fn suppression(suppressed: &SuppressionMark) -> SarifSuppression {
-    SarifSuppression {
         // Not in the code that the result is in, but beside it.
-        kind: "external",
-        status: "accepted",
-        justification: suppression_words(suppressed),
+        let suppressions = finding.suppressed.iter().map(|suppressed| {
+            json!({"kind": "external", "status": "accepted", "justification": suppression_words(suppressed)})
+        });
+        without_nulls(json!({
+            "ruleId": finding.rule,
+            "ruleIndex": self.rules.iter().position(|rule| rule["id"] == finding.rule),
+            "level": finding.severity.name(),
+            "message": message(&format!("{}. To fix it: {}.", finding.message, finding.fix)),
+            "locations": locations(finding, facts, base),
+            "partialFingerprints": {"primaryLocationLineHash": format!("{fingerprint}:{number}")},
+            // Section 3.27.23: where one result has the list, all have; none in it is a result that counts.
+            "suppressions": suppressions.collect::<Value>(),
+            "properties": {
+                "image": facts.image.reference,
+                "platform": facts.image.platform.to_string(),
+                "evidence": finding.evidence.iter().map(Evidence::text).collect::<Value>(),
+                "fix": finding.fix,
+            },
+        }))
     }
 }
 
 impl ReportWriter for SarifReport {
-    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
+    fn audited(&mut self, audit: &AuditedImage) -> String {
         let facts = &audit.facts;
         // Images have files of the same names. A base for each keeps an alert on one apart from that on another; it has
         // no URI, for nobody who reads the report has the image at a known place.
         let base = format!("IMAGE{}", self.images.len() + 1);
         let reference = image_name(facts);
         let root = format!("the root of {reference}, {}", facts.image.platform);
-        self.bases.insert(
-            base.clone(),
-            UriBase {
-                description: SarifMessage::plain(&root),
-            },
-        );
+        self.bases.insert(base.clone(), json!({"description": message(&root)}));
         for finding in &audit.findings {
             let result = self.result(finding, facts, &base);
             self.results.push(result);
@@ -109,148 +93,142 @@ impl ReportWriter for SarifReport {
         let gaps = gap_words(facts).map(|gap| notification("gap", "warning", &format!("{reference}: {gap}")));
         self.notifications.extend(gaps);
         self.images.push(image(audit));
-        Ok(String::new())
+        String::new()
     }
 
-    fn unread(&mut self, unread: &UnreadImage) -> io::Result<String> {
+    fn unread(&mut self, unread: &UnreadImage) -> String {
         let image = escape::escape_bytes(unread.image.as_bytes());
         let words = format!("{image}: not audited: {}", unread.why);
         self.notifications.push(notification("not-audited", "error", &words));
         self.unread = true;
-        Ok(String::new())
+        String::new()
     }
 
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
         // What was gathered moves into the document; a report of many images is large.
         let take = std::mem::replace(self, Self::new(&[]));
-        let log = SarifLog {
-            schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
-            version: "2.1.0",
-            runs: [SarifRun {
-                tool: SarifTool {
-                    driver: ToolComponent {
-                        name: env!("CARGO_PKG_NAME"),
-                        semantic_version: env!("CARGO_PKG_VERSION"),
-                        rules: take.rules,
-                        notifications: [
-                            notified("gap", "something could not be checked"),
-                            notified("not-audited", "an image could not be audited"),
-                        ],
-                    },
-                },
-                invocations: [SarifInvocation {
-                    execution_successful: !take.unread,
-                    exit_code: exit as u8,
-                    exit_code_description: exit.words(),
-                    tool_execution_notifications: take.notifications,
+        let log = json!({
+            "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+            "version": "2.1.0",
+            // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
+            "runs": [{
+                "tool": {"driver": {
+                    "name": env!("CARGO_PKG_NAME"),
+                    "semanticVersion": env!("CARGO_PKG_VERSION"),
+                    "rules": take.rules,
+                    "notifications": [
+                        {"id": "gap", "shortDescription": message("something could not be checked")},
+                        {"id": "not-audited", "shortDescription": message("an image could not be audited")},
+                    ],
+                }},
+                "invocations": [{
+                    "executionSuccessful": !take.unread,
+                    "exitCode": exit as u8,
+                    "exitCodeDescription": exit.words(),
+                    "toolExecutionNotifications": take.notifications,
                 }],
-                original_uri_base_ids: take.bases,
-                results: take.results,
-                column_kind: "unicodeCodePoints",
-                properties: RunProperties { images: take.images },
+                "originalUriBaseIds": take.bases,
+                "results": take.results,
+                "columnKind": "unicodeCodePoints",
+                // A property bag (section 3.8), as SARIF has no word for an image and its verdict.
+                "properties": {"images": take.images},
             }],
-        };
-        Ok(serde_json::to_string_pretty(&log)? + "\n")
+        });
+        Ok(format!("{log:#}\n"))
     }
 }
 
-fn notified(id: &'static str, summary: &str) -> ReportingDescriptor {
-    ReportingDescriptor {
-        id: id.to_owned(),
-        short_description: SarifMessage::plain(summary),
-        ..ReportingDescriptor::default()
-    }
-}
-
-fn descriptor(rule: &Rule) -> ReportingDescriptor {
+fn descriptor(rule: &Rule) -> Value {
     let fix = rule.fix.with_field_names();
-    let why = escape_markdown(rule.why.trim());
-    let mut markdown = format!("{why}\n\n**To fix it:** {}\n", escape_markdown(&fix));
+    let why = rule.why.trim();
+    let mut markdown = format!("{}\n\n**To fix it:** {}\n", escape_markdown(why), escape_markdown(&fix));
     for reference in &rule.references {
         let _ = write!(markdown, "\n- <{reference}>");
     }
-    // The level of a run without a phase; each result has its own.
-    let level = rule.severity.name();
-    ReportingDescriptor {
-        id: rule.id.clone(),
-        short_description: SarifMessage::plain(&rule.summary),
-        full_description: Some(SarifMessage::plain(&rule.why)),
-        help: Some(MultiformatMessage {
-            text: format!("{}\nTo fix it: {fix}", rule.why.trim()),
-            markdown,
-        }),
-        help_uri: rule.references.first().cloned(),
-        default_configuration: Some(ReportingConfiguration { level }),
-        properties: Some(RuleProperties {
-            tags: ["cupti", "container"],
+    without_nulls(json!({
+        "id": rule.id,
+        "shortDescription": message(&rule.summary),
+        "fullDescription": message(why),
+        "help": {"text": format!("{why}\nTo fix it: {fix}"), "markdown": markdown},
+        "helpUri": rule.references.first(),
+        // The level of a run without a phase; each result has its own.
+        "defaultConfiguration": {"level": rule.severity.name()},
+        "properties": {
+            // GitHub lets alerts be filtered by them.
+            "tags": ["cupti", "container"],
             // GitHub's words for the three levels.
-            problem_severity: match rule.severity {
-                rule::Severity::Error => "error",
-                rule::Severity::Warning => "warning",
-                rule::Severity::Note => "recommendation",
+            "problem.severity": match rule.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Note => "recommendation",
             },
-        }),
-    }
+        },
+    }))
 }
 
-fn notification(id: &'static str, level: &'static str, words: &str) -> SarifNotification {
-    SarifNotification {
-        descriptor: DescriptorReference { id },
-        level,
-        message: SarifMessage::plain(words),
-    }
+fn notification(id: &str, level: &str, words: &str) -> Value {
+    json!({"descriptor": {"id": id}, "level": level, "message": message(words)})
 }
 
-fn image(audit: &AuditedImage) -> ImageProperties {
+fn image(audit: &AuditedImage) -> Value {
     let facts = &audit.facts;
     let phases = audit.plans.iter();
-    ImageProperties {
-        reference: facts.image.reference.clone(),
-        digest: facts.image.digest.as_ref().map(ToString::to_string),
-        platform: facts.image.platform.to_string(),
-        verdict: audit.verdict(),
-        phases: phases.map(|plan| (plan.phase.clone(), plan.verdict.name())).collect(),
-    }
+    json!({
+        "reference": facts.image.reference,
+        "digest": facts.image.digest.as_ref().map(ToString::to_string),
+        "platform": facts.image.platform.to_string(),
+        "verdict": audit.verdict(),
+        "phases": phases.map(|plan| (plan.phase.clone(), plan.verdict.name())).collect::<Value>(),
+    })
 }
 
-fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<SarifLocation> {
-    let of_file = |place: &rule::FindingLocation| SarifLocation {
-        physical_location: at(ArtifactLocation {
-            uri: percent(place.path.as_bytes()),
-            uri_base_id: Some(base.to_owned()),
-        }),
-        logical_locations: place.layer.iter().map(|number| layer(facts, *number)).collect(),
-        message: place.layer.map(|layer| SarifMessage::plain(&layer_words(facts, layer))),
+fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<Value> {
+    let of_file = |place: &FindingLocation| {
+        without_nulls(json!({
+            "physicalLocation": physical(&json!({"uri": percent(place.path.as_bytes()), "uriBaseId": base})),
+            "logicalLocations": place.layer.map(|number| [layer(facts, number)]),
+            "message": place.layer.map(|layer| message(&layer_words(facts, layer))),
+        }))
     };
     // GitHub drops a result without a place: the image's own name stands for it.
     if finding.locations.is_empty() {
-        return vec![SarifLocation {
-            physical_location: at(ArtifactLocation {
-                uri: percent(facts.image.reference.as_bytes()),
-                uri_base_id: None,
-            }),
-            logical_locations: Vec::new(),
-            message: Some(SarifMessage::plain("the image as a whole")),
-        }];
+        let uri = percent(facts.image.reference.as_bytes());
+        return vec![json!({
+            "physicalLocation": physical(&json!({"uri": uri})),
+            "message": message("the image as a whole"),
+        })];
     }
     finding.locations.iter().map(of_file).collect()
 }
 
-fn at(artifact_location: ArtifactLocation) -> PhysicalLocation {
-    PhysicalLocation {
-        artifact_location,
-        region: SarifRegion { start_line: 1 },
-    }
+fn physical(artifact_location: &Value) -> Value {
+    json!({"artifactLocation": artifact_location, "region": {"startLine": 1}})
 }
 
-fn layer(facts: &ImageFacts, number: usize) -> LogicalLocation {
+fn layer(facts: &ImageFacts, number: usize) -> Value {
     let layer = facts.image.layers.get(number);
     let digest = layer.and_then(|layer| layer.digest.as_ref().or(layer.diff_id.as_ref()));
-    LogicalLocation {
-        name: format!("layer {} of {}", number + 1, facts.image.layers.len()),
-        fully_qualified_name: digest.map(ToString::to_string),
-        kind: "layer",
+    without_nulls(json!({
+        "name": format!("layer {} of {}", number + 1, facts.image.layers.len()),
+        "fullyQualifiedName": digest.map(ToString::to_string),
+        "kind": "layer",
+    }))
+}
+
+/// A plain text message (section 3.11) that says `text` as it stands: nothing in it is a link (section 3.11.6) or a placeholder (3.11.5).
+fn message(text: &str) -> Value {
+    // Only the bracket that ends the text of a link is escaped: a path may hold any other, and stays as it is.
+    let text = text.trim().replace("](", "\\](");
+    let mut out = String::with_capacity(text.len());
+    for (at, piece) in text.split('{').enumerate() {
+        // `{0}` is a placeholder, `{directory}` of a message is not.
+        if at > 0 {
+            let placeholder = piece.starts_with(|c: char| c.is_ascii_digit());
+            out.push_str(if placeholder { "{{" } else { "{" });
+        }
+        out.push_str(piece);
     }
+    json!({"text": out})
 }
 
 /// A relative reference (RFC 3986, section 4.2): every byte that is not unreserved is encoded, `:` too, so that no
@@ -309,7 +287,7 @@ fn name(reference: &str, source: SourceKind) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{name, percent};
+    use super::{message, name, percent};
     use image_source::SourceKind;
 
     #[test]
@@ -328,5 +306,12 @@ mod tests {
         assert_eq!(daemon("docker-daemon:trainer:1"), "docker-daemon:trainer");
         assert_eq!(daemon("docker-daemon:trainer"), "docker-daemon:trainer");
         assert_eq!(name("oci:a/b:tag", SourceKind::Oci), "oci:a/b:tag");
+    }
+
+    #[test]
+    fn a_name_is_neither_a_link_nor_a_placeholder() {
+        let said = |text| message(text)["text"].clone();
+        assert_eq!(said("[a](https://b)"), "[a\\](https://b)");
+        assert_eq!(said("{0} of {directory}"), "{{0} of {directory}");
     }
 }

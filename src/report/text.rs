@@ -1,7 +1,6 @@
 //! The report for people: the verdict first, then what is wrong with its evidence, then what is there.
 
 use std::fmt::Write as _;
-use std::io;
 
 pub(crate) use super::text_layout::TextLayout;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
@@ -27,11 +26,11 @@ impl TextReport {
 }
 
 impl ReportWriter for TextReport {
-    fn audited(&mut self, audit: &AuditedImage) -> io::Result<String> {
+    fn audited(&mut self, audit: &AuditedImage) -> String {
         // Images are written as they are read, so that nobody knows here whether another one follows.
         let between = if self.begun { "\n" } else { "" };
         self.begun = true;
-        Ok(between.to_owned() + &report(audit, self.layout))
+        between.to_owned() + &report(audit, self.layout)
     }
 }
 

@@ -4,7 +4,7 @@ mod cache;
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use cache::CacheReport;
 
@@ -193,77 +193,40 @@ impl TreeWriter<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct TreeReport<'a> {
-    schema: &'static str,
-    world: &'static str,
-    root: &'a str,
-    objects: Vec<ObjectReport>,
-    unresolved: Vec<UnresolvedReport>,
-    loads: bool,
-    gaps: &'a [String],
-    cache: CacheReport,
-}
-
-#[derive(Serialize)]
-struct ObjectReport {
-    path: String,
-    real_path: String,
-    soname: Option<String>,
-    requested_by: Option<String>,
-    #[serde(rename = "as")]
-    name: String,
-    how: &'static str,
-    depth: usize,
-}
-
-#[derive(Serialize)]
-struct UnresolvedReport {
-    name: String,
-    requested_by: Option<String>,
-    outcome: &'static str,
-    message: String,
-    trace: Vec<String>,
-}
-
-/// The tree as a line of JSON, version 1 of the contract.
-///
-/// Errors: Never for a report made here; the signature is serde's.
-pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> serde_json::Result<String> {
+/// The tree for programs, version 1 of the contract.
+pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> Value {
     let resolution = tree.resolution;
-    let path = |number: usize| {
-        resolution
-            .objects
-            .get(number)
-            .map(|object| escape::escape_bytes(&object.path))
+    let objects = &resolution.objects;
+    let path = |number: usize| objects.get(number).map(|object| escape::escape_bytes(&object.path));
+    let object = |object: &LoadedObject| {
+        json!({
+            "path": escape::escape_bytes(&object.path),
+            "real_path": object.real_path.to_string(),
+            "soname": object.soname.as_deref().map(escape::escape_bytes),
+            "requested_by": object.requested_by.and_then(path),
+            "as": escape::escape_bytes(&object.name),
+            "how": object.how.name(),
+            "depth": object.depth,
+        })
     };
-    let object = |object: &LoadedObject| ObjectReport {
-        path: escape::escape_bytes(&object.path),
-        real_path: object.real_path.to_string(),
-        soname: object.soname.as_deref().map(escape::escape_bytes),
-        requested_by: object.requested_by.and_then(path),
-        name: escape::escape_bytes(&object.name),
-        how: object.how.name(),
-        depth: object.depth,
+    let unresolved = |missing: &UnresolvedRequest| {
+        let trace = trace_text::trace_lines(&missing.trace, objects);
+        json!({
+            "name": escape::escape_bytes(&missing.name),
+            "requested_by": missing.requested_by.and_then(path),
+            "outcome": missing.outcome.name(),
+            "message": missing.message,
+            "trace": trace.iter().map(trace_text::TraceLine::text).collect::<Value>(),
+        })
     };
-    let unresolved = resolution.unresolved.iter().map(|missing| UnresolvedReport {
-        name: escape::escape_bytes(&missing.name),
-        requested_by: missing.requested_by.and_then(path),
-        outcome: missing.outcome.name(),
-        message: missing.message.clone(),
-        trace: trace_text::trace_lines(&missing.trace, &resolution.objects)
-            .iter()
-            .map(trace_text::TraceLine::text)
-            .collect(),
-    });
-    serde_json::to_string(&TreeReport {
-        schema: SCHEMA,
-        world: tree.world.name(),
-        root: tree.root,
-        objects: resolution.objects.iter().map(object).collect(),
-        unresolved: unresolved.collect(),
-        loads: resolution.loads(),
-        gaps: &resolution.unread,
-        cache: CacheReport::of(tree.contexts, resolution),
+    json!({
+        "schema": SCHEMA,
+        "world": tree.world.name(),
+        "root": tree.root,
+        "objects": objects.iter().map(object).collect::<Value>(),
+        "unresolved": resolution.unresolved.iter().map(unresolved).collect::<Value>(),
+        "loads": resolution.loads(),
+        "gaps": resolution.unread,
+        "cache": CacheReport::of(tree.contexts, resolution),
     })
 }

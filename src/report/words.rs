@@ -179,13 +179,6 @@ pub(super) fn soname_words(copy: &CuptiCopy) -> String {
     soname.map_or_else(|| "no library".to_owned(), escape::escape_bytes)
 }
 
-/// The consumers that get a copy in the image as it is, by name.
-pub(super) fn user_names<'f>(copy: &CuptiCopy, facts: &'f ImageFacts) -> Vec<&'f str> {
-    let users = copy.used_by.iter();
-    let users = users.filter_map(|number| facts.consumers.get(*number));
-    users.map(|consumer| consumer.name.as_str()).collect()
-}
-
 /// How a consumer asks, as a verb.
 pub(super) fn request_verb(consumer: &CuptiConsumer) -> &'static str {
     match consumer.asks {
@@ -200,24 +193,91 @@ pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
     format!("{} {wants}", request_verb(consumer))
 }
 
-/// The path that a consumer gets, and what led there.
-pub(super) fn path_and_way(gets: &ConsumerOutcome) -> String {
-    let path = gets.path.as_deref().map(escape::escape_bytes);
-    format!("{}, through {}", path.unwrap_or_default(), way_words(gets))
-}
-
 /// The stage of the search that led to what a consumer gets.
 pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
     let way = gets.how.map(|how| trace_text::stage_text(how, &gets.objects));
     way.unwrap_or_default()
 }
 
-/// What a consumer gets in the image as it is, in a sentence.
-pub(super) fn consumer_outcome_words(consumer: &CuptiConsumer) -> String {
-    let gets = &consumer.outcome.as_is;
-    match (gets.outcome, consumer.outcome.nvidia.outcome) {
-        (RequestOutcome::Loaded, _) => path_and_way(gets),
-        (_, RequestOutcome::Loaded) => "nothing until the container runtime has run ldconfig".to_owned(),
-        _ => format!("nothing: {}", gets.message),
+/// A fact that begins with a word in a colour.
+pub(super) struct ColouredFact {
+    pub tone: ReportTone,
+    pub word: &'static str,
+    pub rest: String,
+}
+
+impl ColouredFact {
+    /// The fact without its colour.
+    pub(super) fn plain(&self) -> String {
+        self.word.to_owned() + &self.rest
     }
+}
+
+/// What a consumer gets in the image as it is.
+pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
+    let gets = &consumer.outcome.as_is;
+    let under_runtime = consumer.outcome.nvidia.outcome;
+    let (tone, word, rest) = match (consumer.unreachable(), gets.outcome, under_runtime) {
+        (Some(why), ..) => (ReportTone::Doubtful, "is imported by nobody", format!(": {why}")),
+        (_, RequestOutcome::Loaded, _) => {
+            let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
+            (
+                ReportTone::Good,
+                "gets",
+                format!(" {path}, through {}", way_words(gets)),
+            )
+        }
+        (.., RequestOutcome::Loaded) => {
+            let once = " in the image as it is; gets it once the container runtime has run ldconfig";
+            (ReportTone::Doubtful, "does not get it", once.to_owned())
+        }
+        _ => (ReportTone::Bad, "does not get it", format!(": {}", gets.message)),
+    };
+    ColouredFact { tone, word, rest }
+}
+
+/// Who gets to a copy.
+pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
+    // The stage is that of a plain dlopen, which no object asked for: there is none to name.
+    let found = copy.how.map(|how| trace_text::stage_text(how, &[])).unwrap_or_default();
+    let users: Vec<&str> = copy
+        .used_by
+        .iter()
+        .filter_map(|number| facts.consumers.get(*number))
+        .map(|user| &*user.name)
+        .collect();
+    let users = users.join(", ");
+    let used = if users.is_empty() {
+        String::new()
+    } else {
+        format!("; loaded by {users}")
+    };
+    let (tone, word, rest) = match (copy.loadable.as_is, copy.loadable.nvidia) {
+        (true, true) => (
+            ReportTone::Good,
+            "loadable",
+            format!(" by its soname, through {found}{used}"),
+        ),
+        (true, false) => {
+            let until = "until the container runtime runs ldconfig";
+            (
+                ReportTone::Doubtful,
+                "loadable",
+                format!(" through {found} {until}{used}"),
+            )
+        }
+        (false, true) => {
+            let once = "only once the container runtime has run ldconfig";
+            (ReportTone::Doubtful, "loadable", format!(" {once}{used}"))
+        }
+        // By search paths of their own, as PyTorch's libraries do.
+        (false, false) if !users.is_empty() => (
+            ReportTone::Good,
+            "loaded",
+            format!(" by {users}; not by its soname alone"),
+        ),
+        (false, false) if copy.decoy => (ReportTone::Remark, "for its own tool alone", String::new()),
+        (false, false) => (ReportTone::Bad, "not loadable", " by its soname".to_owned()),
+    };
+    ColouredFact { tone, word, rest }
 }

@@ -16,10 +16,13 @@ use cupti_audit::report;
 fn pages() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let known = Knowledge::built_in();
-    vec![(
-        root.join("docs/rules.md"),
-        report::rules::rules_page(&known.rules, &known.phases),
-    )]
+    vec![
+        (
+            root.join("docs/rules.md"),
+            report::rules::rules_page(&known.rules, &known.phases),
+        ),
+        (root.join("docs/tools.md"), report::tools::tools_page(&known)),
+    ]
 }
 
 /// Writes the pages. Returns a line to print.

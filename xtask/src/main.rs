@@ -8,15 +8,17 @@
 mod docs;
 mod fixtures;
 mod layers;
+mod refresh;
 
 use std::process::ExitCode;
 
 use layers::CircleCheck;
 
-const USAGE: &str = "usage: cargo xtask fixtures|docs|layers [--check]
+const USAGE: &str = "usage: cargo xtask fixtures|docs|refresh|layers [--check]
 
 fixtures          write testdata/images/<name>/ from testdata/images/src/<name>.yaml
-docs              write docs/rules.md from rules/*.yaml
+docs              write docs/rules.md from rules/*.yaml, docs/tools.md from profiles/
+refresh           add the wheels that pip lists to profiles/cupti: hashes, pins, sizes, toolkits, PyTorch's release
 … --check         compare instead; the exit code is 1 where something differs
 layers --check    compare the imports of src/ and crates/ with the floors of ARCHITECTURE.md, and list circles
 layers --circles  the same, and circles of more than two files are a failure";
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         ["fixtures", "--check"] => fixtures::check(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["refresh"] => refresh::write(),
+        ["refresh", "--check"] => refresh::check(),
         ["layers", "--check"] => layers::check(CircleCheck::Listed),
         ["layers", "--circles"] => layers::check(CircleCheck::Refused),
         _ => Err(USAGE.into()),

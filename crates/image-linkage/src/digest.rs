@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::str::FromStr;
 
-use sha2::{Digest as _, Sha256, Sha384, Sha512};
+use sha2::digest::DynDigest;
+use sha2::{Sha256, Sha384, Sha512};
 
 /// The algorithms that image-spec registers (descriptor.md, "Registered Algorithms"), and the hexadecimal digits of
 /// a digest by each of them.
@@ -19,6 +20,13 @@ const REGISTERED: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512
 pub struct Digest(Box<str>);
 
 impl Digest {
+    /// The digest of `bytes` by SHA-256, the one algorithm that every client must know (image-spec, descriptor.md).
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut hasher = DigestHasher::default();
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
     /// The name before the colon, such as `sha256`.
     pub fn algorithm(&self) -> &str {
         self.parts().0
@@ -104,20 +112,18 @@ impl serde::Serialize for Digest {
 }
 
 /// A running digest of one of the registered algorithms (image-spec, descriptor.md).
-#[derive(Clone)]
-pub enum DigestHasher {
-    /// SHA-256, by which nearly all images are named.
-    Sha256(Sha256),
-    /// SHA-384, for digests of 96 digits.
-    Sha384(Sha384),
-    /// SHA-512, for digests of 128 digits.
-    Sha512(Sha512),
+pub struct DigestHasher {
+    algorithm: &'static str,
+    hasher: Box<dyn DynDigest + Send>,
 }
 
 impl Default for DigestHasher {
     /// SHA-256, which every engine and registry knows.
     fn default() -> Self {
-        Self::Sha256(Sha256::new())
+        Self {
+            algorithm: "sha256",
+            hasher: Box::new(Sha256::default()),
+        }
     }
 }
 
@@ -126,33 +132,23 @@ impl DigestHasher {
     ///
     /// Errors: The algorithm, when it is not one of the registered ones.
     pub fn for_digest(digest: Option<&Digest>) -> Result<Self, String> {
-        match digest.map_or("sha256", Digest::algorithm) {
-            "sha256" => Ok(Self::Sha256(Sha256::new())),
-            "sha384" => Ok(Self::Sha384(Sha384::new())),
-            "sha512" => Ok(Self::Sha512(Sha512::new())),
-            other => Err(other.to_owned()),
-        }
+        let (algorithm, hasher): (_, Box<dyn DynDigest + Send>) = match digest.map_or("sha256", Digest::algorithm) {
+            "sha256" => return Ok(Self::default()),
+            "sha384" => ("sha384", Box::new(Sha384::default())),
+            "sha512" => ("sha512", Box::new(Sha512::default())),
+            other => return Err(other.to_owned()),
+        };
+        Ok(Self { algorithm, hasher })
     }
 
     /// Takes in the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(hasher) => hasher.update(bytes),
-            Self::Sha384(hasher) => hasher.update(bytes),
-            Self::Sha512(hasher) => hasher.update(bytes),
-        }
+        self.hasher.update(bytes);
     }
 
     /// The digest of everything taken in.
     pub fn finish(self) -> Digest {
-        Digest(
-            match self {
-                Self::Sha256(hasher) => format!("sha256:{}", to_hex(&hasher.finalize())),
-                Self::Sha384(hasher) => format!("sha384:{}", to_hex(&hasher.finalize())),
-                Self::Sha512(hasher) => format!("sha512:{}", to_hex(&hasher.finalize())),
-            }
-            .into(),
-        )
+        Digest(format!("{}:{}", self.algorithm, to_hex(&self.hasher.finalize())).into())
     }
 }
 
@@ -291,12 +287,10 @@ impl<R: Read> Read for VerifiedReader<R> {
 mod tests {
     use std::io::Read;
 
-    use super::{Digest, DigestHasher, VerifiedReader};
+    use super::{Digest, VerifiedReader};
 
     fn read(bytes: &[u8], expected: &[u8]) -> Result<Vec<u8>, String> {
-        let mut hasher = DigestHasher::for_digest(None).unwrap();
-        hasher.update(expected);
-        let digest = hasher.finish();
+        let digest = Digest::of(expected);
         let size = expected.len() as u64;
         let mut reader = VerifiedReader::new(bytes, "blob".to_owned(), digest, size).unwrap();
         let mut out = Vec::new();

@@ -9,8 +9,7 @@ use crate::platform::Platform;
 use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 use crate::source_kind::SourceKind;
 
-/// An image in a tar archive, compressed or not: of `docker save`, `podman save`, skopeo or `docker buildx`, or of
-/// an OCI layout.
+/// An image in a tar archive, compressed or not, by `docker save`, `podman save`, skopeo or `docker buildx`.
 #[derive(Debug, Clone)]
 pub struct ArchiveFile {
     /// The reference as the user wrote it.
@@ -67,10 +66,10 @@ impl ImageSource for StdinArchive {
     }
 
     fn list_platforms(&self, _request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
-        Err(ImageError::Reference {
-            reference: STDIN.reference.to_owned(),
-            reason: "standard input can be read only once; to audit all platforms, save it to a file".to_owned(),
-        })
+        Err(ImageError::reference(
+            STDIN.reference,
+            "standard input can be read only once; to audit all platforms, save it to a file",
+        ))
     }
 
     fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {

@@ -154,10 +154,7 @@ struct HistoryEntry {
 /// Errors: [`ImageError::NotAnImage`] when the document is no JSON object, or has no `rootfs`, as the config of an
 /// artifact such as a Helm chart.
 pub fn read_image_config(what: &str, bytes: &[u8]) -> Result<(Platform, ImageConfig), ImageError> {
-    let not_an_image = |reason: String| ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason,
-    };
+    let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     let document: ConfigDocument =
         serde_json::from_slice(bytes).map_err(|error| not_an_image(format!("its config cannot be read: {error}")))?;
     // Charts, signatures and other artifacts have configs, too, and none has layers of a root file system.

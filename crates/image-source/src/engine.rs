@@ -189,10 +189,10 @@ fn check_name(reference: &str, name: &str) -> Result<(), ImageError> {
     if name.bytes().all(known) && !steps {
         return Ok(());
     }
-    Err(ImageError::Reference {
-        reference: reference.to_owned(),
-        reason: "expected NAME[:TAG], NAME@DIGEST or an id".to_owned(),
-    })
+    Err(ImageError::reference(
+        reference,
+        "expected NAME[:TAG], NAME@DIGEST or an id",
+    ))
 }
 
 #[cfg(test)]

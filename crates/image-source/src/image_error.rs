@@ -1,6 +1,6 @@
 //! Why an image cannot be had or read, in words that say what to do.
 
-use std::io;
+use std::{fmt, io};
 
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerError;
@@ -79,4 +79,28 @@ pub enum ImageError {
     /// A layer that passed in one pass could not be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
+}
+
+impl ImageError {
+    /// For `map_err`: the file or socket `what` could not be read.
+    pub fn io(what: impl fmt::Display) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io {
+            what: what.to_string(),
+            source,
+        }
+    }
+
+    pub(crate) fn not_an_image(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::NotAnImage {
+            what: what.into(),
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn reference(reference: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Reference {
+            reference: reference.into(),
+            reason: reason.into(),
+        }
+    }
 }

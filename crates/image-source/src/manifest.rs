@@ -64,10 +64,7 @@ pub(crate) enum ManifestDocument {
 ///
 /// Errors: [`ImageError::NotAnImage`] for a document that is both (CVE-2021-41190), or neither, or Docker's schema 1.
 pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
-    let not_an_image = |reason: String| ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason,
-    };
+    let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| {
         not_an_image(format!(
             "its manifest is not JSON: {error}; it begins {:?}",
@@ -210,10 +207,7 @@ pub(crate) fn describe_layers(
     config: &ImageConfig,
     limits: &Limits,
 ) -> Result<Vec<LayerDescriptor>, ImageError> {
-    let not_an_image = |reason: String| ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason,
-    };
+    let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     // Build caches and damaged images have fewer diff ids than layers; taking what is there would leave layers unread.
     let (in_manifest, in_config) = (manifest.layers.len(), config.diff_ids.len());
     if in_manifest != in_config {
@@ -262,10 +256,8 @@ fn is_layer(media_type: &str) -> bool {
 ///
 /// Errors: [`ImageError::Reference`] when `text` is not `algorithm:hex`.
 pub(crate) fn parse_digest(text: &str) -> Result<Digest, ImageError> {
-    text.parse().map_err(|error| ImageError::Reference {
-        reference: text.to_owned(),
-        reason: format!("not a digest of the form algorithm:hex ({error})"),
-    })
+    text.parse()
+        .map_err(|error| ImageError::reference(text, format!("not a digest of the form algorithm:hex ({error})")))
 }
 
 #[cfg(test)]

@@ -85,10 +85,7 @@ impl LayoutFolder {
             Ok(file) => Ok(Some(file)),
             // Where the folder itself is missing, that is the error, and not a document that it lacks.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(None),
-            Err(source) => Err(ImageError::Io {
-                what: name_member(self, name),
-                source,
-            }),
+            Err(error) => Err(ImageError::io(name_member(self, name))(error)),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! From a reference to the source that it names: the one place that knows all sources.
 
-use crate::archive::PreferredDocument;
 use crate::archive_file::{ArchiveFile, StdinArchive};
-use crate::engine::{EngineEnvironment, EngineImage, EngineKind};
+use crate::engine::{EngineEnvironment, EngineImage};
 use crate::host_path_kind::path_kind;
 use crate::image_error::ImageError;
 use crate::oci_layout::OciLayout;
@@ -57,30 +56,22 @@ pub fn list_platforms(
 
 fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn ImageSource>, ImageError> {
     let reference = written.to_owned();
-    let engine = |brand, name| EngineImage {
-        reference: written.to_owned(),
-        name,
-        brand,
-        environment: EngineEnvironment::from_env(),
-    };
-    let archive = |file, name, first| -> Box<dyn ImageSource> {
-        Box::new(ArchiveFile {
-            reference: written.to_owned(),
+    Ok(match parse_reference(written, path_kind)? {
+        ImageReference::Registry(name) => Box::new(RegistrySource::new(name, reference, registry.clone())),
+        ImageReference::Engine(brand, name) => Box::new(EngineImage {
+            reference,
+            name,
+            brand,
+            environment: EngineEnvironment::from_env(),
+        }),
+        ImageReference::Archive { file, name, first } => Box::new(ArchiveFile {
+            reference,
             file,
             name,
             first,
-        })
-    };
-    Ok(match parse_reference(written, path_kind)? {
-        ImageReference::Registry(name) => Box::new(RegistrySource::new(name, reference, registry.clone())),
-        ImageReference::DockerDaemon(name) => Box::new(engine(EngineKind::Docker, name)),
-        ImageReference::Podman(name) => Box::new(engine(EngineKind::Podman, name)),
-        ImageReference::DockerArchive { file, reference: name } => {
-            archive(file, name, PreferredDocument::DockerManifest)
-        }
+        }),
         ImageReference::Stdin => Box::new(StdinArchive),
         ImageReference::Oci { dir, tag } => Box::new(OciLayout { reference, dir, tag }),
-        ImageReference::OciArchive { file, tag } => archive(file, tag, PreferredDocument::OciIndex),
         ImageReference::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
     })
 }

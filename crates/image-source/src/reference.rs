@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::archive::PreferredDocument;
+use crate::engine::EngineKind;
 use crate::image_error::ImageError;
 use crate::registry_reference::RegistryReference;
-
 use crate::source_kind::SourceKind;
 
 /// The source that a reference names.
@@ -12,16 +13,16 @@ use crate::source_kind::SourceKind;
 pub(crate) enum ImageReference {
     /// An image in a registry, with Docker Hub's defaults filled in.
     Registry(RegistryReference),
-    /// An image of a Docker Engine, by name or id.
-    DockerDaemon(String),
-    /// An image of Podman, by name or id.
-    Podman(String),
-    /// The output of `docker save`.
-    DockerArchive {
+    /// An image of an engine, by name or id.
+    Engine(EngineKind, String),
+    /// The output of `docker save`, or an OCI image layout in a tar archive.
+    Archive {
         /// A path of the host.
         file: PathBuf,
-        /// The image in it; needed only when there are several.
-        reference: Option<String>,
+        /// The image in it, by a name or a tag; needed only when there are several.
+        name: Option<String>,
+        /// Which of the two is meant where a file is both.
+        first: PreferredDocument,
     },
     /// The output of `docker save` on standard input.
     Stdin,
@@ -29,13 +30,6 @@ pub(crate) enum ImageReference {
     Oci {
         /// A path of the host, where `oci-layout` lies.
         dir: PathBuf,
-        /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
-        tag: Option<String>,
-    },
-    /// An OCI image layout in a tar archive.
-    OciArchive {
-        /// A path of the host.
-        file: PathBuf,
         /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
         tag: Option<String>,
     },
@@ -65,10 +59,7 @@ pub(crate) fn parse_reference(
     text: &str,
     look: impl Fn(&str) -> Option<PathKind>,
 ) -> Result<ImageReference, ImageError> {
-    let invalid = |reason: &str| ImageError::Reference {
-        reference: text.to_owned(),
-        reason: reason.to_owned(),
-    };
+    let invalid = |reason: &str| ImageError::reference(text, reason);
     if text.is_empty() {
         return Err(invalid("it is empty; name an image, such as ubuntu:22.04 or oci:DIR"));
     }
@@ -89,6 +80,13 @@ pub(crate) fn parse_reference(
             Ok(target)
         };
     }
+    let archive = |first| {
+        Ok(ImageReference::Archive {
+            file: text.into(),
+            name: None,
+            first,
+        })
+    };
     // What lies on the disk comes before what a registry may have; `docker://` asks for the latter.
     match look(text) {
         Some(PathKind::OciLayout) => Ok(ImageReference::Oci {
@@ -96,14 +94,8 @@ pub(crate) fn parse_reference(
             tag: None,
         }),
         Some(PathKind::Folder) => Ok(ImageReference::Rootfs(text.into())),
-        Some(PathKind::DockerArchive) => Ok(ImageReference::DockerArchive {
-            file: text.into(),
-            reference: None,
-        }),
-        Some(PathKind::OciArchive) => Ok(ImageReference::OciArchive {
-            file: text.into(),
-            tag: None,
-        }),
+        Some(PathKind::DockerArchive) => archive(PreferredDocument::DockerManifest),
+        Some(PathKind::OciArchive) => archive(PreferredDocument::OciIndex),
         Some(PathKind::Other) => Err(invalid(
             "the file is neither the output of docker save nor an OCI archive; docker://… names a registry's image",
         )),
@@ -114,26 +106,22 @@ pub(crate) fn parse_reference(
 }
 
 fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -> Option<ImageReference> {
+    let archive = |first| {
+        let (file, name) = split_tag(rest, look);
+        let file = file.into();
+        Some(ImageReference::Archive { file, name, first })
+    };
     match SourceKind::from_scheme(scheme)? {
         // Without slashes it is a host with a port, or a name with a tag.
         SourceKind::Docker => None,
-        SourceKind::DockerDaemon => Some(ImageReference::DockerDaemon(rest.to_owned())),
-        SourceKind::Podman => Some(ImageReference::Podman(rest.to_owned())),
-        SourceKind::DockerArchive => {
-            let (file, reference) = split_tag(rest, look);
-            Some(ImageReference::DockerArchive {
-                file: file.into(),
-                reference,
-            })
-        }
+        SourceKind::DockerDaemon => Some(ImageReference::Engine(EngineKind::Docker, rest.to_owned())),
+        SourceKind::Podman => Some(ImageReference::Engine(EngineKind::Podman, rest.to_owned())),
+        SourceKind::DockerArchive => archive(PreferredDocument::DockerManifest),
         SourceKind::Oci => {
             let (dir, tag) = split_tag(rest, look);
             Some(ImageReference::Oci { dir: dir.into(), tag })
         }
-        SourceKind::OciArchive => {
-            let (file, tag) = split_tag(rest, look);
-            Some(ImageReference::OciArchive { file: file.into(), tag })
-        }
+        SourceKind::OciArchive => archive(PreferredDocument::OciIndex),
         SourceKind::Rootfs => Some(ImageReference::Rootfs(rest.into())),
     }
 }
@@ -163,11 +151,13 @@ fn is_path(text: &str) -> bool {
 fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
     name.parse::<RegistryReference>()
         .map(ImageReference::Registry)
-        .map_err(|error| ImageError::Reference {
-            reference: text.to_owned(),
-            reason: format!(
-                "{error}; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)"
-            ),
+        .map_err(|error| {
+            ImageError::reference(
+                text,
+                format!(
+                    "{error}; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)"
+                ),
+            )
         })
 }
 
@@ -214,17 +204,20 @@ mod tests {
     #[test]
     fn schemes_name_sources_and_existing_paths_are_recognised() {
         check("-", "Stdin");
-        check("docker-daemon:app:1", "DockerDaemon(\"app:1\")");
-        check("podman:app", "Podman(\"app\")");
+        check("docker-daemon:app:1", "Engine(Docker, \"app:1\")");
+        check("podman:app", "Engine(Podman, \"app\")");
         check("oci:layout:v1", "Oci { dir: \"layout\", tag: Some(\"v1\") }");
         check("oci:a:b", "Oci { dir: \"a:b\", tag: None }");
         check(
             "docker-archive:saved.tar:app:1",
-            "DockerArchive { file: \"saved.tar\", reference: Some(\"app:1\") }",
+            "Archive { file: \"saved.tar\", name: Some(\"app:1\"), first: DockerManifest }",
         );
         check("layout", "Oci { dir: \"layout\", tag: None }");
-        check("saved.tar", "DockerArchive { file: \"saved.tar\", reference: None }");
-        check("oci.tar", "OciArchive { file: \"oci.tar\", tag: None }");
+        check(
+            "saved.tar",
+            "Archive { file: \"saved.tar\", name: None, first: DockerManifest }",
+        );
+        check("oci.tar", "Archive { file: \"oci.tar\", name: None, first: OciIndex }");
         check("/rootfs", "Rootfs(\"/rootfs\")");
     }
 

@@ -71,17 +71,14 @@ const PROBLEMS: usize = 200;
 
 /// Walks `dir` and all folders below it.
 fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError> {
-    let io_error = |source| ImageError::Io {
-        what: dir.display().to_string(),
-        source,
-    };
+    let io_error = ImageError::io(dir.display());
     let limit = request.limits().layer_entries;
     let mut walk = FolderWalk {
         // A folder has no blob: its digests are those of no bytes.
         index: LayerIndex::empty(),
         // A list and no recursion: how deep folders lie in each other is up to who made them.
         pending: vec![(dir.to_owned(), RootPath::default())],
-        device: fs::metadata(dir).map_err(io_error)?.dev(),
+        device: fs::metadata(dir).map_err(&io_error)?.dev(),
         kept: KeptBudget::default(),
         request,
     };
@@ -109,10 +106,10 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
 }
 
 fn too_many(dir: &Path, limit: usize) -> ImageError {
-    ImageError::NotAnImage {
-        what: dir.display().to_string(),
-        reason: format!("it holds more than the limit of {limit} files and folders"),
-    }
+    ImageError::not_an_image(
+        dir.display().to_string(),
+        format!("it holds more than the limit of {limit} files and folders"),
+    )
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
@@ -198,8 +195,8 @@ impl FolderWalk<'_> {
     }
 }
 
-/// The owner and the mode, with the setuid and setgid bits, by which the loader ignores
-/// `LD_LIBRARY_PATH` (ld.so(8), "secure-execution").
+/// The owner and the mode, with the setuid and setgid bits, by which the loader ignores `LD_LIBRARY_PATH`, as ld.so(8)
+/// has it under "Secure-execution mode".
 fn access(metadata: &Metadata) -> NodeAccess {
     NodeAccess {
         mode: u16::try_from(metadata.mode() & 0o7777).unwrap_or_default(),

@@ -22,10 +22,7 @@ pub(crate) fn read_document(
     reader
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
-        .map_err(|source| ImageError::Io {
-            what: what.to_owned(),
-            source,
-        })?;
+        .map_err(ImageError::io(what))?;
     let found = bytes.len() as u64;
     if found > limit {
         return Err(ImageError::TooLarge {
@@ -52,9 +49,11 @@ pub(crate) fn read_document(
 /// Errors: [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
 pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
     // An algorithm that cannot be computed is an error, and never a document that passes unchecked.
-    let mut hasher = DigestHasher::for_digest(Some(expected)).map_err(|algorithm| ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason: format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512"),
+    let mut hasher = DigestHasher::for_digest(Some(expected)).map_err(|algorithm| {
+        ImageError::not_an_image(
+            what,
+            format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512"),
+        )
     })?;
     hasher.update(bytes);
     let found = hasher.finish();

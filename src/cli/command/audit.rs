@@ -10,22 +10,21 @@ use crate::judge::rule::suppression::SuppressionGate;
 use crate::knowledge::Knowledge;
 use image_source::{ImageError, Platform};
 
+use super::command_error::CommandError;
 use super::image_reader::ImageReader;
 use super::project_config;
 use super::report_outputs::ReportOutputs;
 use super::terminal::{report_error, set_color_choice};
 
 /// Audits the images, one after the other; the gravest outcome counts.
-pub fn run_audit(mut args: AuditArgs) -> RunExit {
+pub fn run_audit(mut args: AuditArgs) -> Result<RunExit, CommandError> {
     set_color_choice(args.read.output.color);
-    match prepare(&mut args) {
-        Ok((knowledge, suppressions)) => judge(&args, &knowledge, &suppressions),
-        Err(exit) => exit,
-    }
+    let (knowledge, suppressions) = prepare(&mut args)?;
+    judge(&args, &knowledge, &suppressions)
 }
 
 /// Reads what the user brings, and fills what the command line leaves open.
-fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExit> {
+fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
     let file = project_config::read_config(&args.read.own)?;
     let knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
     let config = file.map(|file| file.config).unwrap_or_default();
@@ -35,29 +34,20 @@ fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), RunExi
     // Every name that no phase has is told, not only the first.
     let strange = args.phase.iter().filter_map(|name| knowledge.phase(name).err());
     if let Some(exit) = strange.fold(None, |_, error| Some(report_error(&error))) {
-        return Err(exit);
+        return Err(exit.into());
     }
     // After the phases were checked: for another library than CUPTI none of them is left.
-    let knowledge = knowledge.about_library(&args.library);
-    let knowledge = knowledge.map_err(|error| report_error(&error))?;
+    let knowledge = knowledge.about_library(&args.library)?;
     if knowledge.phases.is_empty() && phase_asked {
         let name = &knowledge.library.name;
-        return Err(report_error(&format!(
-            "there are no phases for {name}: leave --phase out"
-        )));
+        return Err(format!("there are no phases for {name}: leave --phase out").into());
     }
     Ok((knowledge, config.suppressions))
 }
 
-fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> RunExit {
-    let today = match project_config::current_date() {
-        Ok(today) => today,
-        Err(error) => return report_error(&error),
-    };
-    let outputs = match ReportOutputs::open(args, knowledge) {
-        Ok(outputs) => outputs,
-        Err(error) => return report_error(&error),
-    };
+fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> Result<RunExit, CommandError> {
+    let today = project_config::current_date()?;
+    let outputs = ReportOutputs::open(args, knowledge)?;
     let mut run = AuditRun {
         args,
         knowledge,
@@ -69,9 +59,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
         all_read: true,
     };
     // The last is known as such, since suppressions can be called unused only behind it.
-    let Some((last, others)) = args.images.split_last() else {
-        return report_error(&"name an image");
-    };
+    let (last, others) = args.images.split_last().ok_or("name an image")?;
     for image in others {
         run.image(image, RunPosition::Before);
     }
@@ -79,7 +67,7 @@ fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) 
     let AuditRun { mut outputs, exit, .. } = run;
     outputs.write(|report| report.end(exit));
     // A report that cannot be put in place is code 2, whatever the audit has found.
-    exit.max(outputs.close())
+    Ok(exit.max(outputs.close()))
 }
 
 /// Whether more is audited after an image.
@@ -117,7 +105,7 @@ impl AuditRun<'_> {
             match self.run_audit(image, platform.as_ref(), place) {
                 Ok(audit) => {
                     self.exit = self.exit.max(audit.exit(self.fail_on));
-                    self.outputs.write(|report| report.audited(&audit));
+                    self.outputs.write(|report| Ok(report.audited(&audit)));
                 }
                 // The other platforms are audited all the same.
                 Err(error) => self.unread(image, &error),
@@ -152,6 +140,6 @@ impl AuditRun<'_> {
             image: image.to_owned(),
             why: error.to_string(),
         };
-        self.outputs.write(|report| report.unread(&unread));
+        self.outputs.write(|report| Ok(report.unread(&unread)));
     }
 }

@@ -17,52 +17,33 @@ use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
 use crate::make::whole_file::ExistingOutput;
 
+use super::command_error::CommandError;
 use super::image_reader::{ONE_PLATFORM, PreparedCommand};
 use super::output_file;
 use super::terminal::{report_error, set_color_choice, write_result};
 
 /// Writes the Dockerfile for an image.
-pub fn run_dockerfile(mut args: DockerfileArgs) -> RunExit {
+pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError> {
     set_color_choice(args.read.output.color);
-    match run(&mut args) {
-        Ok(exit) | Err(CommandError::Said(exit)) => exit,
-        Err(CommandError::Why(error)) => report_error(&error),
-    }
-}
-
-/// Why nothing is written.
-enum CommandError {
-    /// It was said already.
-    Said(RunExit),
-    /// A sentence that is still to be said.
-    Why(String),
-}
-
-impl<E: std::error::Error> From<E> for CommandError {
-    fn from(error: E) -> Self {
-        Self::Why(error.to_string())
-    }
-}
-
-fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     let existing = ExistingOutput::with_force(args.force);
     // A hyphen is standard output here as it is for the reports of an audit.
     args.file = args.file.take().filter(|file| file.as_os_str() != "-");
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
-    output_file::check_writable(&files, existing).map_err(CommandError::Why)?;
-    let templates = templates(args).map_err(CommandError::Why)?;
-    let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM).map_err(CommandError::Said)?;
-    let facts = prepared.read(&args.image_name).map_err(CommandError::Said)?;
-    let source = match &args.from {
-        Some(from) => Some(read_source(&prepared, args, from)?),
-        None => None,
-    };
+    output_file::check_writable(&files, existing)?;
+    let templates = templates(&args)?;
+    let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM)?;
+    let facts = prepared.read(&args.image_name)?;
+    let source = args
+        .from
+        .as_ref()
+        .map(|from| read_source(&prepared, &args, from))
+        .transpose()?;
     let knowledge = &prepared.knowledge;
     let audit = judge_image(facts, knowledge, &[], &args.read.image.environment);
     let facts = &audit.facts;
     let asked = DockerfileInputs {
-        args,
+        args: &args,
         facts,
         audit: &audit,
         knowledge,
@@ -76,7 +57,7 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
             .copied()
             .map(Into::into)
             .collect(),
-        base: base(args, facts)?,
+        base: base(&args, facts)?,
     };
     let (text, cloudbuild) = match &args.phase {
         Some(phase) => (dockerfile::render_phase(&templates, &asked.page(phase)?)?, None),
@@ -84,12 +65,12 @@ fn run(args: &mut DockerfileArgs) -> Result<RunExit, CommandError> {
     };
     // Before the Dockerfile: where this fails, nothing has gone to standard output.
     if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
-        output_file::write_file(file, &text, existing).map_err(CommandError::Why)?;
+        output_file::write_file(file, &text, existing)?;
     }
     let written = match &args.file {
-        None => write_result(Ok(text), RunExit::Clean),
+        None => write_result(&text, RunExit::Clean),
         Some(file) => {
-            output_file::write_file(file, &text, existing).map_err(CommandError::Why)?;
+            output_file::write_file(file, &text, existing)?;
             RunExit::Clean
         }
     };
@@ -107,10 +88,11 @@ fn report_gaps(facts: &ImageFacts) -> RunExit {
 }
 
 fn templates(args: &DockerfileArgs) -> Result<DockerfileTemplates, String> {
-    let own = match &args.templates {
-        Some(folder) => output_file::read_templates(folder)?,
-        None => Vec::new(),
-    };
+    let own = args
+        .templates
+        .as_ref()
+        .map(|folder| output_file::read_templates(folder));
+    let own = own.transpose()?.unwrap_or_default();
     let own: BTreeMap<String, String> = own.into_iter().collect();
     DockerfileTemplates::with(&own).map_err(|error| error.to_string())
 }
@@ -137,9 +119,9 @@ impl DockerfileInputs<'_> {
 
     /// What there is to say of one phase.
     fn page(&self, phase: &str) -> Result<PhasePage, CommandError> {
-        let phase = self.knowledge.phase(phase).map_err(CommandError::Why)?;
+        let phase = self.knowledge.phase(phase)?;
         let plan = self.audit.plan(&phase.name);
-        let plan = plan.ok_or_else(|| CommandError::Why(format!("{} was not judged", phase.name)))?;
+        let plan = plan.ok_or_else(|| format!("{} was not judged", phase.name))?;
         let request = RecipeRequest {
             target: self.facts,
             phase,
@@ -169,13 +151,13 @@ fn read_source(
     args: &DockerfileArgs,
     from: &str,
 ) -> Result<(String, ImageFacts), CommandError> {
-    let facts = prepared.read(from).map_err(CommandError::Said)?;
+    let facts = prepared.read(from)?;
     let name = match &args.from_name {
         Some(name) => Some(image_name::check_image_name(name)?),
         None => image_name::image_name_for_from(&facts.image)?,
     };
     let why = || format!("{from} has no name that FROM could take; --from-name gives one");
-    Ok((name.ok_or_else(|| CommandError::Why(why()))?, facts))
+    Ok((name.ok_or_else(why)?, facts))
 }
 
 /// The name of the image for `FROM`.
@@ -186,13 +168,13 @@ fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, CommandErro
     };
     let image = &args.image_name;
     let why = || format!("{image} has no name that FROM could take; --base gives one");
-    name.ok_or_else(|| CommandError::Why(why()))
+    Ok(name.ok_or_else(why)?)
 }
 
-fn cuda(args: &DockerfileArgs) -> Result<Option<CudaVersion>, CommandError> {
+fn cuda(args: &DockerfileArgs) -> Result<Option<CudaVersion>, String> {
     let read = |text: &String| {
         let why = || format!("{text:?} is no version of CUDA; expected one such as 12.4");
-        parse_cuda_version(text).ok_or_else(|| CommandError::Why(why()))
+        parse_cuda_version(text).ok_or_else(why)
     };
     args.cuda.as_ref().map(read).transpose()
 }

@@ -6,15 +6,14 @@ use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
 use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions};
-use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
 use crate::knowledge::file_interest::library_options;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::{CredentialSource, RegistryOptions};
 use image_source::{ImageError, Platform};
 
+use super::command_error::CommandError;
 use super::project_config;
-use super::terminal::report_error;
 
 /// How images are had, for the commands that read some.
 pub(super) struct ImageReader {
@@ -95,7 +94,7 @@ pub(super) struct PreparedCommand {
 
 impl PreparedCommand {
     /// Reads what the user brings, and fills `args` by the config; `only_one` is said where all platforms are asked for.
-    pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, RunExit> {
+    pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, CommandError> {
         // The config is read first, as it says where rules and profiles of the user lie.
         let file = project_config::read_config(&args.own)?;
         if let Some(file) = &file {
@@ -103,7 +102,7 @@ impl PreparedCommand {
         }
         let knowledge = project_config::load_knowledge(&args.own, file.as_ref())?;
         let platform = match args.image.platform.clone() {
-            Some(PlatformArg::All) => return Err(report_error(&only_one)),
+            Some(PlatformArg::All) => return Err(only_one.into()),
             Some(PlatformArg::One(platform)) => Some(platform),
             None => None,
         };
@@ -117,14 +116,13 @@ impl PreparedCommand {
     }
 
     /// The facts of an image.
-    pub(super) fn read(&self, image: &str) -> Result<ImageFacts, RunExit> {
-        let facts = self.reader.read(image, self.platform.as_ref());
-        facts.map_err(|error| report_error(&error))
+    pub(super) fn read(&self, image: &str) -> Result<ImageFacts, ImageError> {
+        self.reader.read(image, self.platform.as_ref())
     }
 }
 
 /// Reads the one image of a command, with what the user brings.
-pub(super) fn read_single_image(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), RunExit> {
+pub(super) fn read_single_image(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), CommandError> {
     let prepared = PreparedCommand::new(args, ONE_PLATFORM)?;
     Ok((prepared.read(image)?, prepared.knowledge))
 }

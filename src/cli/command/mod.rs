@@ -2,6 +2,7 @@
 
 mod advise;
 mod audit;
+mod command_error;
 mod dockerfile;
 mod fill_arguments;
 mod image_reader;
@@ -17,6 +18,7 @@ mod tree;
 
 pub(super) use advise::run_advise;
 pub(super) use audit::run_audit;
+pub(super) use command_error::CommandError;
 pub(super) use dockerfile::run_dockerfile;
 pub(super) use profilers::run_profilers;
 pub(super) use rules::run_rules;

@@ -110,16 +110,16 @@ impl ReportOutputs {
     /// Takes a step in every report, and writes what goes to standard output.
     pub fn write(&mut self, step: impl Fn(&mut dyn ReportWriter) -> io::Result<String>) {
         for output in &mut self.outputs {
-            let text = step(output.report.as_mut());
-            match &mut output.place {
-                ReportDestination::Stdout => {
-                    self.exit = self.exit.max(write_result(text, RunExit::Clean));
+            let written = match (step(output.report.as_mut()), &mut output.place) {
+                (Ok(text), ReportDestination::Stdout) => write_result(&text, RunExit::Clean),
+                (Ok(text), ReportDestination::File(_, content)) => {
+                    content.push_str(&text);
+                    RunExit::Clean
                 }
-                ReportDestination::File(file, content) => match text {
-                    Ok(text) => content.push_str(&text),
-                    Err(error) => self.exit = self.exit.max(cannot_write(file, &error)),
-                },
-            }
+                (Err(error), ReportDestination::Stdout) => report_error(&format!("cannot write the result: {error}")),
+                (Err(error), ReportDestination::File(file, _)) => cannot_write(file, &error),
+            };
+            self.exit = self.exit.max(written);
         }
     }
 

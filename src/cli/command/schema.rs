@@ -7,5 +7,5 @@ use super::terminal::write_result;
 
 /// Prints the JSON Schema of the report.
 pub fn run_schema() -> RunExit {
-    write_result(Ok(json::CONTRACT.to_owned()), RunExit::Clean)
+    write_result(json::CONTRACT, RunExit::Clean)
 }

@@ -25,33 +25,22 @@ use image_source::engine::EngineEnvironment;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
-use super::terminal::{report_error, set_color_choice, write_result};
+use super::terminal::{set_color_choice, write_result};
 
 /// Makes the new image.
-pub fn run_slim(mut args: SlimArgs) -> RunExit {
+pub fn run_slim(mut args: SlimArgs) -> Result<RunExit, CommandError> {
     set_color_choice(args.read.output.color);
-    let prepared = match prepare(&mut args) {
-        Ok(prepared) => prepared,
-        Err(exit) => return exit,
-    };
-    match run(&args, &prepared) {
-        Ok(text) => write_result(Ok(text), RunExit::Clean),
-        Err(error) => report_error(&error),
-    }
-}
-
-/// Reads what the user brings, and sees to it that an interruption leaves nothing behind.
-fn prepare(args: &mut SlimArgs) -> Result<PreparedCommand, RunExit> {
     let only_one = "an image is made for one platform; name it with --platform";
     let prepared = PreparedCommand::new(&mut args.read, only_one)?;
+    // An interruption leaves nothing behind.
     for signal in [SIGINT, SIGTERM] {
         // The second one ends the program at once.
-        let caught = flag::register_conditional_shutdown(signal, 130, interrupt::interrupt_flag())
-            .and_then(|_| flag::register(signal, interrupt::interrupt_flag()));
-        caught.map_err(|error| report_error(&error))?;
+        flag::register_conditional_shutdown(signal, 130, interrupt::interrupt_flag())?;
+        flag::register(signal, interrupt::interrupt_flag())?;
     }
-    Ok(prepared)
+    Ok(write_result(&run(&args, &prepared)?, RunExit::Clean))
 }
 
 /// Makes the image, and gives what to say of it.

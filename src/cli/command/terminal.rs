@@ -6,13 +6,12 @@
 
 use std::io::{self, Write as _};
 
-use crate::cli::shared_args::ColorArg;
-use crate::judge::outcome::RunExit;
+use serde_json::Value;
 
-/// A line of JSON as a result.
-pub(super) fn json_line(line: serde_json::Result<String>) -> io::Result<String> {
-    Ok(line.map_err(io::Error::other)? + "\n")
-}
+use crate::cli::shared_args::ColorArg;
+use crate::cli::tools::AnswerFormat;
+use crate::judge::outcome::RunExit;
+use crate::report::ReportPage;
 
 pub(super) fn set_color_choice(when: ColorArg) {
     match when {
@@ -29,18 +28,24 @@ pub(super) fn terminal_width() -> usize {
 }
 
 /// Writes a result. A reader that has gone away, as behind `head`, is no failure.
-pub(super) fn write_result(text: io::Result<String>, exit: RunExit) -> RunExit {
-    let written = text.and_then(|text| {
-        let mut out = anstream::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        // A full disk would else show when the program ends, where nobody looks at it.
-        out.flush()
-    });
-    match written {
+pub(super) fn write_result(text: &str, exit: RunExit) -> RunExit {
+    let mut out = anstream::stdout().lock();
+    // A full disk would else show when the program ends, where nobody looks at it.
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => exit,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit,
         Err(error) => report_error(&format!("cannot write the result: {error}")),
     }
+}
+
+/// Writes an answer in the form that was asked for.
+pub(super) fn write_answer(format: AnswerFormat, page: &ReportPage<'_>, json: &Value, exit: RunExit) -> RunExit {
+    let text = match format {
+        AnswerFormat::Text => page.text(terminal_width()),
+        AnswerFormat::Json => format!("{json}\n"),
+        AnswerFormat::Markdown => page.markdown(),
+    };
+    write_result(&text, exit)
 }
 
 pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {

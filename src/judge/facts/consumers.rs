@@ -98,14 +98,16 @@ pub(super) fn find_consumers(
         };
         // Of glibc a static program opens what fits the C library in it (elf/dl-support.c), of musl nothing at all.
         if asks == RequestKind::Dlopen && elf.is_static() {
-            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
+            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object, profile)));
             continue;
         }
         let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
-        match settle_names(&opened, found, &ask) {
+        let looks_elsewhere = profile.is_some_and(|profile| profile.looks_elsewhere.is_some());
+        let settled = settle_names(&opened, found, &ask);
+        match settled.filter(|consumer| !looks_elsewhere || is_served(consumer)) {
             Some(consumer) => consumers.push(consumer),
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
-            None => undecided.push(opened.into_undecided(object.clone())),
+            None => undecided.push(opened.into_undecided(object.clone(), profile)),
         }
         for variant in profile.iter().flat_map(|profile| &profile.variants) {
             let beside = texts.library_beside(&object, &variant.beside);
@@ -118,13 +120,16 @@ pub(super) fn find_consumers(
     (consumers, undecided)
 }
 
+fn is_served(consumer: &CuptiConsumer) -> bool {
+    consumer.outcome.as_is.outcome == RequestOutcome::Loaded
+}
+
 /// The consumer that an object is by the names that it opens; nothing where only a run could tell.
 fn settle_names(
     opened: &OpenedNames,
     found: &CuptiFiles,
     ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
 ) -> Option<CuptiConsumer> {
-    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
     let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
     let known = opened.known().map(ask);
     // Whoever gets what its bytes name gets it.

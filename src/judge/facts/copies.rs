@@ -9,7 +9,7 @@ use super::process_context::ProcessContext;
 use super::resolved_objects::opened_object;
 use super::world::ByWorld;
 use crate::knowledge::{Knowledge, ReleaseFile};
-use image_linkage::elf::{ByteString, ElfProblem};
+use image_linkage::elf::{ByteString, ElfFacts, ElfProblem};
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
@@ -73,7 +73,7 @@ fn describe_one(
     let rootfs = &*contexts.as_is.rootfs;
     let absolute = path.absolute();
     let facts = rootfs.file(&absolute);
-    let elf = facts.and_then(|facts| facts.elf.as_ref());
+    let elf = facts.and_then(|facts| facts.elf.as_deref());
     let soname = elf.and_then(|elf| elf.soname.clone());
     // The SHA-256 names the release of a file wherever it was copied to.
     let known = facts
@@ -83,26 +83,12 @@ fn describe_one(
     let opened = ByWorld::map(contexts, |context| {
         plain_for(context, soname.as_ref(), plain.get(context.world))
     });
-    let ends_here = ByWorld {
-        as_is: ends_at(&opened.as_is, path),
-        nvidia: ends_at(&opened.nvidia, path),
-    };
+    let ends_here = ByWorld::map(&opened, |opened| ends_at(opened, path));
     // The cache of the container runtime may lead to a copy that the image's own does not.
     let reached = ends_here.as_is.or(ends_here.nvidia);
     // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
     let by_path = ByWorld::map(contexts, |context| context.open_plain(&absolute));
-    // Some damage is nothing to the loader of the image: a file that it loads is not called damaged for that.
-    let loads = by_path.as_is.loads();
-    let told = |problem: &&ElfProblem| !(loads && matches!(problem, ElfProblem::Unloadable(_)));
-    let mut problems: Vec<String> = elf
-        .iter()
-        .flat_map(|elf| elf.problems.iter().filter(told))
-        .map(ToString::to_string)
-        .collect();
-    // A text file in its place is what a pointer of Git LFS or a broken download leaves.
-    if elf.is_none() {
-        problems.push("no ELF object".to_owned());
-    }
+    let problems = copy_problems(elf, by_path.as_is.loads());
     CuptiCopy {
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),
@@ -110,10 +96,9 @@ fn describe_one(
         version: copy_version::find_version(knowledge, rootfs, headers, path, known, &owner),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
-        machine: elf.map(|elf| trace_text::object_machine(elf)),
+        machine: elf.map(trace_text::object_machine),
         decoy: file_owner::is_private_copy(knowledge.tables, path)
-            // Nsight's builds are known by hash too: one copied out of its folder is still not the image's.
-            || owner.kind == OwnerKind::Bundled && owner.name.starts_with("Nsight"),
+            || file_owner::is_private_build(knowledge.tables, &owner),
         owner,
         loadable: ByWorld {
             as_is: ends_here.as_is.is_some() && opened.as_is.loads(),
@@ -125,6 +110,17 @@ fn describe_one(
         denial: denial_of(&contexts.as_is, &absolute),
         problems,
     }
+}
+
+/// What is the matter with a copy, which the loader of the image `loads` by its path or not.
+fn copy_problems(elf: Option<&ElfFacts>, loads: bool) -> Vec<String> {
+    // A text file in its place is what a pointer of Git LFS or a broken download leaves.
+    let Some(elf) = elf else {
+        return vec!["no ELF object".to_owned()];
+    };
+    // Some damage is nothing to the loader of the image: a file that it loads is not called damaged for that.
+    let told = |problem: &&ElfProblem| !(loads && matches!(problem, ElfProblem::Unloadable(_)));
+    elf.problems.iter().filter(told).map(ToString::to_string).collect()
 }
 
 /// What keeps the user of the image from a file.

@@ -37,8 +37,7 @@ impl VersionSource {
     }
 }
 
-/// The folders of headers as seen from that of a library: of a wheel, of a toolkit's lib64, of its targets/*/lib, of
-/// extras/CUPTI.
+/// The folders of headers as seen from that of a library: of a wheel, a toolkit's lib64, its targets/*/lib, its extras.
 const INCLUDES: [&str; 4] = ["include", "../include", "../../include", "../../../include"];
 
 /// The headers that say a version, by the copies that they are nearest to.

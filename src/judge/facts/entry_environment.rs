@@ -78,8 +78,8 @@ struct CommandFollower<'r> {
 /// The shells whose scripts are read.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
 
-/// Programs that start another one with their own environment, and how many words in front of it are theirs, besides
-/// their options.
+/// Programs that start another one with their own environment, and how many words in front of it are theirs beside the
+/// options that they have.
 const STARTERS: [(&str, usize); 16] = [
     ("tini", 0),
     ("tini-static", 0),

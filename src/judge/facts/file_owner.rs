@@ -57,6 +57,12 @@ pub fn is_private_copy(tables: &KnowledgeTables, path: &RootPath) -> bool {
     bundle(tables, path).is_some_and(|bundle| bundle.decoy)
 }
 
+/// Whether the file is of a tool's own build, which is known by its hash wherever it was copied to.
+pub fn is_private_build(tables: &KnowledgeTables, owner: &FileOwner) -> bool {
+    let mut decoys = tables.bundles.iter().filter(|bundle| bundle.decoy);
+    owner.kind == OwnerKind::Bundled && decoys.any(|bundle| owner.name.starts_with(&bundle.owner))
+}
+
 /// The owner of the file at `path`.
 pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> FileOwner {
     // The folder comes first: pip owns the copy in Triton's wheel as well, and it is Triton's all the same.

@@ -71,8 +71,7 @@ pub fn gather_from_rootfs(
     } = layers;
     let mut contexts = process_context::build_contexts(&image, &rootfs, tables, conditions);
     // The first that fits an object counts.
-    let profiles = knowledge.library_consumers();
-    let profiles = profiles.as_slice();
+    let profiles = &knowledge.library_consumers();
     let RootfsScan {
         mut found,
         weight,
@@ -94,10 +93,7 @@ pub fn gather_from_rootfs(
         consumers::find_consumers(&contexts, &found, knowledge, profiles, &around.distributions, &wanted);
     let expected = expected_soname::expected_sonames(&image, &rootfs, knowledge, &found, &consumers);
     let plain = ByWorld::map(&contexts, |context| open_first(context, library, &expected));
-    let status = ByWorld {
-        as_is: status_of(&plain.as_is, tables, &found),
-        nvidia: status_of(&plain.nvidia, tables, &found),
-    };
+    let status = ByWorld::map(&plain, |plain| status_of(plain, tables, &found));
     let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &copies, &plain, &wanted);
     let files = &weight.files;

@@ -7,7 +7,7 @@ use image_linkage::loader::UnresolvedRequest;
 /// A library that a variable names and that cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InjectedLibrary {
-    /// The variable.
+    /// The variable of the environment that names it.
     pub variable: &'static str,
     /// What it names, as dlopen gets it.
     pub library: String,

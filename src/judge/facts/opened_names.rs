@@ -6,7 +6,7 @@ use super::cupti_files::CuptiFiles;
 use super::library_aliases::last_part;
 use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
-use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText};
+use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind};
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -16,6 +16,8 @@ use image_linkage::rootfs::Rootfs;
 pub struct UndecidedOpener {
     /// The object, without links.
     pub object: RootPath,
+    /// The id of its profile, where one knows it.
+    pub profile: Option<String>,
     /// What it holds of the name, or of the library's functions; a few of several.
     pub holds: Vec<ByteString>,
 }
@@ -77,7 +79,11 @@ impl<'a> TextReader<'a> {
         elf: &ElfFacts,
         profile: Option<&ConsumerProfile>,
     ) -> OpenedNames {
-        let Some(profile) = profile else {
+        // A profile that names nothing to open leaves that to the bytes: not every build of the program opens it.
+        let knows_names = |profile: &&ConsumerProfile| {
+            profile.asks == RequestKind::Needed || profile.beside.is_some() || !profile.names.is_empty()
+        };
+        let Some(profile) = profile.filter(knows_names) else {
             return self.held_names(elf);
         };
         // proton opens the file in its own wheel by path, where that wheel has one.
@@ -215,10 +221,11 @@ impl OpenedNames {
     }
 
     /// What is told of an object whose names are not known.
-    pub(super) fn into_undecided(self, object: RootPath) -> UndecidedOpener {
+    pub(super) fn into_undecided(self, object: RootPath, profile: Option<&ConsumerProfile>) -> UndecidedOpener {
         let texts = [self.exact, self.patterns, self.hints].into_iter().flatten();
         UndecidedOpener {
             object,
+            profile: profile.map(|profile| profile.id.clone()),
             holds: texts.take(SHOWN).collect(),
         }
     }

@@ -97,7 +97,7 @@ enum Doubt {
     Sure,
     /// Only a run could tell.
     Open,
-    /// They are not.
+    /// They are certainly not run.
     Skipped,
 }
 

@@ -159,6 +159,12 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
         })?,
         None => newest().unwrap_or((12, 0)),
     };
+    if !knowledge.tables.was_released(wanted) {
+        let (major, minor) = wanted;
+        return Err(format!(
+            "there was no CUDA {major}.{minor}; a driver that shows it runs the CUDA before"
+        ));
+    }
     let mut not_newer = versions.iter().filter(|version| of(version) <= Some(wanted));
     let sizes_of = not_newer.next_back().or(versions.first()).copied();
     let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
@@ -232,16 +238,26 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
     let soname = &chosen.release.soname;
     // A command writes `libcupti.so.{soname}`, so that the number alone is filled in.
     let number = knowledge.library.number_of(soname.as_bytes()).unwrap_or(soname);
+    let mut wheels = knowledge.library.wheels.install.iter();
+    let wheel = wheels.find(|wheel| wheel.major == major).and_then(|wheel| {
+        let tables = knowledge.tables;
+        tables
+            .wheels
+            .version_of(&wheel.name, &chosen.release, ARCH, &tables.releases)
+    });
+    // A version that the index does not have would be an advice that fails.
+    let is_there = |source: &&InstallSource| wheel.is_some() || !source.command.contains("{version}");
     let fill = |source: &InstallSource| InstallSource {
         command: source
             .command
             .replace("{major}", &major.to_string())
             .replace("{minor}", &minor.to_string())
-            .replace("{version}", &chosen.release.wheel())
+            .replace("{version}", wheel.as_deref().unwrap_or_default())
             .replace("{soname}", number),
         ..source.clone()
     };
-    knowledge.tables.sources.iter().filter(has).map(fill).collect()
+    let sources = knowledge.tables.sources.iter();
+    sources.filter(has).filter(is_there).map(fill).collect()
 }
 
 impl ToolAdvice<'_> {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::judge::facts::{DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
+use crate::judge::facts::{self, DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
@@ -198,23 +198,8 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
         let file = at.ok().and_then(|at| facts.dead_weight.get(at));
         file.is_some_and(|file| phase.baggage.forbids.iter().any(|kind| *kind == file.kind))
     };
-    // A reference may stand before the one that keeps its referrer, so it takes rounds until nothing more stays.
-    loop {
-        let before = stays.len();
-        for tie in &facts.references {
-            // What is not forbidden stays whatever else happens, and so does all that it leads to.
-            let goes = match &tie.by {
-                FileReferrer::Object(path) => is_forbidden(path) && !stays.contains_key(path),
-                FileReferrer::Setting(_) => false,
-            };
-            if !goes && !stays.contains_key(&tie.file) {
-                stays.insert(&tie.file, words(tie));
-            }
-        }
-        if stays.len() == before {
-            return;
-        }
-    }
+    // What is not forbidden stays whatever else happens, and so does all that it leads to.
+    facts::keep_referenced(&facts.references, stays, is_forbidden, words);
 }
 
 /// A tie in words.

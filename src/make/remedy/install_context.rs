@@ -33,7 +33,13 @@ impl InstallContext<'_> {
 
     pub(super) fn release(&self) -> Result<&LibraryRelease, MethodObstacle> {
         let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
-        Ok(&self.release.as_ref().ok_or(nothing)?.release)
+        let release = &self.release.as_ref().ok_or(nothing)?.release;
+        let (major, minor) = release.cuda;
+        // Drivers of branch 565 say 12.7, which was no release: no package is of it.
+        if self.target.library.is_cuda && !self.target.tables.was_released(release.cuda) {
+            return Err(format!("there was no CUDA {major}.{minor}").into());
+        }
+        Ok(release)
     }
 
     /// The processor in NVIDIA's repositories and in the folders of its toolkit.

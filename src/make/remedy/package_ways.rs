@@ -5,6 +5,7 @@ use super::image_system::{self, ImageSystem, PackageManager, PythonEnvironment};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
 use super::library_stems::CUPTI;
+use super::target_release::release_platform;
 use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
@@ -41,12 +42,23 @@ fn pip_into(question: &InstallContext<'_>, python: &PythonEnvironment) -> Result
     let major = release.cuda.0;
     let wheel = wheels.find(|wheel| wheel.major == major);
     let wheel = wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
+    let (tables, platform) = (question.target.tables, release_platform(question.linker));
+    let version = tables
+        .wheels
+        .version_of(&wheel.name, release, platform, &tables.releases);
+    let version = version.ok_or_else(|| {
+        let (major, minor) = release.cuda;
+        format!(
+            "the package index has no {} of CUDA {major}.{minor} for {platform}",
+            wheel.name
+        )
+    })?;
     // pip leaves alone what it finds listed, though its files may be gone.
     let mut listed = question.target.related.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
         name: wheel.name.clone(),
-        version: release.wheel(),
+        version,
         soname: release.soname.clone(),
         site: python.site.clone(),
         folder: python.site.join(wheel.folder.as_bytes()),
@@ -162,20 +174,21 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let found = question.system.conda.clone();
     let environment = found.ok_or("the image has no conda")?;
     question.require_shell()?;
+    let package = question.target.library.conda.as_deref();
+    let package = package.ok_or("no package of conda is known to hold it")?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
     // The packages by component begin with CUDA 12; before there was one cudatoolkit.
     if major < 12 {
-        return Err(format!("conda-forge has no cuda-cupti of CUDA {major}.{minor}").into());
+        return Err(format!("conda-forge has no {package} of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
     let more = needs.iter().any(|need| need.stem != CUPTI);
     // The libraries beside libcupti come with the package for development.
-    let names = ["cuda-cupti", "cuda-cupti-dev"];
-    let names = names.iter().take(if more { 2 } else { 1 });
+    let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {
         environment,
-        packages: names.map(|name| format!("{name}={major}.{minor}.*")).collect(),
+        packages: names.map(|part| format!("{package}{part}={major}.{minor}.*")).collect(),
         soname: release.soname.clone(),
     }))
 }

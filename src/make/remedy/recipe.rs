@@ -103,10 +103,10 @@ impl std::fmt::Display for UnsolvedPoint {
 }
 
 impl PhaseRecipe {
-    /// The dead weight that goes; of a folder nothing that it holds is named.
+    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
-        let groups = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        groups.flat_map(|group| &group.paths)
+        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
+        dropped.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
@@ -203,17 +203,13 @@ fn bring_in(
     let mut made = None;
     let choice = choose_method(question, via, |way| {
         let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
-        let ForetoldAudit {
-            verdict,
-            because,
-            loses,
-            ..
-        } = &recipe.foretold;
-        if let Some(why) = loses {
+        let foretold = &recipe.foretold;
+        if let Some(why) = &foretold.loses {
             return Err(why.clone().into());
         }
-        if *verdict == Verdict::Fail && is_uncured(request, because) {
-            return Err(format!("what it makes would not pass its own audit: {}", because.join(", ")).into());
+        if foretold.verdict == Verdict::Fail && is_uncured(request, &foretold.because) {
+            let because = foretold.because.join(", ");
+            return Err(format!("what it makes would not pass its own audit: {because}").into());
         }
         made = Some(recipe);
         Ok(())

@@ -46,7 +46,7 @@ pub(crate) fn choose_release(
     asked
         .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
         .or_else(|| pinned(target))
-        .or_else(|| of_runtime(target, &wanted, &of))
+        .or_else(|| of_runtime(target, &wanted, &known, &of))
         .or_else(|| {
             let (cuda, because) = traced_cuda(target, wanted.soname.as_deref())?;
             Some(by_version(cuda, because))
@@ -138,12 +138,17 @@ fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
 fn of_runtime(
     target: &ImageFacts,
     wanted: &WantedCupti,
+    known: &[&str],
     of: &impl Fn(CudaVersion) -> Option<String>,
 ) -> Option<TargetRelease> {
     let cuda = wanted.cuda?;
     let mut runtimes = target.related.runtimes.iter();
     let runtime = runtimes.find(|runtime| parse_cuda_version(&runtime.version) == Some(cuda));
-    let exact = of(cuda);
+    // Mostly the two have one number; where they have not, the newest of the release is as good as another.
+    let same = runtime
+        .map(|runtime| &runtime.version)
+        .filter(|version| known.contains(&version.as_str()));
+    let exact = same.cloned().or_else(|| of(cuda));
     let because = runtime.map_or_else(
         || "CUDA_VERSION of the image says so".to_owned(),
         |runtime| format!("the CUDA runtime in the image is {}", runtime.version),

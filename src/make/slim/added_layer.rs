@@ -7,13 +7,13 @@ use std::path::Path;
 use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
-use super::new_image::sha256_digest;
 use super::provenance::{self, AddedFile, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry};
 use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use super::twin_files::TwinFiles;
 use crate::judge::facts::ImageFacts;
 use crate::make::remedy::install_folder::FolderDiscovery;
+use image_linkage::digest::Digest;
 use image_linkage::escape;
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
@@ -214,7 +214,7 @@ impl AddedLayer {
     }
 
     fn write(&mut self, rootfs: &Rootfs, at: &RootPath, content: Vec<u8>, because: &str) -> Result<(), SlimError> {
-        let sha256 = sha256_digest(&content)?.digest().to_owned();
+        let sha256 = Digest::of(&content).digest().to_owned();
         let at = self.members.add(rootfs, at, AddedMember::Written(content))?;
         self.proof.written.push(WrittenEntry {
             path: at.to_string(),

@@ -39,7 +39,7 @@ impl BlobWriter {
     ///
     /// Errors: What the compressor says.
     pub(crate) fn new(file: File, compression: Compression) -> io::Result<Self> {
-        let stored = HashedWriter::new(file)?;
+        let stored = HashedWriter::new(file);
         let encoder = match compression {
             Compression::None => BlobEncoder::Plain(stored),
             // No name and no time in the header (RFC 1952, 2.3): they would make each run's digest another one.
@@ -48,7 +48,7 @@ impl BlobWriter {
             }
             Compression::Zstd => BlobEncoder::Zstd(zstd::Encoder::new(stored, ZSTD_LEVEL)?),
         };
-        Ok(Self(HashedWriter::new(encoder)?))
+        Ok(Self(HashedWriter::new(encoder)))
     }
 
     /// Ends the blob, and says what was written.
@@ -61,10 +61,7 @@ impl BlobWriter {
             BlobEncoder::Gzip(encoder) => encoder.finish(),
             BlobEncoder::Zstd(encoder) => encoder.finish(),
         };
-        let stored = stored.map_err(|source| ImageError::Io {
-            what: "a new layer".to_owned(),
-            source,
-        })?;
+        let stored = stored.map_err(ImageError::io("a new layer"))?;
         let (_, digest, size) = stored.finish();
         Ok(WrittenBlob {
             digest,

@@ -10,7 +10,7 @@ use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::hashed_writer::HashedWriter;
 use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
-use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer, sha256_digest};
+use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer};
 use super::original_image::OriginalImage;
 use super::output::ImageOutput;
 use super::provenance::SlimProvenance;
@@ -139,7 +139,7 @@ impl<'a> ImageBuilder<'a> {
 
     /// What a layer is once it is written again; nothing is kept of its bytes.
     fn measure(&self, number: usize, cut: &LayerCut) -> Result<WrittenBlob, SlimError> {
-        let mut writer = HashedWriter::new(io::sink()).map_err(|error| self.failed(number, &error.to_string()))?;
+        let mut writer = HashedWriter::new(io::sink());
         let written = rewrite_layer(self.original.tar(number)?, cut, &self.index.limits, &mut writer);
         written.map_err(|why| self.failed(number, &why))?;
         let (_, diff_id, bytes) = writer.finish();
@@ -191,7 +191,7 @@ impl<'a> ImageBuilder<'a> {
             history => new_documents::write_config(&original.documents.config, &diff_ids, history.as_ref())
                 .map_err(SlimError::Cannot)?,
         };
-        let config_digest = sha256_digest(&config)?;
+        let config_digest = Digest::of(&config);
         let described = original.documents.manifest.as_deref();
         let layers: Vec<ManifestLayer> = self.layers.iter().map(in_manifest).collect();
         let written = new_documents::write_manifest(described, self.family, (&config_digest, config.len()), &layers);

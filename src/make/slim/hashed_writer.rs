@@ -12,12 +12,12 @@ pub(super) struct HashedWriter<W> {
 }
 
 impl<W> HashedWriter<W> {
-    pub(super) fn new(inner: W) -> io::Result<Self> {
-        Ok(Self {
+    pub(super) fn new(inner: W) -> Self {
+        Self {
             inner,
-            hasher: DigestHasher::for_digest(None).map_err(io::Error::other)?,
+            hasher: DigestHasher::default(),
             bytes: 0,
-        })
+        }
     }
 
     /// What took the bytes, their digest and their number.

@@ -9,7 +9,6 @@ use super::original_image::OriginalImage;
 use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
-use image_linkage::digest::DigestHasher;
 use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_source::{Digest, Platform};
@@ -91,11 +90,9 @@ impl NewImage<'_> {
             .map_err(|error| SlimError::Cannot(format!("layer {}: {error}", layer.blob.diff_id)))
     }
 
-    /// The digest of the config.
-    ///
-    /// Errors: Never; the digest of bytes is a digest.
-    pub(crate) fn config_digest(&self) -> Result<Digest, SlimError> {
-        sha256_digest(&self.config)
+    /// The digest of the config, as it is written.
+    pub(crate) fn config_digest(&self) -> Digest {
+        Digest::of(&self.config)
     }
 
     /// The bytes of all layers as stored, and uncompressed.
@@ -103,11 +100,4 @@ impl NewImage<'_> {
         let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
         (stored, self.layers.iter().map(|layer| layer.blob.bytes).sum())
     }
-}
-
-pub(super) fn sha256_digest(bytes: &[u8]) -> Result<Digest, SlimError> {
-    // By SHA-256, the one algorithm that every client must know (image-spec, descriptor.md, "Registered algorithms").
-    let mut hasher = DigestHasher::for_digest(None).map_err(SlimError::Cannot)?;
-    hasher.update(bytes);
-    Ok(hasher.finish())
 }

@@ -192,7 +192,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
 
 /// Copies what `from` gives; gives its SHA-256 in hexadecimal and its size.
 fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
-    let mut hashing = HashedWriter::new(to)?;
+    let mut hashing = HashedWriter::new(to);
     interrupt::copy_interruptible(from, &mut hashing)?;
     let (_, digest, bytes) = hashing.finish();
     Ok((digest.digest().to_owned(), bytes))

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use super::super::text_layout::count_words;
 use super::super::words::{
-    ReportTone, consumer_outcome_words, layer_words, layers_words, owner_words, request_verb, split_evidence,
-    suppression_words, user_names, version_words,
+    ReportTone, consumer_outcome, copy_reach, layer_words, layers_words, owner_words, request_verb, split_evidence,
+    suppression_words, version_words,
 };
 use super::{copy_picture, layer_picture};
 use crate::judge::facts::{CuptiCopy, ImageFacts};
@@ -199,15 +199,6 @@ fn copies(facts: &ImageFacts) -> Markup {
 }
 
 fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
-    let reach = match (copy.loadable.as_is, copy.loadable.nvidia) {
-        (true, true) => "loadable by its soname",
-        (true, false) => "loadable by its soname until the container runtime runs ldconfig",
-        (false, true) => "loadable by its soname once the container runtime has run ldconfig",
-        (false, false) if !copy.used_by.is_empty() => "not loadable by its soname alone",
-        (false, false) if copy.decoy => "for the tool that brings it",
-        (false, false) => "not loadable by its soname",
-    };
-    let users = user_names(copy, facts);
     html! {
         div.row {
             p { b { (version_words(copy)) } " " code { (copy.real_path) } }
@@ -217,9 +208,9 @@ fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
                 (owner_words(copy)) ", " (layer_words(facts, copy.layer))
             }
             p.about {
-                (reach)
-                @if !users.is_empty() { "; loaded by " (users.join(", ")) }
+                (copy_reach(copy, facts).plain())
                 @for problem in &copy.problems { "; " (problem) }
+                @if let Some(denial) = &copy.denial { "; permission denied: " (denial) }
             }
         }
     }
@@ -232,7 +223,7 @@ fn consumers(facts: &ImageFacts) -> Markup {
             div.rows { @for consumer in &facts.consumers {
                 div.row {
                     p { b { (consumer.name) } " " code { (consumer.object) } }
-                    p.about { (request_verb(consumer)) " " code { (escape::escape_bytes(&consumer.wants)) } ", gets " (consumer_outcome_words(consumer)) }
+                    p.about { (request_verb(consumer)) " " code { (escape::escape_bytes(&consumer.wants)) } ", " (consumer_outcome(consumer).plain()) }
                 }
             } }
         }

@@ -78,7 +78,19 @@ fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
     if let Some(first) = beside.and_then(|first| rows.get_mut(first)) {
         "\nnot applicable".clone_into(&mut first.line);
     }
+    let absent = in_state(matrix, ReadinessState::NotApplicable).filter(|entry| is_absent(entry));
+    let names: Vec<&str> = absent.map(|entry| entry.profiler.profile.name.as_str()).collect();
+    if let Some(last) = rows.last_mut() {
+        let label = "  · not in the image: ".to_owned();
+        last.labelled.push((label, names.join("; ")));
+    }
     rows
+}
+
+/// Whether nothing of a tool is in the image: its first condition asks for the tool or its framework.
+fn is_absent(entry: &ToolAssessment<'_>) -> bool {
+    let first = entry.profiler.profile.applies.first();
+    first.is_some_and(|condition| entry.here.as_is.because == [condition.otherwise.as_str()])
 }
 
 fn row(entry: &ToolAssessment<'_>) -> TableRow {
@@ -102,9 +114,11 @@ fn row(entry: &ToolAssessment<'_>) -> TableRow {
         ..TableRow::default()
     };
     if here.state == ReadinessState::NotApplicable {
-        // In text it takes a line: what it would cost and what to take instead is of no use here.
+        // In text it takes a line, or a place among the others that are not there: what it would cost and what to take
+        // instead is of no use here.
         let label = format!("  · {:NAMES$}  ", said.name);
-        row.labelled = vec![(label, here.because.join("; "))];
+        let told = (!is_absent(entry)).then(|| (label, here.because.join("; ")));
+        row.labelled = told.into_iter().collect();
     } else {
         row.line = line(entry);
         row.labelled = labelled(entry);

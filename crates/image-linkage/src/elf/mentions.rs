@@ -14,8 +14,7 @@ use super::operands;
 /// What to look for in objects.
 #[derive(Clone)]
 pub struct NameMatcher {
-    /// The names, the words of eight bytes that they begin with, and the prefixes: what is searched in every byte of
-    /// an object.
+    /// The names, the words of eight bytes that they begin with, and the prefixes: what every byte is searched for.
     needles: AhoCorasick,
     names: usize,
     words: usize,
@@ -143,7 +142,7 @@ impl<'a> MentionScanner<'a> {
         self.symbols
     }
 
-    /// What was found.
+    /// What was found in the whole object.
     pub(crate) fn finish(mut self) -> FoundMentions {
         // Nothing follows the last byte, so that hits near the end need not wait any longer.
         self.scan(0);

@@ -20,8 +20,8 @@ impl NodeAccess {
     };
 }
 
-/// What the attribute `security.capability` of a file gives a process, as far as the loader can tell
-/// (capabilities(7), "File capabilities").
+/// What the attribute `security.capability` of a file gives a process, as far as the loader can tell, as
+/// capabilities(7) has it under "File capabilities".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,

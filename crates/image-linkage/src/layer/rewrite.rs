@@ -13,7 +13,9 @@ use super::index::{LayerEntry, LayerIndex};
 use super::installed_list::InstalledList;
 use super::layer_writer::LayerWriter;
 use super::tar_header::{BLOCK, padding};
-use super::tar_members::{RawMember, TarItem, TarMembers};
+use super::tar_headers::TarItem;
+use super::tar_member::TarMember;
+use super::tar_members::TarMembers;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -110,7 +112,7 @@ pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &m
     loop {
         match members.next()? {
             TarItem::End => break,
-            TarItem::Global(raw) => out.write_all(&raw).map_err(|error| error.to_string())?,
+            TarItem::Global => out.write_all(members.raw()).map_err(|error| error.to_string())?,
             TarItem::Member(found) => member(&mut members, &found, cut, &mut firsts, out)?,
         }
     }
@@ -160,18 +162,18 @@ const LIST_BYTES: u64 = 16 << 20;
 
 fn member<'c, R: Read>(
     members: &mut TarMembers<'_, R>,
-    found: &RawMember,
+    found: &TarMember,
     cut: &'c LayerCut,
     firsts: &mut BTreeMap<&'c RootPath, RootPath>,
     out: &mut dyn Write,
 ) -> Result<(), String> {
-    let bytes = found.bytes();
+    let bytes = found.stored + found.padding();
     // What lies nowhere in the layer stays as it is written: engines ignore it or refuse it, as before.
-    let Some(path) = found.path.clone() else {
-        out.write_all(&found.raw).map_err(|error| error.to_string())?;
+    let Some(path) = members.place(found)? else {
+        out.write_all(members.raw()).map_err(|error| error.to_string())?;
         return copy(members, bytes, out);
     };
-    let (change, at) = match cut.fate(&path, found.member.kind) {
+    let (change, at) = match cut.fate(&path, found.kind) {
         MemberAction::Goes => return members.read(bytes, |_| ()),
         MemberAction::Stays(change) => (change, &path),
         MemberAction::Inherited(heir) => {
@@ -185,7 +187,7 @@ fn member<'c, R: Read>(
             )
         }
     };
-    let is_plain = change.is_nothing() && !found.is_sparse() && !found.member.has_no_content();
+    let is_plain = change.is_nothing() && found.sparse.is_none() && !found.has_no_content();
     if let Some(group) = cut.twins.get(&path).filter(|_| is_plain) {
         if let Some(first) = firsts.get(group) {
             let change = HeaderChange {
@@ -194,8 +196,8 @@ fn member<'c, R: Read>(
                 kind: Some(b'1'),
                 ..change
             };
-            write_headers(found, at, &change, out)?;
-            members.note(at.clone(), &found.member)?;
+            write_headers(members.raw(), found, at, &change, out)?;
+            members.note(at.clone(), found)?;
             return members.read(bytes, |_| ());
         }
         firsts.insert(group, path.clone());
@@ -210,46 +212,48 @@ fn member<'c, R: Read>(
             out,
         );
     }
-    write_headers(found, at, &change, out)?;
-    members.note(at.clone(), &found.member)?;
+    write_headers(members.raw(), found, at, &change, out)?;
+    members.note(at.clone(), found)?;
     copy(members, bytes, out)
 }
 
 /// Writes the headers of a member with what changes.
 fn write_headers(
-    found: &RawMember,
+    raw: &[u8],
+    found: &TarMember,
     path: &RootPath,
     change: &HeaderChange<'_>,
     out: &mut dyn Write,
 ) -> Result<(), String> {
     if change.is_nothing() {
-        return out.write_all(&found.raw).map_err(|error| error.to_string());
+        return out.write_all(raw).map_err(|error| error.to_string());
     }
-    if found.is_sparse() {
+    if found.sparse.is_some() {
         return Err(format!(
             "{path} is a sparse file with other names, which is not written again under one of them"
         ));
     }
-    let headers = edit_headers(&found.raw, found.own, change)?;
+    let headers = edit_headers(raw, found.own, change)?;
     out.write_all(&headers).map_err(|error| error.to_string())
 }
 
 /// Writes a member with the content that `change` makes of its own.
 fn shorten<R: Read>(
     members: &mut TarMembers<'_, R>,
-    found: &RawMember,
+    found: &TarMember,
     path: &RootPath,
     change: &dyn Fn(&[u8]) -> Vec<u8>,
     out: &mut dyn Write,
 ) -> Result<(), String> {
-    let stored = found.member.stored;
+    let stored = found.stored;
     let mut content = Vec::new();
     members.read(stored, |piece| content.extend_from_slice(piece))?;
-    members.read(found.bytes() - stored, |_| ())?;
+    members.read(found.padding(), |_| ())?;
     let content = change(&content);
     let bytes = content.len() as u64;
     let size = (bytes != stored).then_some(bytes);
     write_headers(
+        members.raw(),
         found,
         path,
         &HeaderChange {
@@ -263,7 +267,7 @@ fn shorten<R: Read>(
     let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(|error| error.to_string());
     write(&content)?;
     write(zeros.get(..padding).unwrap_or_default())?;
-    members.note(path.clone(), &found.member)
+    members.note(path.clone(), found)
 }
 
 fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Write) -> Result<(), String> {
@@ -289,13 +293,13 @@ pub fn extract_files(
     loop {
         let found = match members.next()? {
             TarItem::End => return members.drain(),
-            TarItem::Global(_) => continue,
-            TarItem::Member(found) => *found,
+            TarItem::Global => continue,
+            TarItem::Member(found) => found,
         };
-        let (stored, bytes) = (found.member.stored, found.bytes());
-        let wanted = found.path.as_ref().filter(|path| paths.contains(*path));
-        if let Some(path) = wanted.filter(|_| !found.member.has_no_content()) {
-            if found.is_sparse() {
+        let (stored, place) = (found.stored, members.place(&found)?);
+        let wanted = place.as_ref().filter(|path| paths.contains(*path));
+        if let Some(path) = wanted.filter(|_| !found.has_no_content()) {
+            if found.sparse.is_some() {
                 return Err(format!("{path} is stored as a sparse file, which is not taken out"));
             }
             // Once without a byte, so that an empty file is made too.
@@ -308,12 +312,12 @@ pub fn extract_files(
             if let Some(error) = failure {
                 return Err(error.to_string());
             }
-            members.read(bytes - stored, |_| ())?;
         } else {
-            members.read(bytes, |_| ())?;
+            members.read(stored, |_| ())?;
         }
-        if let Some(path) = found.path {
-            members.note(path, &found.member)?;
+        members.read(found.padding(), |_| ())?;
+        if let Some(path) = place {
+            members.note(path, &found)?;
         }
     }
 }

@@ -6,8 +6,6 @@
 
 /// The size of a tar block.
 pub(super) const BLOCK: usize = 512;
-/// The same, for places in the stream.
-pub(super) const BLOCK_BYTES: u64 = BLOCK as u64;
 
 /// The headers before the next entry that have been seen so far. One value serves one entry.
 #[derive(Debug, Default)]
@@ -124,7 +122,7 @@ pub(super) fn put(block: &mut [u8; BLOCK], place: FieldRange, text: &[u8]) {
 
 /// The zeros behind `bytes` of content, which fill its last block.
 pub(super) fn padding(bytes: u64) -> u64 {
-    bytes.wrapping_neg() % BLOCK_BYTES
+    bytes.wrapping_neg() % BLOCK as u64
 }
 
 fn is_zero(block: &[u8; BLOCK]) -> bool {
@@ -144,6 +142,11 @@ fn is_known(block: &mut [u8; BLOCK]) -> bool {
         b"ustar " => version == *b" \0",
         _ => false,
     }
+}
+
+/// Whether `start` begins with a header, by its checksum: the magic `ustar` is missing in older archives.
+pub fn is_tar(start: &[u8]) -> bool {
+    start.first_chunk().is_some_and(|block| check_sum(block).is_ok())
 }
 
 /// Compares the sum of the bytes, signed or unsigned, with the one that stands in the header.

@@ -1,4 +1,4 @@
-//! What the headers of one member say.
+//! What a member is, by its headers.
 
 use tar_core::parse::{Limits as TarLimits, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
@@ -22,21 +22,23 @@ pub(super) fn tar_parser(limits: &Limits) -> Parser {
     parser
 }
 
-/// A member's header, taken out of the buffer.
-pub(super) struct TarMember {
+/// What the headers of one member say.
+pub struct TarMember {
     /// The name, as written.
     pub name: Vec<u8>,
     /// What it is, by its type flag.
     pub kind: EntryType,
     /// The target of a link, as written.
     pub link: Vec<u8>,
-    pub access: NodeAccess,
+    pub(super) access: NodeAccess,
     /// What its attribute `security.capability` says.
-    pub capabilities: Option<FileCapabilities>,
+    pub(super) capabilities: Option<FileCapabilities>,
     /// The bytes of content in the stream.
     pub stored: u64,
     /// Where they lie in a sparse file, and its size.
     pub sparse: Option<(Vec<SparseEntry>, u64)>,
+    /// Where its own header begins among its headers, behind its extensions.
+    pub(super) own: usize,
 }
 
 impl TarMember {
@@ -71,21 +73,18 @@ impl TarMember {
             capabilities: records.capabilities,
             stored: stored(entry, kind, &records, own_map)?,
             sparse,
+            own: headers.entry_at(),
         })
     }
 
-    pub(crate) fn padding(&self) -> u64 {
-        padding(self.stored)
-    }
-
-    /// Whether it is a sparse file.
-    pub(crate) fn is_sparse(&self) -> bool {
-        self.sparse.is_some()
-    }
-
     /// Whether it has no content, whatever its size says.
-    pub fn has_no_content(&self) -> bool {
+    pub(super) fn has_no_content(&self) -> bool {
         has_no_content(self.kind)
+    }
+
+    /// The bytes behind its content, which fill the last block.
+    pub fn padding(&self) -> u64 {
+        padding(self.stored)
     }
 }
 
@@ -101,7 +100,7 @@ fn kind(entry: &ParsedEntry<'_>) -> EntryType {
 
 /// Whether a member of this kind has no content even where its header gives a size: a hard link, for one, may
 /// carry the size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
-pub fn has_no_content(kind: EntryType) -> bool {
+fn has_no_content(kind: EntryType) -> bool {
     matches!(
         kind,
         EntryType::Link
@@ -125,9 +124,4 @@ fn stored(entry: &ParsedEntry<'_>, kind: EntryType, records: &PaxRecords, own_ma
             .ok_or_else(|| "a sparse map is larger than its member".to_owned()),
         _ => Ok(entry.size),
     }
-}
-
-/// An error in the headers that begin at byte `at`.
-pub(super) fn describe_damage(at: u64, error: &dyn std::fmt::Display) -> String {
-    format!("damaged tar header at byte {at} of the uncompressed layer: {error}")
 }

@@ -3,17 +3,14 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use tar_core::parse::{ParseEvent, Parser};
 use tar_core::{EntryType, SparseEntry};
 
 use super::changeset::Changeset;
 use super::file_facts::{FileReader, KeptBudget};
 use super::index::LayerEntry;
 use super::interest::IndexOptions;
-use super::pax;
-use super::tar_header::{BLOCK_BYTES, HeaderScan};
-use super::tar_input::TarInput;
-use super::tar_member::{TarMember, describe_damage, tar_parser};
+use super::tar_headers::{TarHeaders, TarItem};
+use super::tar_member::TarMember;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -24,8 +21,7 @@ use crate::path::RootPath;
 pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
     let limits = &options.limits;
     let mut walk = TarWalk {
-        input: TarInput::new(reader),
-        headers: HeaderScan::default(),
+        headers: TarHeaders::new(reader, limits),
         changeset: Changeset::default(),
         options,
         limits,
@@ -33,22 +29,23 @@ pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Re
         holes: 0,
         members: 0,
     };
-    let mut parser = tar_parser(limits);
-    while let Some(member) = walk.next_member(&mut parser)? {
-        walk.take(&member)?;
+    loop {
+        match walk.headers.next()? {
+            TarItem::Member(member) => walk.take(&member)?,
+            TarItem::Global => {}
+            TarItem::End => break,
+        }
     }
     // A sibling whose name sorts into a directory makes the directory count twice.
     let directories = limits.layer_entries.saturating_mul(2);
     walk.changeset.check_directories(directories)?;
     // The digest is that of all bytes, those behind the end marker included.
-    walk.input.drain()?;
+    walk.headers.input.drain()?;
     Ok(walk.changeset)
 }
 
 struct TarWalk<'a, R> {
-    input: TarInput<R>,
-    /// The headers at the start of the input's buffer.
-    headers: HeaderScan,
+    headers: TarHeaders<R>,
     changeset: Changeset,
     options: &'a IndexOptions,
     limits: &'a Limits,
@@ -59,65 +56,6 @@ struct TarWalk<'a, R> {
 }
 
 impl<R: BufRead> TarWalk<'_, R> {
-    fn next_member(&mut self, parser: &mut Parser) -> Result<Option<TarMember>, String> {
-        loop {
-            let at = self.input.position;
-            self.headers
-                .prepare(self.input.buffered_mut())
-                .map_err(|error| describe_damage(at, &error))?;
-            let event = parser
-                .parse(self.input.buffered())
-                .map_err(|error| describe_damage(at, &error))?;
-            let (consumed, member) = match event {
-                ParseEvent::NeedData { min_bytes } => {
-                    // A long name, a long link target and records may each reach the limit before the header comes.
-                    if !self.input.fill(min_bytes, 4 * self.limits.tar_metadata)? {
-                        return self.end_without_marker();
-                    }
-                    continue;
-                }
-                ParseEvent::End { .. } => return Ok(None),
-                // Global records change no member, as in Go's archive/tar; damage in them counts.
-                ParseEvent::GlobalExtensions { consumed, pax_data } => {
-                    (consumed, pax::read_records(pax_data).map(|_| None))
-                }
-                ParseEvent::Entry { consumed, entry } => {
-                    (consumed, TarMember::new(&entry, None, &self.headers, 0).map(Some))
-                }
-                ParseEvent::SparseEntry {
-                    consumed,
-                    entry,
-                    sparse_map,
-                    real_size,
-                } => {
-                    let own_map = (consumed - self.headers.entry_at()) as u64 - BLOCK_BYTES;
-                    let sparse = Some((sparse_map, real_size));
-                    let member = TarMember::new(&entry, sparse, &self.headers, own_map);
-                    (consumed, member.map(Some))
-                }
-            };
-            let member = member.map_err(|error| describe_damage(at, &error))?;
-            self.input.consume(consumed);
-            self.headers = HeaderScan::default();
-            if member.is_some() {
-                return Ok(member);
-            }
-        }
-    }
-
-    /// A tar may end without its marker or in the middle of it, between two members only.
-    fn end_without_marker(&self) -> Result<Option<TarMember>, String> {
-        match self.input.buffered() {
-            [] => Ok(None),
-            rest if rest.len() as u64 == BLOCK_BYTES && rest.iter().all(|&byte| byte == 0) => Ok(None),
-            rest => Err(format!(
-                "the tar ends in the middle of a header, {} bytes after byte {}",
-                rest.len(),
-                self.input.position
-            )),
-        }
-    }
-
     fn take(&mut self, member: &TarMember) -> Result<(), String> {
         self.members += 1;
         if self.members > self.limits.layer_entries {
@@ -143,7 +81,7 @@ impl<R: BufRead> TarWalk<'_, R> {
                     }
                     let entry = self.file(path, member)?;
                     self.changeset.add(path.clone(), entry);
-                    return self.input.skip(after);
+                    return self.headers.input.skip(after);
                 }
                 None => LayerEntry::Special,
             },
@@ -151,8 +89,8 @@ impl<R: BufRead> TarWalk<'_, R> {
         if let Some(path) = placed {
             self.changeset.add(path, entry);
         }
-        self.input.skip(stored)?;
-        self.input.skip(after)
+        self.headers.input.skip(stored)?;
+        self.headers.input.skip(after)
     }
 
     fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> LayerEntry {
@@ -168,7 +106,7 @@ impl<R: BufRead> TarWalk<'_, R> {
     fn file(&mut self, path: &RootPath, member: &TarMember) -> Result<LayerEntry, String> {
         let mut file = FileReader::new(path, member.access.mode, self.options);
         match &member.sparse {
-            None => self.input.read(member.stored, |bytes| file.push(bytes))?,
+            None => self.headers.input.read(member.stored, |bytes| file.push(bytes))?,
             Some((regions, bytes)) => self.sparse(&mut file, member.stored, regions, *bytes)?,
         }
         let (mut facts, too_large) = file.finish();
@@ -191,17 +129,17 @@ impl<R: BufRead> TarWalk<'_, R> {
         let surplus = surplus(stored, regions, bytes).ok_or_else(|| {
             format!(
                 "a sparse file's map does not fit its content, before byte {}",
-                self.input.position
+                self.headers.input.position
             )
         })?;
         let mut at = 0;
         for region in regions {
             self.zeros(file, region.offset.saturating_sub(at))?;
-            self.input.read(region.length, |bytes| file.push(bytes))?;
+            self.headers.input.read(region.length, |bytes| file.push(bytes))?;
             at = region.offset.saturating_add(region.length);
         }
         self.zeros(file, bytes.saturating_sub(at))?;
-        self.input.skip(surplus)
+        self.headers.input.skip(surplus)
     }
 
     /// Passes a hole as zeros, as long as the content matters.
@@ -215,7 +153,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             let n = left.min(ZEROS.len() as u64);
             self.holes += n;
             // A map of some bytes may stand for exabytes of zeros, which are searched like any bytes.
-            if self.holes > self.limits.ratio_from.max(self.input.position) {
+            if self.holes > self.limits.ratio_from.max(self.headers.input.position) {
                 return Err(format!(
                     "the holes of sparse libraries exceed {} bytes",
                     self.limits.ratio_from

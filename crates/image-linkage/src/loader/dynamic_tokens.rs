@@ -16,10 +16,10 @@ pub(crate) struct DynamicTokens<'a> {
     pub trusted: OriginTrust<'a>,
 }
 
-/// Where `$ORIGIN` counts.
+/// Where in a path `$ORIGIN` counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OriginTrust<'a> {
-    /// Everywhere.
+    /// Wherever it stands in it.
     All,
     /// At the start of a path, as its whole first part: in the libraries of a secure execution.
     AtStart,

@@ -68,8 +68,8 @@ pub(super) fn refused(words: &str) -> TriedFile {
     TriedFile::Refused(LoadRefusal::Verify(words.to_owned()))
 }
 
-/// The end of a process at a cut that leaves a page without a byte of the file. Within its last page the rest reads
-/// as zero (mmap(2)).
+/// The end of a process at a cut that leaves a page without a byte of the file. Within its last page the rest is zero
+/// to a reader (mmap(2)).
 pub(super) fn truncation(elf: &ElfFacts) -> Option<LoadRefusal> {
     let cuts = elf.problems.iter().filter_map(|problem| match problem {
         ElfProblem::Truncated { what, end, bytes } if end.div_ceil(PAGE) > bytes.div_ceil(PAGE) => {

@@ -13,7 +13,7 @@ pub struct FileCredentials {
     pub uid: u32,
     /// The number of its group.
     pub gid: u32,
-    /// The supplementary groups.
+    /// The numbers of its supplementary groups.
     pub groups: Vec<u32>,
     /// Whether it may read every file, as engines let root: `CAP_DAC_OVERRIDE`.
     pub reads_all: bool,
@@ -93,7 +93,7 @@ pub struct AccessDenial {
     pub access: NodeAccess,
     /// What was wanted of it.
     pub usage: FileUse,
-    /// Who wanted it.
+    /// Who wanted it, in words.
     pub who: String,
 }
 

@@ -59,14 +59,14 @@ impl<T> MemberCatalog<T> {
                 Some(ArchiveNode::Link(target)) => at = target,
             }
         }
-        Err(ImageError::NotAnImage {
-            what: self.what.clone(),
-            reason: format!(
+        Err(ImageError::not_an_image(
+            &self.what,
+            format!(
                 "its member {} leads through more than {} links, or in a circle",
                 escape::escape_bytes(name.as_bytes()),
                 self.links
             ),
-        })
+        ))
     }
 
     /// The stored file that `name` leads to.

@@ -73,10 +73,8 @@ pub(super) fn list_saved_platforms(
 }
 
 fn read_entries(what: &str, manifest: &[u8]) -> Result<Vec<SavedImage>, ImageError> {
-    serde_json::from_slice(manifest).map_err(|error| ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason: format!("its manifest.json cannot be read: {error}"),
-    })
+    serde_json::from_slice(manifest)
+        .map_err(|error| ImageError::not_an_image(what, format!("its manifest.json cannot be read: {error}")))
 }
 
 fn candidates<'a>(
@@ -108,10 +106,7 @@ fn named<'a>(
         let entries = each_once(entries.iter().collect());
         let names: BTreeSet<&str> = entries.iter().map(|entry| name(entry)).collect();
         return match names.len() {
-            0 => Err(ImageError::NotAnImage {
-                what: what.to_owned(),
-                reason: "its manifest.json lists no image".to_owned(),
-            }),
+            0 => Err(ImageError::not_an_image(what, "its manifest.json lists no image")),
             1 => Ok(entries),
             _ => Err(wanted.ambiguous(names.into_iter())),
         };
@@ -201,10 +196,7 @@ fn image(
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     let what = documents.what();
-    let not_an_image = |reason: String| ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason,
-    };
+    let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     let names = chosen.entry.layers.as_deref().unwrap_or_default();
     let (in_manifest, in_config) = (names.len(), chosen.config.diff_ids.len());
     // Each layer needs its diff id; fewer of them, as in a build cache that was saved, made other readers crash.

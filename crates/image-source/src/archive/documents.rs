@@ -55,13 +55,13 @@ pub(crate) fn read_document(
 
 /// The error for a member that a manifest names and that is not there.
 pub(crate) fn missing_member(what: &str, name: &RootPath) -> ImageError {
-    ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason: format!(
+    ImageError::not_an_image(
+        what,
+        format!(
             "{} is named by its manifest and is missing; it was cut short or is damaged, save the image again",
             shown(name)
         ),
-    }
+    )
 }
 
 /// The name of a member in an error.
@@ -80,10 +80,10 @@ fn shown(name: &RootPath) -> String {
 pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageError> {
     // An algorithm that nobody registered may spell its digest with dots and slashes (CVE-2024-3727).
     if !digest.is_registered() {
-        return Err(ImageError::NotAnImage {
-            what: what.to_owned(),
-            reason: format!("digest {digest} is of none of the algorithms sha256, sha384, sha512"),
-        });
+        return Err(ImageError::not_an_image(
+            what,
+            format!("digest {digest} is of none of the algorithms sha256, sha384, sha512"),
+        ));
     }
     Ok(RootPath::from(
         format!("blobs/{}/{}", digest.algorithm(), digest.digest()).as_str(),

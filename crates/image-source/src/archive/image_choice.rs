@@ -33,10 +33,10 @@ fn archive_format(
         }
         _ if layout => Ok(ArchiveFormat::Oci),
         // Layers applied in another order are another image, so their order is never guessed from names or places.
-        _ => Err(ImageError::NotAnImage {
-            what: documents.what().to_owned(),
-            reason: "it has neither a manifest.json nor an index.json, so the layer order is unknown".to_owned(),
-        }),
+        _ => Err(ImageError::not_an_image(
+            documents.what(),
+            "it has neither a manifest.json nor an index.json, so the layer order is unknown",
+        )),
     }
 }
 

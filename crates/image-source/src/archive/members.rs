@@ -4,12 +4,9 @@
 
 use std::io::{self, BufReader, Read, Seek};
 
-use tar_core::EntryType;
-use tar_core::parse::{Limits as HeaderLimits, ParseEvent, ParsedEntry, Parser};
-
 use crate::image_error::ImageError;
 use image_linkage::escape;
-use image_linkage::layer::has_no_content;
+use image_linkage::layer::{EntryType, HeaderParser, HeaderStep, TarItem, TarMember};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -129,7 +126,9 @@ impl<R: Read> SkipRead for SkipStream<R> {
 pub(crate) struct ArchiveMembers<R> {
     what: String,
     inner: R,
-    parser: Parser,
+    parser: HeaderParser,
+    /// Bytes of one member's name, and of the name it leads to.
+    name_limit: usize,
     /// Bytes of one member's header with all its extensions; sparse maps may chain without end.
     header_limit: usize,
     /// Bytes of the archive that were consumed.
@@ -146,18 +145,11 @@ pub(crate) struct ArchiveMembers<R> {
 impl<R: SkipRead> ArchiveMembers<R> {
     /// The members of the archive `inner`, which errors name `what`.
     pub(crate) fn new(what: &str, inner: R, limits: &Limits) -> Self {
-        let saturated = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
-        let mut parser = Parser::new(HeaderLimits {
-            max_metadata_size: saturated(limits.tar_metadata),
-            max_path_len: Some(saturated(limits.path_bytes)),
-            max_sparse_entries: limits.sparse_regions,
-            ..HeaderLimits::default()
-        });
-        parser.set_allow_empty_path(true);
         Self {
             what: what.to_owned(),
             inner,
-            parser,
+            parser: HeaderParser::new(limits),
+            name_limit: limits.path_bytes,
             header_limit: limits.tar_metadata.saturating_mul(2),
             position: 0,
             ahead: Vec::new(),
@@ -186,29 +178,24 @@ impl<R: SkipRead> ArchiveMembers<R> {
             if !self.fill(need)? {
                 return Ok(None);
             }
-            let (consumed, member) = match self.parser.parse(&self.ahead) {
-                Ok(ParseEvent::NeedData { min_bytes }) => {
+            let (item, consumed) = match self.parser.step(&mut self.ahead) {
+                Ok(HeaderStep::More(bytes)) => {
                     // At least one byte more than before, so that the loop always comes to an end.
-                    need = min_bytes.max(self.ahead.len() + 1);
+                    need = bytes.max(self.ahead.len() + 1);
                     continue;
                 }
-                Ok(ParseEvent::End { .. }) => return Ok(None),
-                // As `git archive` writes it in front of all members: it is none itself, and no
-                // reason to refuse the archive.
-                Ok(ParseEvent::GlobalExtensions { consumed, .. }) => (consumed, None),
-                Ok(ParseEvent::Entry { consumed, entry }) => (consumed, Some(member(&entry))),
-                Ok(ParseEvent::SparseEntry { consumed, entry, .. }) => {
-                    let mut sparse = member(&entry);
-                    sparse.kind = MemberKind::Sparse;
-                    (consumed, Some(sparse))
-                }
-                Err(error) => return Err(self.not_a_tar(&error.to_string())),
+                Ok(HeaderStep::Whole(item, consumed)) => (item, consumed),
+                Err(error) => return Err(self.not_a_tar(&error)),
             };
             self.ahead.drain(..consumed.min(self.ahead.len()));
             self.position += consumed as u64;
             need = BLOCK;
-            if let Some(member) = member {
-                return self.enter(member).map(Some);
+            match item {
+                TarItem::Member(member) => return self.enter(&member).map(Some),
+                // As `git archive` writes it in front of all members: it is none itself, and no
+                // reason to refuse the archive.
+                TarItem::Global => {}
+                TarItem::End => return Ok(None),
             }
         }
     }
@@ -218,19 +205,28 @@ impl<R: SkipRead> ArchiveMembers<R> {
         self.inner
     }
 
-    fn enter(&mut self, mut member: ArchiveMember) -> Result<ArchiveMember, ImageError> {
+    fn enter(&mut self, member: &TarMember) -> Result<ArchiveMember, ImageError> {
         self.count += 1;
         if self.count > MAX_MEMBERS {
             return Err(self.not_a_tar(&format!(
                 "it has more than {MAX_MEMBERS} members; name the archive of an image, not of its files"
             )));
         }
-        member.offset = self.position;
-        self.content = member.size;
-        // Up to the next whole block, and nothing after a size that is a multiple already, such as 0.
-        self.padding = member.size.wrapping_neg() % BLOCK as u64;
-        self.current = member.name.clone();
-        Ok(member)
+        if member.name.len().max(member.link.len()) > self.name_limit {
+            let limit = self.name_limit;
+            return Err(self.not_a_tar(&format!(
+                "the name of a member is longer than the limit of {limit} bytes"
+            )));
+        }
+        self.content = member.stored;
+        self.padding = member.padding();
+        self.current = RootPath::new(&member.name);
+        Ok(ArchiveMember {
+            name: self.current.clone(),
+            kind: kind(member),
+            offset: self.position,
+            size: member.stored,
+        })
     }
 
     /// Reads ahead to `need` bytes; `false` at the end of the archive, which may lack its end marks.
@@ -282,10 +278,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
     }
 
     fn io(&self, source: io::Error) -> ImageError {
-        ImageError::Io {
-            what: self.what.clone(),
-            source,
-        }
+        ImageError::io(&self.what)(source)
     }
 
     fn not_a_tar(&self, reason: &str) -> ImageError {
@@ -294,10 +287,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
             Some(b'{') => format!("{reason}; it goes on with {}", begin(&self.ahead)),
             _ => reason.to_owned(),
         };
-        ImageError::NotAnImage {
-            what: self.what.clone(),
-            reason,
-        }
+        ImageError::not_an_image(&self.what, reason)
     }
 }
 
@@ -330,30 +320,18 @@ impl<R: Read> Read for ArchiveMembers<R> {
     }
 }
 
-/// The header of `entry`.
-fn member(entry: &ParsedEntry<'_>) -> ArchiveMember {
-    let name = RootPath::new(&entry.path);
-    let target = entry.link_target.as_deref().unwrap_or_default();
-    let kind = match entry.entry_type {
+fn kind(member: &TarMember) -> MemberKind {
+    let target = &member.link;
+    match member.kind {
+        _ if member.sparse.is_some() => MemberKind::Sparse,
         // Archives older than ustar mark a directory by the slash at its name's end and by nothing else.
-        EntryType::Regular | EntryType::Continuous if !entry.path.ends_with(b"/") => MemberKind::File,
+        EntryType::Regular | EntryType::Continuous if !member.name.ends_with(b"/") => MemberKind::File,
         // A hard link names its target from the archive's root, a symbolic link from its own folder. Docker before 25
         // saved a layer that two images share as a link to `../ID/layer.tar`.
         EntryType::Link => MemberKind::Link(RootPath::new(target)),
         // An absolute target is one of the archive's own members, and never a file of the host.
         EntryType::Symlink if target.starts_with(b"/") => MemberKind::Link(RootPath::new(target)),
-        EntryType::Symlink => MemberKind::Link(name.parent().join(target)),
+        EntryType::Symlink => MemberKind::Link(RootPath::new(&member.name).parent().join(target)),
         _ => MemberKind::Other,
-    };
-    ArchiveMember {
-        name,
-        kind,
-        offset: 0,
-        // Some writers give a link the size of its target, and no content follows it.
-        size: if has_no_content(entry.entry_type) {
-            0
-        } else {
-            entry.size
-        },
     }
 }

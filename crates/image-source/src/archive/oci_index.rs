@@ -103,10 +103,7 @@ struct LayoutFile {
 
 /// Checks the `oci-layout` file, which says that this is a layout and of which version.
 fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<(), ImageError> {
-    let not_a_layout = |reason: String| ImageError::NotAnImage {
-        what: documents.what().to_owned(),
-        reason,
-    };
+    let not_a_layout = |reason: String| ImageError::not_an_image(documents.what(), reason);
     let name = RootPath::from("oci-layout");
     let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
@@ -125,20 +122,15 @@ fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Re
 /// The descriptors of `index.json`.
 fn index(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
-    let bytes =
-        documents::find_document(documents, &name, None, None, request.limits().document)?.ok_or_else(|| {
-            ImageError::NotAnImage {
-                what: documents.what().to_owned(),
-                reason: "it has no index.json".to_owned(),
-            }
-        })?;
+    let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
+        .ok_or_else(|| ImageError::not_an_image(documents.what(), "it has no index.json"))?;
     let what = documents::name_member(documents, &name);
     match manifest::read_manifest(&what, &bytes)? {
         manifest::ManifestDocument::Index(descriptors) => Ok(descriptors),
-        manifest::ManifestDocument::Manifest(_) => Err(ImageError::NotAnImage {
+        manifest::ManifestDocument::Manifest(_) => Err(ImageError::not_an_image(
             what,
-            reason: "it is a manifest where an index belongs".to_owned(),
-        }),
+            "it is a manifest where an index belongs",
+        )),
     }
 }
 
@@ -253,10 +245,10 @@ fn find_manifest<B>(
             manifest::ManifestDocument::Index(inner) => choose(&what, &inner)?,
         };
     }
-    Err(ImageError::NotAnImage {
-        what: documents.what().to_owned(),
-        reason: format!("its indexes lie more than {MAX_DEPTH} deep in each other"),
-    })
+    Err(ImageError::not_an_image(
+        documents.what(),
+        format!("its indexes lie more than {MAX_DEPTH} deep in each other"),
+    ))
 }
 
 /// The one manifest of the layout whose config is `config`; `None` where there is none, or more than one.

@@ -17,7 +17,7 @@ use crate::platform::Platform;
 use crate::source::{OpenRequest, OpenedImage, OpenedLayers, ProgressReader};
 use image_linkage::digest::Digest;
 use image_linkage::layer::decompress::{Compression, detect_compression};
-use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex, is_tar};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -73,10 +73,7 @@ fn pass_whole(what: &str, reader: impl Read + Send, request: &OpenRequest<'_>) -
     let passed = pass(what, &mut members, request)?;
     // What stands behind the end marks is read as well: `docker save` would report a broken pipe.
     let drained = members.into_inner().drain();
-    drained.map_err(|source| ImageError::Io {
-        what: what.to_owned(),
-        source,
-    })?;
+    drained.map_err(ImageError::io(what))?;
     Ok(passed)
 }
 
@@ -126,10 +123,10 @@ fn pass<R: Read + Send>(
 }
 
 fn too_many_layers(what: &str, limit: usize) -> ImageError {
-    ImageError::NotAnImage {
-        what: what.to_owned(),
-        reason: format!("it holds more layers than the limit of {limit}; save fewer images at once"),
-    }
+    ImageError::not_an_image(
+        what,
+        format!("it holds more layers than the limit of {limit}; save fewer images at once"),
+    )
 }
 
 /// Indexes one member as a layer.
@@ -168,10 +165,7 @@ fn peek(what: &str, members: &mut impl Read) -> Result<Vec<u8>, ImageError> {
 
 fn read_on(what: &str, mut reader: impl Read, bytes: &mut Vec<u8>) -> Result<(), ImageError> {
     let read = reader.read_to_end(bytes);
-    read.map(drop).map_err(|source| ImageError::Io {
-        what: what.to_owned(),
-        source,
-    })
+    read.map(drop).map_err(ImageError::io(what))
 }
 
 /// Whether a member is a JSON document of a size that is read: it begins like one, and is no tar archive
@@ -180,13 +174,6 @@ fn is_document(start: &[u8], bytes: u64, limits: &Limits) -> bool {
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
     // By content and not by name: configs are called `HEX.json`, `sha256:HEX` or `blobs/sha256/HEX`.
     matches!(first, Some(b'{' | b'[')) && bytes <= limits.document && !is_tar(start)
-}
-
-fn is_tar(start: &[u8]) -> bool {
-    // By the checksum, which every header has; the magic `ustar` is missing in older archives.
-    start
-        .first_chunk()
-        .is_some_and(|block| tar_core::Header::from_bytes(block).verify_checksum().is_ok())
 }
 
 /// Whether a member that is no document may be a layer, by its place or by its first bytes.
@@ -278,9 +265,6 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes".to_owned(),
             Some(MemberContent::Sparse) => sparse_reason(name),
         };
-        Err(ImageError::NotAnImage {
-            what: name_member(self, name),
-            reason,
-        })
+        Err(ImageError::not_an_image(name_member(self, name), reason))
     }
 }

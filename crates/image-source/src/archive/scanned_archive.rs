@@ -101,24 +101,21 @@ enum StoredArchive<'a> {
 
 fn find_archive<'a>(path: &'a Path, limits: &Limits) -> Result<StoredArchive<'a>, ImageError> {
     let what = path.display().to_string();
-    let io_error = |source| ImageError::Io {
-        what: what.clone(),
-        source,
-    };
-    let mut file = File::open(path).map_err(io_error)?;
-    let metadata = file.metadata().map_err(io_error)?;
+    let io_error = ImageError::io(&what);
+    let mut file = File::open(path).map_err(&io_error)?;
+    let metadata = file.metadata().map_err(&io_error)?;
     if metadata.is_dir() {
-        return Err(ImageError::NotAnImage {
-            what,
-            reason: "it is a folder; name it as oci:DIR or rootfs:DIR".to_owned(),
-        });
+        return Err(ImageError::not_an_image(
+            what.as_str(),
+            "it is a folder; name it as oci:DIR or rootfs:DIR",
+        ));
     }
     // Looking at the first bytes of a pipe would take them away.
     if !metadata.is_file() {
         return Ok(StoredArchive::Stream(file));
     }
-    let compressed = is_compressed(&mut file).map_err(io_error)?;
-    file.rewind().map_err(io_error)?;
+    let compressed = is_compressed(&mut file).map_err(&io_error)?;
+    file.rewind().map_err(&io_error)?;
     if compressed {
         return Ok(StoredArchive::Stream(file));
     }
@@ -198,10 +195,7 @@ fn locate(
 }
 
 fn sparse(documents: &dyn DocumentStore, name: &RootPath) -> ImageError {
-    ImageError::NotAnImage {
-        what: documents.what().to_owned(),
-        reason: sparse_reason(name),
-    }
+    ImageError::not_an_image(documents.what(), sparse_reason(name))
 }
 
 impl DocumentStore for ScannedArchive<'_> {
@@ -214,10 +208,7 @@ impl DocumentStore for ScannedArchive<'_> {
             return Ok(None);
         };
         let range = range.ok_or_else(|| sparse(self, name))?;
-        let reader = range.open(self.path).map_err(|source| ImageError::Io {
-            what: name_member(self, name),
-            source,
-        })?;
+        let reader = range.open(self.path).map_err(ImageError::io(name_member(self, name)))?;
         Ok(Some((Box::new(reader), range.bytes)))
     }
 }
@@ -242,9 +233,7 @@ impl BlobStore for FileBlobs {
                 layer.digest.as_ref().map_or("without digest", AsRef::as_ref)
             )));
         };
-        let reader = range
-            .open(&self.path)
-            .map_err(|source| ImageError::Io { what, source })?;
+        let reader = range.open(&self.path).map_err(ImageError::io(what))?;
         Ok(Box::new(reader))
     }
 }

@@ -32,10 +32,10 @@ pub enum PreferredDocument {
 
 impl WantedImage<'_> {
     pub(super) fn ambiguous<'a>(&self, there: impl Iterator<Item = &'a str>) -> ImageError {
-        ImageError::Reference {
-            reference: self.reference.to_owned(),
-            reason: format!("it holds several images, name one of {}", listed(there)),
-        }
+        ImageError::reference(
+            self.reference,
+            format!("it holds several images, name one of {}", listed(there)),
+        )
     }
 }
 

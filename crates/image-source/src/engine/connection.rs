@@ -194,10 +194,7 @@ fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) ->
 }
 
 fn read_pem(path: &Path) -> Result<Vec<u8>, ImageError> {
-    fs::read(path).map_err(|source| ImageError::Io {
-        what: path.display().to_string(),
-        source,
-    })
+    fs::read(path).map_err(ImageError::io(path.display()))
 }
 
 /// The answer of an engine that refuses.

@@ -46,10 +46,7 @@ impl EngineImage {
             // everything that comes from outside.
             .take(limits.document)
             .read_to_end(&mut said)
-            .map_err(|source| ImageError::Io {
-                what: connection.what.clone(),
-                source,
-            })?;
+            .map_err(ImageError::io(&connection.what))?;
         // It answers before it has read the archive: what goes wrong then is in the body.
         let failed = said
             .split(|&byte| byte == b'\n')

@@ -55,10 +55,7 @@ impl RepositoryClient {
         let host = url
             .as_ref()
             .and_then(Url::host_str)
-            .ok_or_else(|| ImageError::Reference {
-                reference: written.to_owned(),
-                reason: format!("{registry:?} is not a host"),
-            })?;
+            .ok_or_else(|| ImageError::reference(written, format!("{registry:?} is not a host")))?;
         Ok(Self {
             registry: registry.to_owned(),
             repository: repository.to_owned(),
@@ -210,10 +207,7 @@ impl RepositoryClient {
 
     fn url(&self, scheme: &str, part: &str) -> Result<Url, ImageError> {
         let text = format!("{scheme}://{}/v2/{}/{part}", self.address, self.repository);
-        Url::parse(&text).map_err(|error| ImageError::Reference {
-            reference: self.written.clone(),
-            reason: error.to_string(),
-        })
+        Url::parse(&text).map_err(|error| ImageError::reference(&self.written, error.to_string()))
     }
 
     /// Turns every answer but a success into an error; `pass` is what the request was signed with.

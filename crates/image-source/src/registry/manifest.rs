@@ -74,10 +74,10 @@ pub(super) fn fetch_manifest<B>(
             },
         }
     }
-    Err(ImageError::NotAnImage {
-        what: name.to_owned(),
-        reason: format!("its index leads through more than {DEPTH} other indexes"),
-    })
+    Err(ImageError::not_an_image(
+        name,
+        format!("its index leads through more than {DEPTH} other indexes"),
+    ))
 }
 
 /// The digest of a document that was asked for by tag, compared with what the registry says it is.
@@ -93,9 +93,7 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
         verify::check_digest(what, bytes, &claimed)?;
         return Ok(claimed);
     }
-    let mut hasher = image_linkage::digest::DigestHasher::for_digest(None).map_err(remote_error)?;
-    hasher.update(bytes);
-    Ok(hasher.finish())
+    Ok(Digest::of(bytes))
 }
 
 /// Fetches one document, at most `limit` bytes and one.

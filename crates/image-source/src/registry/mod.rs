@@ -144,10 +144,7 @@ impl BlobStore for RegistryBlobs {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let name = &self.client.written;
         let Some(digest) = &layer.digest else {
-            return Err(ImageError::NotAnImage {
-                what: name.clone(),
-                reason: "a layer has no digest".to_owned(),
-            });
+            return Err(ImageError::not_an_image(name, "a layer has no digest"));
         };
         // The `urls` of a foreign layer may name any host: other clients were led to send
         // their credentials there (CVE-2020-15157).

@@ -51,10 +51,10 @@ impl RegistryPush {
         options: &RegistryOptions,
     ) -> Result<Self, ImageError> {
         if reference.digest().is_some() {
-            return Err(ImageError::Reference {
-                reference: written.to_owned(),
-                reason: "an image is pushed by a tag; its digest follows from it".to_owned(),
-            });
+            return Err(ImageError::reference(
+                written,
+                "an image is pushed by a tag; its digest follows from it",
+            ));
         }
         let repository = reference.repository();
         let mut client = RepositoryClient::new(reference.registry(), repository, written, options)?;

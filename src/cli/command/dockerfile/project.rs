@@ -34,11 +34,12 @@ pub fn render_project(
     let text = project.dockerfile(templates)?;
     let file = asked.args.file.as_ref();
     let file = file.map_or("Dockerfile".into(), |file| file.to_string_lossy());
-    let cloudbuild = match &asked.args.cloudbuild {
-        Some(_) => Some(project.cloudbuild(templates, &file)?),
-        None => None,
-    };
-    Ok((text, cloudbuild))
+    let cloudbuild = asked
+        .args
+        .cloudbuild
+        .is_some()
+        .then(|| project.cloudbuild(templates, &file));
+    Ok((text, cloudbuild.transpose()?))
 }
 
 /// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.

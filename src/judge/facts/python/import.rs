@@ -57,7 +57,7 @@ impl ImportedObject<'_> {
         &self.interpreter.program
     }
 
-    /// Who imports it.
+    /// Which interpreter imports it, and as what.
     pub fn used_by(&self) -> PythonUse {
         PythonUse::Imported {
             interpreter: self.interpreter.path.clone(),

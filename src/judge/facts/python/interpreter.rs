@@ -46,7 +46,7 @@ struct Installation {
     prefix: RootPath,
     /// `lib` or `lib64` (`sys.platlibdir`).
     library_folder: &'static str,
-    /// The virtual environment.
+    /// The virtual environment that it belongs to.
     venv: Option<VirtualEnvironment>,
     /// What `site.py` is: Debian's looks into `dist-packages`.
     is_debian: bool,
@@ -54,7 +54,7 @@ struct Installation {
     is_fedora: bool,
 }
 
-/// `pyvenv.cfg`.
+/// What the file `pyvenv.cfg` says.
 #[derive(Default)]
 struct VirtualEnvironment {
     prefix: RootPath,
@@ -302,7 +302,7 @@ fn standard_library(rootfs: &Rootfs, prefix: &RootPath, wanted: Option<&str>) ->
     })
 }
 
-/// `3.11` of `python3.11`.
+/// The version in a name, such as `3.11` of `python3.11`.
 pub(super) fn version_of_name(name: &[u8]) -> Option<String> {
     let version = std::str::from_utf8(name.strip_prefix(b"python")?).ok()?;
     let numbers = version.strip_suffix('t').unwrap_or(version);
@@ -311,7 +311,7 @@ pub(super) fn version_of_name(name: &[u8]) -> Option<String> {
     (is_number(major) && is_number(minor)).then(|| version.to_owned())
 }
 
-/// `3.11` of `3.11.2.final.0`.
+/// The minor version, such as `3.11` of `3.11.2.final.0`.
 fn first_two_numbers(version: &str) -> Option<String> {
     let mut parts = version.split('.');
     let short = format!("{}.{}", parts.next()?, parts.next()?);

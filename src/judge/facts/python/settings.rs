@@ -11,9 +11,9 @@ const FOLDERS: usize = 256;
 /// What a Python reads of its surroundings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::judge::facts) struct PythonSettings {
-    /// `PATH`, in order.
+    /// The folders of `PATH`, in order.
     pub path: Vec<RootPath>,
-    /// `PYTHONPATH`, in order.
+    /// The folders of `PYTHONPATH`, in order.
     pub python_path: Vec<RootPath>,
     /// `PYTHONHOME`: the prefix of the standard library.
     pub home: Option<RootPath>,
@@ -29,7 +29,7 @@ pub(in crate::judge::facts) struct SettingSources<'s> {
     pub variable: &'s dyn Fn(&str) -> Option<&'s str>,
     /// The words of the entrypoint and the command.
     pub command: &'s [String],
-    /// The working directory.
+    /// The folder in which the command starts.
     pub working_dir: &'s str,
     /// `USER` of the image.
     pub user: &'s str,

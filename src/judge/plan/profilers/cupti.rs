@@ -2,8 +2,8 @@
 
 use super::readiness::ToolReasons;
 use crate::judge::facts::{
-    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, World,
-    opened_object, unresolved_objects,
+    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, UndecidedOpener,
+    World, opened_object, unresolved_objects,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
@@ -28,6 +28,15 @@ pub(super) fn consumers_of_program<'f>(
 ) -> impl Iterator<Item = &'f CuptiConsumer> {
     let of_program = move |consumer: &&CuptiConsumer| consumer.profile.as_deref() == Some(program);
     facts.consumers.iter().filter(of_program)
+}
+
+/// The objects of the program of this id of which only a run could tell what they open.
+pub(super) fn undecided_openers<'f>(
+    facts: &'f ImageFacts,
+    program: &'f str,
+) -> impl Iterator<Item = &'f UndecidedOpener> {
+    let of_program = move |opener: &&UndecidedOpener| opener.profile.as_deref() == Some(program);
+    facts.undecided.iter().filter(of_program)
 }
 
 /// Why a program cannot start, where all of its copies need CUPTI and none can.
@@ -80,7 +89,10 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
         .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
         .collect();
     // Not missing: a wheel with CUPTI linked into it profiles well and asks for nothing.
-    if judged.is_empty() {
+    if let Some(opener) = undecided_openers(facts, program).next().filter(|_| judged.is_empty()) {
+        let words = format!("only a run could tell which libcupti {} opens", opener.object);
+        verdict.unknown.push(words);
+    } else if judged.is_empty() {
         verdict.unknown.push(
             "nothing of it asks for libcupti: CUPTI is part of it, as in wheels that bundle CUDA, or was left \
              out when it was built"

@@ -159,8 +159,12 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
     };
     let consumer = || {
         let mut programs = condition.consumers.iter();
-        let consumer = programs.find_map(|program| cupti::consumers_of_program(facts, program).next())?;
-        Some(format!("there is {}", consumer.object))
+        let object = programs.find_map(|program| {
+            let consumers = cupti::consumers_of_program(facts, program).map(|consumer| &consumer.object);
+            let undecided = cupti::undecided_openers(facts, program).map(|opener| &opener.object);
+            consumers.chain(undecided).next()
+        })?;
+        Some(format!("there is {object}"))
     };
     let distribution = || {
         condition.distributions.iter().find_map(|name| {

@@ -1,10 +1,9 @@
 //! A program that gets libcupti.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
+use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::judge::facts::release_mismatch::{self, ReleaseMismatch};
 use crate::judge::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
@@ -38,9 +37,8 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
         let path = real_path.clone().unwrap_or_default();
         Evidence::Words(format!("{} gets {path} through {how}", consumer.object))
     });
-    RuleSubject {
-        kind: SubjectKind::Consumer,
-        fields: fields([
+    SubjectKind::Consumer
+        .subject([
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),
             ("asks", text(consumer.asks.name())),
@@ -55,13 +53,9 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
             ("gets", escaped(&shadowed.gets)),
             ("meant", escaped(&shadowed.meant)),
             ("meant_by", text(shadowed.says.to_string())),
-        ]),
-        locations: vec![FindingLocation {
-            path: consumer.object.clone(),
-            layer: None,
-        }],
-        evidence: evidence.into_iter().collect(),
-    }
+        ])
+        .at([(&consumer.object, None)])
+        .shown_by(evidence)
 }
 
 /// The first of the names, and how many more there are.

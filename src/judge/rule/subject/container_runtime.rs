@@ -1,6 +1,6 @@
 //! Something of the GPU that the image tells the container runtime to leave out.
 
-use super::rule_subject::{RuleSubject, escaped, fields, text};
+use super::rule_subject::{RuleSubject, escaped, text};
 use crate::judge::facts::ImageFacts;
 use crate::knowledge::rule::SubjectKind;
 
@@ -43,17 +43,12 @@ fn lacks(value: &str, capability: &str) -> bool {
 }
 
 fn subject(variable: &str, value: &str, lacks: &str, words: &str) -> RuleSubject {
-    RuleSubject {
-        kind: SubjectKind::Runtime,
-        fields: fields([
-            ("variable", text(variable)),
-            ("value", escaped(value)),
-            ("lacks", text(lacks)),
-            ("words", text(words)),
-        ]),
-        locations: Vec::new(),
-        evidence: Vec::new(),
-    }
+    SubjectKind::Runtime.subject([
+        ("variable", text(variable)),
+        ("value", escaped(value)),
+        ("lacks", text(lacks)),
+        ("words", text(words)),
+    ])
 }
 
 #[cfg(test)]

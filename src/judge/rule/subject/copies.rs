@@ -1,8 +1,7 @@
 //! The copies of libcupti together, where there are several.
 
-use super::rule_subject::{RuleSubject, escaped, fields, text};
+use super::rule_subject::{RuleSubject, escaped, text};
 use crate::judge::facts::{CuptiCopy, ImageFacts};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 
 /// The copies for the image's processor that a process can map, tools' own ones left out; nothing where there
@@ -25,17 +24,10 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect();
     versions.sort();
     versions.dedup();
-    let location = |copy: &&CuptiCopy| FindingLocation {
-        path: copy.real_path.clone(),
-        layer: Some(copy.layer),
-    };
-    vec![RuleSubject {
-        kind: SubjectKind::Copies,
-        fields: fields([
-            ("count", text(copies.len().to_string())),
-            ("versions", escaped(&versions.join(", "))),
-        ]),
-        locations: copies.iter().map(location).collect(),
-        evidence: Vec::new(),
-    }]
+    let subject = SubjectKind::Copies.subject([
+        ("count", text(copies.len().to_string())),
+        ("versions", escaped(&versions.join(", "))),
+    ]);
+    let places = copies.iter().map(|copy| (&copy.real_path, Some(copy.layer)));
+    vec![subject.at(places)]
 }

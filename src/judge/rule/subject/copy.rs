@@ -1,10 +1,9 @@
 //! A copy of libcupti.
 
 use super::evidence;
-use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
+use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::judge::facts::cuda_runtime::{self, CudaRuntime};
 use crate::judge::facts::{self, ImageFacts, OwnerKind, RequestOutcome};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::loader::{Arch, SearchStep, TriedFile};
@@ -15,26 +14,19 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
-    let mut all = fields([
+    let mut subject = SubjectKind::Copy.subject([
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
         ("image_status", text(facts.status.as_is.name())),
         ("image_serves", flag(facts.provides_cupti())),
         ("has_loader", flag(facts.contexts.as_is.linker.is_some())),
     ]);
-    all.extend(identity(copy));
-    all.extend(state(facts, copy));
-    all.extend(machine(facts, copy));
-    all.extend(runtime(copy, &facts.related.runtimes));
-    RuleSubject {
-        kind: SubjectKind::Copy,
-        fields: all,
-        locations: vec![FindingLocation {
-            path: copy.real_path.clone(),
-            layer: Some(copy.layer),
-        }],
-        evidence: evidence::plain_open_evidence(&facts.plain.as_is),
-    }
+    subject.fields.extend(identity(copy));
+    subject.fields.extend(state(facts, copy));
+    subject.fields.extend(machine(facts, copy));
+    subject.fields.extend(runtime(copy, &facts.related.runtimes));
+    let evidence = evidence::plain_open_evidence(&facts.plain.as_is);
+    subject.at([(&copy.real_path, Some(copy.layer))]).shown_by(evidence)
 }
 
 type FieldPairs<const N: usize> = [(&'static str, FieldValue); N];

@@ -1,6 +1,6 @@
 //! The CUDA version that the image needs a driver for.
 
-use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
+use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::judge::facts::cuda_runtime::{self, CudaVersion};
 use crate::judge::facts::{CuptiCopy, ImageFacts, search_path};
 use crate::knowledge::rule::SubjectKind;
@@ -26,9 +26,8 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .zip(cupti.as_ref())
         .is_some_and(|(required, (cupti, _))| *cupti > required);
     let (release, path) = cupti.map_or_else(Default::default, |(version, path)| (words(version), path));
-    vec![RuleSubject {
-        kind: SubjectKind::Cuda,
-        fields: fields([
+    vec![
+        SubjectKind::Cuda.subject([
             ("version", escaped(&version)),
             ("from", text(from)),
             ("driver", text(row.map(|row| row.driver.as_str()).unwrap_or_default())),
@@ -50,9 +49,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
                 flag(search_path::search_path_names_directory(&facts.contexts.as_is, NVIDIA)),
             ),
         ]),
-        locations: Vec::new(),
-        evidence: Vec::new(),
-    }]
+    ]
 }
 
 fn words((major, minor): CudaVersion) -> String {

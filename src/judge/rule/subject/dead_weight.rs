@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, fields, text};
+use super::rule_subject::{RuleSubject, text};
 use crate::judge::facts::{self, DeadWeightFile, ImageFacts};
 use crate::knowledge::dead_weight::{DeadWeightTable, WeightPurpose};
 use crate::knowledge::rule::SubjectKind;
@@ -34,16 +34,13 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 
 fn subject(table: &DeadWeightTable, weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-    RuleSubject {
-        kind: SubjectKind::Baggage,
-        fields: fields([
+    SubjectKind::Baggage
+        .subject([
             ("weight", text(weight.name())),
             ("bytes", text(format_size(bytes))),
             ("count", text(files.len().to_string())),
-        ]),
-        locations: Vec::new(),
-        evidence: by_kind(table, files),
-    }
+        ])
+        .shown_by(by_kind(table, files))
 }
 
 /// A line for each kind: its size and what it is.

@@ -1,36 +1,29 @@
 //! A stub of the driver's library that a search path leads to.
 
-use super::rule_subject::{RuleSubject, fields, flag, text};
+use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::search_path::{self, DriverStub, StubSource};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
 /// The stubs that are found.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let stubs = search_path::find_driver_stubs(&facts.contexts);
-    stubs.into_iter().map(subject).collect()
+    stubs.iter().map(subject).collect()
 }
 
-fn subject(stub: DriverStub) -> RuleSubject {
+fn subject(stub: &DriverStub) -> RuleSubject {
     let by = match stub.by {
         StubSource::LdLibraryPath => "LD_LIBRARY_PATH",
         StubSource::Cache => "ld.so.cache",
     };
-    RuleSubject {
-        kind: SubjectKind::Stub,
-        fields: fields([
+    SubjectKind::Stub
+        .subject([
             ("path", text(stub.path.to_string())),
             ("name", text(escape::escape_bytes(stub.path.name()))),
             ("by", text(by)),
             // A toolkit names its stub libcuda.so, for linkers; programs ask for the soname and pass it by.
             ("is_soname", flag(stub.path.name() == b"libcuda.so.1")),
-        ]),
-        locations: vec![FindingLocation {
-            path: stub.path,
-            layer: None,
-        }],
-        evidence: Vec::new(),
-    }
+        ])
+        .at([(&stub.path, None)])
 }

@@ -1,9 +1,8 @@
 //! A search path with an empty element.
 
-use super::rule_subject::{RuleSubject, fields, text};
+use super::rule_subject::{RuleSubject, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::search_path::{self, EmptyElement};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
@@ -13,22 +12,15 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let found = search_path::find_empty_elements(context, &facts.consumers, &facts.copies);
     // ld.so(8) takes an empty element for the working directory, here the one that the image proposes.
     let working_dir = escape::escape_bytes(&context.environment.working_dir);
-    found
-        .into_iter()
-        .map(|element| subject(element, &working_dir))
-        .collect()
+    found.iter().map(|element| subject(element, &working_dir)).collect()
 }
 
-fn subject(element: EmptyElement, working_dir: &str) -> RuleSubject {
-    let location = |path| FindingLocation { path, layer: None };
-    RuleSubject {
-        kind: SubjectKind::EmptyElement,
-        fields: fields([
-            ("of", text(element.of)),
+fn subject(element: &EmptyElement, working_dir: &str) -> RuleSubject {
+    SubjectKind::EmptyElement
+        .subject([
+            ("of", text(element.of.as_str())),
             ("value", text(escape::escape_bytes(&element.value))),
             ("working_dir", text(working_dir)),
-        ]),
-        locations: element.object.map(location).into_iter().collect(),
-        evidence: Vec::new(),
-    }
+        ])
+        .at(element.object.iter().map(|object| (object, None)))
 }

@@ -1,7 +1,7 @@
 //! Variables of the loader or the driver that the container's command sets, or may set.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, escaped, fields, flag};
+use super::rule_subject::{RuleSubject, escaped, flag};
 use crate::judge::facts::ImageFacts;
 use crate::knowledge::rule::SubjectKind;
 
@@ -18,15 +18,14 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     [(&entry.changed, true), (&entry.unknown, false)]
         .into_iter()
         .filter(|(variables, _)| !variables.is_empty())
-        .map(|(variables, is_known)| RuleSubject {
-            kind: SubjectKind::Environment,
-            fields: fields([
-                ("variables", escaped(&variables.join(" and "))),
-                ("by", escaped(by)),
-                ("known", flag(is_known)),
-            ]),
-            locations: Vec::new(),
-            evidence: variables.iter().filter(|_| is_known).map(value).collect(),
+        .map(|(variables, is_known)| {
+            SubjectKind::Environment
+                .subject([
+                    ("variables", escaped(&variables.join(" and "))),
+                    ("by", escaped(by)),
+                    ("known", flag(is_known)),
+                ])
+                .shown_by(variables.iter().filter(|_| is_known).map(value))
         })
         .collect()
 }

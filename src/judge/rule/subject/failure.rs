@@ -1,10 +1,9 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
 use super::evidence::{self, Evidence};
-use super::rule_subject::{RuleSubject, fields, flag, text};
+use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
@@ -37,12 +36,9 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
             .flat_map(|failure| evidence::search_evidence(failure, resolution))
             .collect()
     };
-    let location = FindingLocation {
-        path: copy.real_path.clone(),
-        layer: Some(copy.layer),
-    };
+    let place = (&copy.real_path, Some(copy.layer));
     let object = copy.real_path.to_string();
-    (!failures.is_empty()).then(|| failure(facts, object, "cupti", &words, location, shown()))
+    (!failures.is_empty()).then(|| failure(facts, object, "cupti", &words, shown()).at([place]))
 }
 
 /// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
@@ -50,22 +46,19 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     let gets = &consumer.outcome.as_is;
     let lines = trace_text::trace_lines(&gets.trace, &gets.objects);
     let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
-    let location = FindingLocation {
-        path: consumer.object.clone(),
-        layer: None,
-    };
+    let place = (&consumer.object, None);
     let object = format!("{} ({})", consumer.name, consumer.object);
     let breaks = consumer.required.name();
     if consumer.unreachable().is_some() {
-        return Some(unserved(facts, consumer, location, searched));
+        return Some(unserved(facts, consumer, searched));
     }
     if consumer.misses_library() {
         return Some(match consumer.asks {
             RequestKind::Needed => {
                 let words = (gets.message.as_str(), gets.missing_version.as_ref());
-                failure(facts, object, breaks, &[words], location, searched)
+                failure(facts, object, breaks, &[words], searched).at([place])
             }
-            RequestKind::Dlopen => unserved(facts, consumer, location, searched),
+            RequestKind::Dlopen => unserved(facts, consumer, searched),
         });
     }
     // What else is missing may be loaded by the program beforehand; a version of glibc never is.
@@ -73,7 +66,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     let old: Vec<LoaderWords<'_>> = others.filter(|words| glibc_needed(words).is_some()).collect();
     // ld.so refuses the whole object for a version that is missing, so that not even the import works.
     let breaks = FailureImpact::Import.name();
-    (!old.is_empty()).then(|| failure(facts, object, breaks, &old, location, Vec::new()))
+    (!old.is_empty()).then(|| failure(facts, object, breaks, &old, Vec::new()).at([place]))
 }
 
 /// The loader's words on a failure, and the symbol version that it misses, if that is what it says.
@@ -92,7 +85,6 @@ fn failure(
     object: String,
     breaks: &str,
     failures: &[LoaderWords<'_>],
-    location: FindingLocation,
     evidence: Vec<Evidence>,
 ) -> RuleSubject {
     let needed: Vec<_> = failures.iter().map(glibc_needed).collect();
@@ -105,9 +97,8 @@ fn failure(
     let messages: Vec<&str> = failures.iter().map(|(message, _)| *message).collect();
     let words = messages.iter().filter(|_| is_glibc);
     let words = words.map(|message| Evidence::Words((*message).to_owned()));
-    RuleSubject {
-        kind: SubjectKind::Failure,
-        fields: fields([
+    SubjectKind::Failure
+        .subject([
             ("object", text(object)),
             ("breaks", text(breaks)),
             ("words", text(messages.join("; "))),
@@ -118,18 +109,11 @@ fn failure(
             ),
             ("glibc_here", text(here)),
             ("musl", flag(libc == "musl")),
-        ]),
-        locations: vec![location],
-        evidence: words.chain(evidence).collect(),
-    }
+        ])
+        .shown_by(words.chain(evidence))
 }
 
-fn unserved(
-    facts: &ImageFacts,
-    consumer: &CuptiConsumer,
-    location: FindingLocation,
-    evidence: Vec<Evidence>,
-) -> RuleSubject {
+fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence>) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
     let site = site_packages_of(&consumer.object);
     // Objects outside of site-packages have no environment in common.
@@ -137,9 +121,8 @@ fn unserved(
         && facts.consumers.iter().any(|other| {
             other.outcome.as_is.outcome == RequestOutcome::Loaded && site_packages_of(&other.object) == site
         });
-    RuleSubject {
-        kind: SubjectKind::Unserved,
-        fields: fields([
+    SubjectKind::Unserved
+        .subject([
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),
             ("wants", text(escape::escape_bytes(&consumer.wants))),
@@ -147,10 +130,9 @@ fn unserved(
             ("breaks", text(consumer.required.name())),
             ("others_served", flag(others_served)),
             ("unreachable", flag(consumer.unreachable().is_some())),
-        ]),
-        locations: vec![location],
-        evidence,
-    }
+        ])
+        .at([(&consumer.object, None)])
+        .shown_by(evidence)
 }
 
 /// The name of the image's C library, and the version of glibc.

@@ -1,9 +1,8 @@
 //! A framework that brings a profiler.
 
-use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
+use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::python_distributions::PythonDistribution;
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 
 /// A framework's distributions, the name of its program, and its plugins for `TensorBoard`, the first of which
@@ -44,9 +43,8 @@ fn subject(facts: &ImageFacts, framework: &PythonDistribution, known: &KnownFram
     let asks = facts.consumers.iter().any(|consumer| consumer.name == known.program);
     // libkineto starts profiles for a daemon, such as dynolog, where the variable is set.
     let daemon = facts.image.config.env("KINETO_USE_DAEMON");
-    RuleSubject {
-        kind: SubjectKind::Framework,
-        fields: fields([
+    SubjectKind::Framework
+        .subject([
             ("name", text(framework.name.clone())),
             ("version", escaped(&framework.version)),
             ("asks_for_cupti", flag(asks)),
@@ -54,11 +52,6 @@ fn subject(facts: &ImageFacts, framework: &PythonDistribution, known: &KnownFram
             ("has_plugin", flag(known.plugins.iter().any(|plugin| has(plugin)))),
             ("plugin", text(known.plugins.first().copied().unwrap_or_default())),
             ("daemon", flag(daemon.is_some())),
-        ]),
-        locations: vec![FindingLocation {
-            path: framework.metadata.clone(),
-            layer: Some(framework.layer),
-        }],
-        evidence: Vec::new(),
-    }
+        ])
+        .at([(&framework.metadata, Some(framework.layer))])
 }

@@ -2,9 +2,8 @@
 
 use super::evidence;
 use super::failure::c_library;
-use super::rule_subject::{RuleSubject, fields, flag, text};
+use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::{CuptiStatus, ImageFacts};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -18,23 +17,15 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     } else {
         &[]
     };
-    vec![RuleSubject {
-        kind: SubjectKind::Image,
-        fields: fields([
-            ("status", text(facts.status.as_is.name())),
-            ("has_headers", flag(!facts.headers.is_empty())),
-            ("status_nvidia", text(facts.status.nvidia.name())),
-            ("import_broken", flag(broken)),
-            ("concerns_cupti", flag(facts.concerns_cupti())),
-            ("libc", text(c_library(facts).0)),
-        ]),
-        locations: headers
-            .iter()
-            .map(|(path, layer)| FindingLocation {
-                path: path.clone(),
-                layer: Some(*layer),
-            })
-            .collect(),
-        evidence: evidence::plain_open_evidence(&facts.plain.as_is),
-    }]
+    let subject = SubjectKind::Image.subject([
+        ("status", text(facts.status.as_is.name())),
+        ("has_headers", flag(!facts.headers.is_empty())),
+        ("status_nvidia", text(facts.status.nvidia.name())),
+        ("import_broken", flag(broken)),
+        ("concerns_cupti", flag(facts.concerns_cupti())),
+        ("libc", text(c_library(facts).0)),
+    ]);
+    let headers = headers.iter().map(|(path, layer)| (path, Some(*layer)));
+    let evidence = evidence::plain_open_evidence(&facts.plain.as_is);
+    vec![subject.at(headers).shown_by(evidence)]
 }

@@ -1,6 +1,6 @@
 //! Libraries that variables make the driver or NVTX load.
 
-use super::rule_subject::{RuleSubject, escaped, fields, flag, text};
+use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::judge::facts::injected_libraries::find_injections;
 use crate::judge::facts::{ImageFacts, RequestOutcome};
 use crate::knowledge::rule::SubjectKind;
@@ -9,16 +9,13 @@ use crate::knowledge::rule::SubjectKind;
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let found = find_injections(&facts.contexts.as_is).into_iter();
     found
-        .map(|injection| RuleSubject {
-            kind: SubjectKind::Injection,
-            fields: fields([
+        .map(|injection| {
+            SubjectKind::Injection.subject([
                 ("variable", text(injection.variable)),
                 ("library", escaped(&injection.library)),
                 ("words", text(injection.failure.message)),
                 ("missing", flag(injection.failure.outcome == RequestOutcome::NotFound)),
-            ]),
-            locations: Vec::new(),
-            evidence: Vec::new(),
+            ])
         })
         .collect()
 }

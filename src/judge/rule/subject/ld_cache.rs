@@ -1,10 +1,9 @@
 //! Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, fields, flag, text};
+use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::ld_cache::{self, StaleEntry, StaleReason};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
@@ -42,23 +41,15 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
         .lookup(&cache.absolute())
         .ok()
         .map(|found| rootfs.node(found.node).layer);
-    RuleSubject {
-        kind: SubjectKind::LdCache,
-        fields: fields([
+    SubjectKind::LdCache
+        .subject([
             ("words", text(words)),
             (
                 // For an entry whose file is gone ldconfig only takes the entry away; the library stays missing.
                 "repaired_by_ldconfig",
                 flag(kind == StaleReason::NotEntered),
             ),
-        ]),
-        locations: layer
-            .map(|layer| FindingLocation {
-                path: cache,
-                layer: Some(layer),
-            })
-            .into_iter()
-            .collect(),
-        evidence: entries.iter().map(line).collect(),
-    }
+        ])
+        .at(layer.map(|layer| (&cache, Some(layer))))
+        .shown_by(entries.iter().map(line))
 }

@@ -1,10 +1,9 @@
 //! A file or link whose name says another soname than the file has.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, fields, text};
+use super::rule_subject::{RuleSubject, text};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::misnamed_libraries::MisnamedLibrary;
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
@@ -16,17 +15,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn subject(name: &MisnamedLibrary) -> RuleSubject {
     // The finding lies at the link; to mend it one has to know the file behind it, too.
     let link = |target| Evidence::Words(format!("{} is a link that leads to {target}", name.path));
-    RuleSubject {
-        kind: SubjectKind::Misnamed,
-        fields: fields([
+    SubjectKind::Misnamed
+        .subject([
             ("path", text(name.path.to_string())),
             ("says", text(escape::escape_bytes(&name.says))),
             ("soname", text(escape::escape_bytes(&name.soname))),
-        ]),
-        locations: vec![FindingLocation {
-            path: name.path.clone(),
-            layer: Some(name.layer),
-        }],
-        evidence: name.target.iter().map(link).collect(),
-    }
+        ])
+        .at([(&name.path, Some(name.layer))])
+        .shown_by(name.target.iter().map(link))
 }

@@ -1,9 +1,8 @@
 //! A process that gets libcupti and not `libnvperf_host.so`, which CUPTI opens by its bare name for counters.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, fields, flag, text};
+use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::{CompanionLookup, CuptiAccess, CuptiProcess, ImageFacts, RequestOutcome};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::api::LibraryRequester;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_text;
@@ -51,22 +50,12 @@ fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup
     };
     let lines = trace_text::trace_lines(&companion.trace, &companion.objects);
     let message = Evidence::Words(companion.message.clone());
-    RuleSubject {
-        kind: SubjectKind::Nvperf,
-        fields: fields([
+    SubjectKind::Nvperf
+        .subject([
             ("name", text(name)),
             ("words", text(words)),
             ("others_get_it", flag(others)),
-        ]),
-        locations: consumer
-            .map(|consumer| FindingLocation {
-                path: consumer.object.clone(),
-                layer: None,
-            })
-            .into_iter()
-            .collect(),
-        evidence: std::iter::once(message)
-            .chain(lines.into_iter().map(Evidence::Searched))
-            .collect(),
-    }
+        ])
+        .at(consumer.map(|consumer| (&consumer.object, None)))
+        .shown_by(std::iter::once(message).chain(lines.into_iter().map(Evidence::Searched)))
 }

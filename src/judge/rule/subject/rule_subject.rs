@@ -6,6 +6,7 @@ use super::Evidence;
 use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
+use image_linkage::path::RootPath;
 
 /// Something a rule can speak of.
 #[derive(Debug, Clone)]
@@ -33,7 +34,32 @@ pub(super) fn flag(value: bool) -> FieldValue {
     FieldValue::Flag(value)
 }
 
-/// The fields by name.
-pub(super) fn fields<const N: usize>(pairs: [(&'static str, FieldValue); N]) -> BTreeMap<&'static str, FieldValue> {
-    BTreeMap::from(pairs)
+impl SubjectKind {
+    /// A subject of this kind that lies nowhere yet, with a value for each of its fields.
+    pub(super) fn subject<const N: usize>(self, fields: [(&'static str, FieldValue); N]) -> RuleSubject {
+        RuleSubject {
+            kind: self,
+            fields: BTreeMap::from(fields),
+            locations: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+}
+
+impl RuleSubject {
+    /// The subject at these paths, each with its layer, where that is known.
+    pub(super) fn at<'p>(mut self, places: impl IntoIterator<Item = (&'p RootPath, Option<usize>)>) -> Self {
+        let places = places.into_iter().map(|(path, layer)| FindingLocation {
+            path: path.clone(),
+            layer,
+        });
+        self.locations.extend(places);
+        self
+    }
+
+    /// The subject with what shows it.
+    pub(super) fn shown_by(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
 }

@@ -1,6 +1,6 @@
 //! A suppression of the config of which there is something to say.
 
-use super::rule_subject::{RuleSubject, fields, text};
+use super::rule_subject::{RuleSubject, text};
 use crate::judge::rule::suppression::Suppression;
 use crate::knowledge::rule::SubjectKind;
 
@@ -8,17 +8,12 @@ impl RuleSubject {
     /// A suppression and its `state`: it is of the run, not of an image.
     pub fn of_suppression(suppression: &Suppression, state: &str) -> Self {
         let until = suppression.until.as_ref();
-        Self {
-            kind: SubjectKind::Suppression,
-            fields: fields([
-                ("rule", text(suppression.rule.clone())),
-                ("reason", text(suppression.reason.clone())),
-                ("until", text(until.map_or_else(String::new, ToString::to_string))),
-                ("line", text(suppression.line.to_string())),
-                ("state", text(state)),
-            ]),
-            locations: Vec::new(),
-            evidence: Vec::new(),
-        }
+        SubjectKind::Suppression.subject([
+            ("rule", text(suppression.rule.clone())),
+            ("reason", text(suppression.reason.clone())),
+            ("until", text(until.map_or_else(String::new, ToString::to_string))),
+            ("line", text(suppression.line.to_string())),
+            ("state", text(state)),
+        ])
     }
 }

@@ -1,9 +1,8 @@
 //! Programs of which only a run could tell by what name they open libcupti.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, fields, text};
+use super::rule_subject::{RuleSubject, text};
 use crate::judge::facts::{ImageFacts, UndecidedOpener};
-use crate::judge::rule::FindingLocation;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
@@ -24,16 +23,13 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let place = |opener: &UndecidedOpener| FindingLocation {
-        path: opener.object.clone(),
-        layer: None,
-    };
-    vec![RuleSubject {
-        kind: SubjectKind::Undecided,
-        fields: fields([("names", text(names.join(", ") + &more))]),
-        locations: openers.iter().take(PLACES).map(place).collect(),
-        evidence: openers.iter().take(PLACES).map(held).collect(),
-    }]
+    let shown = openers.iter().take(PLACES);
+    let subject = SubjectKind::Undecided.subject([("names", text(names.join(", ") + &more))]);
+    vec![
+        subject
+            .at(shown.clone().map(|opener| (&opener.object, None)))
+            .shown_by(shown.map(held)),
+    ]
 }
 
 /// What an object holds of the name.

@@ -1,7 +1,7 @@
 //! Something that a phase needs, wants or forbids, and that is not so in the image.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, fields, text};
+use super::rule_subject::{RuleSubject, text};
 use crate::knowledge::rule::SubjectKind;
 
 /// What a phase asks for in vain; the plan finds it.
@@ -17,16 +17,13 @@ pub struct UnmetNeed {
 impl RuleSubject {
     /// The need of a phase, and the key of the phase's file that asks for it: `needs`, `wants` or `forbids`.
     pub fn of_unmet_need(phase: &str, level: &str, need: UnmetNeed) -> Self {
-        Self {
-            kind: SubjectKind::Need,
-            fields: fields([
+        SubjectKind::Need
+            .subject([
                 ("phase", text(phase)),
                 ("level", text(level)),
                 ("what", text(need.what)),
                 ("why", text(need.words)),
-            ]),
-            locations: Vec::new(),
-            evidence: need.evidence,
-        }
+            ])
+            .shown_by(need.evidence)
     }
 }

@@ -10,10 +10,11 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::layout_documents::{LAYOUT, blob_path, build_index};
-use crate::make::slim::new_image::{NewImage, sha256_digest};
+use crate::make::slim::new_image::NewImage;
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::{ExistingOutput, create_unnamed, put_in_place};
+use image_linkage::digest::Digest;
 use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
@@ -61,8 +62,8 @@ pub(super) fn place_archive(
 /// An OCI image layout as a tar (image-spec, image-layout.md).
 pub(super) fn write_layout_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut dyn Write) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
-    let config = made.config_digest()?;
-    let manifest = sha256_digest(&made.manifest)?;
+    let config = made.config_digest();
+    let manifest = Digest::of(&made.manifest);
     let index = build_index(made, &manifest, tag, Vec::new());
     // Documents before layers: who reads a stream knows what is coming when it comes.
     small(&mut writer, "oci-layout", LAYOUT)?;
@@ -90,7 +91,7 @@ pub(super) fn write_layout_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut
 /// An archive as `docker save` wrote it before it wrote OCI layouts; every engine and every tool reads it.
 pub(super) fn write_docker_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut dyn Write) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
-    let config = format!("{}.json", made.config_digest()?.digest());
+    let config = format!("{}.json", made.config_digest().digest());
     small(&mut writer, &config, &made.config)?;
     let mut layers: Vec<String> = Vec::new();
     for layer in &made.layers {

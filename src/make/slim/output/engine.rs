@@ -35,7 +35,7 @@ pub(super) fn load_image(made: &NewImage<'_>, name: &str, reach: &OutputAccess<'
     check_name_free(name, reach)?;
     let engine = engine(name, reach);
     stream_archive(made, name, |archive| engine.load(archive, &Limits::default()))?;
-    Ok(format!("docker-daemon:{name} ({})", made.config_digest()?))
+    Ok(format!("docker-daemon:{name} ({})", made.config_digest()))
 }
 
 /// Hands an archive of the image to `take` while it is written.

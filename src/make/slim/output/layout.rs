@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::layout_documents::{LAYOUT, blob_path, build_index, image_name, named};
-use crate::make::slim::new_image::{LayerOrigin, NewImage, StoredLayer, sha256_digest};
+use crate::make::slim::new_image::{LayerOrigin, NewImage, StoredLayer};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
+use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
 
 /// Looks whether an image of this name is in the folder.
@@ -95,9 +96,9 @@ pub(super) fn write_layout(
         }
     }
     for bytes in [&made.config, &made.manifest] {
-        write_file(&new.join(blob_path(&sha256_digest(bytes)?)), bytes)?;
+        write_file(&new.join(blob_path(&Digest::of(bytes))), bytes)?;
     }
-    let index = build_index(made, &sha256_digest(&made.manifest)?, tag, Vec::new());
+    let index = build_index(made, &Digest::of(&made.manifest), tag, Vec::new());
     write_file(&new.join("index.json"), index.to_string().as_bytes())?;
     write_file(&new.join("oci-layout"), LAYOUT)?;
     Ok(new)
@@ -116,7 +117,7 @@ pub(super) fn place_layout(
     let mut others = images(dir)?;
     // A name stands for one image in an index: the new one takes the place of the old.
     others.retain(|image| named(image) != name);
-    let manifest = sha256_digest(&made.manifest)?;
+    let manifest = Digest::of(&made.manifest);
     let index = build_index(made, &manifest, tag, others).to_string();
     write_file(&new.join("index.json"), index.as_bytes())?;
     // The last moment at which stopping leaves nothing behind.
@@ -134,7 +135,7 @@ pub(super) fn place_layout(
 fn blob_paths(made: &NewImage<'_>) -> Result<BTreeSet<String>, SlimError> {
     let mut names: BTreeSet<String> = made.layers.iter().map(|it| blob_path(&it.blob.digest)).collect();
     for bytes in [&made.config, &made.manifest] {
-        names.insert(blob_path(&sha256_digest(bytes)?));
+        names.insert(blob_path(&Digest::of(bytes)));
     }
     Ok(names)
 }

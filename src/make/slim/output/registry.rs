@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
 use super::access::OutputAccess;
-use crate::make::slim::new_image::{LayerOrigin, NewImage, sha256_digest};
+use crate::make::slim::new_image::{LayerOrigin, NewImage};
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
 use image_source::registry::{PushOutcome, RegistryPush};
-use image_source::{ImageError, RegistryReference};
+use image_source::{Digest, ImageError, RegistryReference};
 
 /// Looks whether the tag is there.
 pub(super) fn check_tag_unused(
@@ -39,10 +39,7 @@ pub(super) fn push_image(
     let mut done: BTreeMap<PushOutcome, usize> = BTreeMap::new();
     for layer in &made.layers {
         let open = || {
-            interrupt::check_interrupt().map_err(|source| ImageError::Io {
-                what: written.to_owned(),
-                source,
-            })?;
+            interrupt::check_interrupt().map_err(ImageError::io(written))?;
             made.open_blob(layer).map_err(of_image)
         };
         // A layer that the registry has in another repository is mounted, not sent (distribution-spec, "Mounting a blob
@@ -57,7 +54,7 @@ pub(super) fn push_image(
         *done.entry(pushed).or_default() += 1;
     }
     let config = made.config.clone();
-    push.push_new_blob(&made.config_digest()?, config.len() as u64, &|| {
+    push.push_new_blob(&made.config_digest(), config.len() as u64, &|| {
         Ok(Box::new(Cursor::new(config.clone())) as Box<dyn Read + Send>)
     })?;
     // Last: a registry refuses a manifest whose blobs it lacks, and nobody pulls half an image.
@@ -65,7 +62,7 @@ pub(super) fn push_image(
     let count = |pushed| done.get(&pushed).copied().unwrap_or(0);
     Ok(format!(
         "{written} ({}; {} layers sent, {} mounted, {} there already)",
-        sha256_digest(&made.manifest)?,
+        Digest::of(&made.manifest),
         count(PushOutcome::Sent),
         count(PushOutcome::Mounted),
         count(PushOutcome::There)

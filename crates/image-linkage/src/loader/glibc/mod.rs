@@ -69,7 +69,7 @@ impl LibrarySearch for GlibcSearch {
             .collect()
     }
 
-    /// elf/dl-deps.c, `expand_dst`.
+    /// As glibc's `expand_dst` (elf/dl-deps.c) does.
     fn refuse_need(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<SearchMiss> {
         let has_token = maps.identity.secure.is_some() && dynamic_tokens::has_token(name);
         has_token.then(|| SearchMiss {

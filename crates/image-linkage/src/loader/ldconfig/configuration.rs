@@ -143,7 +143,7 @@ fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == b'\x0b'
 }
 
-/// C's `isblank`.
+/// What C's `isblank` takes.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }

@@ -1,0 +1,255 @@
+//! What the objects of an image lead to: by `DT_NEEDED`, as a filter, or by a name that they hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::consumers::{self, CuptiConsumer, NeededLookup};
+use super::super::dead_weight::DeadWeightFile;
+use super::super::file_owner::contains_bytes;
+use super::super::process_context::ProcessContext;
+use super::super::resolved_objects::{elf_at, opened_object};
+use super::super::world::ByWorld;
+use super::name_index::NameIndex;
+use super::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::path::RootPath;
+
+/// The ties of what the objects need, are filters for, and hold as strings.
+pub(super) fn of_objects(
+    contexts: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
+    names: &NameIndex<'_>,
+    inventory: &ObjectInventory,
+    consumers: &[CuptiConsumer],
+    profiles: &[ConsumerProfile],
+) -> Vec<FileReference> {
+    let reached = reached(&contexts.as_is, names, inventory);
+    let by_link = reached_by_link(&contexts.as_is, names, inventory);
+    let search = ReferenceSearch {
+        contexts,
+        library,
+        names,
+        reached: &reached,
+        by_link: &by_link,
+        consumers,
+        profiles,
+    };
+    let mut plain = BTreeMap::new();
+    let mut ties = Vec::new();
+    for (path, facts) in &inventory.objects {
+        let Some(elf) = &facts.elf else { continue };
+        // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
+        let filtered = elf.filters.iter().map(|(name, _)| name);
+        for name in elf.needed.iter().chain(filtered) {
+            ties.extend(search.needed(path, name, &mut plain));
+        }
+        // A name such as libcuda.so is that of many files, a stub among them: it ties no program to one.
+        let mentions = elf.mentions.iter().filter(|text| library.names_family(text));
+        for text in mentions.chain(&elf.dlopen_notes) {
+            ties.extend(search.string_references(path, text));
+        }
+    }
+    ties
+}
+
+/// The files of baggage on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
+/// by which an object was opened, not from where the link leads (glibc elf/dl-object.c, `_dl_new_object`).
+fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
+    let has_origin = |path: &RootPath| {
+        let elf = elf_at(&context.rootfs, path);
+        let paths = elf.into_iter().flat_map(|elf| [&elf.rpath, &elf.runpath]).flatten();
+        let mut paths = paths.map(|path| contains_bytes(path, b"ORIGIN"));
+        paths.any(|has| has)
+    };
+    let search = |setup: &ProcessSetup<'_>| {
+        let mut reached = BTreeSet::new();
+        for (link, _) in &inventory.links {
+            let found = context.rootfs.lookup(&link.absolute());
+            // A link beside its file, as every soname is, gives the same folder.
+            let is_elsewhere = |path: &RootPath| path.parent() != link.parent() && has_origin(path);
+            if !found.is_ok_and(|found| is_elsewhere(&found.path)) {
+                continue;
+            }
+            for (_, folder) in SimulatedProcess::search_path(setup, link) {
+                reached.extend(names.numbers_in(&context.rootfs, setup, &folder));
+            }
+        }
+        reached
+    };
+    context.with_setup(search).unwrap_or_default()
+}
+
+/// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
+fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
+    let everywhere = context.environment.library_directories();
+    let search = |setup: &ProcessSetup<'_>| {
+        let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
+        let mut reached = BTreeSet::new();
+        for (path, _) in &inventory.objects {
+            let own = names.at(path).map(|own| own.kind);
+            for (_, folder) in SimulatedProcess::search_path(setup, path) {
+                // Where a process without search paths looks, `plain` looks too. A token in LD_LIBRARY_PATH means
+                // nothing to it, so that a folder that such an element names is not among these.
+                if everywhere.contains(&folder) {
+                    continue;
+                }
+                // Thousands of objects share a few directories: each is looked up once.
+                let numbers = known
+                    .entry(folder)
+                    .or_insert_with_key(|folder| names.numbers_in(&context.rootfs, setup, folder));
+                // A kind stays or goes as a whole, so that only who is outside of it counts.
+                let others = numbers.iter().filter(|&&number| {
+                    let file = names.files.get(number);
+                    file.is_some_and(|file| own != Some(file.kind))
+                });
+                reached.extend(others);
+            }
+        }
+        reached
+    };
+    context.with_setup(search).unwrap_or_default()
+}
+
+/// What the search for a name has to work with.
+struct ReferenceSearch<'a> {
+    library: &'a LibraryProfile,
+    contexts: &'a ByWorld<ProcessContext>,
+    names: &'a NameIndex<'a>,
+    reached: &'a BTreeSet<usize>,
+    by_link: &'a BTreeSet<usize>,
+    consumers: &'a [CuptiConsumer],
+    profiles: &'a [ConsumerProfile],
+}
+
+impl ReferenceSearch<'_> {
+    /// The ties of one `DT_NEEDED` entry.
+    fn needed(
+        &self,
+        path: &RootPath,
+        name: &ByteString,
+        plain: &mut BTreeMap<ByteString, Vec<RootPath>>,
+    ) -> Vec<FileReference> {
+        let files: Vec<&DeadWeightFile> = self.names.of(name).collect();
+        if files.is_empty() {
+            return Vec::new();
+        }
+        let tie = |file: &RootPath, how| FileReference {
+            file: file.clone(),
+            by: FileReferrer::Object(path.clone()),
+            name: name.clone(),
+            how,
+        };
+        let own = self.names.at(path).map(|own| own.kind);
+        if own.is_some() && files.iter().all(|file| Some(file.kind) == own) {
+            // They stay or go together, so that it need not be known which is meant.
+            return files
+                .iter()
+                .map(|file| tie(&file.path, ReferenceKind::MayNeed))
+                .collect();
+        }
+        let mut ties = self.unforeseen(name, tie);
+        // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
+        let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
+        let found = if self.contexts.as_is.linker.is_none() {
+            None
+        } else if by_path || name.contains(&b'/') {
+            self.followed(path, name)
+        } else {
+            let open = || self.plain(name);
+            Some(plain.entry(name.clone()).or_insert_with(open).clone())
+        };
+        match found {
+            Some(found) => {
+                // Where the loader gets elsewhere, nothing of the baggage is needed for this name.
+                let of_baggage = found.iter().filter(|found| self.names.at(found).is_some());
+                ties.extend(of_baggage.map(|found| tie(found, ReferenceKind::Needs)));
+            }
+            None => ties.extend(files.iter().map(|file| tie(&file.path, ReferenceKind::MayNeed))),
+        }
+        ties
+    }
+
+    /// The ties to the files of a name that a process may get, and the one that is followed here does not: those that are
+    /// led to from a link to the asker, and those for a better processor than the one that is asked about.
+    fn unforeseen(&self, name: &[u8], tie: impl Fn(&RootPath, ReferenceKind) -> FileReference) -> Vec<FileReference> {
+        let numbers = self.names.numbers(name);
+        let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
+        let may_be = |(number, file): &(usize, &DeadWeightFile)| {
+            self.by_link.contains(number) || contains_bytes(file.path.as_bytes(), b"/glibc-hwcaps/")
+        };
+        let files = files.filter(may_be);
+        files.map(|(_, file)| tie(&file.path, ReferenceKind::MayNeed)).collect()
+    }
+
+    /// Where a process without search paths gets to, in each world.
+    fn plain(&self, name: &ByteString) -> Vec<RootPath> {
+        let open = |context: &ProcessContext| {
+            let resolution = context.open_plain(name);
+            opened_object(&resolution).map(|object| object.real_path.clone())
+        };
+        let opened = ByWorld::map(self.contexts, open);
+        opened.as_is.into_iter().chain(opened.nvidia).collect()
+    }
+
+    /// Where the loader gets to from `path`, in each world; `None` where that is not known.
+    fn followed(&self, path: &RootPath, name: &ByteString) -> Option<Vec<RootPath>> {
+        let consumer = self
+            .consumers
+            .iter()
+            .find(|consumer| consumer.object == *path && consumer.wants == *name);
+        if let Some(consumer) = consumer {
+            let gets = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
+            let found: Vec<RootPath> = gets
+                .iter()
+                .filter(|gets| gets.outcome == RequestOutcome::Loaded)
+                .filter_map(|gets| gets.real_path.clone())
+                .collect();
+            // A request that fails does not tell which of the files was meant, so that all of them are kept.
+            return (!found.is_empty()).then_some(found);
+        }
+        let followed = ByWorld::map(self.contexts, |context| {
+            consumers::follow_needed(context, self.profiles, path, name)
+        });
+        let mut found = Vec::new();
+        for followed in [followed.as_is, followed.nvidia] {
+            match followed {
+                NeededLookup::To(path) => found.push(path),
+                NeededLookup::Driver => {}
+                NeededLookup::Unknown => return None,
+            }
+        }
+        Some(found)
+    }
+
+    /// The ties of a string that may be the name of something opened at run time. What CUPTI opens itself is in
+    /// the table of its APIs, and what known programs open is in their profiles.
+    fn string_references(&self, path: &RootPath, text: &ByteString) -> Vec<FileReference> {
+        // The text of a `.note.dlopen` is JSON with several names in it (ELF dlopen metadata, UAPI group).
+        let is_note = text.starts_with(b"[") || text.starts_with(b"{");
+        let files: Vec<&DeadWeightFile> = if is_note {
+            let noted = self.names.by_name.keys().filter(|name| contains_bytes(text, name));
+            noted.flat_map(|name| self.names.of(name)).collect()
+        } else {
+            self.names.of(text).collect()
+        };
+        let own = self.names.at(path).map(|own| own.kind);
+        let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
+        let opens = opens_library(self.profiles, path);
+        let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
+        let consumer = self.consumers.iter().find(|consumer| consumer.object == *path);
+        // A program that gets one copy does not keep another by the same string.
+        let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
+        let is_other = |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
+        files
+            .iter()
+            .filter(|file| !explained(file) && !is_other(file))
+            .map(|file| FileReference {
+                file: file.path.clone(),
+                by: FileReferrer::Object(path.clone()),
+                name: text.clone(),
+                how: ReferenceKind::Holds,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! What the settings of an image lead to: variables of its environment, its command, and what is preloaded.
+
+use super::super::process_context::ProcessContext;
+use super::super::world::ByWorld;
+use super::name_index::NameIndex;
+use super::{FileReference, FileReferrer, ReferenceKind};
+use image_linkage::loader::{ProcessSetup, SimulatedProcess};
+use image_linkage::path::RootPath;
+use image_source::Image;
+
+/// The ties of what is preloaded, of the variables of the environment, and of the command.
+pub(super) fn of_settings(
+    image: &Image,
+    contexts: &ByWorld<ProcessContext>,
+    names: &NameIndex<'_>,
+) -> Vec<FileReference> {
+    let rootfs = &contexts.as_is.rootfs;
+    let at = |path: &str| {
+        let found = path.starts_with('/').then(|| rootfs.lookup(path.as_bytes()).ok());
+        names.at(&found.flatten()?.path)
+    };
+    let mut ties = Vec::new();
+    for (key, value) in &image.config.env {
+        // ld.so splits LD_PRELOAD at spaces and colons, and other variables hold lists with commas.
+        for word in value.split([':', ' ', ',']) {
+            ties.extend(at(word).map(|file| tie(&file.path, key, word.as_bytes())));
+        }
+    }
+    for word in &image.config.command {
+        // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
+        let called = || names.files.iter().find(|file| file.path.name() == word.as_bytes());
+        let file = at(word).or_else(called);
+        ties.extend(file.map(|file| tie(&file.path, "the command of the image", word.as_bytes())));
+    }
+    ties.extend(of_preload(contexts, names));
+    ties
+}
+
+/// The ties of `LD_PRELOAD` and of `/etc/ld.so.preload`.
+fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
+    const PRELOADED: &str = "what is preloaded";
+    // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
+    let listed = contexts.as_is.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
+    let preload = contexts.as_is.environment.preload.as_deref().unwrap_or_default();
+    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+    let words = [preload, listed].into_iter().flat_map(|text| text.split(is_separator));
+    let words = words.filter(|word| !word.is_empty());
+    let mut ties: Vec<FileReference> = words
+        .flat_map(|word| names.of(word).map(move |file| tie(&file.path, PRELOADED, word)))
+        .collect();
+    // What is preloaded brings what it needs.
+    let started = ByWorld::map(contexts, |context| {
+        let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
+        context.with_setup(start).unwrap_or_default()
+    });
+    let objects = [&started.as_is, &started.nvidia]
+        .into_iter()
+        .flat_map(|started| &started.objects);
+    let of_baggage = objects.filter(|object| names.at(&object.real_path).is_some());
+    ties.extend(of_baggage.map(|object| tie(&object.real_path, PRELOADED, &object.name)));
+    ties
+}
+
+fn tie(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
+    FileReference {
+        file: file.clone(),
+        by: FileReferrer::Setting(by.to_owned()),
+        name: name.into(),
+        how: ReferenceKind::Names,
+    }
+}

@@ -1,0 +1,137 @@
+//! The wheels that Python's package index has (`profiles/cupti/wheels.csv`): what a Dockerfile pins has to be there.
+
+use std::collections::BTreeSet;
+
+use super::library_release::{LibraryRelease, version_numbers};
+use super::release_table::ReleaseTable;
+
+/// A wheel of the index.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedWheel {
+    /// The name of its distribution, in normal form.
+    pub package: String,
+    /// The version that pip takes.
+    pub version: String,
+    /// The processor, as in `x86_64`.
+    pub arch: String,
+    /// The SHA-256 of the wheel in hexadecimal, as the index says it.
+    pub sha256: String,
+}
+
+/// The wheels of CUPTI.
+#[derive(Debug, Clone, Default)]
+pub struct WheelTable {
+    /// All of them, of all packages and processors.
+    pub wheels: BTreeSet<ListedWheel>,
+}
+
+impl ListedWheel {
+    /// Reads a row of the table.
+    ///
+    /// Errors: What is wrong with a field.
+    pub(super) fn read(fields: &[&str]) -> Result<Self, String> {
+        let [package, version, arch, sha256] = fields else {
+            return Err("expected the fields package,version,arch,sha256".to_owned());
+        };
+        if version_numbers(version).len() < 2 {
+            return Err(format!("{version:?} is no version, such as 12.4.127"));
+        }
+        Ok(Self {
+            package: (*package).to_owned(),
+            version: (*version).to_owned(),
+            arch: (*arch).to_owned(),
+            sha256: (*sha256).to_owned(),
+        })
+    }
+}
+
+impl WheelTable {
+    /// The version of `package` that pip is asked for to have a release on a processor; `None` where the index has none.
+    pub fn version_of(
+        &self,
+        package: &str,
+        release: &LibraryRelease,
+        arch: &str,
+        releases: &ReleaseTable,
+    ) -> Option<String> {
+        let of_package = || self.wheels.iter().filter(|wheel| wheel.package == package);
+        // A package of the user's is in no list: pip will see.
+        if of_package().next().is_none() {
+            return Some(release.wheel());
+        }
+        let here = || {
+            of_package()
+                .filter(|wheel| wheel.arch == arch)
+                .map(|wheel| &wheel.version)
+        };
+        if let Some(exact) = &release.exact {
+            // A version that is known from nowhere was pinned by something that pip installed, and may be newer than
+            // the list; one that only a distribution has is known by its files.
+            let mut files = releases.by_hash.values();
+            let is_known = files.any(|file| file.versions.contains(exact));
+            if here().any(|version| version == exact) || !is_known {
+                return Some(exact.clone());
+            }
+        }
+        let (major, minor) = release.cuda;
+        let mut same: Vec<&String> = here()
+            .filter(|version| version_numbers(version).starts_with(&[major, minor]))
+            .collect();
+        same.sort_by_key(|version| version_numbers(version));
+        same.pop().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::knowledge::Knowledge;
+    use crate::knowledge::library_release::version_numbers;
+
+    #[test]
+    fn a_pin_is_a_wheel_of_the_index_or_none() {
+        let known = Knowledge::built_in();
+        let version = |package: &str, cuda: (u32, u32), exact: Option<&str>, arch: &str| {
+            let release = known.library.release(cuda, exact.map(str::to_owned));
+            known
+                .tables
+                .wheels
+                .version_of(package, &release, arch, &known.tables.releases)
+        };
+        let twelve = |cuda, exact, arch| version("nvidia-cuda-cupti-cu12", cuda, exact, arch);
+        assert_eq!(twelve((12, 4), Some("12.4.99"), "x86_64").as_deref(), Some("12.4.99"));
+        assert_eq!(twelve((12, 4), None, "x86_64").as_deref(), Some("12.4.127"));
+        assert_eq!(twelve((12, 7), None, "x86_64"), None);
+        // Ubuntu's 11.5.114 and Debian's 11.2 were never wheels, nor was 12.1 one for Arm.
+        let eleven = |cuda, exact| version("nvidia-cuda-cupti-cu11", cuda, exact, "x86_64");
+        assert_eq!(eleven((11, 5), Some("11.5.114")), None);
+        assert_eq!(eleven((11, 6), None), None);
+        assert_eq!(twelve((12, 1), Some("12.1.105"), "aarch64"), None);
+        // What an image pins and the list does not know is newer than the list.
+        assert_eq!(twelve((12, 9), Some("12.9.999"), "x86_64").as_deref(), Some("12.9.999"));
+        assert_eq!(version("x-cuda", (12, 4), None, "x86_64").as_deref(), Some("12.4.*"));
+    }
+
+    #[test]
+    fn every_wheel_has_its_files_in_the_table_of_releases_and_every_toolkit_its_wheel() {
+        let known = Knowledge::built_in();
+        let tables = known.tables;
+        for wheel in &tables.wheels.wheels {
+            let files = tables.releases.files_of(&wheel.version, &wheel.arch);
+            let stem = known.library.stem.as_str();
+            let is_there = files.keys().any(|name| name.starts_with(stem));
+            assert!(is_there && files.len() >= 3, "{wheel:?}: {files:?}");
+            assert_eq!(wheel.sha256.len(), 64, "{wheel:?}");
+        }
+        let versions: BTreeSet<&str> = tables.wheels.wheels.iter().map(|wheel| &*wheel.version).collect();
+        let packages: BTreeSet<&str> = tables.wheels.wheels.iter().map(|wheel| &*wheel.package).collect();
+        let installed = known.library.wheels.install.iter().map(|wheel| &*wheel.name);
+        assert_eq!(packages, installed.collect());
+        for toolkit in &tables.toolkits {
+            assert!(versions.contains(&*toolkit.cupti), "{toolkit:?}");
+            let minor = |version: &str| version_numbers(version).get(..2).map(<[u32]>::to_vec);
+            assert_eq!(minor(&toolkit.cuda), minor(&toolkit.cupti), "{toolkit:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The page of documentation on the programs that ask for CUPTI and on the profiling tools.
+
+use std::fmt::Write as _;
+
+use super::profilers::cupti_need_words;
+use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, ProfileEvidence, Profiler, RequestKind};
+
+/// What stands above the programs on their page.
+const HEAD: &str = "\
+<!-- Generated from profiles/consumers/*.yaml and profiles/profilers/*.yaml by `cargo xtask docs`; edit those. -->
+# Programs and tools
+
+What is known of the programs that ask for CUPTI, and of profiling tools. *Seen* is what was looked at in the package
+itself; *reported* is what its public source or its manual says. A program that is not here is found all the same: by
+what it is linked with, and by the names that its files hold.
+
+## Programs that ask for CUPTI
+
+| program | its file | asks | without CUPTI | evidence |
+|---|---|---|---|---|
+";
+
+const TOOLS: &str = "
+## Profiling tools
+
+| tool | asked for as | CUPTI | gives | evidence |
+|---|---|---|---|---|
+";
+
+/// The programs and tools as a page of documentation, in Markdown.
+pub fn tools_page(known: &Knowledge) -> String {
+    let mut out = HEAD.to_owned();
+    for consumer in &known.consumers {
+        let (name, object) = (&consumer.name, &consumer.object);
+        let evidence = consumer.evidence.as_ref().map(evidence_words).unwrap_or_default();
+        let (asks, without) = (asks_words(consumer), impact_words(consumer.required));
+        let _ = writeln!(out, "| {name} | `{object}` | {asks} | {without} | {evidence} |");
+    }
+    out.push_str(TOOLS);
+    for tool in &known.profilers {
+        let said = &tool.profile;
+        let names: Vec<String> = tool.names().map(|name| format!("`{name}`")).collect();
+        let (names, cupti) = (names.join(" "), cupti_need_words(said.cupti));
+        let evidence = tool_evidence(known, tool);
+        let _ = writeln!(
+            out,
+            "| {} | {names} | {cupti} | {} | {evidence} |",
+            said.name, said.gives
+        );
+    }
+    out
+}
+
+fn asks_words(consumer: &ConsumerProfile) -> String {
+    let asks = match (consumer.asks, consumer.names.as_slice()) {
+        (RequestKind::Needed, _) => "is linked with it".to_owned(),
+        (RequestKind::Dlopen, []) => "opens the names that its file holds".to_owned(),
+        (RequestKind::Dlopen, names) => format!("opens `{}`", names.join("`, `")),
+    };
+    let elsewhere = consumer.looks_elsewhere.as_ref();
+    elsewhere.map_or(asks.clone(), |place| format!("{asks}; looks {place}, too"))
+}
+
+fn impact_words(impact: FailureImpact) -> &'static str {
+    match impact {
+        FailureImpact::Import => "cannot be started or imported",
+        FailureImpact::Gpu => "uses no GPU",
+        FailureImpact::Profiling => "cannot profile",
+    }
+}
+
+fn evidence_words(evidence: &ProfileEvidence) -> String {
+    format!("{}: {}", evidence.certainty.name(), evidence.source)
+}
+
+fn tool_evidence(known: &Knowledge, tool: &Profiler) -> String {
+    let program = tool.profile.consumer.as_deref();
+    let program = known
+        .consumers
+        .iter()
+        .find(|consumer| Some(consumer.id.as_str()) == program);
+    let of_program = program.map(|program| format!("as {}", program.name));
+    let own = tool.profile.evidence.as_ref().map(evidence_words);
+    own.or(of_program).unwrap_or_default()
+}
