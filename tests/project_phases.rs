@@ -1,7 +1,7 @@
 //! Does one project go through its life: a prototype, training, profiling and inference, each built from one file,
 //! pushed, audited from the registry and run, and what does that weigh against what people write by hand?
 //!
-//! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of PyPI: the runtime image is without
+//! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of the package index: the runtime image is without
 //! CUPTI, the devel image has all of it, headers and a compiler's libraries.
 
 #![allow(
