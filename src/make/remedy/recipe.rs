@@ -163,7 +163,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         },
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
-    let mut recipe = if plan.lacks_cupti(target) && !needs.is_empty() {
+    let mut recipe = if plan.lacks_cupti(target) {
         bring_in(request, &question, &blank)?
     } else {
         finish(request, linker, blank)
