@@ -166,7 +166,9 @@ fn no_wheel_is_pinned_that_the_package_index_does_not_have() {
     let via_pip = |cuda| ["--phase", "inference", "--via", "pip", "--cuda", cuda];
     for cuda in ["12.0", "12.1", "12.3", "12.4", "12.5", "12.6", "12.8", "12.9"] {
         let text = written(&image, &via_pip(cuda));
-        let words = text.split_whitespace().map(|word| word.trim_matches('\''));
+        let words = text
+            .split_whitespace()
+            .map(|word| word.trim_end_matches(';').trim_matches('\''));
         let pins: Vec<_> = words.filter_map(|word| word.split_once("==")).collect();
         let [(package, version)] = pins[..] else {
             panic!("{cuda}: {pins:?}");

@@ -457,6 +457,11 @@ fn of_the_user(builder: &Builder) {
                 &["--from", "docker-daemon:devel:1"][..],
                 &["--via", "apt", "--cuda", "11.8"],
             ] {
+                // An installation by apt takes a while, and bears on two of these alone.
+                let bears = ["no sbin", "a volume of the system"].contains(&what);
+                if more[0] == "--via" && !bears && std::env::var_os("CUPTI_AUDIT_ALL").is_none() {
+                    continue;
+                }
                 // A package would be written into a volume of the system, which is refused.
                 if what == "a volume of the system" && more[0] == "--via" {
                     let output = builder

@@ -1,7 +1,7 @@
 //! Does one project go through its life: a prototype, training, profiling and inference, each built from one file,
 //! pushed, audited from the registry and run, and what does that weigh against what people write by hand?
 //!
-//! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of PyPI: the runtime image is without
+//! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of the package index: the runtime image is without
 //! CUPTI, the devel image has all of it, headers and a compiler's libraries.
 
 #![allow(
@@ -134,10 +134,6 @@ fn a_project_goes_from_prototype_to_inference() {
             ("profiling", &[CUPTI, HOST], &[]),
             ("inference", &[], &[CUPTI, HOST]),
         ] {
-            if !text.contains(&format!(" AS {phase}\n")) {
-                println!("not run: {phase} is no phase here");
-                continue;
-            }
             let tag = format!("{phase}:1");
             let output = builder.build_by(by, &tag, &text, &["--target", phase]);
             let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -157,7 +153,7 @@ fn a_project_goes_from_prototype_to_inference() {
     }
     print_table(before, &by_hand(&builder), &table);
     let size = |phase: &str| table.iter().find(|(name, _)| name.starts_with(phase)).unwrap().1 - before;
-    assert_eq!(size("inference"), 0);
+    assert_eq!((size("prototype"), size("inference")), (0, 0));
     assert!(
         (7_700_000..7_900_000).contains(&size("training")),
         "{}",

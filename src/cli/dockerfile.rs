@@ -27,6 +27,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DockerfileArgs {
     /// The image
     #[arg(value_name = "IMAGE")]

@@ -30,7 +30,7 @@ pub enum BuildEngine {
 pub struct Builder {
     /// The engine.
     pub engine: Dockerd,
-    /// The client that can ask for BuildKit, if there is one.
+    /// The client that can ask for `BuildKit`, if there is one.
     kit: Option<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ impl Builder {
         std::iter::once(BuildEngine::Classic).chain(kit).collect()
     }
 
-    /// Docker's client asks for BuildKit itself up to 20.10, and by a plug-in that may be missing since.
+    /// Docker's client asks for `BuildKit` itself up to 20.10, and by a plug-in that may be missing since.
     fn find_kit(&self) -> Option<PathBuf> {
         fs::write(self.at("Dockerfile"), "FROM debian:12\n").unwrap();
         let clients = ["docker", "/usr/bin/docker"].map(PathBuf::from);

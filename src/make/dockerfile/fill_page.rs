@@ -162,9 +162,10 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
             name: pip.name.clone(),
             version: pip.version.clone(),
             folder: path(&pip.folder)?,
-            headers: match pip.is_shared {
-                true => None,
-                false => Some(path(&pip.folder.parent().join(b"include"))?),
+            headers: if pip.is_shared {
+                None
+            } else {
+                Some(path(&pip.folder.parent().join(b"include"))?)
             },
             site: path(&pip.site)?,
             distribution: pip.name.replace('-', "_"),

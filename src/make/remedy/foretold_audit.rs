@@ -16,8 +16,6 @@ pub(crate) struct ForetoldAudit {
     pub verdict: Verdict,
     /// The rules that make it.
     pub because: Vec<String>,
-    /// Whether CUPTI would still have to be brought in, or led to.
-    pub lacks_cupti: bool,
     /// The bytes of the files that the build writes.
     pub adds: u64,
     /// What loads in the image and would no longer load, in a sentence.
@@ -60,7 +58,6 @@ pub(super) fn foretell_audit(
     ForetoldAudit {
         verdict: plan.verdict,
         because: plan.because.clone(),
-        lacks_cupti: plan.lacks_cupti(&audit.facts),
         adds,
         loses,
     }

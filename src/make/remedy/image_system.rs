@@ -7,6 +7,10 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something that a system has or has not"
+)]
 pub(crate) struct ImageSystem {
     /// `ID` of `/etc/os-release`; empty where there is none.
     pub id: String,

@@ -114,9 +114,9 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
 /// The file system once `ldconfig` was run on it, and the bytes of the cache.
 fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Rootfs, u64) {
     let regenerated = ldconfig::run_ldconfig(rootfs, linker);
-    let linked = ldconfig::apply_link_changes(rootfs, &regenerated, layer);
+    let remade = ldconfig::apply_link_changes(rootfs, &regenerated, layer);
     let Ok(cache) = ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, "") else {
-        return (linked, 0);
+        return (remade, 0);
     };
     let bytes = cache.len() as u64;
     let mut index = LayerIndex::empty();
@@ -129,7 +129,7 @@ fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Roo
     index
         .entries
         .insert(RootPath::from("etc/ld.so.cache"), LayerEntry::File(Arc::new(file)));
-    (linked.with_layer(layer, &index), bytes)
+    (remade.with_layer(layer, &index), bytes)
 }
 
 /// The place of a path behind the links of its folders; its own name may be a link, or not be there.

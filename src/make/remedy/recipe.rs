@@ -21,6 +21,7 @@ use super::{MethodObstacle, RemedyError};
 use crate::judge::facts::cuda_runtime::CudaVersion;
 use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::plan::{Plan, Verdict};
+use crate::judge::rule::RuleCure;
 use crate::knowledge::{Knowledge, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -102,10 +103,10 @@ impl std::fmt::Display for UnsolvedPoint {
 }
 
 impl PhaseRecipe {
-    /// The dead weight that goes; of a folder nothing that it holds is named.
+    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
-        let groups = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        groups.flat_map(|group| &group.paths)
+        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
+        dropped.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
@@ -157,7 +158,6 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         foretold: ForetoldAudit {
             verdict: plan.verdict,
             because: plan.because.clone(),
-            lacks_cupti: plan.lacks_cupti(target),
             adds: 0,
             loses: None,
         },
@@ -176,6 +176,16 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
     Ok(recipe)
+}
+
+/// Whether what is told is what bringing CUPTI in was to cure.
+fn is_uncured(request: &RecipeRequest<'_>, because: &[String]) -> bool {
+    let rules = &request.knowledge.rules;
+    let is_installed = |id: &String| {
+        let rule = rules.iter().find(|rule| rule.id == *id);
+        rule.and_then(|rule| rule.cured_by) == Some(RuleCure::InstallCupti)
+    };
+    because.iter().any(is_installed)
 }
 
 /// Takes the cheapest way whose result passes an audit, with what follows from it.
@@ -197,7 +207,7 @@ fn bring_in(
         if let Some(why) = &foretold.loses {
             return Err(why.clone().into());
         }
-        if foretold.verdict == Verdict::Fail && foretold.lacks_cupti {
+        if foretold.verdict == Verdict::Fail && is_uncured(request, &foretold.because) {
             let because = foretold.because.join(", ");
             return Err(format!("what it makes would not pass its own audit: {because}").into());
         }
