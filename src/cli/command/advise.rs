@@ -17,10 +17,7 @@ pub fn run_advise(args: &AdviseArgs) -> Result<RunExit, CommandError> {
     let known = project_config::load_config_and_knowledge(&args.own)?;
     // Who asks nothing is told what can be asked.
     if args.tools.is_empty() && args.phase.is_none() {
-        let (page, json) = (
-            page::tool_list_page(&known),
-            json::tool_list_json(&known.profilers),
-        );
+        let (page, json) = (page::tool_list_page(&known), json::tool_list_json(&known.profilers));
         return Ok(write_answer(args.format, &page, &json, RunExit::Clean));
     }
     let advice = advice(args, &known)?;
