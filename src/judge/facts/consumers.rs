@@ -14,6 +14,7 @@ use super::process_context::ProcessContext;
 use super::python::{self, ImportedObject, PythonUse};
 use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
+use super::source_openers::{SourceOpener, find_doubt, find_source_openers};
 use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
@@ -80,6 +81,7 @@ pub(super) fn find_consumers(
     // What the library's own files and the parts of known programs hold is no news.
     let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
     let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
+    let sources = find_source_openers(&contexts.as_is.rootfs, knowledge.library, profiles, found);
     let (mut consumers, mut undecided) = (Vec::new(), Vec::new());
     for object in objects {
         let Some(elf) = elf_at(&contexts.as_is.rootfs, &object) else {
@@ -88,6 +90,7 @@ pub(super) fn find_consumers(
         let profile = profiles.iter().find(|profile| profile.fits(&object));
         let known = KnownProfiles {
             own: profile,
+            before: None,
             all: profiles,
         };
         let needed = elf.needed.iter().find(|name| knowledge.library.is_request(name));
@@ -103,7 +106,10 @@ pub(super) fn find_consumers(
         }
         let ask = |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, wanted);
         match settle_names(&opened, found, &ask) {
-            Some(consumer) => consumers.push(consumer),
+            Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
+                Some(doubt) => undecided.push(doubt),
+                None => consumers.push(consumer),
+            },
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
             None => undecided.push(opened.into_undecided(object.clone())),
         }
@@ -115,7 +121,47 @@ pub(super) fn find_consumers(
             }));
         }
     }
+    let nobody = KnownProfiles {
+        own: None,
+        before: None,
+        all: profiles,
+    };
+    for SourceOpener { path, text } in sources {
+        if text.hints.is_empty() {
+            let (library, asks) = (knowledge.library, RequestKind::Dlopen);
+            consumers.push(consumer(contexts, library, &path, nobody, asks, &text.exact, wanted));
+        } else {
+            let holds = text.exact.into_iter().chain(text.hints).collect();
+            undecided.push(UndecidedOpener {
+                object: path,
+                holds,
+                after: None,
+                profile: None,
+            });
+        }
+    }
     (consumers, undecided)
+}
+
+/// Whether an object of no profile gets what it wants once another program's package is imported before it.
+pub(super) fn is_served_after(
+    context: &ProcessContext,
+    library: &LibraryProfile,
+    consumer: &CuptiConsumer,
+    before: &ConsumerProfile,
+    all: &[ConsumerProfile],
+) -> bool {
+    let asker = ConsumerRequest {
+        object: &consumer.object,
+        asks: consumer.asks,
+        names: std::slice::from_ref(&consumer.wants),
+        known: KnownProfiles {
+            own: None,
+            before: Some(before),
+            all,
+        },
+    };
+    gets(context, library, &asker, &[]).outcome == RequestOutcome::Loaded
 }
 
 /// The consumer that an object is by the names that it opens; nothing where only a run could tell.
@@ -144,6 +190,8 @@ fn settle_names(
 #[derive(Clone, Copy)]
 struct KnownProfiles<'p> {
     own: Option<&'p ConsumerProfile>,
+    /// One that may be imported before an object of no profile.
+    before: Option<&'p ConsumerProfile>,
     all: &'p [ConsumerProfile],
 }
 
@@ -155,7 +203,7 @@ impl<'p> KnownProfiles<'p> {
             let mut names = profile.python.iter().flat_map(|python| &python.brings);
             names.any(|name| needed.iter().any(|needed| **needed == *name.as_bytes()))
         };
-        self.own.or_else(|| self.all.iter().find(brings))
+        self.own.or(self.before).or_else(|| self.all.iter().find(brings))
     }
 }
 
@@ -186,7 +234,14 @@ fn consumer(
     let bare = names.iter().find(|name| !name.contains(&b'/'));
     let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
     let wants = bare.or_else(opened).or(names.first()).cloned().unwrap_or_default();
-    let file_name = image_linkage::escape::escape_bytes(object.name());
+    // Modules of many packages have one name.
+    let package = object.parent();
+    let shown = if python::is_source(object.name()) {
+        [package.name(), b"/", object.name()].concat()
+    } else {
+        object.name().to_vec()
+    };
+    let file_name = image_linkage::escape::escape_bytes(&shown);
     CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
@@ -329,7 +384,11 @@ pub(super) fn follow_needed(
     let run = |setup: &ProcessSetup<'_>| {
         let opener = ObjectLoader::find(context, object);
         let own = profiles.iter().find(|profile| profile.fits(object));
-        let known = KnownProfiles { own, all: profiles };
+        let known = KnownProfiles {
+            own,
+            before: None,
+            all: profiles,
+        };
         let loaded = load(&mut SimulatedProcess::new(setup), context, object, &opener, known);
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
@@ -364,6 +423,11 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
 /// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
 fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a RootPath {
     // dlopen searches the DT_RUNPATH of its caller: TensorFlow's call stands in libtensorflow_framework.so.
+    if python::is_source(asker.object.name()) {
+        // The call stands in ctypes, or in the program that has it built in.
+        let opener = loaded.root.and_then(|root| loaded.objects.get(root));
+        return opener.map_or(asker.object, |opener| &opener.real_path);
+    }
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
     let through = asker.known.own.and_then(|profile| profile.through.as_deref());
     through
@@ -381,11 +445,17 @@ fn with_opened_files(
     let (ObjectLoader::Python(imported), Some(profile)) = (opener, profile) else {
         return names.to_vec();
     };
-    let files = imported.opened_files(profile);
+    let Some(python) = &profile.python else {
+        return names.to_vec();
+    };
+    let finder = python.finder.as_deref();
+    let files = imported.opened_files(&python.opens, finder);
+    let later = imported.opened_files(&python.falls_back_on, finder);
     // Who opens nothing but names gets what is mapped by them anyway.
     let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
     let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();
-    mapped.into_iter().chain(files).chain(names.iter().cloned()).collect()
+    let first = mapped.into_iter().chain(files);
+    first.chain(names.iter().cloned()).chain(later).collect()
 }
 
 /// What the first of the names that opens gives, else what the first one gives.

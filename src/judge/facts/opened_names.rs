@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cupti_files::CuptiFiles;
 use super::library_aliases::last_part;
+use super::python::is_source;
 use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind};
@@ -20,6 +21,8 @@ pub struct UndecidedOpener {
     pub profile: Option<String>,
     /// What it holds of the name, or of the library's functions; a few of several.
     pub holds: Vec<ByteString>,
+    /// What may be there before it, where that decides; it is linked with the library then.
+    pub after: Option<String>,
 }
 
 /// What is known of the names that an object opens.
@@ -208,6 +211,13 @@ impl<'a> TextReader<'a> {
     }
 }
 
+impl UndecidedOpener {
+    /// Whether the code of Python modules decides.
+    pub fn is_python(&self) -> bool {
+        self.after.is_some() || is_source(self.object.name())
+    }
+}
+
 impl OpenedNames {
     /// The name of a `DT_NEEDED` entry.
     pub(super) fn from_needed(name: &ByteString) -> Self {
@@ -235,6 +245,7 @@ impl OpenedNames {
             object,
             profile: self.profile,
             holds: texts.take(SHOWN).collect(),
+            after: None,
         }
     }
 }

@@ -43,19 +43,22 @@ pub(super) fn make_rootfs(
         layer.bring(&choice.way, source, recipe);
         layer.lead(&choice.way, recipe);
     }
-    let hides = |gone: &mut dyn Iterator<Item = &RootPath>| LayerIndex {
-        whiteouts: gone.map(|path| real_place(before, path)).collect(),
+    // They go first: what is written in their place is not hidden by it.
+    let cleared = recipe.clears.iter().map(|path| real_place(before, path));
+    layer.index.whiteouts = cleared.collect();
+    let number = target.layers.len();
+    let mut after = before.with_layer(number, &layer.index);
+    let hides = LayerIndex {
+        whiteouts: recipe.dropped_paths().cloned().collect(),
         ..LayerIndex::empty()
     };
-    let number = target.layers.len();
-    // What misleads goes first: a package may bring a file of the same name.
-    let mut after = before.with_layer(number, &hides(&mut recipe.clears.iter()));
-    after = after.with_layer(number + 1, &layer.index);
-    after = after.with_layer(number + 2, &hides(&mut recipe.dropped_paths()));
+    if !hides.whiteouts.is_empty() {
+        after = after.with_layer(number + 1, &hides);
+    }
     let mut bytes = layer.bytes() + rewritten_bytes(before, recipe);
     if recipe.runs_ldconfig() {
         let cache;
-        (after, cache) = with_new_cache(&after, linker, number + 3);
+        (after, cache) = with_new_cache(&after, linker, number + 2);
         bytes += cache;
     }
     (after, bytes)

@@ -102,10 +102,10 @@ impl std::fmt::Display for UnsolvedPoint {
 }
 
 impl PhaseRecipe {
-    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
+    /// The dead weight that goes; of a folder nothing that it holds is named.
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
-        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        dropped.flat_map(|group| &group.paths)
+        let groups = self.fresh.iter().flat_map(|fresh| &fresh.groups);
+        groups.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
@@ -163,7 +163,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         },
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
-    let mut recipe = if plan.lacks_cupti(target) && !needs.is_empty() {
+    let mut recipe = if plan.lacks_cupti(target) {
         bring_in(request, &question, &blank)?
     } else {
         finish(request, linker, blank)

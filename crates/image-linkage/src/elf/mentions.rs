@@ -60,6 +60,11 @@ impl NameMatcher {
         needle >= self.words || self.symbol_names.contains(&needle)
     }
 
+    /// Whether one of the prefixes stands anywhere in `bytes`.
+    pub(crate) fn holds_prefix(&self, bytes: &[u8]) -> bool {
+        self.prefixes.is_match(bytes)
+    }
+
     /// Where in `bytes` a symbol may begin that was asked for.
     pub(super) fn symbol_starts(&self, bytes: &[u8]) -> impl Iterator<Item = usize> {
         self.prefixes.find_iter(bytes).map(|hit| hit.start())
