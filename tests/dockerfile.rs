@@ -166,9 +166,7 @@ fn no_wheel_is_pinned_that_the_package_index_does_not_have() {
     let via_pip = |cuda| ["--phase", "inference", "--via", "pip", "--cuda", cuda];
     for cuda in ["12.0", "12.1", "12.3", "12.4", "12.5", "12.6", "12.8", "12.9"] {
         let text = written(&image, &via_pip(cuda));
-        let words = text
-            .split_whitespace()
-            .map(|word| word.trim_end_matches(';').trim_matches('\''));
+        let words = text.split_whitespace().map(|word| word.trim_matches(['\'', ';']));
         let pins: Vec<_> = words.filter_map(|word| word.split_once("==")).collect();
         let [(package, version)] = pins[..] else {
             panic!("{cuda}: {pins:?}");
@@ -182,9 +180,11 @@ fn no_wheel_is_pinned_that_the_package_index_does_not_have() {
     // Debian and Ubuntu have two of these; NVIDIA's wheels begin with 11.7.
     for cuda in ["11.2", "11.5", "11.6"] {
         let words = format!("the package index has no nvidia-cuda-cupti-cu11 of CUDA {cuda} for x86_64");
-        assert!(refused(&image, &via_pip(cuda)).contains(&words), "{cuda}");
+        let said = refused(&image, &via_pip(cuda));
+        assert!(said.contains(&words), "{said}");
     }
-    assert!(refused(&image, &via_pip("12.7")).contains("there was no CUDA 12.7"));
+    let said = refused(&image, &via_pip("12.7"));
+    assert!(said.contains("there was no CUDA 12.7"), "{said}");
 }
 
 #[test]

@@ -179,8 +179,7 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
         ["--tool", "ncu"],
     ] {
         let said = page(&[&["advise"], &asked[..]].concat());
-        let first: Vec<&str> = said.lines().take(2).collect();
-        let first = first.join(" ");
+        let first = said.lines().take(2).collect::<Vec<_>>().join(" ");
         assert!(
             first.starts_with("CUPTI is not needed for this, but by what cannot run without it:"),
             "{said}"
