@@ -35,6 +35,7 @@ pub fn merge_layers<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Ro
 
 impl Rootfs {
     /// The same with one more layer on top, which is counted as `number`.
+    #[must_use]
     pub fn with_layer(&self, number: usize, layer: &LayerIndex) -> Self {
         let mut rootfs = self.clone();
         // What cannot be applied, such as a link to nothing, is not there, as in a layer that was read.
